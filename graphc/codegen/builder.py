@@ -1,0 +1,417 @@
+"""LoopBuilder: makes kernels statement by statement, inferring each type where it is written.
+
+In: calls. Out: a verified `Kernel` from `finish`. A type that does not fit raises VerifyError right
+at the call that made it.
+
+    b = LoopBuilder("dot")
+    x, y = b.buffer("x", DType.f32, 64, "read"), b.buffer("y", DType.f32, 1, "write")
+    zero = b.const(DType.f32, 0.0)
+    with b.loop(0, 64, carried=[zero]) as loop:
+        element = b.load(x, b.index(0, loop.variable))
+        loop.yield_(b.fma(element, element, loop.carried[0]))
+    b.store(y, b.index(), loop.results[0])
+    kernel = b.finish(extent=1)
+
+`b.block` is the block written to, `with b.at(block):` writes to an enclosing one for a while: what
+is appended there lands before the loops still open inside it, which hoists it out of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from graphc.codegen.loops import (
+    INDEX_TYPE,
+    OPCODES,
+    Access,
+    Barrier,
+    Buffer,
+    For,
+    Gather,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Scatter,
+    Statement,
+    Store,
+    Value,
+    VectorType,
+    While,
+    result_type,
+)
+from graphc.codegen.verify_loops import verify
+from graphc.errors import VerifyError
+from graphc.ir.types import DType
+
+
+class OpenBlock:
+    """A block being written. `parent` is the block its loop or branch stands in."""
+
+    __slots__ = ("depth", "is_open", "parent", "statements")
+
+    def __init__(self, parent: OpenBlock | None) -> None:
+        self.statements: list[Statement] = []
+        self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.is_open = True
+
+    def encloses(self, other: OpenBlock) -> bool:
+        """Whether `other` is this block or lies inside it."""
+        inner: OpenBlock | None = other
+        while inner is not None:
+            if inner is self:
+                return True
+            inner = inner.parent
+        return False
+
+
+class LoopScope:
+    """A for loop being written: `variable`, `carried` inside, `results` after it."""
+
+    def __init__(self, variable: Value, carried: tuple[Value, ...]) -> None:
+        self.variable = variable
+        self.carried = carried
+        self.yields: tuple[Value, ...] = ()
+        self.results: tuple[Value, ...] = ()
+
+    def yield_(self, *values: Value) -> None:
+        """What the next iteration, or the result, gets for the carried values."""
+        self.yields = values
+
+
+class IfScope:
+    """A branch being written: blocks `then()` and `otherwise()`, `results` after it."""
+
+    def __init__(self, builder: LoopBuilder) -> None:
+        self._builder = builder
+        self._blocks: list[tuple[OpenBlock, tuple[Value, ...]]] = [(OpenBlock(None), ())] * 2
+        self._yields: tuple[Value, ...] = ()
+        self.results: tuple[Value, ...] = ()
+
+    def yield_(self, *values: Value) -> None:
+        """The results of the branch when this block runs; in number and type as in the other."""
+        self._yields = values
+
+    def then(self) -> Any:
+        """Context manager: the block that runs when the condition holds."""
+        return self._arm(0)
+
+    def otherwise(self) -> Any:
+        """Context manager: the block that runs when the condition does not hold."""
+        return self._arm(1)
+
+    @contextmanager
+    def _arm(self, arm: int) -> Iterator[None]:
+        self._yields = ()
+        with self._builder._inside() as block:
+            yield
+        self._blocks[arm] = (block, self._yields)
+
+
+class WhileScope:
+    """A while loop being written: blocks `condition()` and `body()`, `results` after it."""
+
+    def __init__(self, builder: LoopBuilder, carried: tuple[Value, ...]) -> None:
+        self._builder = builder
+        self._condition_block = OpenBlock(None)
+        self._body_block = OpenBlock(None)
+        self._condition: Value | None = None
+        self.carried = carried
+        self.yields: tuple[Value, ...] = ()
+        self.results: tuple[Value, ...] = ()
+
+    @contextmanager
+    def condition(self) -> Iterator[None]:
+        """The block that ends in `test(...)`."""
+        with self._builder._inside() as self._condition_block:
+            yield
+
+    @contextmanager
+    def body(self) -> Iterator[None]:
+        """The block that ends in `yield_(...)`."""
+        with self._builder._inside() as self._body_block:
+            yield
+
+    def test(self, condition: Value) -> None:
+        """The scalar bool that decides whether the body runs."""
+        self._condition = condition
+
+    def yield_(self, *values: Value) -> None:
+        """What the next test gets for the carried values."""
+        self.yields = values
+
+
+class LoopBuilder:
+    """Writes one kernel. Not reusable after `finish`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.block = OpenBlock(None)
+        self._root = self.block
+        self._names: dict[str, int] = {}
+        self._count = 0
+        self._buffers: list[Buffer] = []
+        self._scratch: list[Buffer] = []
+        self.begin = self.fresh(INDEX_TYPE, "begin")
+        self.end = self.fresh(INDEX_TYPE, "end")
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def buffer(self, name: str, dtype: DType, size: int, access: Access) -> Buffer:
+        """The next entry of the kernel's pointer table, `size` in elements."""
+        buffer = Buffer(name, dtype, size, access)
+        self._buffers.append(buffer)
+        return buffer
+
+    def scratch(self, name: str, dtype: DType, size: int) -> Buffer:
+        """Memory of one call, 64-byte aligned, undefined at first."""
+        buffer = Buffer(name, dtype, size, "scratch")
+        self._scratch.append(buffer)
+        return buffer
+
+    def index(self, const: int = 0, *terms: tuple[Value, int] | Value) -> Index:
+        """`index(3, (i, 64), j)` is the offset 64*i + j + 3."""
+        return Index.of(const, *terms)
+
+    def load(
+        self, buffer: Buffer, index: Index | Value | int, lanes: int = 1, mask: Value | None = None
+    ) -> Value:
+        result = self.fresh(VectorType(buffer.dtype, lanes))
+        self.append(Load(result, buffer, _as_index(index), mask))
+        return result
+
+    def store(
+        self, buffer: Buffer, index: Index | Value | int, value: Value, mask: Value | None = None
+    ) -> None:
+        self.append(Store(buffer, _as_index(index), value, mask))
+
+    def gather(self, buffer: Buffer, indices: Value, mask: Value | None = None) -> Value:
+        result = self.fresh(VectorType(buffer.dtype, indices.type.lanes))
+        self.append(Gather(result, buffer, indices, mask))
+        return result
+
+    def scatter(
+        self, buffer: Buffer, indices: Value, value: Value, mask: Value | None = None
+    ) -> None:
+        self.append(Scatter(buffer, indices, value, mask))
+
+    def barrier(self) -> None:
+        self.append(Barrier())
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def fresh(self, type: VectorType, hint: str | None = None) -> Value:
+        """A value with a new name, `hint` or `hint_1`, …; it is defined where you put it."""
+        if hint is None:
+            name = str(self._count)
+            self._count += 1
+            return Value(name, type)
+        used = self._names.get(hint, 0)
+        self._names[hint] = used + 1
+        return Value(f"{hint}_{used}" if used else hint, type)
+
+    def const(self, dtype: DType, value: float | int | bool, lanes: int = 1) -> Value:
+        """`value` rounded to `dtype`. Integers out of range raise OverflowError."""
+        with np.errstate(over="ignore"):
+            exact = dtype.numpy.type(value).item()
+        result = self.fresh(VectorType(dtype, lanes))
+        self.append(Let(result, "const", (), exact))
+        return result
+
+    def op(self, opcode: str, *operands: Value, attribute: Any = None) -> Value:
+        """The result of `opcode`; scalar operands among vectors are splat."""
+        known = OPCODES.get(opcode)
+        if known is not None and known.elementwise:
+            operands = self._splat_scalars(opcode, operands)
+        type = result_type(opcode, tuple(operand.type for operand in operands), attribute)
+        result = self.fresh(type)
+        self.append(Let(result, opcode, operands, attribute))
+        return result
+
+    def _splat_scalars(self, opcode: str, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+        lanes = max((operand.type.lanes for operand in operands), default=1)
+        if lanes == 1 or all(operand.type.lanes == lanes for operand in operands):
+            return operands
+        # A scalar condition selects whole vectors, so only the arms of a select are splat.
+        keep = 1 if opcode == "select" else 0
+        return operands[:keep] + tuple(
+            self.splat(operand, lanes) if operand.type.is_scalar else operand
+            for operand in operands[keep:]
+        )
+
+    def append(self, statement: Statement) -> None:
+        """Adds a ready-made statement to the current block."""
+        self.block.statements.append(statement)
+
+    def add(self, a: Value, b: Value) -> Value:
+        return self.op("add", a, b)
+
+    def sub(self, a: Value, b: Value) -> Value:
+        return self.op("sub", a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        return self.op("mul", a, b)
+
+    def div(self, a: Value, b: Value) -> Value:
+        return self.op("div", a, b)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a*b + c, rounded once."""
+        return self.op("fma", a, b, c)
+
+    def neg(self, a: Value) -> Value:
+        return self.op("neg", a)
+
+    def abs(self, a: Value) -> Value:
+        return self.op("abs", a)
+
+    def sqrt(self, a: Value) -> Value:
+        return self.op("sqrt", a)
+
+    def minimum(self, a: Value, b: Value) -> Value:
+        return self.op("minimum", a, b)
+
+    def maximum(self, a: Value, b: Value) -> Value:
+        return self.op("maximum", a, b)
+
+    def compare(self, opcode: str, a: Value, b: Value) -> Value:
+        """`opcode` is one of eq ne lt le gt ge."""
+        return self.op(opcode, a, b)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        return self.op("select", condition, a, b)
+
+    def convert(self, a: Value, dtype: DType) -> Value:
+        return a if a.type.dtype is dtype else self.op("convert", a, attribute=dtype)
+
+    def bitcast(self, a: Value, dtype: DType) -> Value:
+        return self.op("bitcast", a, attribute=dtype)
+
+    def splat(self, a: Value, lanes: int) -> Value:
+        return a if a.type.lanes == lanes else self.op("splat", a, attribute=lanes)
+
+    def iota(self, dtype: DType, lanes: int) -> Value:
+        return self.op("iota", attribute=VectorType(dtype, lanes))
+
+    def extract(self, a: Value, lane: int) -> Value:
+        return self.op("extract", a, attribute=lane)
+
+    def insert(self, a: Value, scalar: Value, lane: int) -> Value:
+        return self.op("insert", a, scalar, attribute=lane)
+
+    def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+        return self.op("shuffle", a, b, attribute=tuple(lanes))
+
+    def call(self, function: str, *operands: Value) -> Value:
+        return self.op("call", *operands, attribute=function)
+
+    # -- blocks -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def at(self, block: OpenBlock) -> Iterator[None]:
+        """Writes to `block`, which is open and encloses the current one."""
+        if not block.is_open or not block.encloses(self.block):
+            raise VerifyError("only an open block around the current one can be written to")
+        saved, self.block = self.block, block
+        try:
+            yield
+        finally:
+            self.block = saved
+
+    @contextmanager
+    def _inside(self) -> Iterator[OpenBlock]:
+        block = OpenBlock(self.block)
+        saved, self.block = self.block, block
+        try:
+            yield block
+        finally:
+            self.block = saved
+            block.is_open = False
+
+    @contextmanager
+    def loop(
+        self,
+        begin: int | Value,
+        end: int | Value,
+        step: int = 1,
+        carried: Sequence[Value] = (),
+        hint: str = "i",
+    ) -> Iterator[LoopScope]:
+        """A for loop; `carried` are the initial values. `hint` names the variable."""
+        parameters = tuple(self.fresh(value.type, "carry") for value in carried)
+        scope = LoopScope(self.fresh(INDEX_TYPE, hint), parameters)
+        with self._inside() as block:
+            yield scope
+        _check_yields("loop", parameters, scope.yields)
+        scope.results = tuple(self.fresh(value.type) for value in carried)
+        pairs = tuple(zip(parameters, carried, strict=True))
+        self.append(
+            For(
+                scope.variable, begin, end, step, pairs, tuple(block.statements), scope.yields,
+                scope.results,
+            )
+        )  # fmt: skip
+
+    @contextmanager
+    def if_(self, condition: Value) -> Iterator[IfScope]:
+        """`with b.if_(c) as branch:` around `with branch.then():`, `with branch.otherwise():`."""
+        scope = IfScope(self)
+        yield scope
+        (then, then_yields), (other, else_yields) = scope._blocks
+        _check_yields("branch", then_yields, else_yields)
+        scope.results = tuple(self.fresh(value.type) for value in then_yields)
+        self.append(
+            If(
+                condition, tuple(then.statements), then_yields, tuple(other.statements),
+                else_yields, scope.results,
+            )
+        )  # fmt: skip
+
+    @contextmanager
+    def while_(self, carried: Sequence[Value] = ()) -> Iterator[WhileScope]:
+        """`with b.while_([x]) as loop:` around `with loop.condition():` and `with loop.body():`."""
+        parameters = tuple(self.fresh(value.type, "carry") for value in carried)
+        scope = WhileScope(self, parameters)
+        yield scope
+        if scope._condition is None:
+            raise VerifyError("a while loop without a condition", hint="call loop.test(condition)")
+        _check_yields("while", parameters, scope.yields)
+        scope.results = tuple(self.fresh(value.type) for value in carried)
+        self.append(
+            While(
+                tuple(zip(parameters, carried, strict=True)),
+                tuple(scope._condition_block.statements), scope._condition,
+                tuple(scope._body_block.statements), scope.yields, scope.results,
+            )
+        )  # fmt: skip
+
+    def finish(self, extent: int) -> Kernel:
+        """The kernel over [0, extent), verified."""
+        if self.block is not self._root:
+            raise VerifyError("a loop or branch is still open")
+        self._root.is_open = False
+        kernel = Kernel(
+            self.name, tuple(self._buffers), tuple(self._scratch), tuple(self._root.statements),
+            self.begin, self.end, extent,
+        )  # fmt: skip
+        verify(kernel)
+        return kernel
+
+
+def _as_index(index: Index | Value | int) -> Index:
+    if isinstance(index, Index):
+        return index
+    return Index(index) if isinstance(index, int) else Index(0, ((index, 1),))
+
+
+def _check_yields(kind: str, wanted: Sequence[Value], yields: Sequence[Value]) -> None:
+    have = [str(value.type) for value in yields]
+    want = [str(value.type) for value in wanted]
+    if have != want:
+        raise VerifyError(f"the {kind} yields ({', '.join(have)}), not ({', '.join(want)})")

@@ -1,0 +1,420 @@
+"""Kernel → textual LLVM IR, one to one: what LLVM does is choose instructions, nothing else.
+
+In: a verified Kernel. Out: the text of a module with one function
+
+    void @symbol(ptr buffers, ptr dims, i64 begin, i64 end, ptr scratch)
+
+`buffers` is the table of pointers in the order of kernel.buffers; `scratch` is one 64-byte aligned
+block laid out by `scratch_layout`. Vectors are explicit, carried values are phi nodes, memory is
+aligned to its element and reached by getelementptr only. Buffers may be the same memory, so none
+is declared noalias; scratch is known apart from them, and from other scratch buffers.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.emit_ops import FunctionText, emit_let, llvm_type, type_code
+from graphc.codegen.loops import (
+    Barrier,
+    Block,
+    Buffer,
+    For,
+    Gather,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Scatter,
+    Statement,
+    Store,
+    Value,
+    VectorType,
+    While,
+)
+from graphc.ir.types import DType
+
+SCRATCH_ALIGNMENT = 64
+SIGNATURE = "ptr {0}%buffers, ptr {0}%dims, i64 %begin, i64 %end, ptr {1}%scratch"
+
+
+def scratch_layout(kernel: Kernel) -> tuple[tuple[int, ...], int]:
+    """Byte offsets of the kernel's scratch buffers in its scratch block, and the block's size."""
+    offsets = []
+    total = 0
+    for buffer in kernel.scratch:
+        offsets.append(total)
+        total += -(-buffer.nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+    return tuple(offsets), total
+
+
+def emit_module(kernel: Kernel, symbol: str | None = None, triple: str | None = None) -> str:
+    """A module with the kernel as its one function, named `symbol` or else like the kernel."""
+    emitter = _KernelEmitter(kernel)
+    emitter.run()
+    function = emitter.function
+    parameters = SIGNATURE.format("noalias readonly ", f"noalias align {SCRATCH_ALIGNMENT} ")
+    head = [f'target triple = "{triple}"', ""] if triple else []
+    name = _quoted(symbol or kernel.name)
+    lines = [
+        *head,
+        f"define void @{name}({parameters}) nounwind {{",
+        *function.lines,
+        "}",
+        "",
+        *function.declarations.values(),
+        *emitter.metadata,
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _quoted(name: str) -> str:
+    return name if name.replace("_", "").replace(".", "").isalnum() else f'"{name}"'
+
+
+def _memory_type(type: VectorType) -> str:
+    """bool is a byte in memory."""
+    if type.dtype is not DType.bool:
+        return llvm_type(type)
+    return "i8" if type.is_scalar else f"<{type.lanes} x i8>"
+
+
+def _vector(type: VectorType, memory: bool = False) -> str:
+    """`type` as an LLVM vector even where it is a scalar: masked intrinsics know only those."""
+    scalar = VectorType(type.dtype)
+    return f"<{type.lanes} x {_memory_type(scalar) if memory else llvm_type(scalar)}>"
+
+
+class _KernelEmitter:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.function = FunctionText()
+        self.pointers: dict[str, str] = {}
+        self.aliasing: dict[str, str] = {}
+        self.metadata: list[str] = []
+        self.addresses: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}
+        self.order: dict[str, int] = {}
+        self.label = "entry"
+        self.labels = 0
+
+    def run(self) -> None:
+        kernel, function = self.kernel, self.function
+        function.lines.append("entry:")
+        for position, buffer in enumerate(kernel.buffers):
+            address = function.temporary(f"getelementptr ptr, ptr %buffers, i64 {position}")
+            self.pointers[buffer.name] = function.temporary(f"load ptr, ptr {address}, align 8")
+        for buffer, offset in zip(kernel.scratch, scratch_layout(kernel)[0], strict=True):
+            self.pointers[buffer.name] = function.temporary(
+                f"getelementptr i8, ptr %scratch, i64 {offset}"
+            )
+        self.declare_aliasing()
+        function.alias(kernel.begin, "%begin")
+        function.alias(kernel.end, "%end")
+        self.seen(kernel.begin, kernel.end)
+        self.block(kernel.body)
+        function.emit("ret void")
+
+    def declare_aliasing(self) -> None:
+        """One scope per scratch buffer and one for all other buffers."""
+        groups: list[list[Buffer]] = [[buffer] for buffer in self.kernel.scratch]
+        if not groups:
+            return
+        groups.append(list(self.kernel.buffers))
+        self.metadata.append("!0 = distinct !{!0}")
+        count = len(groups)
+        self.metadata += [
+            f"!{number} = distinct !{{!{number}, !0}}" for number in range(1, count + 1)
+        ]
+        for position, group in enumerate(groups, 1):
+            others = ", ".join(f"!{number}" for number in range(1, count + 1) if number != position)
+            own_list, other_list = count + 2 * position - 1, count + 2 * position
+            self.metadata += [f"!{own_list} = !{{!{position}}}", f"!{other_list} = !{{{others}}}"]
+            for buffer in group:
+                self.aliasing[buffer.name] = f", !alias.scope !{own_list}, !noalias !{other_list}"
+
+    # -- blocks -----------------------------------------------------------------------------------
+
+    def seen(self, *values: Value) -> None:
+        for value in values:
+            self.order[value.name] = len(self.order)
+
+    def new_labels(self, *kinds: str) -> list[str]:
+        self.labels += 1
+        return [f"{kind}{self.labels}" for kind in kinds]
+
+    def start(self, label: str) -> None:
+        self.function.lines.append(f"{label}:")
+        self.label = label
+
+    def block(self, block: Block) -> None:
+        # Addresses computed inside a block do not dominate what follows it.
+        outside = self.addresses
+        self.addresses = dict(outside)
+        for statement in block:
+            self.statement(statement)
+        self.addresses = outside
+
+    def statement(self, statement: Statement) -> None:
+        match statement:
+            case Let():
+                emit_let(self.function, statement)
+                self.seen(statement.result)
+            case Load():
+                pointer = self.address(statement.buffer, statement.index)
+                self.load(statement, pointer)
+            case Store():
+                pointer = self.address(statement.buffer, statement.index)
+                self.store(statement, pointer)
+            case Gather():
+                self.gather(statement)
+            case Scatter():
+                self.scatter(statement)
+            case For():
+                self.for_(statement)
+            case If():
+                self.if_(statement)
+            case While():
+                self.while_(statement)
+            case Barrier():
+                self.function.emit("fence seq_cst")
+
+    def phis(
+        self, carried: tuple[tuple[Value, Value], ...], before: str, reserved: int
+    ) -> list[tuple[str, str]]:
+        """Names and first incoming edges; the lines follow when the last block is known."""
+        phis = []
+        for parameter, initial in carried:
+            start = f"[ {self.function.text(initial)}, %{before} ]"
+            phis.append((self.function.own_name(parameter), start))
+            self.seen(parameter)
+        return phis
+
+    def for_(self, statement: For) -> None:
+        function = self.function
+        before = self.label
+        head, body, done = self.new_labels("for", "body", "done")
+        bounds = [
+            function.text(bound) if isinstance(bound, Value) else str(bound)
+            for bound in (statement.begin, statement.end)
+        ]
+        function.emit(f"br label %{head}")
+        self.start(head)
+        counter = (statement.variable, statement.variable)
+        place = len(function.lines)
+        variable = function.own_name(statement.variable)
+        self.seen(statement.variable)
+        names = [(variable, f"[ {bounds[0]}, %{before} ]")]
+        names += self.phis(statement.carried, before, place)
+        running = function.temporary(f"icmp slt i64 {variable}, {bounds[1]}")
+        function.emit(f"br i1 {running}, label %{body}, label %{done}")
+        self.start(body)
+        self.block(statement.body)
+        following = function.temporary(f"add nsw i64 {variable}, {statement.step}")
+        function.emit(f"br label %{head}")
+        yields = [following, *map(function.text, statement.yields)]
+        parameters = [counter[0], *(parameter for parameter, _ in statement.carried)]
+        self.insert_phis(place, parameters, names, yields)
+        self.start(done)
+        self.finish_loop(statement)
+
+    def insert_phis(
+        self, place: int, parameters: list[Value], names: list[tuple[str, str]], yields: list[str]
+    ) -> None:
+        self.function.lines[place:place] = [
+            f"  {name} = phi {llvm_type(parameter.type)} {start}, [ {end}, %{self.label} ]"
+            for parameter, (name, start), end in zip(parameters, names, yields, strict=True)
+        ]
+
+    def finish_loop(self, statement: For | While) -> None:
+        for result, (parameter, _) in zip(statement.results, statement.carried, strict=True):
+            self.function.alias(result, self.function.text(parameter))
+            self.seen(result)
+
+    def while_(self, statement: While) -> None:
+        function = self.function
+        before = self.label
+        head, body, done = self.new_labels("while", "body", "done")
+        function.emit(f"br label %{head}")
+        self.start(head)
+        place = len(function.lines)
+        names = self.phis(statement.carried, before, place)
+        outside = self.addresses
+        self.addresses = dict(outside)
+        for inner in statement.condition_body:
+            self.statement(inner)
+        condition = function.text(statement.condition)
+        function.emit(f"br i1 {condition}, label %{body}, label %{done}")
+        self.start(body)
+        self.block(statement.body)
+        self.addresses = outside
+        function.emit(f"br label %{head}")
+        parameters = [parameter for parameter, _ in statement.carried]
+        yields = [function.text(value) for value in statement.yields]
+        self.insert_phis(place, parameters, names, yields)
+        self.start(done)
+        self.finish_loop(statement)
+
+    def if_(self, statement: If) -> None:
+        function = self.function
+        then, other, join = self.new_labels("then", "else", "join")
+        condition = function.text(statement.condition)
+        function.emit(f"br i1 {condition}, label %{then}, label %{other}")
+        ends = []
+        arms = (then, statement.then_body), (other, statement.else_body)
+        for label, body in arms:
+            self.start(label)
+            self.block(body)
+            function.emit(f"br label %{join}")
+            ends.append(self.label)
+        self.start(join)
+        pairs = zip(statement.then_yields, statement.else_yields, strict=True)
+        for result, (first, second) in zip(statement.results, pairs, strict=True):
+            function.define(
+                result,
+                f"phi {llvm_type(result.type)} [ {function.text(first)}, %{ends[0]} ], "
+                f"[ {function.text(second)}, %{ends[1]} ]",
+            )
+            self.seen(result)
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def address(self, buffer: Buffer, index: Index) -> str:
+        """The pointer to an element: outer loops first, so that LLVM hoists the common part."""
+        element = _memory_type(VectorType(buffer.dtype))
+        pointer = self.pointers[buffer.name]
+        terms = sorted(index.terms, key=lambda term: self.order[term[0].name])
+        path: tuple[tuple[str, int], ...] = ()
+        for value, factor in terms:
+            path = (*path, (value.name, factor))
+            known = self.addresses.get((buffer.name, path))
+            if known is None:
+                offset = self.function.text(value)
+                if factor != 1:
+                    offset = self.function.temporary(f"mul i64 {offset}, {factor}")
+                known = self.step(element, pointer, offset)
+                self.addresses[buffer.name, path] = known
+            pointer = known
+        return self.step(element, pointer, str(index.const)) if index.const else pointer
+
+    def step(self, element: str, pointer: str, offset: str) -> str:
+        return self.function.temporary(f"getelementptr {element}, ptr {pointer}, i64 {offset}")
+
+    def loaded(self, result: Value, text: str, vector: bool) -> None:
+        """Gives `result` its value from `text` as it came from memory; `vector`: from <1 x …>."""
+        function = self.function
+        type = result.type
+        if vector and type.is_scalar:
+            memory = _vector(type, memory=True)
+            text = function.temporary(f"extractelement {memory} {text}, i64 0")
+        if type.dtype is DType.bool:
+            zero = "0" if type.is_scalar else "zeroinitializer"
+            text = function.temporary(f"icmp ne {_memory_type(type)} {text}, {zero}")
+        function.alias(result, text)
+        self.seen(result)
+
+    def stored(self, value: Value, vector: bool) -> str:
+        """The text of `value` as it goes to memory; `vector`: as <1 x …>."""
+        function = self.function
+        text = function.text(value)
+        type = value.type
+        if type.dtype is DType.bool:
+            text = function.temporary(f"zext {function.typed(value)} to {_memory_type(type)}")
+        if vector and type.is_scalar:
+            memory = _vector(type, memory=True)
+            element = _memory_type(type)
+            text = function.temporary(f"insertelement {memory} poison, {element} {text}, i64 0")
+        return text
+
+    def mask(self, mask: Value | None, lanes: int) -> str:
+        if mask is None:
+            return "splat (i1 true)"
+        if lanes > 1:
+            return self.function.text(mask)
+        text = self.function.text(mask)
+        return self.function.temporary(f"insertelement <1 x i1> poison, i1 {text}, i64 0")
+
+    def load(self, statement: Load | Gather, pointer: str) -> None:
+        type = statement.result.type
+        align = statement.buffer.dtype.itemsize
+        note = self.aliasing.get(statement.buffer.name, "")
+        if statement.mask is None:
+            text = self.function.temporary(
+                f"load {_memory_type(type)}, ptr {pointer}, align {align}{note}"
+            )
+            self.loaded(statement.result, text, vector=False)
+            return
+        vector, flags = _vector(type, memory=True), f"<{type.lanes} x i1>"
+        name = f"llvm.masked.load.v{type.lanes}{_code(type)}.p0"
+        self.declare(name, vector, f"ptr, {flags}, {vector}")
+        mask = self.mask(statement.mask, type.lanes)
+        text = self.function.temporary(
+            f"call {vector} @{name}(ptr align {align} {pointer}, {flags} {mask}, "
+            f"{vector} zeroinitializer){note}"
+        )
+        self.loaded(statement.result, text, vector=True)
+
+    def store(self, statement: Store | Scatter, pointer: str) -> None:
+        value = statement.value
+        type = value.type
+        align = statement.buffer.dtype.itemsize
+        note = self.aliasing.get(statement.buffer.name, "")
+        if statement.mask is None:
+            text = self.stored(value, vector=False)
+            self.function.emit(
+                f"store {_memory_type(type)} {text}, ptr {pointer}, align {align}{note}"
+            )
+            return
+        vector, flags = _vector(type, memory=True), f"<{type.lanes} x i1>"
+        name = f"llvm.masked.store.v{type.lanes}{_code(type)}.p0"
+        self.declare(name, "void", f"{vector}, ptr, {flags}")
+        text = self.stored(value, vector=True)
+        mask = self.mask(statement.mask, type.lanes)
+        self.function.emit(
+            f"call void @{name}({vector} {text}, ptr align {align} {pointer}, {flags} {mask}){note}"
+        )
+
+    def lane_pointers(self, buffer: Buffer, indices: Value) -> str:
+        element = _memory_type(VectorType(buffer.dtype))
+        base = self.pointers[buffer.name]
+        typed = self.function.typed(indices)
+        return self.function.temporary(f"getelementptr {element}, ptr {base}, {typed}")
+
+    def gather(self, statement: Gather) -> None:
+        type = statement.result.type
+        pointers = self.lane_pointers(statement.buffer, statement.indices)
+        if type.is_scalar:
+            self.load(statement, pointers)
+            return
+        lanes, memory = type.lanes, _memory_type(type)
+        name = f"llvm.masked.gather.v{lanes}{_code(type)}.v{lanes}p0"
+        self.declare(name, memory, f"<{lanes} x ptr>, <{lanes} x i1>, {memory}")
+        text = self.function.temporary(
+            f"call {memory} @{name}(<{lanes} x ptr> align {statement.buffer.dtype.itemsize} "
+            f"{pointers}, <{lanes} x i1> {self.mask(statement.mask, lanes)}, "
+            f"{memory} zeroinitializer){self.aliasing.get(statement.buffer.name, '')}"
+        )
+        self.loaded(statement.result, text, vector=False)
+
+    def scatter(self, statement: Scatter) -> None:
+        type = statement.value.type
+        pointers = self.lane_pointers(statement.buffer, statement.indices)
+        if type.is_scalar:
+            self.store(statement, pointers)
+            return
+        lanes, memory = type.lanes, _memory_type(type)
+        name = f"llvm.masked.scatter.v{lanes}{_code(type)}.v{lanes}p0"
+        self.declare(name, "void", f"{memory}, <{lanes} x ptr>, <{lanes} x i1>")
+        text = self.stored(statement.value, vector=False)
+        self.function.emit(
+            f"call void @{name}({memory} {text}, <{lanes} x ptr> align "
+            f"{statement.buffer.dtype.itemsize} {pointers}, <{lanes} x i1> "
+            f"{self.mask(statement.mask, lanes)}){self.aliasing.get(statement.buffer.name, '')}"
+        )
+
+    def declare(self, name: str, result: str, parameters: str) -> None:
+        self.function.declarations.setdefault(name, f"declare {result} @{name}({parameters})")
+
+
+def _code(type: VectorType) -> str:
+    """The intrinsic suffix of one element in memory."""
+    return "i8" if type.dtype is DType.bool else type_code(VectorType(type.dtype))

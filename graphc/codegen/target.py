@@ -1,0 +1,96 @@
+"""Targets: the processor code is made for, and its vector width.
+
+In: a name, or the host. Out: a frozen `Target`. The width only decides how loops are cut into
+vectors: vectors of any width run on any target, and results are the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphc.errors import LoweringError
+from graphc.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`triple`, `cpu` and `features` are LLVM's; sizes are in bytes, caches those of one core."""
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    l1_bytes: int = 32 * 1024
+    l2_bytes: int = 1024 * 1024
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of `dtype` in one vector register."""
+        return self.vector_bytes // dtype.itemsize
+
+    @property
+    def key(self) -> str:
+        """What of the target generated code depends on."""
+        return f"{self.triple} {self.cpu} {self.features}"
+
+
+_X86 = "x86_64-unknown-linux-gnu"
+_NAMED = {
+    target.name: target
+    for target in (
+        Target("x86-64-v2", _X86, "x86-64-v2", "", 16),
+        Target("x86-64-v3", _X86, "x86-64-v3", "", 32),
+        Target("x86-64-v4", _X86, "x86-64-v4", "", 64),
+        Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16),
+    )
+}
+
+
+def named(name: str) -> Target:
+    """A target to inspect code for, or to run it where the host has at least that level."""
+    if name == "host":
+        return host()
+    if name not in _NAMED:
+        raise LoweringError(
+            f"{name!r} is no known target", hint=f"one of host, {', '.join(_NAMED)}"
+        )
+    return _NAMED[name]
+
+
+@functools.cache
+def host() -> Target:
+    """This processor, with the widest vectors it has."""
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features()
+    # By feature, not by name: virtual machines hide features of the processor they report.
+    if features.get("avx512f"):
+        width = 64
+    elif features.get("avx2") and features.get("fma"):
+        width = 32
+    else:
+        width = 16
+    return Target(
+        "host",
+        binding.get_process_triple(),
+        binding.get_host_cpu_name(),
+        features.flatten(),
+        width,
+        _cache_bytes(1, "Data", 32 * 1024),
+        _cache_bytes(2, "Unified", 1024 * 1024),
+    )
+
+
+def _cache_bytes(level: int, kind: str, fallback: int) -> int:
+    """Size of a cache of the first core where Linux tells it, else a common one."""
+    for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            found = (entry / "level").read_text().strip(), (entry / "type").read_text().strip()
+            size = (entry / "size").read_text().strip()
+        except OSError:
+            continue
+        if found == (str(level), kind) and size.endswith("K"):
+            return int(size[:-1]) * 1024
+    return fallback

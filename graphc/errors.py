@@ -1,0 +1,58 @@
+"""The one family of errors. Each names what was asked, with which shapes and dtypes, where in the
+user's code, and one thing to try."""
+
+from __future__ import annotations
+
+
+class GraphError(RuntimeError):
+    """Base of all errors of graphc. `location` is the user's source line, where one is known."""
+
+    def __init__(self, message: str, *, location: object | None = None, hint: str | None = None):
+        self.location = location
+        self.hint = hint
+        text = message
+        if hint:
+            text += f"\n  try: {hint}"
+        if location is not None:
+            text += f"\n  at: {location}"
+        super().__init__(text)
+
+
+class ShapeError(GraphError):
+    """Shapes that do not fit: broadcasting, contraction, axes, geometry of windows."""
+
+
+class DTypeError(GraphError, TypeError):
+    """A dtype an op does not take, or operands of different dtypes."""
+
+
+class AttributeValueError(GraphError, ValueError):
+    """An attribute of an op with an impossible value."""
+
+
+class IndexRangeError(GraphError, IndexError):
+    """An index (axis, gather index, label) outside its range."""
+
+
+class TraceError(GraphError):
+    """Something that cannot be traced: data-dependent Python control flow, escaped tensors."""
+
+
+class VerifyError(GraphError):
+    """A graph, plan or loop program that breaks a numbered rule of its level."""
+
+
+class ParseError(GraphError, ValueError):
+    """A text that is no graph. The message starts with `line L, column C`."""
+
+
+class LoweringError(GraphError):
+    """A graph that cannot be lowered to native code, with the node that is in the way."""
+
+
+class ArgumentError(GraphError, ValueError):
+    """An executable or compiled function called with the wrong arrays."""
+
+
+class PassError(GraphError):
+    """A pass that did not converge or broke its graph."""

@@ -1,0 +1,174 @@
+"""GraphBuilder: the only constructor of graphs. It infers types and notes the user's line.
+
+    g = graphc.GraphBuilder("scale")
+    x = g.input("x", "f32[2,3]")
+    graph = g.finish(x * 2.0)
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from graphc.errors import GraphError, TraceError
+from graphc.ir.handle import Handle
+from graphc.ir.nodes import CONSTANT, INPUT, Attribute, Constant, Graph, Location, Node, Value
+from graphc.ir.registry import OpDefinition
+from graphc.ir.types import TensorType
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+
+class Var(Handle):
+    """A handle on one value of a graph under construction."""
+
+    __slots__ = ("context", "type", "value")
+
+    def __init__(self, context: GraphBuilder, value: Value, type: TensorType):
+        self.context = context
+        self.value = value
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"Var(%{self.value.node}.{self.value.index}: {self.type})"
+
+    def __bool__(self) -> bool:
+        raise TraceError("a graph value has no truth value", hint="the op `where`")
+
+
+class GraphBuilder:
+    """Collects nodes. `finish` returns the graph; a finished builder takes no more nodes."""
+
+    def __init__(self, name: str = "graph"):
+        self.name = _checked_name(name, "graph name")
+        self._nodes: list[Node] = []
+        self._input_names: set[str] = set()
+        self._location: Location | None = None
+        self._finished = False
+
+    def input(self, name: str, type: TensorType | str) -> Var:
+        """A named input. Inputs come before all other nodes."""
+        if isinstance(type, str):
+            type = TensorType.parse(type)
+        _checked_name(name, "input name")
+        if name in self._input_names:
+            raise GraphError(f"two inputs are named {name!r}")
+        if len(self._input_names) != len(self._nodes):
+            raise GraphError(f"input {name!r} comes after other nodes", hint="declare inputs first")
+        self._input_names.add(name)
+        return self._append(INPUT, (), (("name", name),), (type,), ())[0]
+
+    def constant(self, array: Any) -> Var:
+        """An array as a constant of the graph (content is copied)."""
+        value = array if isinstance(array, Constant) else Constant(array)
+        return self._append(CONSTANT, (), (("value", value),), (value.type,), ())[0]
+
+    def apply(
+        self,
+        op: OpDefinition,
+        operands: tuple[Any, ...],
+        attributes: dict[str, Any],
+        regions: tuple[Graph, ...] = (),
+    ) -> tuple[Var, ...]:
+        """Record one op; raises GraphError (with the user's line) if the operands do not fit."""
+        for operand in operands:
+            if not isinstance(operand, Var) or operand.context is not self:
+                raise TraceError(
+                    f"{op.name} got {operand!r}, which is no value of graph {self.name!r}",
+                    hint="make it an input or a constant of the graph",
+                )
+        try:
+            canonical = op.canonical(attributes)
+            types = tuple(operand.type for operand in operands)
+            results = op.infer(types, canonical)
+        except GraphError as error:
+            if error.location is None:
+                raise _located(error, self._here()) from None
+            raise
+        values = tuple(operand.value for operand in operands)
+        return self._append(op.name, values, tuple(sorted(canonical.items())), results, regions)
+
+    def finish(self, *outputs: Var, aliases: Sequence[tuple[int, int]] = ()) -> Graph:
+        """The graph with these outputs."""
+        for output in outputs:
+            if not isinstance(output, Var) or output.context is not self:
+                raise GraphError(f"output {output!r} is no value of graph {self.name!r}")
+        self._finished = True
+        values = tuple(output.value for output in outputs)
+        return Graph(self.name, tuple(self._nodes), values, tuple(sorted(aliases)))
+
+    @contextmanager
+    def at(self, location: Location | None) -> Iterator[None]:
+        """Nodes made inside carry `location` (a pass or a gradient hands on its origin)."""
+        previous, self._location = self._location, location or self._location
+        try:
+            yield
+        finally:
+            self._location = previous
+
+    def node_of(self, var: Var) -> Node:
+        return self._nodes[var.value.node]
+
+    def _here(self) -> Location | None:
+        return self._location if self._location is not None else user_location()
+
+    def _append(
+        self,
+        op: str,
+        operands: tuple[Value, ...],
+        attributes: tuple[tuple[str, Attribute], ...],
+        types: tuple[TensorType, ...],
+        regions: tuple[Graph, ...],
+    ) -> tuple[Var, ...]:
+        if self._finished:
+            raise GraphError(f"graph {self.name!r} is finished and takes no more nodes ({op})")
+        identity = len(self._nodes)
+        self._nodes.append(Node(op, operands, attributes, types, regions, self._here()))
+        return tuple(Var(self, Value(identity, i), type) for i, type in enumerate(types))
+
+
+# Frames of these folders are ours, the first frame outside them is the user's.
+_OWN_PACKAGES = {"graphc", "frontend"}
+_OWN_FOLDERS: dict[str, bool] = {}
+
+
+def user_location() -> Location | None:
+    """The innermost line on the stack that is not of graphc or its frontend."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        own = _OWN_FOLDERS.get(file)
+        if own is None:
+            root = frame.f_globals.get("__name__", "").partition(".")[0]
+            # contextlib frames stand between ours; they are never the user's line.
+            own = _OWN_FOLDERS[file] = root in _OWN_PACKAGES or root == "contextlib"
+        if not own:
+            return Location(Path(file).name, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def _checked_name(name: str, what: str) -> str:
+    if not NAME.fullmatch(name):
+        raise GraphError(f"{what} {name!r} is not a name", hint="letters, digits, '_' and '.'")
+    return name
+
+
+def _located(error: GraphError, location: Location | None) -> GraphError:
+    """The same error with a location."""
+    message = str(error).partition("\n  try: ")[0]
+    return type(error)(message, hint=error.hint, location=location)
+
+
+def rebuilt(graph: Graph, name: str | None = None) -> tuple[GraphBuilder, list[Var]]:
+    """A new builder that already holds `graph`'s inputs, and their handles."""
+    builder = GraphBuilder(name or graph.name)
+    handles = []
+    for node in graph.inputs:
+        with builder.at(node.location):
+            handles.append(builder.input(node.attribute("name"), node.types[0]))
+    return builder, handles

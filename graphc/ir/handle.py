@@ -1,0 +1,127 @@
+"""Handles: what gradient rules, composites and users write ordinary expressions with.
+
+A `Handle` has a type and a context; its operators emit ops into the context. A `GraphBuilder` is
+a context that records; eager contexts compute. So one rule serves all of them. Handles are
+strict: dtypes must agree; shapes broadcast by explicit `broadcast` nodes; a Python number takes
+the dtype of the handle it meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from graphc.ir.registry import OpDefinition, lookup
+from graphc.ir.types import DType, Shape, TensorType, broadcast_shapes
+
+
+class Context(Protocol):
+    """Where ops go: a builder records them, an eager context computes them."""
+
+    def apply(
+        self, op: OpDefinition, operands: tuple[Any, ...], attributes: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """Emit `op`; the handles of its results."""
+        ...
+
+    def constant(self, array: Any) -> Any:
+        """A handle on a constant array."""
+        ...
+
+
+class Handle:
+    """A typed tensor expression with operators. Subclasses set `type` and `context`."""
+
+    __slots__ = ()
+
+    type: TensorType
+    context: Any
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    def __add__(self, other: Any) -> Any:
+        return binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return binary("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return binary("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return binary("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return binary("div", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return binary("pow", self, other)
+
+    def __neg__(self) -> Any:
+        return apply(lookup("neg"), self)
+
+    def __gt__(self, other: Any) -> Any:
+        return binary("gt", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return binary("ge", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return binary("lt", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return binary("le", self, other)
+
+    def __matmul__(self, other: Any) -> Any:
+        return apply(lookup("matmul"), self, other)
+
+
+def apply(op: OpDefinition, *operands: Any, **attributes: Any) -> Any:
+    """Emit `op` on handles; one handle for one result, else a tuple."""
+    results = operands[0].context.apply(op, operands, attributes)
+    return results[0] if len(results) == 1 else results
+
+
+def binary(name: str, left: Any, right: Any) -> Any:
+    """An elementwise op on two handles, or a handle and a Python number, with broadcasting."""
+    return apply(lookup(name), *aligned(left, right))
+
+
+def aligned(*operands: Any) -> tuple[Any, ...]:
+    """The operands lifted to handles and broadcast to their common shape."""
+    model = next(operand for operand in operands if isinstance(operand, Handle))
+    lifted = [
+        operand if isinstance(operand, Handle) else lift(operand, model) for operand in operands
+    ]
+    shape = broadcast_shapes(*(operand.type.shape for operand in lifted))
+    return tuple(broadcast_to(operand, shape) for operand in lifted)
+
+
+def lift(number: float | int | bool, model: Handle) -> Any:
+    """A Python number as a 0-d constant of `model`'s dtype in `model`'s context."""
+    return model.context.constant(np.asarray(number, dtype=model.type.dtype.numpy))
+
+
+def broadcast_to(operand: Any, shape: Sequence[int]) -> Any:
+    """`operand` broadcast to `shape` by an explicit node, or itself where it has that shape."""
+    shape = tuple(shape)
+    if operand.type.shape == shape:
+        return operand
+    return apply(lookup("broadcast"), operand, shape=shape)

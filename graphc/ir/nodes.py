@@ -1,0 +1,161 @@
+"""What a graph is made of: values, constants, source locations, frozen nodes, the graph itself.
+
+A graph is a tuple of nodes in topological order; a node's id is its position. Operands are
+`Value(node id, result index)`. The first nodes are the inputs. Nothing here hashes recursively
+through operands, and source locations take no part in equality.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphc.ir.types import DType, TensorType
+
+if TYPE_CHECKING:
+    import networkx
+
+INPUT = "input"
+CONSTANT = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of the user's source. Text: `model.py:12 in forward`."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f" in {self.function}" if self.function else "")
+
+
+class Constant:
+    """A read-only array inside a graph, compared by type and content digest (NaN-safe)."""
+
+    __slots__ = ("array", "digest", "type")
+
+    def __init__(self, array: Any):
+        array = np.asarray(array)
+        self.type = TensorType.of(array)
+        copy = np.array(array, dtype=self.type.dtype.numpy, order="C", copy=True)
+        copy.setflags(write=False)
+        self.array: np.ndarray[Any, Any] = copy
+        self.digest = hashlib.sha256(copy.tobytes()).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Constant) and self.type == other.type and self.digest == other.digest
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.digest))
+
+    def __repr__(self) -> str:
+        return f"Constant({self.type})"
+
+    @property
+    def scalar(self) -> Any:
+        """The one value of a 0-d or uniform constant as a Python number, else None."""
+        if self.array.size == 0:
+            return None
+        first = self.array.flat[0]
+        same = self.array.tobytes() == first.tobytes() * self.array.size
+        return first.item() if same else None
+
+
+Attribute = int | float | bool | str | None | DType | Constant | tuple["Attribute", ...]
+Attributes = tuple[tuple[str, Attribute], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Result `index` of node `node`."""
+
+    node: int
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation: op name, operands, sorted attributes, subgraphs, result types."""
+
+    op: str
+    operands: tuple[Value, ...]
+    attributes: Attributes
+    types: tuple[TensorType, ...]
+    regions: tuple[Graph, ...] = ()
+    location: Location | None = field(default=None, compare=False)
+
+    def attribute(self, name: str) -> Any:
+        for key, value in self.attributes:
+            if key == name:
+                return value
+        raise KeyError(f"node {self.op} has no attribute {name!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Inputs, nodes, outputs. `aliases` holds (output position, input position): that output is
+    the new content of that input, which the caller sees change in place. Build with
+    `GraphBuilder`; print with `str`; read back with `graphc.parse`."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    outputs: tuple[Value, ...]
+    aliases: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes if node.op == INPUT)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(node.attribute("name") for node in self.inputs)
+
+    @property
+    def input_types(self) -> tuple[TensorType, ...]:
+        return tuple(node.types[0] for node in self.inputs)
+
+    @property
+    def output_types(self) -> tuple[TensorType, ...]:
+        return tuple(self.type_of(value) for value in self.outputs)
+
+    def type_of(self, value: Value) -> TensorType:
+        return self.nodes[value.node].types[value.index]
+
+    def values(self) -> Iterator[Value]:
+        for identity, node in enumerate(self.nodes):
+            for index in range(len(node.types)):
+                yield Value(identity, index)
+
+    def users(self) -> dict[Value, list[int]]:
+        """For each value the ids of the nodes that read it, once per operand position."""
+        result: dict[Value, list[int]] = {value: [] for value in self.values()}
+        for identity, node in enumerate(self.nodes):
+            for operand in node.operands:
+                result[operand].append(identity)
+        return result
+
+    def nx(self) -> networkx.MultiDiGraph:
+        """The networkx view: nodes are ids (attribute `node`), an edge per operand, keyed
+        (operand position, result index), so that `mul(x, x)` keeps both of its edges."""
+        import networkx
+
+        view = networkx.MultiDiGraph(name=self.name)
+        for identity, node in enumerate(self.nodes):
+            view.add_node(identity, node=node)
+        for identity, node in enumerate(self.nodes):
+            for position, operand in enumerate(node.operands):
+                view.add_edge(operand.node, identity, key=(position, operand.index))
+        return view
+
+    def __str__(self) -> str:
+        from graphc.ir.printer import print_graph
+
+        return print_graph(self)

@@ -1,0 +1,244 @@
+"""Text → graph: reads what the printer writes. Errors give line and column."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import GraphError, ParseError
+from graphc.ir.builder import GraphBuilder, Var
+from graphc.ir.nodes import Attribute, Constant, Graph
+from graphc.ir.registry import lookup
+from graphc.ir.types import DType, TensorType
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|//[^\n]*)
+      | (?P<value>%[A-Za-z0-9_.]+)
+      | (?P<arrow>->)
+      | (?P<type>[a-z][a-z0-9]*\[(?:\s*\d+\s*,)*\s*\d*\s*\])
+      | (?P<number>[-+]?(?:inf|nan|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)(?![A-Za-z_]))
+      | (?P<name>[A-Za-z_][A-Za-z0-9_.]*)
+      | (?P<string>"(?:[^"\\\n]|\\.)*")
+      | (?P<punctuation>[()\[\]{},:=])""",
+    re.VERBOSE,
+)
+
+
+def parse(text: str) -> Graph:
+    """The graph written in `text`, with types inferred anew and compared with the written ones.
+
+    Raises ParseError (`line L, column C: …`) for text that is no graph.
+    """
+    parser = _Parser(text)
+    graph = parser.graph()
+    parser.expect("end")
+    return graph
+
+
+class _Parser:
+    def __init__(self, text: str):
+        self._text = text
+        self._tokens: list[tuple[str, str, int]] = []
+        position = 0
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise self._error(f"unexpected character {text[position]!r}", position)
+            if match.lastgroup != "space":
+                self._tokens.append((str(match.lastgroup), match[0], position))
+            position = match.end()
+        self._tokens.append(("end", "end of text", len(text)))
+        self._next = 0
+
+    # -- tokens ------------------------------------------------------------------------------
+
+    def _error(self, message: str, position: int) -> ParseError:
+        line = self._text.count("\n", 0, position) + 1
+        column = position - (self._text.rfind("\n", 0, position) + 1) + 1
+        return ParseError(f"line {line}, column {column}: {message}")
+
+    def peek(self, *wanted: str) -> bool:
+        kind, text, _ = self._tokens[self._next]
+        return kind in wanted or (kind != "string" and text in wanted)
+
+    def accept(self, wanted: str) -> str | None:
+        if not self.peek(wanted):
+            return None
+        self._next += 1
+        return self._tokens[self._next - 1][1]
+
+    def expect(self, wanted: str) -> str:
+        text = self.accept(wanted)
+        if text is None:
+            found = self._tokens[self._next]
+            raise self._error(f"expected {wanted}, found {found[1]!r}", found[2])
+        return text
+
+    def here(self) -> int:
+        return self._tokens[self._next][2]
+
+    # -- grammar -----------------------------------------------------------------------------
+
+    def graph(self) -> Graph:
+        self.expect("graph")
+        position = self.here()
+        builder = self._guarded(position, GraphBuilder, self.expect("name"))
+        values: dict[str, Var] = {}
+        inputs: list[str] = []
+        self.expect("(")
+        while not self.accept(")"):
+            position = self.here()
+            name = self.expect("value")
+            self.expect(":")
+            type = TensorType.parse(self.expect("type"))
+            values[name] = self._guarded(position, builder.input, name[1:], type)
+            inputs.append(name)
+            if not self.peek(")"):
+                self.expect(",")
+        self.expect("{")
+        while not self.accept("return"):
+            self._node(builder, values, inputs)
+        outputs, aliases = [], []
+        while not self.accept("}"):
+            outputs.append(self._value(values))
+            if self.accept("->"):
+                position = self.here()
+                target = self.expect("value")
+                if target not in inputs:
+                    raise self._error(f"{target} is no input", position)
+                aliases.append((len(outputs) - 1, inputs.index(target)))
+            if not self.peek("}"):
+                self.expect(",")
+        graph = builder.finish(*outputs, aliases=aliases)
+        from graphc.ir.verifier import verify
+
+        self._guarded(position, verify, graph)
+        return graph
+
+    def _node(self, builder: GraphBuilder, values: dict[str, Var], inputs: list[str]) -> None:
+        position = self.here()
+        name = self.expect("value")
+        if name in values:
+            raise self._error(f"{name} is defined twice", position)
+        self.expect("=")
+        op_position = self.here()
+        op = self.expect("name")
+        if op == "constant":
+            values[name] = builder.constant(self._constant(self.expect("type")))
+            return
+        operands = []
+        self.expect("(")
+        while not self.accept(")"):
+            operands.append(self._value(values))
+            if not self.peek(")"):
+                self.expect(",")
+        attributes: dict[str, Any] = {}
+        while self.peek("name") and not self.peek("graph"):
+            attribute = self.expect("name")
+            self.expect("=")
+            attributes[attribute] = self._attribute()
+        regions = []
+        while self.peek("graph"):
+            regions.append(self.graph())
+        self.expect(":")
+        types_position = self.here()
+        types = [TensorType.parse(self.expect("type"))]
+        while self.accept(","):
+            types.append(TensorType.parse(self.expect("type")))
+        definition = self._guarded(op_position, lookup, op)
+        results = self._guarded(
+            op_position, builder.apply, definition, tuple(operands), attributes, tuple(regions)
+        )
+        inferred = [result.type for result in results]
+        if inferred != types:
+            listed = ", ".join(map(str, inferred))
+            raise self._error(f"{op} gives {listed}, the text says otherwise", types_position)
+        for index, result in enumerate(results):
+            values[name + (f".{index}" if index else "")] = result
+
+    def _value(self, values: dict[str, Var]) -> Var:
+        position = self.here()
+        name = self.expect("value")
+        if name not in values:
+            raise self._error(f"{name} is not defined", position)
+        return values[name]
+
+    def _attribute(self) -> Attribute:
+        position = self.here()
+        if self.accept("["):
+            items = []
+            while not self.accept("]"):
+                items.append(self._attribute())
+                if not self.peek("]"):
+                    self.expect(",")
+            return tuple(items)
+        if self.peek("string"):
+            return re.sub(
+                r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], self.expect("string")[1:-1]
+            )
+        if self.peek("type"):
+            return self._constant(self.expect("type"))
+        if self.peek("number"):
+            number = self.expect("number")
+            return int(number) if re.fullmatch(r"[-+]?\d+", number) else float(number)
+        word = self.expect("name")
+        words: dict[str, Attribute] = {"true": True, "false": False, "none": None}
+        if word in words:
+            return words[word]
+        if word in DType.__members__:
+            return DType[word]
+        raise self._error(f"{word!r} is no attribute value", position)
+
+    def _constant(self, type_text: str) -> Constant:
+        type = TensorType.parse(type_text)
+        position = self.here()
+        if self.accept("splat"):
+            return Constant(np.full(type.shape, self._number(type.dtype), type.dtype.numpy))
+        if self.accept("base64"):
+            return Constant(self._decoded(type, self.expect("string")[1:-1], position))
+        items = []
+        self.expect("[")
+        while not self.accept("]"):
+            items.append(self._number(type.dtype))
+            if not self.peek("]"):
+                self.expect(",")
+        if len(items) != type.numel:
+            raise self._error(f"{type} takes {type.numel} items, not {len(items)}", position)
+        return Constant(np.array(items, type.dtype.numpy).reshape(type.shape))
+
+    def _decoded(self, type: TensorType, text: str, position: int) -> np.ndarray[Any, Any]:
+        try:
+            data = base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            raise self._error(f"bad base64: {error}", position) from None
+        if len(data) != type.nbytes:
+            raise self._error(f"{type} takes {type.nbytes} bytes, not {len(data)}", position)
+        little = np.frombuffer(data, type.dtype.numpy.newbyteorder("<"))
+        return little.astype(type.dtype.numpy).reshape(type.shape)
+
+    def _number(self, dtype: DType) -> Any:
+        position = self.here()
+        if dtype is DType.bool:
+            word = self.expect("name")
+            if word not in ("true", "false"):
+                raise self._error("expected true or false", position)
+            return word == "true"
+        text = self.expect("number")
+        try:
+            return dtype.numpy.type(text) if dtype.is_float else dtype.numpy.type(int(text))
+        except (ValueError, OverflowError) as error:
+            raise self._error(f"bad {dtype} number {text!r}: {error}", position) from None
+
+    def _guarded(self, position: int, call: Any, *arguments: Any) -> Any:
+        """`call(*arguments)`, its GraphError turned into a ParseError at `position`."""
+        try:
+            return call(*arguments)
+        except ParseError:
+            raise
+        except GraphError as error:
+            message = str(error).partition("\n  at: ")[0]
+            raise self._error(message, position) from error

@@ -1,0 +1,146 @@
+"""Tensor types: dtype and shape, and their text form (`f32[32,64]`).
+
+Dimensions are looked up here and nowhere assumed: `TensorType.shape` is the one place.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import DTypeError, ParseError, ShapeError
+
+
+class DType(Enum):
+    """Element types. `value` is the name used in every text form."""
+
+    f32 = "f32"
+    f64 = "f64"
+    i32 = "i32"
+    i64 = "i64"
+    bool = "bool"
+
+    # Plain attributes rather than properties: they stand in the path of every eager op.
+    numpy: np.dtype[Any]
+    itemsize: int
+    is_float: bool  # type: ignore[valid-type]
+    is_integer: bool  # type: ignore[valid-type]
+
+    def __repr__(self) -> str:
+        return self.value
+
+    def __str__(self) -> str:
+        return self.value
+
+    # Enum's own __hash__ hashes the name in Python code; members are singletons.
+    __hash__ = object.__hash__
+
+    @staticmethod
+    def of(dtype: Any) -> DType:
+        """The DType of anything NumPy takes as a dtype. Raises DTypeError for unsupported ones."""
+        if isinstance(dtype, DType):
+            return dtype
+        found = _BY_NUMPY.get(np.dtype(dtype))
+        if found is None:
+            raise DTypeError(
+                f"dtype {np.dtype(dtype)} is not supported",
+                hint="one of float32, float64, int32, int64, bool",
+            )
+        return found
+
+
+for _member, _numpy in {
+    DType.f32: np.float32,
+    DType.f64: np.float64,
+    DType.i32: np.int32,
+    DType.i64: np.int64,
+    DType.bool: np.bool_,
+}.items():
+    _member.numpy = np.dtype(_numpy)
+    _member.itemsize = _member.numpy.itemsize
+    _member.is_float = _member.numpy.kind == "f"
+    _member.is_integer = _member.numpy.kind == "i"
+
+_BY_NUMPY: dict[np.dtype[Any], DType] = {member.numpy: member for member in DType}
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """dtype and shape of one value. Text: `f32[32,64]`, a 0-d value is `f32[]`."""
+
+    dtype: DType
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        if any(dim < 0 for dim in self.shape):
+            raise ShapeError(f"negative dimension in shape {list(self.shape)}")
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
+
+    def with_shape(self, shape: Shape) -> TensorType:
+        return TensorType(self.dtype, tuple(shape))
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        return TensorType(dtype, self.shape)
+
+    @staticmethod
+    def of(array: Any) -> TensorType:
+        """The type of a NumPy array (or anything with dtype and shape)."""
+        return TensorType(DType.of(array.dtype), tuple(array.shape))
+
+    @staticmethod
+    def parse(text: str) -> TensorType:
+        """The type written as `f32[32,64]`. Raises ParseError."""
+        match = _TYPE_TEXT.fullmatch(text.strip())
+        if match is None or match[1] not in DType.__members__:
+            raise ParseError(f"{text!r} is not a tensor type", hint="write it like f32[32,64]")
+        dims = [dim for dim in match[2].replace(" ", "").split(",") if dim]
+        return TensorType(DType[match[1]], tuple(int(dim) for dim in dims))
+
+
+_TYPE_TEXT = re.compile(r"([a-z][a-z0-9]*)\[((?:\s*\d+\s*,)*\s*(?:\d+)?\s*)\]")
+
+
+def row_major_strides(shape: Shape) -> Shape:
+    """Strides in elements of a contiguous row-major array."""
+    strides = []
+    step = 1
+    for dim in reversed(shape):
+        strides.append(step)
+        step *= dim
+    return tuple(reversed(strides))
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The common shape under NumPy's broadcasting. Raises ShapeError naming the shapes."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        for axis, dim in enumerate(shape, rank - len(shape)):
+            if dim == result[axis] or dim == 1:
+                continue
+            if result[axis] != 1:
+                listed = " and ".join(str(list(shape)) for shape in shapes)
+                raise ShapeError(f"shapes {listed} do not broadcast (axis {axis - rank})")
+            result[axis] = dim
+    return tuple(result)

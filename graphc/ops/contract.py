@@ -1,0 +1,331 @@
+"""Contractions: matrix product and convolution, with the two adjoints that convolution needs.
+
+The three convolutions are bilinear and closed under differentiation: the gradient of each is made
+of the other two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import AttributeValueError, ShapeError
+from graphc.ir.types import Shape
+from graphc.ops.kinds import Case, Contract, Space
+from graphc.ops.movement import transpose, window_count
+from graphc.ops.op import NUMBERS, FLOATS, Sampler, Types
+
+Index = tuple[Any, ...]
+
+
+# -- matrix product ------------------------------------------------------------------------------
+
+
+def _matmul_shape(types: Types) -> Shape:
+    x, y = types
+    fits = x.rank >= 2 and x.rank == y.rank and x.shape[:-2] == y.shape[:-2]
+    if not fits or x.shape[-1] != y.shape[-2]:
+        raise ShapeError(f"matmul of {x} and {y}: shapes cannot be multiplied",
+                         hint="the last axis of the first must equal the second-last of the second")
+    return (*x.shape[:-1], y.shape[-1])
+
+
+def _swapped(x: Any) -> Any:
+    rank = len(x.shape)
+    return transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
+
+
+matmul = Contract(
+    "matmul",
+    _matmul_shape,
+    space=lambda types: Space(
+        types[0].shape[:-2], types[0].shape[-2:-1], types[1].shape[-1:], types[0].shape[-1:]
+    ),
+    left=lambda b, m, k, types: Case(0, (*b, *m, *k)),
+    right=lambda b, n, k, types: Case(1, (*b, *k, *n)),
+    out=lambda b, m, n, types: (*b, *m, *n),
+    compute=np.matmul,
+    dtypes=NUMBERS,
+    vjp=lambda g, out, x, y: (lambda: matmul(g, _swapped(y)), lambda: matmul(_swapped(x), g)),
+    samples=lambda m: [
+        m(m.normal(3, 4), m.normal(4, 5)), m(m.normal(2, 3, 4), m.normal(2, 4, 5)),
+        m(m.normal(1, 7), m.normal(7, 1)), m(m.normal(0, 3), m.normal(3, 2)),
+        m(m.normal(3, 0), m.normal(0, 2)), m(m.normal(17, 33), m.normal(33, 50)),
+        m(m.normal(2, 2, 1, 3), m.normal(2, 2, 3, 18)), m(m.normal(5, 600), m.normal(600, 3)),
+    ],
+)  # fmt: skip
+
+
+# -- convolution ---------------------------------------------------------------------------------
+# x: [N, C, *size], w: [O, C/groups, *kernel], result: [N, O, *positions]. Any number of axes.
+
+
+def _counts(size: Shape, kernel: Shape, geometry: dict[str, Any]) -> Shape:
+    rank = len(size)
+    parts = [geometry[name] for name in ("stride", "padding", "dilation")]
+    if len(kernel) != rank or any(len(part) != rank for part in parts):
+        raise AttributeValueError(f"convolution over {rank} axes with {geometry}")
+    return tuple(map(window_count, size, kernel, *parts))
+
+
+def _check_channels(x: Shape, w: Shape, groups: int) -> None:
+    if groups < 1 or x[1] % groups or w[0] % groups:
+        raise ShapeError(f"convolution: {groups} groups do not divide {x[1]} and {w[0]} channels")
+    if x[1] // groups != w[1]:
+        raise ShapeError(
+            f"convolution of input {list(x)} with weight {list(w)}, {groups} groups: "
+            f"expected {w[1] * groups} input channels, got {x[1]}"
+        )
+
+
+def _conv_shape(types: Types, *, stride: Shape, padding: Shape, dilation: Shape, groups: int
+                ) -> Shape:  # fmt: skip
+    x, w = types[0].shape, types[1].shape
+    if len(x) != len(w) or len(x) < 3:
+        raise ShapeError(f"convolution of {types[0]} with {types[1]}: ranks differ or are below 3")
+    _check_channels(x, w, groups)
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation}
+    return (x[0], w[0], *_counts(x[2:], w[2:], geometry))
+
+
+def _input_grad_shape(
+    types: Types, *, size: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> Shape:
+    g, w = types[0].shape, types[1].shape
+    result = (g[0], w[1] * groups, *size)
+    _check_channels(result, w, groups)
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation}
+    if g != (g[0], w[0], *_counts(size, w[2:], geometry)):
+        raise ShapeError(f"conv_input_grad: {types[0]} is no result for {types[1]}, {list(size)}")
+    return result
+
+
+def _weight_grad_shape(
+    types: Types, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> Shape:
+    x, g = types[0].shape, types[1].shape
+    result = (g[1], x[1] // groups, *kernel)
+    _check_channels(x, result, groups)
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation}
+    if g != (x[0], g[1], *_counts(x[2:], kernel, geometry)):
+        raise ShapeError(f"conv_weight_grad: {types[1]} is no result for {types[0]}, {kernel}")
+    return result
+
+
+def _tap_case(
+    operand: int, lead: Index, position: Index, tap: Index, size: Shape, geometry: dict[str, Any]
+) -> Case:
+    """x at the element that `tap` of the window at `position` reads."""
+    moved = tuple(
+        p * s + t * d - pad
+        for p, t, s, d, pad in zip(
+            position, tap, geometry["stride"], geometry["dilation"], geometry["padding"],
+            strict=True,
+        )
+    )  # fmt: skip
+    guards = tuple((i, 0, dim) for i, dim in zip(moved, size, strict=True))
+    return Case(operand, (*lead, *moved), guards)
+
+
+def _back_case(lead: Index, place: Index, tap: Index, counts: Shape, geometry: dict[str, Any]
+               ) -> Case:  # fmt: skip
+    """g at the window whose `tap` reads the element at `place`."""
+    coordinates, guards = [], []
+    for i, t, n, s, d, pad in zip(
+        place, tap, counts, geometry["stride"], geometry["dilation"], geometry["padding"],
+        strict=True,
+    ):  # fmt: skip
+        moved = i + pad - t * d
+        if s > 1:
+            guards.append((moved % s, 0, 1))
+            moved = moved // s
+        guards.append((moved, 0, n))
+        coordinates.append(moved)
+    return Case(0, (*lead, *coordinates), tuple(guards))
+
+
+def _columns(x: Any, kernel: Shape, geometry: dict[str, Any], groups: int) -> Any:
+    """[N, groups, C/groups · taps, positions]: NumPy's im2col."""
+    rank = len(kernel)
+    widths = [(0, 0), (0, 0)] + [(p, p) for p in geometry["padding"]]
+    x = np.pad(x, widths) if any(geometry["padding"]) else x
+    spans = tuple(d * (k - 1) + 1 for k, d in zip(kernel, geometry["dilation"], strict=True))
+    view = np.lib.stride_tricks.sliding_window_view(x, spans, tuple(range(2, 2 + rank)))
+    steps = tuple(slice(None, None, s) for s in geometry["stride"])
+    taps = tuple(slice(None, None, d) for d in geometry["dilation"])
+    view = view[(slice(None), slice(None), *steps, *taps)]
+    order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
+    n, channels = x.shape[:2]
+    positions = int(np.prod(view.shape[2 : 2 + rank]))
+    depth = channels // groups * int(np.prod(kernel))
+    return view.transpose(order).reshape(n, groups, depth, positions)
+
+
+def _conv_compute(x: Any, w: Any, *, groups: int, **geometry: Any) -> Any:
+    kernel = w.shape[2:]
+    counts = _counts(x.shape[2:], kernel, geometry)
+    depth = w.shape[1] * int(np.prod(kernel))
+    flat = w.reshape(groups, w.shape[0] // groups, depth)
+    return (flat @ _columns(x, kernel, geometry, groups)).reshape(x.shape[0], w.shape[0], *counts)
+
+
+def _input_grad_compute(g: Any, w: Any, *, size: Shape, groups: int, **geometry: Any) -> Any:
+    n, kernel, counts = g.shape[0], w.shape[2:], g.shape[2:]
+    depth = w.shape[1] * int(np.prod(kernel))
+    flat = w.reshape(groups, w.shape[0] // groups, depth)
+    rows = g.reshape(n, groups, w.shape[0] // groups, int(np.prod(counts)))
+    columns = (flat.transpose(0, 2, 1) @ rows).reshape(n, w.shape[1] * groups, *kernel, *counts)
+    padding, stride, dilation = (geometry[name] for name in ("padding", "stride", "dilation"))
+    padded = tuple(s + 2 * p for s, p in zip(size, padding, strict=True))
+    out = np.zeros((n, w.shape[1] * groups, *padded), g.dtype)
+    for taps in np.ndindex(*kernel):
+        places = tuple(
+            slice(t * d, t * d + (c - 1) * s + 1, s)
+            for t, d, c, s in zip(taps, dilation, counts, stride, strict=True)
+        )
+        out[(slice(None), slice(None), *places)] += columns[(slice(None), slice(None), *taps)]
+    inside = tuple(slice(p, p + s) for p, s in zip(padding, size, strict=True))
+    return out[(slice(None), slice(None), *inside)]
+
+
+def _weight_grad_compute(x: Any, g: Any, *, kernel: Shape, groups: int, **geometry: Any) -> Any:
+    n, outputs = g.shape[:2]
+    rows = g.reshape(n, groups, outputs // groups, int(np.prod(g.shape[2:])))
+    columns = _columns(x, kernel, geometry, groups)
+    total = (rows @ columns.transpose(0, 1, 3, 2)).sum(axis=0)
+    return total.reshape(outputs, x.shape[1] // groups, *kernel)
+
+
+def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {name: attributes[name] for name in ("stride", "padding", "dilation", "groups")}
+
+
+def _conv_vjp(g: Any, out: Any, x: Any, w: Any, **attributes: Any) -> tuple[Any, Any]:
+    return (
+        lambda: conv_input_grad(g, w, size=x.shape[2:], **attributes),
+        lambda: conv_weight_grad(x, g, kernel=w.shape[2:], **attributes),
+    )
+
+
+def _input_grad_vjp(h: Any, out: Any, g: Any, w: Any, **attributes: Any) -> tuple[Any, Any]:
+    geometry = _geometry(attributes)
+    return (
+        lambda: conv(h, w, **geometry),
+        lambda: conv_weight_grad(h, g, kernel=w.shape[2:], **geometry),
+    )
+
+
+def _weight_grad_vjp(h: Any, out: Any, x: Any, g: Any, **attributes: Any) -> tuple[Any, Any]:
+    geometry = _geometry(attributes)
+    return (
+        lambda: conv_input_grad(g, h, size=x.shape[2:], **geometry),
+        lambda: conv(x, h, **geometry),
+    )
+
+
+conv = Contract(
+    "conv",
+    _conv_shape,
+    space=lambda types, groups, **geometry: Space(
+        (types[0].shape[0], groups),
+        (types[1].shape[0] // groups,),
+        _counts(types[0].shape[2:], types[1].shape[2:], geometry),
+        (*types[1].shape[2:], types[1].shape[1]),
+    ),
+    left=lambda b, m, k, types, groups, **_: Case(
+        1, (b[1] * (types[1].shape[0] // groups) + m[0], k[-1], *k[:-1])
+    ),
+    right=lambda b, n, k, types, groups, **geometry: _tap_case(
+        0, (b[0], b[1] * types[1].shape[1] + k[-1]), n, k[:-1], types[0].shape[2:], geometry
+    ),
+    out=lambda b, m, n, types, groups, **_: (
+        b[0], b[1] * (types[1].shape[0] // groups) + m[0], *n
+    ),
+    compute=_conv_compute,
+    dtypes=FLOATS,
+    vjp=_conv_vjp,
+    samples=lambda m: _conv_samples(m),
+)  # fmt: skip
+
+conv_input_grad = Contract(
+    "conv_input_grad",
+    _input_grad_shape,
+    space=lambda types, size, groups, **_: Space(
+        (types[0].shape[0], groups),
+        (types[1].shape[1],),
+        size,
+        (*types[1].shape[2:], types[1].shape[0] // groups),
+    ),
+    left=lambda b, m, k, types, groups, **_: Case(
+        1, (b[1] * (types[1].shape[0] // groups) + k[-1], m[0], *k[:-1])
+    ),
+    right=lambda b, n, k, types, groups, **geometry: _back_case(
+        (b[0], b[1] * (types[1].shape[0] // groups) + k[-1]), n, k[:-1], types[0].shape[2:], geometry
+    ),
+    out=lambda b, m, n, types, **_: (b[0], b[1] * types[1].shape[1] + m[0], *n),
+    compute=_input_grad_compute,
+    dtypes=FLOATS,
+    vjp=_input_grad_vjp,
+    samples=lambda m: _input_grad_samples(m),
+)
+
+conv_weight_grad = Contract(
+    "conv_weight_grad",
+    _weight_grad_shape,
+    space=lambda types, kernel, groups, **_: Space(
+        (groups,),
+        (types[1].shape[1] // groups,),
+        (types[0].shape[1] // groups, *kernel),
+        (types[1].shape[0], *types[1].shape[2:]),
+    ),
+    left=lambda b, m, k, types, groups, **_: Case(
+        1, (k[0], b[0] * (types[1].shape[1] // groups) + m[0], *k[1:])
+    ),
+    right=lambda b, n, k, types, groups, **geometry: _tap_case(
+        0, (k[0], b[0] * (types[0].shape[1] // groups) + n[0]), k[1:], n[1:],
+        types[0].shape[2:], geometry,
+    ),
+    out=lambda b, m, n, types, groups, **_: (b[0] * (types[1].shape[1] // groups) + m[0], *n),
+    compute=_weight_grad_compute,
+    dtypes=FLOATS,
+    vjp=_weight_grad_vjp,
+    samples=lambda m: _weight_grad_samples(m),
+)  # fmt: skip
+
+# Sample geometries: (x, w, stride, padding, dilation, groups).
+_GEOMETRIES: list[tuple[Shape, Shape, Shape, Shape, Shape, int]] = [
+    ((2, 3, 5, 6), (4, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((1, 4, 7, 6), (6, 2, 3, 2), (2, 1), (0, 1), (1, 2), 2),
+    ((2, 3, 4, 4), (3, 1, 3, 3), (1, 1), (1, 1), (1, 1), 3),
+    ((2, 2, 9), (3, 2, 3), (2,), (2,), (2,), 1),
+    ((1, 2, 4, 20), (17, 2, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+]
+
+
+def _attributes(stride: Shape, padding: Shape, dilation: Shape, groups: int) -> dict[str, Any]:
+    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+
+
+def _conv_samples(m: Sampler) -> list[Any]:
+    return [m(m.normal(*x), m.normal(*w), **_attributes(*rest)) for x, w, *rest in _GEOMETRIES]
+
+
+def _positions(x: Shape, w: Shape, stride: Shape, padding: Shape, dilation: Shape) -> Shape:
+    return _counts(x[2:], w[2:], _attributes(stride, padding, dilation, 1))
+
+
+def _input_grad_samples(m: Sampler) -> list[Any]:
+    return [
+        m(m.normal(x[0], w[0], *_positions(x, w, s, p, d)), m.normal(*w), size=x[2:],
+          **_attributes(s, p, d, groups))
+        for x, w, s, p, d, groups in _GEOMETRIES
+    ]  # fmt: skip
+
+
+def _weight_grad_samples(m: Sampler) -> list[Any]:
+    return [
+        m(m.normal(*x), m.normal(x[0], w[0], *_positions(x, w, s, p, d)), kernel=w[2:],
+          **_attributes(s, p, d, groups))
+        for x, w, s, p, d, groups in _GEOMETRIES
+    ]  # fmt: skip

@@ -1,0 +1,218 @@
+"""Integer index expressions with ranges, in a normal form that simplifies itself.
+
+An expression is `constant + Σ coefficient · atom`; an atom is a variable with a known extent or a
+floor quotient. `e % c` is written `e - c·(e // c)`, so that reshapes cancel: splitting a flat index
+into coordinates and joining them again gives back the flat index. The operators work the same on
+these expressions and on NumPy integer arrays, so one index map serves code and reference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An integer in [0, extent)."""
+
+    name: str
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """`dividend // divisor`, rounded down."""
+
+    dividend: Expr
+    divisor: int
+
+
+Atom = Variable | Quotient
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """`constant + Σ coefficient · atom`; `terms` holds each atom once, coefficients nonzero."""
+
+    constant: int
+    terms: frozenset[tuple[Atom, int]] = frozenset()
+
+    def __add__(self, other: Expr | int) -> Expr:
+        if isinstance(other, int):
+            return Expr(self.constant + other, self.terms)
+        return _combine(self.constant + other.constant, (*self.terms, *other.terms))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Expr:
+        return self * -1
+
+    def __sub__(self, other: Expr | int) -> Expr:
+        return self + (-other)
+
+    def __rsub__(self, other: int) -> Expr:
+        return -self + other
+
+    def __mul__(self, factor: int) -> Expr:
+        if factor == 0:
+            return Expr(0)
+        return Expr(
+            self.constant * factor, frozenset((atom, c * factor) for atom, c in self.terms)
+        )
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: int) -> Expr:
+        return _floordiv(self, divisor)
+
+    def __mod__(self, divisor: int) -> Expr:
+        return self - (self // divisor) * divisor
+
+    def bounds(self) -> tuple[int, int]:
+        """Least and greatest value, both inclusive (never too narrow; may be too wide)."""
+        return _bounds(self)
+
+    def within(self, low: int, high: int) -> bool:
+        """True where low <= self < high is certain."""
+        least, greatest = self.bounds()
+        return low <= least and greatest < high
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    def variables(self) -> frozenset[Variable]:
+        """Every variable, also inside quotients."""
+        return _variables(self)
+
+    def coefficient(self, variable: Variable) -> int | None:
+        """The coefficient of `variable` where the expression is affine in it, else None."""
+        result = 0
+        for atom, coefficient in self.terms:
+            if atom == variable:
+                result = coefficient
+            elif isinstance(atom, Quotient) and variable in atom.dividend.variables():
+                return None
+        return result
+
+    def substitute(self, mapping: Mapping[Variable, Expr]) -> Expr:
+        result = Expr(self.constant)
+        for atom, coefficient in self.terms:
+            if isinstance(atom, Variable):
+                replacement = mapping.get(atom)
+                term = of(atom) if replacement is None else replacement
+            else:
+                term = atom.dividend.substitute(mapping) // atom.divisor
+            result = result + term * coefficient
+        return result
+
+    def __str__(self) -> str:
+        texts = [_term_text(atom, c) for atom, c in sorted(self.terms, key=_order)]
+        if self.constant or not texts:
+            texts.append(str(self.constant))
+        return " + ".join(texts)
+
+
+def of(value: Variable | int) -> Expr:
+    """A variable or number as an expression."""
+    if isinstance(value, int):
+        return Expr(value)
+    # A variable of extent 1 is always 0: unit dimensions vanish from every index.
+    return Expr(0, frozenset(((value, 1),))) if value.extent != 1 else Expr(0)
+
+
+def flatten(index: Iterable[Expr], shape: Iterable[int]) -> Expr:
+    """The row-major flat position of a coordinate."""
+    result = Expr(0)
+    for coordinate, dim in zip(index, shape, strict=True):
+        result = result * dim + coordinate
+    return result
+
+
+def _order(term: tuple[Atom, int]) -> tuple[int, str]:
+    return (-abs(term[1]), str(term[0]))
+
+
+def _term_text(atom: Atom, coefficient: int) -> str:
+    text = atom.name if isinstance(atom, Variable) else f"({atom.dividend})//{atom.divisor}"
+    return text if coefficient == 1 else f"{coefficient}*{text}"
+
+
+def _combine(constant: int, terms: Iterable[tuple[Atom, int]]) -> Expr:
+    total: dict[Atom, int] = {}
+    for atom, coefficient in terms:
+        total[atom] = total.get(atom, 0) + coefficient
+    return Expr(constant, frozenset((atom, c) for atom, c in total.items() if c))
+
+
+@lru_cache(maxsize=65536)
+def _floordiv(expr: Expr, divisor: int) -> Expr:
+    if divisor == 1:
+        return expr
+    outside = Expr(
+        expr.constant // divisor,
+        frozenset((atom, c // divisor) for atom, c in expr.terms if c % divisor == 0),
+    )
+    rest = Expr(
+        expr.constant % divisor,
+        frozenset((atom, c) for atom, c in expr.terms if c % divisor),
+    )
+    least, greatest = rest.bounds()
+    if least // divisor == greatest // divisor:
+        return outside + least // divisor
+    common = math.gcd(divisor, *(c for _, c in rest.terms))
+    if common > 1:
+        # (g·a + r) // (g·b) = (a + r // g) // b, since 0 <= r % g < g adds nothing.
+        reduced = Expr(
+            rest.constant // common, frozenset((atom, c // common) for atom, c in rest.terms)
+        )
+        return outside + reduced // (divisor // common)
+    if rest.constant == 0 and len(rest.terms) == 1:
+        (atom, coefficient), = rest.terms
+        if isinstance(atom, Quotient) and coefficient == 1:
+            return outside + _quotient(atom.dividend, atom.divisor * divisor)
+    return outside + _quotient(rest, divisor)
+
+
+def _quotient(dividend: Expr, divisor: int) -> Expr:
+    least, greatest = dividend.bounds()
+    if least // divisor == greatest // divisor:
+        return Expr(least // divisor)
+    return Expr(0, frozenset(((Quotient(dividend, divisor), 1),)))
+
+
+@lru_cache(maxsize=65536)
+def _bounds(expr: Expr) -> tuple[int, int]:
+    for atom, coefficient in expr.terms:
+        if not isinstance(atom, Quotient) or coefficient >= 0 or coefficient % atom.divisor:
+            continue
+        # k·(q - d·(q // d)) is k·(q % d), which lies in [0, k·(d - 1)].
+        factor = -coefficient // atom.divisor
+        remainder = (atom.dividend - Expr(0, frozenset(((atom, atom.divisor),)))) * factor
+        left = expr - remainder
+        if len(left.terms) < len(expr.terms):
+            least, greatest = left.bounds()
+            return least, greatest + factor * (atom.divisor - 1)
+    least = greatest = expr.constant
+    for atom, coefficient in expr.terms:
+        if isinstance(atom, Variable):
+            low, high = 0, max(atom.extent - 1, 0)
+        else:
+            low, high = (bound // atom.divisor for bound in atom.dividend.bounds())
+        least += min(coefficient * low, coefficient * high)
+        greatest += max(coefficient * low, coefficient * high)
+    return least, greatest
+
+
+@lru_cache(maxsize=65536)
+def _variables(expr: Expr) -> frozenset[Variable]:
+    found: set[Variable] = set()
+    for atom, _ in expr.terms:
+        if isinstance(atom, Variable):
+            found.add(atom)
+        else:
+            found |= atom.dividend.variables()
+    return frozenset(found)

@@ -1,0 +1,505 @@
+"""Movement ops: index maps. Each result element is one operand element, or a fill."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import AttributeValueError, ShapeError
+from graphc.ir.handle import lift
+from graphc.ir.types import Shape, row_major_strides
+from graphc.ops.kinds import Case, Movement
+from graphc.ops.op import Types
+
+Index = tuple[Any, ...]
+
+
+# -- reshape -------------------------------------------------------------------------------------
+
+
+def _reshape_shape(types: Types, *, shape: Shape) -> Shape:
+    if math.prod(shape) != types[0].numel or any(dim < 0 for dim in shape):
+        raise ShapeError(f"reshape of {types[0]} to {list(shape)}: the element counts differ")
+    return shape
+
+
+def _reshape_cases(index: Index, types: Types, *, shape: Shape) -> tuple[Case]:
+    source = types[0].shape
+    flat: Any = 0  # a plain number for a 0-d result: index expressions and arrays mix with it
+    for coordinate, stride in zip(index, row_major_strides(shape), strict=True):
+        flat = coordinate * stride + flat
+    coordinates = []
+    for axis, (dim, stride) in enumerate(zip(source, row_major_strides(source), strict=True)):
+        quotient = flat // stride if stride else flat
+        leading = math.prod(source[:axis]) <= 1
+        coordinates.append(quotient if leading or dim == 0 else quotient % dim)
+    return (Case(0, tuple(coordinates)),)
+
+
+reshape = Movement(
+    "reshape",
+    _reshape_shape,
+    _reshape_cases,
+    lambda x, *, shape: x.reshape(shape),
+    vjp=lambda g, out, x, *, shape: (reshape(g, shape=x.shape),),
+    samples=lambda m: [
+        m(m.normal(2, 6), shape=(3, 4)), m(m.normal(24), shape=(2, 3, 4)),
+        m(m.normal(2, 3, 4), shape=(24,)), m(m.normal(1), shape=()), m(m.normal(), shape=(1, 1)),
+        m(m.normal(0, 3), shape=(5, 0)), m(m.normal(4, 6), shape=(3, 8)),
+        m(m.normal(6, 35), shape=(14, 15)),
+    ],
+)  # fmt: skip
+
+
+# -- transpose -----------------------------------------------------------------------------------
+
+
+def _transpose_shape(types: Types, *, permutation: Shape) -> Shape:
+    if sorted(permutation) != list(range(types[0].rank)):
+        raise ShapeError(f"transpose of {types[0]} by {list(permutation)}: no permutation")
+    return tuple(types[0].shape[axis] for axis in permutation)
+
+
+def inverse_permutation(permutation: Shape) -> Shape:
+    """The permutation that undoes this one."""
+    return tuple(permutation.index(axis) for axis in range(len(permutation)))
+
+
+transpose = Movement(
+    "transpose",
+    _transpose_shape,
+    lambda index, types, *, permutation: (
+        Case(0, tuple(index[axis] for axis in inverse_permutation(permutation))),
+    ),
+    lambda x, *, permutation: x.transpose(permutation),
+    vjp=lambda g, out, x, *, permutation: (
+        transpose(g, permutation=inverse_permutation(permutation)),
+    ),
+    samples=lambda m: [
+        m(m.normal(3, 5), permutation=(1, 0)), m(m.normal(2, 3, 4), permutation=(2, 0, 1)),
+        m(m.normal(), permutation=()), m(m.normal(0, 2), permutation=(1, 0)),
+        m(m.normal(20, 37), permutation=(1, 0)),
+    ],
+)  # fmt: skip
+
+
+# -- broadcast -----------------------------------------------------------------------------------
+
+
+def _broadcast_shape(types: Types, *, shape: Shape) -> Shape:
+    source = types[0].shape
+    tail = shape[len(shape) - len(source) :] if len(source) <= len(shape) else ()
+    if len(source) > len(shape) or any(s not in (1, d) for s, d in zip(source, tail, strict=True)):
+        raise ShapeError(f"{types[0]} does not broadcast to {list(shape)}")
+    return shape
+
+
+def _broadcast_cases(index: Index, types: Types, *, shape: Shape) -> tuple[Case]:
+    source = types[0].shape
+    tail = index[len(shape) - len(source) :]
+    return (
+        Case(0, tuple(i * 0 if dim == 1 else i for i, dim in zip(tail, source, strict=True))),
+    )
+
+
+def _broadcast_vjp(g: Any, out: Any, x: Any, *, shape: Shape) -> tuple[Any]:
+    from graphc.ops.reduce import sum
+
+    lead = len(shape) - len(x.shape)
+    axes = tuple(range(lead)) + tuple(
+        axis + lead for axis, dim in enumerate(x.shape) if dim == 1 and shape[axis + lead] != 1
+    )
+    reduced = sum(g, axes=axes) if axes else g
+    return (reshape(reduced, shape=x.shape) if reduced.shape != x.shape else reduced,)
+
+
+broadcast = Movement(
+    "broadcast",
+    _broadcast_shape,
+    _broadcast_cases,
+    lambda x, *, shape: np.broadcast_to(x, shape),
+    vjp=_broadcast_vjp,
+    samples=lambda m: [
+        m(m.normal(5), shape=(3, 5)), m(m.normal(3, 1), shape=(3, 5)), m(m.normal(), shape=(2, 2)),
+        m(m.normal(1, 4), shape=(2, 3, 4)), m(m.normal(3), shape=(3,)), m(m.normal(1), shape=(0,)),
+        m(m.normal(2, 1, 3), shape=(2, 20, 3)),
+    ],
+)  # fmt: skip
+
+
+# -- slice ---------------------------------------------------------------------------------------
+
+
+def _slice_shape(types: Types, *, start: Shape, size: Shape, step: Shape) -> Shape:
+    source = types[0].shape
+    if not len(start) == len(size) == len(step) == len(source):
+        raise ShapeError(f"slice of {types[0]}: start, size and step need one item per axis")
+    for dim, first, count, stride in zip(source, start, size, step, strict=True):
+        last = first + (count - 1) * stride
+        inside = count >= 0 and (count == 0 or (0 <= first < dim and 0 <= last < dim))
+        if stride == 0 or not inside:
+            raise ShapeError(
+                f"slice of {types[0]}: start {first}, size {count}, step {stride} leave the axis"
+            )
+    return size
+
+
+def _slice_view(x: Any, *, start: Shape, size: Shape, step: Shape) -> Any:
+    slices = []
+    for first, count, stride in zip(start, size, step, strict=True):
+        stop: int | None = first + count * stride
+        if count == 0:
+            slices.append(slice(0, 0))
+            continue
+        slices.append(slice(first, stop if stop is None or stop >= 0 else None, stride))
+    return x[tuple(slices)]
+
+
+def _slice_vjp(
+    g: Any, out: Any, x: Any, *, start: Shape, size: Shape, step: Shape
+) -> tuple[Any]:
+    rank = len(size)
+    # A backward step is a forward one with the gradient flipped.
+    if any(stride < 0 for stride in step):
+        g = slice_(
+            g,
+            start=tuple(max(n - 1, 0) if s < 0 else 0 for n, s in zip(size, step, strict=True)),
+            size=size,
+            step=tuple(-1 if s < 0 else 1 for s in step),
+        )
+    low, high, interior = [], [], []
+    for axis in range(rank):
+        first, count, stride = start[axis], size[axis], step[axis]
+        if count == 0:
+            low.append(x.shape[axis])
+            high.append(0)
+            interior.append(0)
+            continue
+        last = first + (count - 1) * stride
+        low.append(min(first, last))
+        high.append(x.shape[axis] - 1 - max(first, last))
+        interior.append(-stride - 1 if stride < 0 else stride - 1)
+    zero = lift(0, g)
+    return (pad(g, zero, low=tuple(low), high=tuple(high), interior=tuple(interior)),)
+
+
+slice_ = Movement(
+    "slice",
+    _slice_shape,
+    lambda index, types, *, start, size, step: (
+        Case(0, tuple(i * s + a for i, a, s in zip(index, start, step, strict=True))),
+    ),
+    _slice_view,
+    vjp=_slice_vjp,
+    samples=lambda m: [
+        m(m.normal(5, 7), start=(1, 2), size=(3, 4), step=(1, 1)),
+        m(m.normal(9), start=(1,), size=(3,), step=(3,)),
+        m(m.normal(4, 3), start=(3, 0), size=(4, 3), step=(-1, 1)),
+        m(m.normal(9), start=(8,), size=(4,), step=(-2,)),
+        m(m.normal(4), start=(0,), size=(0,), step=(1,)), m(m.normal(), start=(), size=(), step=()),
+        m(m.normal(3, 50), start=(0, 7), size=(3, 41), step=(1, 1)),
+    ],
+)  # fmt: skip
+
+
+# -- pad -----------------------------------------------------------------------------------------
+
+
+def _pad_shape(types: Types, *, low: Shape, high: Shape, interior: Shape) -> Shape:
+    x, fill = types
+    if not len(low) == len(high) == len(interior) == x.rank or fill.shape != ():
+        raise ShapeError(f"pad of {x} with {fill}: one item per axis, and a 0-d fill")
+    if any(n < 0 for n in (*low, *high, *interior)):
+        raise AttributeValueError("pad takes no negative padding", hint="slice")
+    return tuple(
+        a + b + d + max(d - 1, 0) * i
+        for a, b, d, i in zip(low, high, x.shape, interior, strict=True)
+    )
+
+
+def _pad_cases(
+    index: Index, types: Types, *, low: Shape, high: Shape, interior: Shape
+) -> tuple[Case, Case]:
+    coordinates, guards = [], []
+    for i, before, dim, gap in zip(index, low, types[0].shape, interior, strict=True):
+        moved = i - before
+        guards.append((moved, 0, max(dim + (dim - 1) * gap, 0)))
+        if gap:
+            guards.append((moved % (gap + 1), 0, 1))
+            moved = moved // (gap + 1)
+        coordinates.append(moved)
+    return Case(0, tuple(coordinates), tuple(guards)), Case(1, ())
+
+
+def _pad_view(x: Any, fill: Any, *, low: Shape, high: Shape, interior: Shape) -> Any:
+    shape = tuple(
+        a + b + d + max(d - 1, 0) * i
+        for a, b, d, i in zip(low, high, x.shape, interior, strict=True)
+    )
+    out = np.full(shape, fill, x.dtype)
+    out[
+        tuple(
+            slice(a, a + max(d + (d - 1) * i, 0), i + 1)
+            for a, d, i in zip(low, x.shape, interior, strict=True)
+        )
+    ] = x
+    return out
+
+
+def _pad_vjp(
+    g: Any, out: Any, x: Any, fill: Any, *, low: Shape, high: Shape, interior: Shape
+) -> tuple[Any, Any]:
+    inner = slice_(g, start=low, size=x.shape, step=tuple(gap + 1 for gap in interior))
+    return inner, lambda: _rest_of(g, inner)
+
+
+pad = Movement(
+    "pad",
+    _pad_shape,
+    _pad_cases,
+    _pad_view,
+    arity=2,
+    vjp=_pad_vjp,
+    samples=lambda m: [
+        m(m.normal(2, 3), m.normal(), low=(1, 0), high=(0, 2), interior=(0, 0)),
+        m(m.normal(4), m.normal(), low=(1,), high=(2,), interior=(2,)),
+        m(m.normal(), m.normal(), low=(), high=(), interior=()),
+        m(m.normal(0), m.normal(), low=(1,), high=(2,), interior=(0,)),
+        m(m.normal(3, 20), m.normal(), low=(0, 3), high=(0, 14), interior=(1, 0)),
+    ],
+)  # fmt: skip
+
+
+# -- concat --------------------------------------------------------------------------------------
+
+
+def _concat_shape(types: Types, *, axis: int) -> Shape:
+    first = types[0].shape
+    if not 0 <= axis < len(first):
+        raise ShapeError(f"concat: axis {axis} is out of range for {types[0]}")
+    for type in types:
+        others = type.shape[:axis] + type.shape[axis + 1 :]
+        if len(type.shape) != len(first) or others != first[:axis] + first[axis + 1 :]:
+            listed = ", ".join(map(str, types))
+            raise ShapeError(f"concat along axis {axis}: {listed} differ in another axis")
+    return (*first[:axis], sum(type.shape[axis] for type in types), *first[axis + 1 :])
+
+
+def _concat_cases(index: Index, types: Types, *, axis: int) -> tuple[Case, ...]:
+    cases, start = [], 0
+    for operand, type in enumerate(types):
+        moved = index[axis] - start
+        last = operand == len(types) - 1
+        guards = () if last else ((moved, 0, type.shape[axis]),)
+        cases.append(Case(operand, (*index[:axis], moved, *index[axis + 1 :]), guards))
+        start += type.shape[axis]
+    return tuple(cases)
+
+
+def _concat_vjp(g: Any, out: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
+    gradients, start = [], 0
+    for x in xs:
+        first = tuple(start if a == axis else 0 for a in range(len(x.shape)))
+        gradients.append(slice_(g, start=first, size=x.shape, step=(1,) * len(x.shape)))
+        start += x.shape[axis]
+    return tuple(gradients)
+
+
+concat = Movement(
+    "concat",
+    _concat_shape,
+    _concat_cases,
+    lambda *xs, axis: np.concatenate(xs, axis),
+    arity=None,
+    vjp=_concat_vjp,
+    samples=lambda m: [
+        m(m.normal(2, 3), m.normal(2, 1), axis=1), m(m.normal(2, 3), axis=0),
+        m(m.normal(2, 3), m.normal(0, 3), m.normal(4, 3), axis=0),
+        m(m.normal(3, 20), m.normal(3, 30), axis=1), m(m.normal(2, 3), m.normal(2, 0), axis=1),
+    ],
+)  # fmt: skip
+
+
+# -- windows -------------------------------------------------------------------------------------
+
+
+def window_count(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """Positions of a window along an axis. Raises ShapeError where not one fits."""
+    span = dilation * (kernel - 1) + 1
+    if kernel < 1 or stride < 1 or dilation < 1 or padding < 0:
+        raise AttributeValueError(
+            f"window of size {kernel}, stride {stride}, padding {padding}, dilation {dilation}"
+        )
+    if size + 2 * padding < span:
+        raise ShapeError(
+            f"window of span {span} does not fit an axis of size {size} padded by {padding}"
+        )
+    return (size + 2 * padding - span) // stride + 1
+
+
+# A window slides over the axes before the taps: element (position, tap) of the windows is element
+# (position·stride + tap·dilation - padding, tap) of the operand. A plain array is first broadcast
+# along the taps, which costs nothing since it is only an index map. `unwindows` is the adjoint.
+
+
+def _windows_shape(
+    types: Types, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape
+) -> Shape:
+    x, fill = types
+    lead, size, taps = _split(x.shape, len(kernel), "windows", x)
+    if taps != kernel or fill.shape != ():
+        raise ShapeError(f"windows of {x}: the last axes are not the kernel {list(kernel)}")
+    return (*lead, *map(window_count, size, kernel, stride, padding, dilation), *kernel)
+
+
+def _split(shape: Shape, count: int, op: str, type: Any) -> tuple[Shape, Shape, Shape]:
+    """Leading axes, the axes windows slide over, the taps."""
+    if len(shape) < 2 * count:
+        raise ShapeError(f"{op} of {type}: needs {count} axes and {count} of taps")
+    lead = len(shape) - 2 * count
+    return shape[:lead], shape[lead : lead + count], shape[lead + count :]
+
+
+def _windows_cases(
+    index: Index, types: Types, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape
+) -> tuple[Case, Case]:
+    lead, size, _ = _split(types[0].shape, len(kernel), "windows", types[0])
+    coordinates, guards = list(index[: len(lead)]), []
+    for axis, dim in enumerate(size):
+        position, tap = index[len(lead) + axis], index[len(lead) + len(size) + axis]
+        moved = position * stride[axis] + tap * dilation[axis] - padding[axis]
+        coordinates.append(moved)
+        guards.append((moved, 0, dim))
+    coordinates += index[len(lead) + len(size) :]
+    return Case(0, tuple(coordinates), tuple(guards)), Case(1, ())
+
+
+def _tap_places(
+    taps: Shape, stride: Shape, padding: Shape, dilation: Shape, counts: Shape, size: Shape
+) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """For one tap: the positions that fall inside the axes, and the places they fall on."""
+    positions, places = [], []
+    for t, s, p, d, n, dim in zip(taps, stride, padding, dilation, counts, size, strict=True):
+        offset = t * d - p
+        first = max(0, -(offset // s))
+        last = min(n - 1, (dim - 1 - offset) // s)
+        count = max(last - first + 1, 0)
+        start = first * s + offset
+        positions.append(slice(first, first + count))
+        places.append(slice(start, start + (count - 1) * s + 1, s) if count else slice(0, 0))
+    return tuple(positions), tuple(places)
+
+
+def _windows_view(
+    x: Any, fill: Any, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape
+) -> Any:
+    lead, size, _ = _split(x.shape, len(kernel), "windows", x)
+    counts = tuple(map(window_count, size, kernel, stride, padding, dilation))
+    out = np.full((*lead, *counts, *kernel), fill, x.dtype)
+    for taps in np.ndindex(*kernel):
+        positions, places = _tap_places(taps, stride, padding, dilation, counts, size)
+        out[(..., *positions, *taps)] = x[(..., *places, *taps)]
+    return out
+
+
+def _rest_of(g: Any, inner: Any) -> Any:
+    """The part of a gradient that fell on the fill: all of it less what went to the operand."""
+    from graphc.ops.reduce import sum
+
+    return sum(g, axes=tuple(range(len(g.shape)))) - sum(inner, axes=tuple(range(len(inner.shape))))
+
+
+def _windows_vjp(g: Any, out: Any, x: Any, fill: Any, **window: Shape) -> tuple[Any, Any]:
+    _, size, _ = _split(x.shape, len(window["kernel"]), "windows", x)
+
+    def inner() -> Any:
+        return unwindows(g, lift(0, g), size=size, **window)
+
+    return inner, lambda: _rest_of(g, inner())
+
+
+windows = Movement(
+    "windows",
+    _windows_shape,
+    _windows_cases,
+    _windows_view,
+    arity=2,
+    vjp=_windows_vjp,
+    samples=lambda m: [
+        m(m.normal(2, 6, 7, 2, 2), m.normal(), **_window((2, 2), (2, 2), (0, 0), (1, 1))),
+        m(m.normal(5, 5, 3, 3), m.normal(), **_window((3, 3), (1, 2), (1, 1), (1, 1))),
+        m(m.normal(9, 3), m.normal(), **_window((3,), (2,), (2,), (2,))),
+        m(m.normal(2, 20, 3), m.normal(), **_window((3,), (1,), (1,), (1,))),
+    ],
+)
+
+
+def _window(kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> dict[str, Shape]:
+    return {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+
+
+def _unwindows_shape(
+    types: Types, *, size: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape
+) -> Shape:
+    x, fill = types
+    lead, counts, taps = _split(x.shape, len(kernel), "unwindows", x)
+    expected = tuple(map(window_count, size, kernel, stride, padding, dilation))
+    if counts != expected or taps != kernel or fill.shape != ():
+        raise ShapeError(f"unwindows of {x}: expected windows {[*expected, *kernel]}")
+    return (*lead, *size, *kernel)
+
+
+def _unwindows_cases(
+    index: Index, types: Types, *, size: Shape, kernel: Shape, stride: Shape, padding: Shape,
+    dilation: Shape,
+) -> tuple[Case, Case]:  # fmt: skip
+    lead, counts, _ = _split(types[0].shape, len(kernel), "unwindows", types[0])
+    coordinates, guards = list(index[: len(lead)]), []
+    for axis, count in enumerate(counts):
+        place, tap = index[len(lead) + axis], index[len(lead) + len(counts) + axis]
+        moved = place + padding[axis] - tap * dilation[axis]
+        if stride[axis] > 1:
+            guards.append((moved % stride[axis], 0, 1))
+            moved = moved // stride[axis]
+        guards.append((moved, 0, count))
+        coordinates.append(moved)
+    coordinates += index[len(lead) + len(counts) :]
+    return Case(0, tuple(coordinates), tuple(guards)), Case(1, ())
+
+
+def _unwindows_view(
+    x: Any, fill: Any, *, size: Shape, kernel: Shape, stride: Shape, padding: Shape,
+    dilation: Shape,
+) -> Any:  # fmt: skip
+    lead, counts, _ = _split(x.shape, len(kernel), "unwindows", x)
+    out = np.full((*lead, *size, *kernel), fill, x.dtype)
+    for taps in np.ndindex(*kernel):
+        positions, places = _tap_places(taps, stride, padding, dilation, counts, size)
+        out[(..., *places, *taps)] = x[(..., *positions, *taps)]
+    return out
+
+
+def _unwindows_vjp(
+    g: Any, out: Any, x: Any, fill: Any, *, size: Shape, **window: Shape
+) -> tuple[Any, Any]:
+    def inner() -> Any:
+        return windows(g, lift(0, g), **window)
+
+    return inner, lambda: _rest_of(g, inner())
+
+
+unwindows = Movement(
+    "unwindows",
+    _unwindows_shape,
+    _unwindows_cases,
+    _unwindows_view,
+    arity=2,
+    vjp=_unwindows_vjp,
+    samples=lambda m: [
+        m(m.normal(2, 3, 3, 2, 2), m.normal(), size=(6, 7),
+          **_window((2, 2), (2, 2), (0, 0), (1, 1))),
+        m(m.normal(5, 3), m.normal(), size=(9,), **_window((3,), (2,), (2,), (2,))),
+    ],
+)  # fmt: skip

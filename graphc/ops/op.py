@@ -1,0 +1,229 @@
+"""The base of every op: one declaration from which all else is read.
+
+A kind (elementwise, reduce, movement, …) is a subclass that turns the few things a declaration
+says into inference, an eager implementation and a reference; codegen lowers by kind.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import AttributeValueError, DTypeError, GraphError, IndexRangeError
+from graphc.ir.handle import apply
+from graphc.ir.nodes import Constant
+from graphc.ir.registry import register
+from graphc.ir.types import DType, TensorType
+
+Array = np.ndarray[Any, Any]
+Arrays = tuple[Array, ...]
+Types = tuple[TensorType, ...]
+
+FLOATS = (DType.f32, DType.f64)
+INTEGERS = (DType.i32, DType.i64)
+NUMBERS = FLOATS + INTEGERS
+ANY = (*NUMBERS, DType.bool)
+
+REQUIRED: Any = object()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Operands and attributes an op is tested with. Float operands are float64: tests cast them
+    to each float dtype. `differentiable` is False for points at a kink."""
+
+    operands: tuple[Array, ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    differentiable: bool = True
+
+
+class Sampler:
+    """Draws sample operands from a fixed seed; `sampler(x, axis=1)` makes a Sample."""
+
+    def __init__(self, seed: int = 0):
+        self.random = np.random.default_rng(seed)
+
+    def __call__(self, *operands: Array, differentiable: bool = True, **attributes: Any) -> Sample:
+        return Sample(operands, attributes, differentiable)
+
+    def normal(self, *shape: int) -> Array:
+        return np.asarray(self.random.standard_normal(shape))
+
+    def positive(self, *shape: int) -> Array:
+        return np.asarray(self.random.uniform(0.1, 4.0, shape))
+
+    def apart(self, *shape: int) -> Array:
+        """Distinct values, none near zero, so that no maximum, sign or clamp is at a kink."""
+        count = int(np.prod(shape))
+        values = (np.arange(count) - count // 2 + 0.5) / max(count, 1) * 4
+        return np.asarray(self.random.permutation(values)).reshape(shape)
+
+    def integers(self, high: int, *shape: int, low: int = 0) -> Array:
+        return np.asarray(self.random.integers(low, high, shape))
+
+    def bools(self, *shape: int) -> Array:
+        return np.asarray(self.random.integers(0, 2, shape).astype(bool))
+
+
+@dataclass(frozen=True)
+class Check:
+    """A condition on an operand's content that must hold before the op runs: every element in
+    [0, bound), or, with `bound` None, no element zero."""
+
+    operand: int
+    bound: int | None
+    message: str
+
+
+Samples = Callable[[Sampler], Iterable[Sample]]
+
+
+class Op:
+    """One op. Calling it on handles emits it: `exp(x)`, `sum(x, axes=(0,))`."""
+
+    kind = "op"
+    results = 1
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        parameters: dict[str, Any],
+        vjp: Callable[..., tuple[Any, ...]] | None,
+        samples: Samples | None,
+        differentiable: bool = True,
+        checks: Callable[..., tuple[Check, ...]] | None = None,
+        ulps: int = 0,
+        exempt: dict[str, str] | None = None,
+    ):
+        """`vjp(g, out, *operands, **attributes)` returns the operands' gradients: a handle, a
+        thunk that makes one (called only where that gradient is wanted), or None where there is
+        none; with several results g and out are tuples. `ulps` bounds the float32 error
+        in units in the last place. `exempt` names table-test checks to skip, each with a reason.
+        """
+        self.name = name
+        self.parameters = parameters
+        self.vjp = vjp
+        self.samples = samples
+        self.differentiable = differentiable and vjp is not None
+        self.check_rule = checks
+        self.ulps = ulps
+        self.exempt = exempt or {}
+        register(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} op {self.name}>"
+
+    def __call__(self, *operands: Any, **attributes: Any) -> Any:
+        return apply(self, *operands, **attributes)
+
+    # -- attributes --------------------------------------------------------------------------
+
+    def canonical(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Attributes with defaults filled in, sequences as tuples, numbers as Python's."""
+        if not self.parameters and not attributes:
+            return attributes
+        unknown = attributes.keys() - self.parameters.keys()
+        if unknown:
+            raise AttributeValueError(
+                f"{self.name} has no attribute {sorted(unknown)[0]!r}",
+                hint=f"it takes {', '.join(self.parameters) or 'none'}",
+            )
+        result = {}
+        for name, default in self.parameters.items():
+            value = attributes.get(name, default)
+            if value is REQUIRED:
+                raise AttributeValueError(f"{self.name} needs the attribute {name!r}")
+            result[name] = _plain(self.name, name, value)
+        return result
+
+    # -- meaning; kinds define these ---------------------------------------------------------
+
+    def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
+        """Result types. Raises GraphError where the operands do not fit."""
+        raise NotImplementedError(f"kind {self.kind} infers nothing")
+
+    def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
+        """The op on NumPy arrays, fast: what eager mode runs. Results may be views."""
+        raise NotImplementedError(f"kind {self.kind} computes nothing")
+
+    def refer(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
+        """The op on NumPy arrays, from its declared meaning: what the reference runs."""
+        return self.compute(arrays, attributes)
+
+    # -- shared ------------------------------------------------------------------------------
+
+    def checks(self, types: Types, attributes: dict[str, Any]) -> tuple[Check, ...]:
+        """Conditions on the content of operands, tested before anything is written."""
+        return self.check_rule(types, **attributes) if self.check_rule else ()
+
+    def run(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
+        """`compute` behind the content checks, without NumPy's floating-point warnings."""
+        if self.check_rule is not None:
+            self.run_checks(arrays, attributes)
+        with np.errstate(all="ignore"):
+            return self.compute(arrays, attributes)
+
+    def run_checks(self, arrays: Arrays, attributes: dict[str, Any]) -> None:
+        """Raise IndexRangeError where a content check fails."""
+        for check in self.checks(tuple(TensorType.of(array) for array in arrays), attributes):
+            raise_if_broken(check, arrays[check.operand], self.name)
+
+    def expect(self, types: Types, count: int) -> None:
+        if len(types) != count:
+            raise GraphError(f"{self.name} takes {count} operands, not {len(types)}")
+
+    def expect_dtype(self, type: TensorType, allowed: tuple[DType, ...], position: int = 0) -> None:
+        if type.dtype not in allowed:
+            raise DTypeError(
+                f"{self.name} does not take {type} as operand {position}",
+                hint=f"one of {', '.join(map(str, allowed))}",
+            )
+
+
+def raise_if_broken(check: Check, array: Array, name: str) -> None:
+    """Raise what PyTorch raises for an index out of range or a zero divisor."""
+    if check.bound is None:
+        if not array.all():
+            raise GraphError(f"{name}: {check.message}")
+        return
+    if array.size and (array.min() < 0 or array.max() >= check.bound):
+        bad = array[(array < 0) | (array >= check.bound)].flat[0]
+        raise IndexRangeError(f"{name}: {check.message}: {bad} is not in [0, {check.bound})")
+
+
+def _plain(op: str, name: str, value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, list | tuple):
+        return tuple(_plain(op, name, item) for item in value)
+    if isinstance(value, float) and value != value:
+        raise AttributeValueError(f"{op}: attribute {name} is NaN", hint="pass it as an operand")
+    if value is None or isinstance(value, int | float | bool | str | DType | Constant):
+        return value
+    raise AttributeValueError(f"{op}: attribute {name} cannot be {value!r}")
+
+
+def keyword_parameters(function: Callable[..., Any]) -> dict[str, Any]:
+    """The keyword-only parameters of a rule: the attributes of its op, with their defaults."""
+    return {
+        name: REQUIRED if parameter.default is parameter.empty else parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+
+
+def normalized_axes(op: str, axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, sorted, each once. Raises IndexRangeError."""
+    result = []
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise IndexRangeError(f"{op}: axis {axis} is out of range for rank {rank}")
+        result.append(axis % rank)
+    if len(set(result)) != len(result):
+        raise AttributeValueError(f"{op}: axis repeated in {list(axes)}")
+    return tuple(sorted(result))
