@@ -1,0 +1,88 @@
+"""graphc: a static-graph compiler for neural networks.
+
+    g = graphc.GraphBuilder("affine")
+    x, w = g.input("x", "f32[32,784]"), g.input("w", "f32[784,10]")
+    executable = graphc.compile(g.finish(x @ w))
+    (y,) = executable(x_array, w_array)
+
+Graph → (autodiff, passes) → Plan → Loops → LLVM → Executable. Everything heavy (networkx, llvmlite)
+is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphc import ops
+from graphc.errors import (
+    ArgumentError,
+    DTypeError,
+    GraphError,
+    IndexRangeError,
+    LoweringError,
+    ParseError,
+    ShapeError,
+    TraceError,
+    VerifyError,
+)
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.nodes import Constant, Graph, Location, Node, Value
+from graphc.ir.types import DType, TensorType
+from graphc.ir.verifier import verify
+
+if TYPE_CHECKING:
+    from graphc.autodiff.joint import joint
+    from graphc.ir.parser import parse
+    from graphc.ops.interpreter import run
+    from graphc.passes.pipelines import optimize
+    from graphc.runtime.executable import Executable, compile
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "joint": "graphc.autodiff.joint",
+    "parse": "graphc.ir.parser",
+    "run": "graphc.ops.interpreter",
+    "optimize": "graphc.passes.pipelines",
+    "compile": "graphc.runtime.executable",
+    "Executable": "graphc.runtime.executable",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'graphc' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+__all__ = [
+    "ArgumentError",
+    "Constant",
+    "DType",
+    "DTypeError",
+    "Executable",
+    "Graph",
+    "GraphBuilder",
+    "GraphError",
+    "IndexRangeError",
+    "Location",
+    "LoweringError",
+    "Node",
+    "ParseError",
+    "ShapeError",
+    "TensorType",
+    "TraceError",
+    "Value",
+    "VerifyError",
+    "compile",
+    "joint",
+    "ops",
+    "optimize",
+    "parse",
+    "run",
+    "verify",
+]

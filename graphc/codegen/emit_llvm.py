@@ -178,9 +178,7 @@ class _KernelEmitter:
             case Barrier():
                 self.function.emit("fence seq_cst")
 
-    def phis(
-        self, carried: tuple[tuple[Value, Value], ...], before: str, reserved: int
-    ) -> list[tuple[str, str]]:
+    def phis(self, carried: tuple[tuple[Value, Value], ...], before: str) -> list[tuple[str, str]]:
         """Names and first incoming edges; the lines follow when the last block is known."""
         phis = []
         for parameter, initial in carried:
@@ -199,12 +197,11 @@ class _KernelEmitter:
         ]
         function.emit(f"br label %{head}")
         self.start(head)
-        counter = (statement.variable, statement.variable)
         place = len(function.lines)
         variable = function.own_name(statement.variable)
         self.seen(statement.variable)
         names = [(variable, f"[ {bounds[0]}, %{before} ]")]
-        names += self.phis(statement.carried, before, place)
+        names += self.phis(statement.carried, before)
         running = function.temporary(f"icmp slt i64 {variable}, {bounds[1]}")
         function.emit(f"br i1 {running}, label %{body}, label %{done}")
         self.start(body)
@@ -212,7 +209,7 @@ class _KernelEmitter:
         following = function.temporary(f"add nsw i64 {variable}, {statement.step}")
         function.emit(f"br label %{head}")
         yields = [following, *map(function.text, statement.yields)]
-        parameters = [counter[0], *(parameter for parameter, _ in statement.carried)]
+        parameters = [statement.variable, *(parameter for parameter, _ in statement.carried)]
         self.insert_phis(place, parameters, names, yields)
         self.start(done)
         self.finish_loop(statement)
@@ -237,7 +234,7 @@ class _KernelEmitter:
         function.emit(f"br label %{head}")
         self.start(head)
         place = len(function.lines)
-        names = self.phis(statement.carried, before, place)
+        names = self.phis(statement.carried, before)
         outside = self.addresses
         self.addresses = dict(outside)
         for inner in statement.condition_body:

@@ -263,12 +263,15 @@ def _rem(statement: Let, a: Array, b: Array) -> Array:
 
 def _floordiv(statement: Let, a: Array, b: Array) -> Array:
     quotient, remainder = _divide(a, b)
-    return quotient - ((remainder != 0) & ((remainder < 0) != (b < 0)))
+    below: Array = (remainder != 0) & ((remainder < 0) != (b < 0))
+    return quotient - below
 
 
 def _mod(statement: Let, a: Array, b: Array) -> Array:
     remainder = _divide(a, b)[1]
-    return remainder + ((remainder != 0) & ((remainder < 0) != (b < 0))) * b
+    below: Array = (remainder != 0) & ((remainder < 0) != (b < 0))
+    result: Array = remainder + below * b
+    return result
 
 
 def _minimum(statement: Let, a: Array, b: Array) -> Array:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,16 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 class Var(Handle):
     """A handle on one value of a graph under construction."""
 
-    __slots__ = ("context", "type", "value")
+    __slots__ = ("context", "tensor_type", "value")
 
     def __init__(self, context: GraphBuilder, value: Value, type: TensorType):
         self.context = context
         self.value = value
-        self.type = type
+        self.tensor_type = type
+
+    @property
+    def type(self) -> TensorType:
+        return self.tensor_type
 
     def __repr__(self) -> str:
         return f"Var(%{self.value.node}.{self.value.index}: {self.type})"
@@ -51,14 +56,12 @@ class GraphBuilder:
         self._finished = False
 
     def input(self, name: str, type: TensorType | str) -> Var:
-        """A named input. Inputs come before all other nodes."""
+        """A named input. In the finished graph inputs stand before all other nodes."""
         if isinstance(type, str):
             type = TensorType.parse(type)
         _checked_name(name, "input name")
         if name in self._input_names:
             raise GraphError(f"two inputs are named {name!r}")
-        if len(self._input_names) != len(self._nodes):
-            raise GraphError(f"input {name!r} comes after other nodes", hint="declare inputs first")
         self._input_names.add(name)
         return self._append(INPUT, (), (("name", name),), (type,), ())[0]
 
@@ -98,8 +101,9 @@ class GraphBuilder:
             if not isinstance(output, Var) or output.context is not self:
                 raise GraphError(f"output {output!r} is no value of graph {self.name!r}")
         self._finished = True
-        values = tuple(output.value for output in outputs)
-        return Graph(self.name, tuple(self._nodes), values, tuple(sorted(aliases)))
+        nodes, moved = _inputs_first(self._nodes)
+        values = tuple(Value(moved[o.value.node], o.value.index) for o in outputs)
+        return Graph(self.name, nodes, values, tuple(sorted(aliases)))
 
     @contextmanager
     def at(self, location: Location | None) -> Iterator[None]:
@@ -129,6 +133,24 @@ class GraphBuilder:
         identity = len(self._nodes)
         self._nodes.append(Node(op, operands, attributes, types, regions, self._here()))
         return tuple(Var(self, Value(identity, i), type) for i, type in enumerate(types))
+
+
+def _inputs_first(nodes: list[Node]) -> tuple[tuple[Node, ...], list[int]]:
+    """The nodes with inputs leading (a trace meets some late), and each node's new id."""
+    lead = sum(node.op == INPUT for node in nodes)
+    if all(node.op == INPUT for node in nodes[:lead]):
+        return tuple(nodes), list(range(len(nodes)))
+    order = sorted(range(len(nodes)), key=lambda i: nodes[i].op != INPUT)
+    moved = [0] * len(nodes)
+    for new, old in enumerate(order):
+        moved[old] = new
+    return tuple(
+        replace(
+            nodes[old],
+            operands=tuple(Value(moved[v.node], v.index) for v in nodes[old].operands),
+        )
+        for old in order
+    ), moved
 
 
 # Frames of these folders are ours, the first frame outside them is the user's.

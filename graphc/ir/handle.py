@@ -32,20 +32,20 @@ class Context(Protocol):
 
 
 class Handle:
-    """A typed tensor expression with operators. Subclasses set `type` and `context`."""
+    """A typed tensor expression with operators. Subclasses set `tensor_type` and `context`."""
 
     __slots__ = ()
 
-    type: TensorType
+    tensor_type: TensorType
     context: Any
 
     @property
     def shape(self) -> Shape:
-        return self.type.shape
+        return self.tensor_type.shape
 
     @property
     def dtype(self) -> DType:
-        return self.type.dtype
+        return self.tensor_type.dtype
 
     def __add__(self, other: Any) -> Any:
         return binary("add", self, other)
@@ -110,18 +110,18 @@ def aligned(*operands: Any) -> tuple[Any, ...]:
     lifted = [
         operand if isinstance(operand, Handle) else lift(operand, model) for operand in operands
     ]
-    shape = broadcast_shapes(*(operand.type.shape for operand in lifted))
+    shape = broadcast_shapes(*(operand.tensor_type.shape for operand in lifted))
     return tuple(broadcast_to(operand, shape) for operand in lifted)
 
 
 def lift(number: float | int | bool, model: Handle) -> Any:
     """A Python number as a 0-d constant of `model`'s dtype in `model`'s context."""
-    return model.context.constant(np.asarray(number, dtype=model.type.dtype.numpy))
+    return model.context.constant(np.asarray(number, dtype=model.dtype.numpy))
 
 
 def broadcast_to(operand: Any, shape: Sequence[int]) -> Any:
     """`operand` broadcast to `shape` by an explicit node, or itself where it has that shape."""
     shape = tuple(shape)
-    if operand.type.shape == shape:
+    if operand.shape == shape:
         return operand
     return apply(lookup("broadcast"), operand, shape=shape)

@@ -13,13 +13,13 @@ from graphc.ops import reduce as r
 from graphc.ops.generate import iota_like
 from graphc.ops.indexing import gather
 from graphc.ops.kinds import Composite
-from graphc.ops.movement import concat, reshape, unwindows, windows
+from graphc.ops.movement import concat, reshape, slice_, unwindows, windows
 from graphc.ops.op import Check, Sampler
 
 
 def _float(op: str, x: Any) -> None:
     if not x.dtype.is_float:
-        raise DTypeError(f"{op} takes a float tensor, got {x.type}", hint="cast it")
+        raise DTypeError(f"{op} takes a float tensor, got {x.tensor_type}", hint="cast it")
 
 
 # -- statistics ----------------------------------------------------------------------------------
@@ -42,8 +42,18 @@ def _axes_samples(m: Sampler) -> list[Any]:
             m(m.normal(3, 70), axes=(0, 1))]  # fmt: skip
 
 
-mean = Composite("mean", _mean, samples=_axes_samples)
-var = Composite("var", _var, samples=_axes_samples)
+def _mean_vjp(g: Any, out: Any, x: Any, *, axes: tuple[int, ...]) -> tuple[Any]:
+    return (r.spread(g / math.prod(x.shape[axis] for axis in axes), axes, x.shape),)
+
+
+def _var_vjp(g: Any, out: Any, x: Any, *, axes: tuple[int, ...], correction: int) -> tuple[Any]:
+    count = math.prod(x.shape[axis] for axis in axes)
+    centred = x - r.spread(mean(x, axes=axes), axes, x.shape)
+    return (centred * r.spread(g * 2 / max(count - correction, 0), axes, x.shape),)
+
+
+mean = Composite("mean", _mean, vjp=_mean_vjp, samples=_axes_samples)
+var = Composite("var", _var, vjp=_var_vjp, samples=_axes_samples)
 
 
 # -- activations ---------------------------------------------------------------------------------
@@ -58,14 +68,26 @@ def _gelu(x: Any, *, approximate: str = "none") -> Any:
     raise AttributeValueError(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
 
 
-gelu = Composite("gelu", _gelu, samples=lambda m: [
+def _gelu_vjp(g: Any, out: Any, x: Any, *, approximate: str) -> tuple[Any]:
+    if approximate == "none":
+        # d/dx x·Φ(x) = Φ(x) + x·φ(x)
+        cumulative = 0.5 * (1 + e.erf(x * math.sqrt(0.5)))
+        density = e.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
+        return (g * (cumulative + x * density),)
+    scale = math.sqrt(2 / math.pi)
+    bend = e.tanh((x + x * x * x * 0.044715) * scale)
+    slope = (1 + x * x * (3 * 0.044715)) * scale
+    return (g * (0.5 * (1 + bend) + x * 0.5 * (1 - bend * bend) * slope),)
+
+
+gelu = Composite("gelu", _gelu, vjp=_gelu_vjp, samples=lambda m: [
     m(m.normal(3, 5)), m(m.normal(37), approximate="tanh"), m(m.normal()),
 ])  # fmt: skip
 
 
 def _check_axis(op: str, x: Any, axis: int) -> None:
     if not 0 <= axis < len(x.shape):
-        raise ShapeError(f"{op}: axis {axis} is out of range for {x.type}")
+        raise ShapeError(f"{op}: axis {axis} is out of range for {x.tensor_type}")
 
 
 def _softmax(x: Any, *, axis: int) -> Any:
@@ -120,10 +142,10 @@ def _cross_entropy(
 ) -> Any:
     _float("cross_entropy", logits)
     if len(logits.shape) != 2 or target.shape != logits.shape[:1]:
-        raise ShapeError(f"cross_entropy of logits {logits.type} and target {target.type}",
+        raise ShapeError(f"cross_entropy of logits {logits.tensor_type} and target {target.tensor_type}",
                          hint="logits [rows, classes], target [rows]")  # fmt: skip
     if not target.dtype.is_integer:
-        raise DTypeError(f"cross_entropy takes integer targets, got {target.type}")
+        raise DTypeError(f"cross_entropy takes integer targets, got {target.tensor_type}")
     if reduction not in ("mean", "sum", "none"):
         raise AttributeValueError(f"cross_entropy: {reduction!r} is not a valid reduction")
     kept, safe = _cross_entropy_parts(logits, target, ignore_index)
@@ -174,7 +196,7 @@ def _layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-5) -> Any:
     _float("layer_norm", x)
     count = len(weight.shape)
     if weight.shape != bias.shape or x.shape[len(x.shape) - count :] != weight.shape:
-        raise ShapeError(f"layer_norm of {x.type} with weight {weight.type}, bias {bias.type}")
+        raise ShapeError(f"layer_norm of {x.tensor_type} with weight {weight.tensor_type}, bias {bias.tensor_type}")
     axes = tuple(range(len(x.shape) - count, len(x.shape)))
     centred = x - r.spread(mean(x, axes=axes), axes, x.shape)
     spread = mean(centred * centred, axes=axes)
@@ -182,7 +204,25 @@ def _layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-5) -> Any:
     return normal * broadcast_to(weight, x.shape) + broadcast_to(bias, x.shape)
 
 
-layer_norm = Composite("layer_norm", _layer_norm, samples=lambda m: [
+def _layer_norm_vjp(
+    g: Any, out: Any, x: Any, weight: Any, bias: Any, *, eps: float
+) -> tuple[Any, Any, Any]:
+    rank, count = len(x.shape), len(weight.shape)
+    lead, axes = tuple(range(rank - count)), tuple(range(rank - count, rank))
+    centred = x - r.spread(mean(x, axes=axes), axes, x.shape)
+    scale = r.spread(e.rsqrt(mean(centred * centred, axes=axes) + eps), axes, x.shape)
+    normal = centred * scale
+
+    def by_x() -> Any:
+        inner = g * broadcast_to(weight, x.shape)
+        level = r.spread(mean(inner, axes=axes), axes, x.shape)
+        slope = r.spread(mean(inner * normal, axes=axes), axes, x.shape)
+        return (inner - level - normal * slope) * scale
+
+    return by_x, lambda: r.sum(g * normal, axes=lead), lambda: r.sum(g, axes=lead)
+
+
+layer_norm = Composite("layer_norm", _layer_norm, vjp=_layer_norm_vjp, samples=lambda m: [
     m(m.normal(4, 6), m.normal(6), m.normal(6)), m(m.normal(2, 3, 4), m.normal(3, 4), m.normal(3, 4)),
     m(m.normal(5, 100), m.normal(100), m.normal(100)),
 ])  # fmt: skip
@@ -200,7 +240,7 @@ def _tapped(x: Any, kernel: Shape) -> Any:
 
 def _windows(x: Any, fill: float, kernel: Shape, **geometry: Shape) -> Any:
     if len(kernel) > len(x.shape):
-        raise ShapeError(f"pooling over {len(kernel)} axes of {x.type}")
+        raise ShapeError(f"pooling over {len(kernel)} axes of {x.tensor_type}")
     return windows(_tapped(x, kernel), lift(fill, x), kernel=kernel, **geometry)
 
 
@@ -266,7 +306,23 @@ def _avg_pool(
     return total / r.sum(_windows(ones, 0.0, kernel, **geometry), axes=axes)
 
 
-avg_pool = Composite("avg_pool", _avg_pool, samples=lambda m: [
+def _avg_pool_vjp(
+    g: Any, out: Any, x: Any, *, kernel: Shape, stride: Shape, padding: Shape,
+    count_include_pad: bool,
+) -> tuple[Any]:  # fmt: skip
+    geometry = {"stride": stride, "padding": padding, "dilation": (1,) * len(kernel)}
+    rank, count = len(x.shape), len(kernel)
+    if count_include_pad or not any(padding):
+        share = g / math.prod(kernel)
+    else:
+        ones = _windows(broadcast_to(lift(1, x), x.shape), 0.0, kernel, **geometry)
+        share = g / r.sum(ones, axes=tuple(range(rank, rank + count)))
+    size = x.shape[rank - count :]
+    placed = unwindows(_tapped(share, kernel), lift(0, g), size=size, kernel=kernel, **geometry)
+    return (r.sum(placed, axes=tuple(range(rank, rank + count))),)
+
+
+avg_pool = Composite("avg_pool", _avg_pool, vjp=_avg_pool_vjp, samples=lambda m: [
     m(m.normal(2, 3, 6, 6), kernel=(2, 2), stride=(2, 2), padding=(0, 0)),
     m(m.normal(1, 5, 7), kernel=(3, 2), stride=(2, 1), padding=(1, 1)),
     m(m.normal(1, 5, 7), kernel=(3, 2), stride=(2, 1), padding=(1, 1), count_include_pad=False),
@@ -278,7 +334,7 @@ avg_pool = Composite("avg_pool", _avg_pool, samples=lambda m: [
 
 def _one_hot(x: Any, *, classes: int) -> Any:
     if not x.dtype.is_integer:
-        raise DTypeError(f"one_hot takes integers, got {x.type}")
+        raise DTypeError(f"one_hot takes integers, got {x.tensor_type}")
     shape = (*x.shape, classes)
     axis = len(x.shape)
     hit = e.eq(r.spread(x, (axis,), shape), iota_like(x, shape, axis, x.dtype))
@@ -296,15 +352,25 @@ one_hot = Composite(
 
 def _stack(*xs: Any, axis: int) -> Any:
     if not 0 <= axis <= len(xs[0].shape):
-        raise ShapeError(f"stack: axis {axis} is out of range for {xs[0].type}")
+        raise ShapeError(f"stack: axis {axis} is out of range for {xs[0].tensor_type}")
     for x in xs:
-        if x.type != xs[0].type:
-            raise ShapeError(f"stack: {x.type} and {xs[0].type} differ")
+        if x.tensor_type != xs[0].tensor_type:
+            raise ShapeError(f"stack: {x.tensor_type} and {xs[0].tensor_type} differ")
     unit = [reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:])) for x in xs]
     return concat(*unit, axis=axis)
 
 
-stack = Composite("stack", _stack, samples=lambda m: [
+def _stack_vjp(g: Any, out: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
+    ones = (1,) * len(g.shape)
+    size = (*g.shape[:axis], 1, *g.shape[axis + 1 :])
+    starts = [tuple(i if a == axis else 0 for a in range(len(size))) for i in range(len(xs))]
+    return tuple(
+        reshape(slice_(g, start=start, size=size, step=ones), shape=x.shape)
+        for start, x in zip(starts, xs, strict=True)
+    )
+
+
+stack = Composite("stack", _stack, vjp=_stack_vjp, samples=lambda m: [
     m(m.normal(3, 4), m.normal(3, 4), axis=1), m(m.normal(), m.normal(), m.normal(), axis=0),
     m(m.normal(3), axis=1),
 ])  # fmt: skip

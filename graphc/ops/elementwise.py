@@ -49,6 +49,10 @@ def _two_bools(m: Sampler) -> Any:
     return [m(m.bools(3, 7), m.bools(3, 7)), m(m.bools(), m.bools())]
 
 
+def _steps(m: Sampler) -> Any:
+    return [m(m.normal(37) * 3), m(m.normal()), m(m.normal(3, 2) * 100)]
+
+
 def _ties(m: Sampler) -> Any:
     x = m.integers(3, 4, 9).astype(float)
     y = m.integers(3, 4, 9).astype(float)
@@ -129,11 +133,11 @@ abs = elementwise("abs", lambda s, x: s.abs(x), vjp=lambda g, out, x: (g * sign(
 sign = elementwise("sign", lambda s, x: s.sign(x), vjp=lambda g, out, x: (_zeros_like(g),),
                    dtypes=NUMBERS, samples=_apart)  # fmt: skip
 floor = elementwise("floor", lambda s, x: s.floor(x), vjp=lambda g, out, x: (_zeros_like(g),),
-                    dtypes=FLOATS, samples=_apart)  # fmt: skip
+                    dtypes=FLOATS, samples=_steps)  # fmt: skip
 ceil = elementwise("ceil", lambda s, x: s.ceil(x), vjp=lambda g, out, x: (_zeros_like(g),),
-                   dtypes=FLOATS, samples=_apart)  # fmt: skip
+                   dtypes=FLOATS, samples=_steps)  # fmt: skip
 round = elementwise("round", lambda s, x: s.round(x), vjp=lambda g, out, x: (_zeros_like(g),),
-                    dtypes=FLOATS, samples=lambda m: [m(m.normal(37) * 3)])  # fmt: skip
+                    dtypes=FLOATS, samples=_steps)  # fmt: skip
 relu = elementwise(
     "relu",
     lambda s, x: s.maximum(x, s.constant(0, x)),

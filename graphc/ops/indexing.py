@@ -8,9 +8,9 @@ from typing import Any
 from graphc.errors import ShapeError
 from graphc.ir.handle import lift
 from graphc.ir.types import Shape
-from graphc.ops.kinds import Gather, ScatterAdd
+from graphc.ops.kinds import Elementwise, Gather, ScatterAdd
 from graphc.ops.movement import broadcast
-from graphc.ops.op import NUMBERS, Check, Types
+from graphc.ops.op import INTEGERS, NUMBERS, Check, Types
 
 
 def _in_range(types: Types, *, axis: int) -> tuple[Check, ...]:
@@ -25,6 +25,16 @@ def _check_axis(types: Types, axis: int, op: str) -> None:
 
 def _zeros(x: Any) -> Any:
     return broadcast(lift(0, x), shape=x.shape)
+
+
+check_index = Elementwise(
+    "check_index",
+    lambda s, x, *, bound, message: x,
+    dtypes=INTEGERS,
+    checks=lambda types, *, bound, message: (Check(0, bound, message),),
+    vjp=None,
+    samples=lambda m: [m(m.integers(5, 3, 4), bound=5, message="index out of range")],
+)
 
 
 # -- gather, scatter_add: the index has the operand's rank ---------------------------------------

@@ -25,7 +25,7 @@ from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Constant
 from graphc.ir.types import DType, Shape, TensorType
 from graphc.ops.numpy_algebra import NUMPY
-from graphc.ops.op import ANY, Array, Arrays, Op, Types, keyword_parameters
+from graphc.ops.op import ANY, REQUIRED, Array, Arrays, Op, Types, keyword_parameters
 
 
 class Elementwise(Op):
@@ -101,8 +101,6 @@ class Reduce(Op):
         needs_elements: bool = False,
         **rest: Any,
     ):
-        from graphc.ops.op import REQUIRED
-
         super().__init__(name, parameters={"axes": REQUIRED}, **rest)
         self.combine = combine
         self.identity = identity

@@ -1,0 +1,156 @@
+"""Derive the backward pass as a graph.
+
+in : a graph, and which of its inputs to differentiate by
+out: the joint graph: its outputs followed by the gradients, derived by the reverse sweep
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.autodiff.sweep import Record, sweep
+from graphc.errors import ArgumentError, GraphError
+from graphc.ir.builder import GraphBuilder, Var, rebuilt
+from graphc.ir.handle import broadcast_to
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.registry import lookup
+from graphc.ops.kinds import Composite
+
+
+def joint(graph: Graph, wrt: Sequence[str | int] | None = None, *, name: str | None = None) -> Graph:
+    """Forward and derived backward in one graph.
+
+    `wrt`: names or positions of inputs (default: all float inputs). A graph whose one output is a
+    float scalar is differentiated as it is; otherwise the joint graph takes, after the graph's own
+    inputs, one input `cotangent_i` for each float output i. Outputs: those of `graph`, then the
+    gradients in the order of `wrt` (zeros where an input has no influence).
+    """
+    positions = _positions(graph, wrt)
+    active = _active(graph, positions)
+    builder, inputs = rebuilt(graph, name or f"{graph.name}_joint")
+    seeds = _seed_inputs(graph, builder)
+    records: list[Record] = []
+    outputs = replay(
+        graph, builder, inputs, lambda node, ins, outs, on: _note(records, node, ins, outs, on),
+        active=active,
+    )  # fmt: skip
+    cotangents: dict[Hashable, Any] = {}
+    for position, output in enumerate(outputs):
+        if not output.type.dtype.is_float:
+            continue
+        seed = seeds.get(position)
+        if seed is None:
+            seed = builder.constant(np.ones((), output.type.dtype.numpy))
+        key = output.value
+        cotangents[key] = seed if key not in cotangents else cotangents[key] + seed
+    sweep(reversed(records), cotangents, lambda record: builder.at(record.location))
+    gradients = []
+    for position in positions:
+        var = inputs[position]
+        gradient = cotangents.get(var.value)
+        if gradient is None:
+            zero = builder.constant(np.zeros((), var.type.dtype.numpy))
+            gradient = broadcast_to(zero, var.type.shape)
+        gradients.append(gradient)
+    return builder.finish(*outputs, *gradients, aliases=graph.aliases)
+
+
+def _positions(graph: Graph, wrt: Sequence[str | int] | None) -> list[int]:
+    names, types = graph.input_names, graph.input_types
+    if wrt is None:
+        return [i for i, type in enumerate(types) if type.dtype.is_float]
+    result = []
+    for item in wrt:
+        if isinstance(item, str) and item not in names:
+            raise ArgumentError(f"graph {graph.name!r} has no input {item!r}",
+                                hint=f"one of {', '.join(names)}")  # fmt: skip
+        position = names.index(item) if isinstance(item, str) else item
+        if not 0 <= position < len(names):
+            raise ArgumentError(f"graph {graph.name!r} has no input {position}")
+        if not types[position].dtype.is_float:
+            raise ArgumentError(f"input {names[position]!r} is {types[position]}: only float "
+                                "inputs have gradients")  # fmt: skip
+        result.append(position)
+    return result
+
+
+def _active(graph: Graph, positions: list[int]) -> set[Value]:
+    """The float values that depend on the inputs differentiated by."""
+    active = {Value(position) for position in positions}
+    for identity, node in enumerate(graph.nodes):
+        if any(operand in active for operand in node.operands):
+            active.update(
+                Value(identity, i) for i, type in enumerate(node.types) if type.dtype.is_float
+            )
+    return active
+
+
+def _seed_inputs(graph: Graph, builder: GraphBuilder) -> dict[int, Var]:
+    types = graph.output_types
+    floats = [position for position, type in enumerate(types) if type.dtype.is_float]
+    if len(floats) == 1 and types[floats[0]].shape == ():
+        return {}
+    return {p: builder.input(f"cotangent_{p}", types[p]) for p in floats}
+
+
+OnNode = Callable[[Node, tuple[Var, ...], tuple[Var, ...], tuple[bool, ...]], None]
+
+
+def replay(
+    graph: Graph,
+    builder: GraphBuilder,
+    inputs: Sequence[Var],
+    on_node: OnNode,
+    *,
+    active: set[Value],
+) -> tuple[Var, ...]:
+    """Copy `graph`'s nodes into `builder`. A composite on the gradient's path that has no own
+    rule is expanded, so that its parts have theirs. `on_node(node, operands, results, wanted)`
+    is called for each node on the path."""
+    values: dict[Value, Var] = {}
+    given = iter(inputs)
+    for identity, node in enumerate(graph.nodes):
+        if node.op == INPUT:
+            values[Value(identity)] = next(given)
+            continue
+        with builder.at(node.location):
+            if node.op == CONSTANT:
+                values[Value(identity)] = builder.constant(node.attribute("value"))
+                continue
+            op = lookup(node.op)
+            operands = tuple(values[operand] for operand in node.operands)
+            wanted = tuple(operand in active for operand in node.operands)
+            attributes = dict(node.attributes)
+            if any(wanted) and isinstance(op, Composite) and not op.has_own_gradient:
+                definition = op.definition(tuple(v.type for v in operands), attributes)
+                inner = _active(definition, [i for i, want in enumerate(wanted) if want])
+                results = replay(definition, builder, operands, on_node, active=inner)
+            else:
+                results = builder.apply(op, operands, attributes, node.regions)
+                if any(wanted):
+                    on_node(node, operands, results, wanted)
+        for index, result in enumerate(results):
+            values[Value(identity, index)] = result
+    return tuple(values[output] for output in graph.outputs)
+
+
+def _note(
+    records: list[Record],
+    node: Node,
+    operands: tuple[Var, ...],
+    results: tuple[Var, ...],
+    wanted: tuple[bool, ...],
+) -> None:
+    op = lookup(node.op)
+    if not any(result.type.dtype.is_float for result in results):
+        return
+    if not op.differentiable:
+        raise GraphError(f"{op.name} has no gradient", location=node.location)
+    keys = tuple(v.value if want else None for v, want in zip(operands, wanted, strict=True))
+    records.append(
+        Record(op, dict(node.attributes), operands, results, keys,
+               tuple(result.value for result in results), node.location)
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""The one reverse sweep. It turns records of what ran into gradients by the ops' own rules.
+
+The rules work on handles, so the same sweep serves the eager tape (handles compute), the derived
+backward graph (handles record) and, since a gradient is made of ordinary ops, higher orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from graphc.errors import GraphError
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.handle import Handle
+from graphc.ir.nodes import Location
+from graphc.ir.types import TensorType
+from graphc.ops.op import Op
+
+
+@dataclass(slots=True)
+class Record:
+    """One op that ran. Keys name the values gradients are collected for; an input key of None
+    asks for no gradient. `inputs` and `outputs` hold handles, or `Unread` where the rule reads
+    only type and shape."""
+
+    op: Op
+    attributes: dict[str, Any]
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    input_keys: tuple[Hashable | None, ...]
+    output_keys: tuple[Hashable, ...]
+    location: Location | None = None
+
+
+class Unread(Handle):
+    """Stands for a value a gradient rule does not read: it has a type and nothing else."""
+
+    __slots__ = ("tensor_type",)
+
+    def __init__(self, type: TensorType):
+        self.tensor_type = type
+
+    @property
+    def context(self) -> Any:  # type: ignore[override]
+        raise GraphError("internal: a gradient rule read a value it was not traced to read")
+
+
+def sweep(
+    records: Iterable[Record],
+    cotangents: dict[Hashable, Any],
+    on_record: Callable[[Record], Any] | None = None,
+) -> None:
+    """Run the rules of `records` (latest first), adding to `cotangents` by key.
+
+    Gradients of a record's outputs are removed once used. `on_record(record)` may return a
+    context manager the rule runs in (it hands on the source location).
+    """
+    for record in records:
+        gradients = [cotangents.pop(key, None) for key in record.output_keys]
+        if all(gradient is None for gradient in gradients):
+            continue
+        if on_record is None:
+            found = input_gradients(record, gradients)
+        else:
+            with on_record(record):
+                found = input_gradients(record, gradients)
+                _accumulate(record, found, cotangents)
+            continue
+        _accumulate(record, found, cotangents)
+
+
+def _accumulate(record: Record, found: list[Any], cotangents: dict[Hashable, Any]) -> None:
+    for key, gradient in zip(record.input_keys, found, strict=True):
+        if key is None or gradient is None:
+            continue
+        earlier = cotangents.get(key)
+        cotangents[key] = gradient if earlier is None else earlier + gradient
+
+
+def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
+    """The gradients of a record's wanted inputs, from those of its outputs. Each has the type of
+    its input (GraphError otherwise: a wrong rule must not pass on a wrong shape)."""
+    op = record.op
+    if op.vjp is None:
+        raise GraphError(f"{op.name} has no gradient", location=record.location)
+    if len(gradients) == 1:
+        results = op.vjp(gradients[0], record.outputs[0], *record.inputs, **record.attributes)
+    else:
+        results = op.vjp(tuple(gradients), record.outputs, *record.inputs, **record.attributes)
+    if len(results) != len(record.inputs):
+        raise GraphError(f"the gradient rule of {op.name} gives {len(results)} gradients for "
+                         f"{len(record.inputs)} operands")  # fmt: skip
+    found: list[Any] = []
+    for key, operand, gradient in zip(record.input_keys, record.inputs, results, strict=True):
+        if key is None or gradient is None:
+            found.append(None)
+            continue
+        made = gradient() if callable(gradient) else gradient
+        if made is not None and made.tensor_type != operand.tensor_type:
+            raise GraphError(f"the gradient rule of {op.name} gives {made.tensor_type} for "
+                             f"{operand.tensor_type}", location=record.location)  # fmt: skip
+        found.append(made)
+    return found
+
+
+Reads = tuple[tuple[bool, ...], tuple[bool, ...]]
+
+
+def reads(
+    op: Op,
+    types: tuple[TensorType, ...],
+    results: tuple[TensorType, ...],
+    attributes: dict[str, Any],
+    wanted: tuple[bool, ...],
+) -> Reads:
+    """Which operands and which results the gradient rule reads, for the wanted gradients.
+
+    Found by tracing the rule once; a tape saves and version-checks only these.
+    """
+    return _traced_reads(op, types, results, tuple(sorted(attributes.items())), wanted)
+
+
+@lru_cache(maxsize=16384)
+def _traced_reads(
+    op: Op,
+    types: tuple[TensorType, ...],
+    results: tuple[TensorType, ...],
+    attributes: tuple[tuple[str, Any], ...],
+    wanted: tuple[bool, ...],
+) -> Reads:
+    builder = GraphBuilder("rule")
+    with builder.at(Location(op.name, 0)):
+        gradients = [builder.input(f"g{i}", type) for i, type in enumerate(results)]
+        outputs = tuple(builder.input(f"out{i}", type) for i, type in enumerate(results))
+        inputs = tuple(builder.input(f"x{i}", type) for i, type in enumerate(types))
+        keys = tuple(i if want else None for i, want in enumerate(wanted))
+        record = Record(op, dict(attributes), inputs, outputs, keys, tuple(range(len(results))))
+        made = [gradient for gradient in input_gradients(record, gradients) if gradient is not None]
+    graph = builder.finish(*made)
+    live = {output.node for output in graph.outputs}
+    for identity in range(len(graph.nodes) - 1, -1, -1):
+        if identity in live:
+            live.update(operand.node for operand in graph.nodes[identity].operands)
+    return (
+        tuple(x.value.node in live for x in inputs),
+        tuple(out.value.node in live for out in outputs),
+    )

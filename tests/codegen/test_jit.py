@@ -1,0 +1,165 @@
+"""Native code: memory that is never touched, kernels compiled once, drivers, and other targets."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from graphc.codegen import jit, target
+from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.emit_llvm import emit_module
+from graphc.codegen.loops import Kernel
+from graphc.errors import ArgumentError, LoweringError
+from graphc.ir.types import DType
+
+F32, I64 = DType.f32, DType.i64
+
+
+def scale(name: str = "scale", factor: float = 3.0) -> Kernel:
+    b = LoopBuilder(name)
+    x, y = b.buffer("x", F32, 64, "read"), b.buffer("y", F32, 64, "write")
+    with b.loop(b.begin, b.end) as loop:
+        index = b.index(0, (loop.variable, 8))
+        b.store(y, index, b.mul(b.load(x, index, 8), b.const(F32, factor)))
+    return b.finish(8)
+
+
+@pytest.fixture
+def guarded() -> Iterator[np.ndarray]:
+    """A page of bytes with a page behind it that must not be touched: that ends the process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    page = mmap.PAGESIZE
+    block = mmap.mmap(-1, 2 * page)
+    behind = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(block)) + page)
+    no_access = 0
+    assert libc.mprotect(behind, page, no_access) == 0
+    yield np.frombuffer(block, np.uint8)[:page]
+    assert libc.mprotect(behind, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("lanes", [1, 8, 16])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_masked_tails_touch_nothing_beyond(
+    guarded: np.ndarray, dtype: DType, lanes: int, fixed: bool
+) -> None:
+    """Vectors of which only some lanes lie inside; the length is a constant or is loaded."""
+    names = ["host", "x86-64-v2"] if _is_x86() else ["host"]
+    for length in {lanes // 2 + 1, 2 * lanes + 1}:
+        b = LoopBuilder("tail")
+        x = b.buffer("x", dtype, length, "readwrite")
+        size = b.buffer("size", I64, 1, "read")
+        count = b.const(I64, length) if fixed else b.load(size, 0)
+        with b.loop(0, length, lanes) as loop:
+            place = b.add(b.iota(I64, lanes), loop.variable)
+            mask = b.compare("lt", place, count)
+            value = b.load(x, loop.variable, lanes, mask)
+            one = b.op("and" if dtype is DType.bool else "mul", value, b.gather(x, place, mask))
+            b.store(x, loop.variable, one, mask)
+            b.scatter(x, place, one, mask)
+        kernel = b.finish(1)
+        array = guarded[-length * dtype.itemsize :].view(dtype.numpy)
+        for name in names:
+            array[:] = 1
+            jit.call_kernel(kernel, [array, np.array([length])], target=target.named(name))
+            assert (array == 1).all()
+
+
+def _is_x86() -> bool:
+    return target.host().triple.startswith("x86_64") and "+sse4.2" in target.host().features
+
+
+def test_equal_kernels_are_compiled_and_loaded_once() -> None:
+    first, second = jit.compile_kernel(scale("one")), jit.compile_kernel(scale("two"))
+    assert first is second
+    assert jit.kernel_address(scale("one")) == jit.kernel_address(scale("two"))
+    assert jit.compile_kernel(scale(factor=4.0)).symbol != first.symbol
+
+
+def test_object_code_can_come_from_a_store() -> None:
+    class Store:
+        def __init__(self) -> None:
+            self.kept: dict[str, bytes] = {}
+
+        def get(self, symbol: str) -> bytes | None:
+            return self.kept.get(symbol)
+
+        def put(self, symbol: str, object: bytes) -> None:
+            self.kept[symbol] = object
+
+    store = Store()
+    kernel = scale(factor=5.0)
+    made = jit.compile_kernel(kernel, store=store)
+    assert store.kept == {made.symbol: made.object}
+    jit._compiled.pop(made.symbol)
+    again = jit.compile_kernel(kernel, store=store)
+    assert again.object == made.object
+    assert again.timings == {}
+
+
+def test_a_driver_calls_kernels() -> None:
+    """One entry that runs a kernel on one half, then another on the other half."""
+    symbols = {
+        "first": jit.kernel_address(scale(factor=2.0)),
+        "second": jit.kernel_address(scale(factor=-1.0)),
+    }
+    text = """
+    declare void @first(ptr, ptr, i64, i64, ptr)
+    declare void @second(ptr, ptr, i64, i64, ptr)
+    define void @driver(ptr %buffers) {
+      call void @first(ptr %buffers, ptr null, i64 0, i64 4, ptr null)
+      call void @second(ptr %buffers, ptr null, i64 4, i64 8, ptr null)
+      ret void
+    }
+    """
+    address = jit.compile_driver(text, symbols)
+    assert jit.compile_driver(text, symbols) == address
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    table = (ctypes.c_void_p * 2)(x.ctypes.data, y.ctypes.data)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(table)
+    np.testing.assert_array_equal(y, np.where(np.arange(64) < 32, 2 * x, -x))
+
+
+def test_malformed_modules_raise() -> None:
+    with pytest.raises(LoweringError, match="malformed LLVM IR"):
+        jit.compile_driver("define void @driver() { ret i32 0 }", {})
+    with pytest.raises(LoweringError, match="malformed LLVM IR"):
+        jit.compile_driver("define i32 @driver(i1 %c) { %x = add i32 %x, 1 ret i32 %x }", {})
+
+
+def test_wrong_arrays_raise() -> None:
+    good = np.zeros(64, np.float32)
+    for arrays in ([good], [good, good[:32]], [good, good.astype(np.float64)], [good, good[::-1]]):
+        with pytest.raises(ArgumentError):
+            jit.call_kernel(scale(), arrays)
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction"),
+    [("x86-64-v3", "%ymm"), ("x86-64-v4", "vmulps"), ("x86-64-v2", "mulps"), ("aarch64", "fmul")],
+)
+def test_assembly_for_other_targets(name: str, instruction: str) -> None:
+    listing = jit.assembly(scale(), target.named(name))
+    assert instruction in listing
+    assert "scale:" in listing
+
+
+def test_texts() -> None:
+    plain = jit.llvm_text(scale(), target.named("x86-64-v3"))
+    assert plain == emit_module(scale(), "scale", "x86_64-unknown-linux-gnu")
+    assert "fmul <8 x float>" in plain
+    assert "inttoptr" not in plain
+    assert "define void @scale" in jit.llvm_text(scale(), optimised=True)
+
+
+def test_targets() -> None:
+    host = target.named("host")
+    assert host is target.host()
+    assert host.vector_bytes in (16, 32, 64)
+    assert host.lanes(F32) == 2 * host.lanes(I64)
+    with pytest.raises(LoweringError, match="'x86-65' is no known target"):
+        target.named("x86-65")
