@@ -112,8 +112,10 @@ def compile_text(text: str, target: Target, timings: dict[str, float] | None = N
 def load(objects: Mapping[str, bytes], symbols: Mapping[str, int] | None = None) -> dict[str, int]:
     """Loads object code, each under the symbol it defines, and gives the symbols' addresses.
 
-    `symbols` are external functions the code may call, beside those of the process (libm, memcpy).
-    A symbol loaded before is not loaded again. Loaded code stays for the life of the process.
+    The objects may call each other, the functions `symbols` names, and those of the process (libm,
+    memcpy). A symbol loaded before is not loaded again, so a symbol must say what it stands for:
+    give a driver loaded this way a name with the hash of its text. Loaded code stays for the life
+    of the process.
     """
     from llvmlite import binding
 
@@ -121,7 +123,8 @@ def load(objects: Mapping[str, bytes], symbols: Mapping[str, int] | None = None)
         missing = [symbol for symbol in objects if symbol not in _addresses]
         if missing:
             builder = binding.JITLibraryBuilder().add_current_process()
-            for name, address in (symbols or {}).items():
+            known = {name: _addresses[name] for name in objects if name in _addresses}
+            for name, address in {**(symbols or {}), **known}.items():
                 builder.import_symbol(name, address)
             for symbol in missing:
                 builder.add_object_img(objects[symbol]).export_symbol(symbol)

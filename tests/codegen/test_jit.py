@@ -124,6 +124,26 @@ def test_a_driver_calls_kernels() -> None:
     np.testing.assert_array_equal(y, np.where(np.arange(64) < 32, 2 * x, -x))
 
 
+def test_objects_loaded_together_call_each_other() -> None:
+    """As on a warm start: a driver and its kernels, one of which is loaded already."""
+    loaded, fresh = scale(factor=6.0), scale(factor=7.0)
+    jit.kernel_address(loaded)
+    made = [jit.compile_kernel(loaded), jit.compile_kernel(fresh)]
+    calls = "".join(
+        f"  call void @{each.symbol}(ptr %b, ptr null, i64 {n}, i64 {n + 1}, ptr null)\n"
+        for n, each in enumerate(made)
+    )
+    declared = "".join(f"declare void @{each.symbol}(ptr, ptr, i64, i64, ptr)\n" for each in made)
+    text = f"{declared}define void @together_driver(ptr %b) {{\n{calls}  ret void\n}}\n"
+    objects = {each.symbol: each.object for each in made}
+    objects["together_driver"] = jit.compile_text(text, target.host())
+    address = jit.load(objects)["together_driver"]
+    x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
+    table = (ctypes.c_void_p * 2)(x.ctypes.data, y.ctypes.data)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(table)
+    assert y[::8].tolist() == [6, 7, 0, 0, 0, 0, 0, 0]
+
+
 def test_malformed_modules_raise() -> None:
     with pytest.raises(LoweringError, match="malformed LLVM IR"):
         jit.compile_driver("define void @driver() { ret i32 0 }", {})

@@ -1,0 +1,63 @@
+"""Expansion of composites.
+
+in : a graph
+out: the graph without composite ops, down to ops that the lowering knows
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from graphc.ir.nodes import CONSTANT, Graph, Node
+from graphc.ir.registry import lookup
+from graphc.ops.kinds import Composite
+from graphc.passes.replay import Draft, Values, inlined, moved, replayed
+
+
+def decompose(graph: Graph) -> Graph:
+    """Put a composite's definition in its place, recursively, also inside regions.
+
+        %1 = mean(%x) axes=[1] : f32[3]        =>   %1 = sum(%x) axes=[1] : f32[3]
+                                                    %2 = constant f32[] [5.0]
+                                                    %3 = broadcast(%2) shape=[3] : f32[3]
+                                                    %4 = div(%1, %3) : f32[3]
+
+    The nodes carry the composite's location. Where a composite checks the content of an operand,
+    the operand goes through `check_index`, so that the check stays.
+    """
+    return _expanded(graph, {})
+
+
+def _expanded(graph: Graph, definitions: dict[Any, Graph]) -> Graph:
+    """`graph` without composites. `definitions` holds those expanded before, by definition."""
+    draft = Draft()
+
+    def visit(node: Node, operands: Values) -> Values:
+        if node.regions:
+            regions = tuple(_expanded(region, definitions) for region in node.regions)
+            node = replace(node, regions=regions)
+        op = None if node.op == CONSTANT else lookup(node.op)
+        if not isinstance(op, Composite):
+            return draft.add(moved(node, operands))
+        attributes = dict(node.attributes)
+        definition = op.definition(tuple(draft.type(value) for value in operands), attributes)
+        # Definitions are made once per op, types and attributes, and live as long as the op.
+        if id(definition) not in definitions:
+            definitions[id(definition)] = _expanded(definition, definitions)
+        operands = _checked(op, attributes, operands, draft)
+        return inlined(definitions[id(definition)], draft, operands)
+
+    return replayed(graph, draft, visit)
+
+
+def _checked(op: Composite, attributes: dict[str, Any], operands: Values, draft: Draft) -> Values:
+    """The operands, those that `op` checks behind a `check_index`."""
+    types = tuple(draft.type(value) for value in operands)
+    checked = list(operands)
+    for check in op.checks(types, attributes):
+        node = draft.make(
+            "check_index", checked[check.operand], bound=check.bound, message=check.message
+        )
+        (checked[check.operand],) = draft.add(node)
+    return tuple(checked)

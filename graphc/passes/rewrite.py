@@ -1,0 +1,233 @@
+"""The driver of rewrite passes: rules to their fixed point in one walk over the graph.
+
+in : a graph and a set of rules
+out: a graph in which no rule applies any more
+
+The walk goes in topological order and brings each node to its normal form before it is added to
+the new graph: the operands of a node are in normal form already, and the nodes a rule makes are
+brought to theirs on the way. Rules look only at what stands below a node, so one walk reaches the
+fixed point of all rules together, in time linear in the graph and the rules that fire. Nodes that
+rules left without a user stay; dead-code elimination takes them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import PassError
+from graphc.ir.nodes import CONSTANT, INPUT, Attribute, Constant, Graph, Node, Value
+from graphc.ir.printer import print_graph
+from graphc.ir.registry import lookup
+from graphc.ir.types import TensorType
+from graphc.passes.replay import Draft, Values, moved, replayed
+
+# Rules that fire in a row for one node of the graph, and how deep one rule's nodes may set off
+# others: far above what terminating rules do, below Python's own limit of recursion.
+STEP_LIMIT = 1000
+DEPTH_LIMIT = 50
+
+ANY_OP = "*"
+UNIFORM_OPS = frozenset({"broadcast", "reshape"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`apply(draft, node)` is None where the rule does not apply; else what to put in place of the
+    one result of `node`: a value of the draft, or a node of the same type not yet in the draft
+    (`draft.make`). `op` is the op at the root, or ANY_OP. `text` names the rule in errors."""
+
+    op: str
+    apply: Callable[[Rewriter, Node], Node | Value | None]
+    text: str
+
+
+class RuleSet:
+    """Rules in order: the first that applies wins. `a + b` has the rules of both."""
+
+    def __init__(self, *rules: Rule):
+        self.rules = rules
+        self._by_op: dict[str, tuple[Rule, ...]] = {}
+
+    def __add__(self, other: RuleSet) -> RuleSet:
+        return RuleSet(*self.rules, *other.rules)
+
+    def of(self, op: str) -> tuple[Rule, ...]:
+        """The rules with `op` at the root."""
+        found = self._by_op.get(op)
+        if found is None:
+            found = tuple(rule for rule in self.rules if rule.op in (op, ANY_OP))
+            self._by_op[op] = found
+        return found
+
+
+def rule(*ops: str) -> Callable[[Callable[[Rewriter, Node], Node | Value | None]], RuleSet]:
+    """Decorator: a function (draft, node) as the rules for `ops`."""
+
+    def decorate(function: Callable[[Rewriter, Node], Node | Value | None]) -> RuleSet:
+        return RuleSet(*(Rule(op, function, f"{function.__name__} [{op}]") for op in ops))
+
+    return decorate
+
+
+def rewrite(graph: Graph, rules: RuleSet, *, share: bool = False) -> Graph:
+    """`graph` with `rules` applied until none does, also inside regions. With `share`, nodes that
+    compute the same are one node. Raises PassError where the rules do not converge."""
+    return Rewriter(graph, rules, share).run()
+
+
+class Rewriter(Draft):
+    """What rules see of the graph under construction, and the walk itself."""
+
+    def __init__(self, graph: Graph, rules: RuleSet, share: bool):
+        super().__init__()
+        self._graph = graph
+        self._rules = rules
+        self._share = share
+        self._known: dict[Any, Values] = {}
+        self._scalars: dict[Value, Any] = {}
+        self._uses: Counter[Value] = Counter()
+        self._steps = 0
+        self._depth = 0
+
+    def run(self) -> Graph:
+        uses = Counter(operand for node in self._graph.nodes for operand in node.operands)
+        uses.update(self._graph.outputs)
+        identities = (i for i, node in enumerate(self._graph.nodes) if node.op != INPUT)
+
+        def visit(node: Node, operands: Values) -> Values:
+            identity = next(identities)
+            regions = tuple(rewrite(r, self._rules, share=self._share) for r in node.regions)
+            changed = {"regions": regions} if regions != node.regions else {}
+            self._steps = 0
+            results = self.normal(moved(node, operands, **changed))
+            for index, result in enumerate(results):
+                self._uses[result] += uses[Value(identity, index)]
+            return results
+
+        return replayed(self._graph, self, visit)
+
+    # -- for rules ---------------------------------------------------------------------------
+
+    def value(self, node: Node) -> Value:
+        """The one result of a made node, in normal form."""
+        return self.normal(node)[0]
+
+    def emit(self, name: str, *operands: Value, **attributes: Any) -> Value:
+        """The one result of an op, in normal form."""
+        return self.value(self.make(name, *operands, **attributes))
+
+    def uniform(self, number: Any, type: TensorType) -> Value:
+        """A value of `type` with `number` everywhere: a 0-d constant, broadcast."""
+        value = self.value(self.make_constant(np.asarray(number, type.dtype.numpy)))
+        return self.emit("broadcast", value, shape=type.shape) if type.shape else value
+
+    def scalar(self, value: Value) -> Any:
+        """The number that every element of `value` is known to be, else None."""
+        if value in self._scalars:
+            return self._scalars[value]
+        node = self.node(value)
+        found = None
+        if node.op == CONSTANT:
+            found = node.attribute("value").scalar
+        elif node.op in UNIFORM_OPS:
+            found = self.scalar(node.operands[0])
+        self._scalars[value] = found
+        return found
+
+    def used_once(self, value: Value) -> bool:
+        """True where the graph, as far as it is known, reads `value` at most once."""
+        return self._uses[value] <= 1
+
+    # -- the walk ----------------------------------------------------------------------------
+
+    def normal(self, node: Node) -> Values:
+        """Add `node` in normal form; its results."""
+        self._depth += 1
+        try:
+            return self._normal(node)
+        finally:
+            self._depth -= 1
+
+    def _normal(self, node: Node) -> Values:
+        keys = []
+        result = None
+        while result is None:
+            if self._share:
+                keys.append(_key(node))
+                result = self._known.get(keys[-1])
+                if result is not None:
+                    break
+            replacement = self._step(node)
+            if replacement is None:
+                result = self.add(node)
+            elif isinstance(replacement, Value):
+                result = (replacement,)
+            else:
+                node = replacement
+        for key in keys:
+            self._known[key] = result
+        return result
+
+    def _step(self, node: Node) -> Node | Value | None:
+        """What the first rule that applies puts in place of `node`."""
+        if len(node.types) != 1:
+            return None
+        for candidate in self._rules.of(node.op):
+            replacement = candidate.apply(self, node)
+            if replacement is not None:
+                self._check(candidate, node, replacement)
+                return replacement
+        return None
+
+    def _check(self, fired: Rule, node: Node, after: Node | Value) -> None:
+        type = self.type(after) if isinstance(after, Value) else after.types[0]
+        if type != node.types[0]:
+            raise PassError(
+                f"rule {fired.text} turns {node.types[0]} into {type}", location=node.location
+            )
+        self._steps += 1
+        if self._steps <= STEP_LIMIT and self._depth <= DEPTH_LIMIT:
+            return
+        raise PassError(
+            f"graph {self._graph.name!r}: rules do not converge, the last is {fired.text}. "
+            f"It turned\n{self._excerpt(node)}\ninto\n{self._excerpt(after)}",
+            location=node.location,
+            hint="make one side of the rule smaller than the other",
+        )
+
+    def _excerpt(self, end: Node | Value) -> str:
+        """The text of the graph that leads to a value of the draft, or to a node not in it."""
+        nodes = list(self.nodes)
+        if isinstance(end, Node):
+            nodes.append(end)
+            end = Value(len(nodes) - 1)
+        from graphc.passes.dead_code import dead_code
+
+        graph = dead_code(Graph(self._graph.name, tuple(nodes), (end,)))
+        return print_graph(graph, locations=False)
+
+
+def _key(node: Node) -> Any:
+    """Equal for nodes that compute the same: constants by content, numbers by type and bits."""
+    if node.regions:
+        regions = tuple(print_graph(region, locations=False) for region in node.regions)
+        return (node.op, node.operands, _exact(node.attributes), regions)
+    if not node.attributes:
+        return (node.op, node.operands)
+    return (node.op, node.operands, _exact(node.attributes))
+
+
+def _exact(attribute: Any) -> Any:
+    """An attribute as a key that tells 1, 1.0 and True, and 0.0 and -0.0 apart."""
+    if isinstance(attribute, tuple):
+        return tuple([_exact(item) for item in attribute])
+    if isinstance(attribute, float):
+        return (float, attribute.hex())
+    if isinstance(attribute, bool):
+        return (bool, attribute)
+    return attribute

@@ -1,0 +1,153 @@
+"""Which elements a fused computation reads: index maps followed symbolically through a graph.
+
+in : a graph, a value, the index at which one element of it is wanted, and where to stop
+out: the reads: (stopped value, index there), with the variables of reductions in between
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from graphc.ir.nodes import CONSTANT, Graph, Value
+from graphc.ir.registry import lookup
+from graphc.ir.types import Shape, row_major_strides
+from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds import Case, Contract, Gather, Generate, Movement, Reduce, ScatterAdd
+
+Index = tuple[Expr, ...]
+
+# Kinds a kernel can compute at any index it is asked for.
+LIGHT = ("elementwise", "movement", "gather", "generate")
+REDUCTIONS = ("reduce", "argreduce")
+ANCHORS = ("contract", "scatter")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One element read: `path` is how many reductions and movements lie between."""
+
+    value: Value
+    index: Index
+    reduced: bool
+    guarded: bool
+
+
+def coordinates(shape: Shape, prefix: str = "d") -> Index:
+    """A variable for each axis of a shape."""
+    return tuple(of(Variable(f"{prefix}{axis}", dim)) for axis, dim in enumerate(shape))
+
+
+def unflatten(flat: Expr, shape: Shape) -> Index:
+    """The coordinate of a row-major flat position."""
+    result = []
+    for axis, (dim, stride) in enumerate(zip(shape, row_major_strides(shape), strict=True)):
+        quotient = flat // stride if stride else flat
+        result.append(quotient if axis == 0 else quotient % dim if dim else quotient)
+    return tuple(result)
+
+
+def as_index(index: tuple[Expr | int, ...]) -> Index:
+    """Index maps may give plain numbers; here they become expressions."""
+    return tuple(of(item) if isinstance(item, int) else item for item in index)
+
+
+def movement_cases(op: Movement, graph: Graph, node_id: int, index: Index) -> list[Case]:
+    """The cases of a movement node at `index`, without those that certainly do not hold and
+    without guards that certainly do."""
+    node = graph.nodes[node_id]
+    types = tuple(graph.type_of(operand) for operand in node.operands)
+    kept = []
+    for case in op.cases(index, types, **dict(node.attributes)):
+        guards = []
+        possible = True
+        for expression, low, high in case.guards:
+            bounded = of(expression) if isinstance(expression, int) else expression
+            least, greatest = bounded.bounds()
+            if greatest < low or least >= high:
+                possible = False
+            if not bounded.within(low, high):
+                guards.append((bounded, low, high))
+        if not possible:
+            continue
+        kept.append(Case(case.operand, as_index(case.index), tuple(guards)))
+        if not guards:
+            break
+    return kept
+
+
+def reduced_index(op: Reduce, axes: Shape, index: Index, positions: Index) -> Index:
+    """The operand's index: `positions` at the reduced axes, `index` at the others."""
+    kept, inner = iter(index), iter(positions)
+    rank = len(index) + len(axes)
+    return tuple(next(inner) if axis in axes else next(kept) for axis in range(rank))
+
+
+_fresh = itertools.count()
+
+
+def reads(
+    graph: Graph, value: Value, index: Index, stop: Callable[[Value], bool]
+) -> Iterator[Read]:
+    """The reads behind element `index` of `value`. `stop(value)` says which are not followed;
+    `value` itself is. Contractions and scatters are followed through their operands' cases."""
+    seen: set[tuple[Value, Index, bool, bool]] = set()
+    work = [(value, index, False, False, True)]
+    while work:
+        current, at, reduced, guarded, first = work.pop()
+        if not first and stop(current):
+            yield Read(current, at, reduced, guarded)
+            continue
+        key = (current, at, reduced, guarded)
+        if key in seen:
+            continue
+        seen.add(key)
+        for operand, inner, by_reduction, by_guard in _operand_reads(graph, current, at):
+            work.append((operand, inner, reduced or by_reduction, guarded or by_guard, False))
+
+
+def _operand_reads(
+    graph: Graph, value: Value, index: Index
+) -> Iterator[tuple[Value, Index, bool, bool]]:
+    node = graph.nodes[value.node]
+    if node.op == CONSTANT:
+        return
+    op = lookup(node.op)
+    attributes = dict(node.attributes)
+    types = tuple(graph.type_of(operand) for operand in node.operands)
+    if isinstance(op, Movement):
+        for case in movement_cases(op, graph, value.node, index):
+            yield node.operands[case.operand], case.index, False, bool(case.guards)
+    elif isinstance(op, Reduce):
+        axes = attributes["axes"]
+        positions = tuple(
+            of(Variable(f"r{next(_fresh)}", types[0].shape[axis])) for axis in axes
+        )
+        yield node.operands[0], reduced_index(op, axes, index, positions), True, False
+    elif isinstance(op, Gather):
+        inner: list[Index] = []
+
+        def read(at: Index) -> Expr:
+            inner.append(as_index(at))
+            return of(Variable(f"g{next(_fresh)}", 1 << 62))
+
+        source = op.source(index, types, read, **attributes)
+        yield node.operands[0], as_index(source), False, False
+        for at in inner:
+            yield node.operands[1], at, False, False
+    elif isinstance(op, Generate):
+        for position, type in enumerate(types):
+            yield node.operands[position], coordinates(type.shape, "s"), False, False
+    elif isinstance(op, Contract | ScatterAdd):
+        for position, type in enumerate(types):
+            names = f"c{next(_fresh)}_"
+            yield node.operands[position], coordinates(type.shape, names), True, False
+    else:
+        for operand in node.operands:
+            yield operand, index, False, False
+
+
+def elements(shape: Shape) -> int:
+    return math.prod(shape)
