@@ -140,7 +140,7 @@ round = elementwise("round", lambda s, x: s.round(x), vjp=lambda g, out, x: (_ze
                     dtypes=FLOATS, samples=_steps)  # fmt: skip
 relu = elementwise(
     "relu",
-    lambda s, x: s.maximum(x, s.constant(0, x)),
+    lambda s, x: s.maximum(s.constant(0, x), x),
     vjp=lambda g, out, x: (where(gt(out, _zeros_like(out)), g, _zeros_like(g)),),
     dtypes=NUMBERS,
     samples=lambda m: [*_apart(m), m(m.integers(3, 9, low=-2) * 1.0, differentiable=False)],

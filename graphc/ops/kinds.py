@@ -166,7 +166,7 @@ class Case:
 
 class Movement(Op):
     """`cases(index, types, **attributes)` says where the element at `index` comes from: the first
-    case whose guards hold; the last has none. `index` holds index expressions or NumPy arrays.
+    case whose guards hold; for every index one does. `index` holds index expressions or NumPy arrays.
     `shape(types, **attributes)` is the result's shape, `view` the fast NumPy form."""
 
     kind = "movement"

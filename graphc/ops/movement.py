@@ -291,8 +291,7 @@ def _concat_cases(index: Index, types: Types, *, axis: int) -> tuple[Case, ...]:
     cases, start = [], 0
     for operand, type in enumerate(types):
         moved = index[axis] - start
-        last = operand == len(types) - 1
-        guards = () if last else ((moved, 0, type.shape[axis]),)
+        guards = ((moved, 0, type.shape[axis]),)
         cases.append(Case(operand, (*index[:axis], moved, *index[axis + 1 :]), guards))
         start += type.shape[axis]
     return tuple(cases)

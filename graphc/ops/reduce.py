@@ -64,13 +64,13 @@ def _product_vjp(g: Any, out: Any, x: Any, *, axes: tuple[int, ...]) -> tuple[An
     return (spread_g * where(none, others / safe, left_out),)
 
 
-def _lowest(dtype: DType) -> Any:
+def lowest(dtype: DType) -> Any:
     if dtype is DType.bool:
         return False
     return -np.inf if dtype.is_float else np.iinfo(dtype.numpy).min
 
 
-def _highest(dtype: DType) -> Any:
+def highest(dtype: DType) -> Any:
     if dtype is DType.bool:
         return True
     return np.inf if dtype.is_float else np.iinfo(dtype.numpy).max
@@ -107,9 +107,9 @@ prod = Reduce(
     samples=lambda m: [m(m.positive(3, 5), axes=(1,)), m(m.positive(70, 2), axes=(0,)),
                        m(np.array([[2.0, 0, 3], [0, 0, 1], [1, 2, 3]]), axes=(1,))],
 )  # fmt: skip
-max = Reduce("max", lambda s, a, b: s.maximum(a, b), identity=_lowest, numpy=np.max,
+max = Reduce("max", lambda s, a, b: s.maximum(a, b), identity=lowest, numpy=np.max,
              dtypes=NUMBERS, needs_elements=True, vjp=_extremum_vjp, samples=_with_ties)  # fmt: skip
-min = Reduce("min", lambda s, a, b: s.minimum(a, b), identity=_highest, numpy=np.min,
+min = Reduce("min", lambda s, a, b: s.minimum(a, b), identity=highest, numpy=np.min,
              dtypes=NUMBERS, needs_elements=True, vjp=_extremum_vjp, samples=_with_ties)  # fmt: skip
 any = Reduce("any", lambda s, a, b: s.logical_or(a, b), identity=lambda dtype: False,
              numpy=np.any, dtypes=(DType.bool,), vjp=None, samples=_any_all)  # fmt: skip

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,13 +26,7 @@ from graphc.errors import PassError
 from graphc.ir.nodes import Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
-from graphc.passes.rewrite import Rewriter, Rule, RuleSet
-
-# x∘y and y∘x have the same bits (NaN payloads aside). Not minimum and maximum: of -0 and +0 they
-# give the second.
-COMMUTATIVE = frozenset(
-    {"add", "mul", "eq", "ne", "logical_and", "logical_or", "logical_xor"}
-)
+from graphc.passes.rewrite import COMMUTATIVE, Rewriter, Rule, RuleSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +54,7 @@ class Call:
 Tree = Variable | Number | Call
 Bound = dict[str, Value]
 
-GUARDS = {
+GUARDS: dict[str, Callable[[DType], bool]] = {
     "any": lambda dtype: True,
     "float": lambda dtype: dtype.is_float,
     "integer": lambda dtype: dtype.is_integer,
@@ -87,8 +81,17 @@ def _rules(before: str, after: str, guard: str = "any") -> Iterator[Rule]:
 
 def _rule(text: str, pattern: Call, result: Tree, guard: str) -> Rule:
     holds = GUARDS[guard]
+    ops = [(i, tree.op) for i, tree in enumerate(pattern.operands) if isinstance(tree, Call)]
+    numbers = [i for i, tree in enumerate(pattern.operands) if isinstance(tree, Number)]
 
     def apply(draft: Rewriter, node: Node) -> Node | Value | None:
+        # Nearly all tries fail: first what is cheap to see.
+        for position, op in ops:
+            if draft.node(node.operands[position]).op != op:
+                return None
+        for position in numbers:
+            if draft.scalar(node.operands[position]) is None:
+                return None
         bound: Bound = {}
         for tree, operand in zip(pattern.operands, node.operands, strict=True):
             if not _matches(draft, tree, operand, bound):

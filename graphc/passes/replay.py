@@ -10,7 +10,6 @@ handed on and not inferred anew as a `GraphBuilder` would. Only what a pass make
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -102,19 +101,17 @@ def inlined(graph: Graph, draft: Draft, operands: Values) -> Values:
             results.append((next(given),))
         else:
             values = _mapped(node.operands, results)
-            results.append(draft.add(moved(node, values, location=draft.location)))
+            results.append(draft.add(
+                Node(node.op, values, node.attributes, node.types, node.regions, draft.location)
+            ))  # fmt: skip
     return _mapped(graph.outputs, results)
 
 
-def moved(node: Node, operands: Values, **changes: Any) -> Node:
+def moved(node: Node, operands: Values) -> Node:
     """`node` on other operands of the same types."""
-    if operands == node.operands and not changes:
+    if operands == node.operands:
         return node
-    if not changes:
-        return Node(
-            node.op, operands, node.attributes, node.types, node.regions, node.location
-        )
-    return replace(node, operands=operands, **changes)
+    return Node(node.op, operands, node.attributes, node.types, node.regions, node.location)
 
 
 def _mapped(values: Values, results: list[Values]) -> Values:

@@ -14,22 +14,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import PassError
-from graphc.ir.nodes import CONSTANT, INPUT, Attribute, Constant, Graph, Node, Value
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.printer import print_graph
-from graphc.ir.registry import lookup
 from graphc.ir.types import TensorType
+from graphc.passes.dead_code import dead_code
 from graphc.passes.replay import Draft, Values, moved, replayed
 
 # Rules that fire in a row for one node of the graph, and how deep one rule's nodes may set off
 # others: far above what terminating rules do, below Python's own limit of recursion.
 STEP_LIMIT = 1000
 DEPTH_LIMIT = 50
+
+# x∘y and y∘x have the same bits (NaN payloads aside). Not minimum and maximum: of -0 and +0 they
+# give the second.
+COMMUTATIVE = frozenset({"add", "mul", "eq", "ne", "logical_and", "logical_or", "logical_xor"})
 
 ANY_OP = "*"
 UNIFORM_OPS = frozenset({"broadcast", "reshape"})
@@ -89,24 +93,25 @@ class Rewriter(Draft):
         self._rules = rules
         self._share = share
         self._known: dict[Any, Values] = {}
-        self._scalars: dict[Value, Any] = {}
-        self._uses: Counter[Value] = Counter()
+        self._scalars: dict[int, Any] = {}
+        self._uses: Counter[int] = Counter()  # by node of the draft
         self._steps = 0
         self._depth = 0
 
     def run(self) -> Graph:
-        uses = Counter(operand for node in self._graph.nodes for operand in node.operands)
-        uses.update(self._graph.outputs)
         identities = (i for i, node in enumerate(self._graph.nodes) if node.op != INPUT)
+        uses = Counter(value.node for node in self._graph.nodes for value in node.operands)
+        uses.update(value.node for value in self._graph.outputs)
 
         def visit(node: Node, operands: Values) -> Values:
             identity = next(identities)
-            regions = tuple(rewrite(r, self._rules, share=self._share) for r in node.regions)
-            changed = {"regions": regions} if regions != node.regions else {}
+            if node.regions:
+                regions = [rewrite(r, self._rules, share=self._share) for r in node.regions]
+                node = replace(node, regions=tuple(regions))
             self._steps = 0
-            results = self.normal(moved(node, operands, **changed))
-            for index, result in enumerate(results):
-                self._uses[result] += uses[Value(identity, index)]
+            results = self.normal(moved(node, operands))
+            for result in results:
+                self._uses[result.node] += uses[identity]
             return results
 
         return replayed(self._graph, self, visit)
@@ -128,20 +133,21 @@ class Rewriter(Draft):
 
     def scalar(self, value: Value) -> Any:
         """The number that every element of `value` is known to be, else None."""
-        if value in self._scalars:
-            return self._scalars[value]
-        node = self.node(value)
+        identity = value.node
+        if identity in self._scalars:
+            return self._scalars[identity]
+        node = self.nodes[identity]
         found = None
         if node.op == CONSTANT:
             found = node.attribute("value").scalar
         elif node.op in UNIFORM_OPS:
             found = self.scalar(node.operands[0])
-        self._scalars[value] = found
+        self._scalars[identity] = found
         return found
 
     def used_once(self, value: Value) -> bool:
-        """True where the graph, as far as it is known, reads `value` at most once."""
-        return self._uses[value] <= 1
+        """True where the graph, as far as it is known, reads `value`'s node at most once."""
+        return self._uses[value.node] <= 1
 
     # -- the walk ----------------------------------------------------------------------------
 
@@ -206,28 +212,24 @@ class Rewriter(Draft):
         if isinstance(end, Node):
             nodes.append(end)
             end = Value(len(nodes) - 1)
-        from graphc.passes.dead_code import dead_code
-
         graph = dead_code(Graph(self._graph.name, tuple(nodes), (end,)))
         return print_graph(graph, locations=False)
 
 
 def _key(node: Node) -> Any:
     """Equal for nodes that compute the same: constants by content, numbers by type and bits."""
-    if node.regions:
-        regions = tuple(print_graph(region, locations=False) for region in node.regions)
-        return (node.op, node.operands, _exact(node.attributes), regions)
-    if not node.attributes:
-        return (node.op, node.operands)
-    return (node.op, node.operands, _exact(node.attributes))
+    operands = node.operands
+    if node.op in COMMUTATIVE:
+        operands = tuple(sorted(operands, key=lambda value: (value.node, value.index)))
+    regions = tuple(print_graph(region, locations=False) for region in node.regions)
+    return (node.op, operands, _exact(node.attributes), regions)
 
 
 def _exact(attribute: Any) -> Any:
     """An attribute as a key that tells 1, 1.0 and True, and 0.0 and -0.0 apart."""
-    if isinstance(attribute, tuple):
+    kind = type(attribute)
+    if kind is tuple:
         return tuple([_exact(item) for item in attribute])
-    if isinstance(attribute, float):
-        return (float, attribute.hex())
-    if isinstance(attribute, bool):
-        return (bool, attribute)
-    return attribute
+    if kind is float:
+        return (kind, attribute.hex())
+    return (kind, attribute) if kind is bool else attribute

@@ -7,11 +7,10 @@ out: the reads: (stopped value, index there), with the variables of reductions i
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from graphc.ir.nodes import CONSTANT, Graph, Value
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape, row_major_strides
 from graphc.ops.index import Expr, Variable, of
@@ -97,7 +96,7 @@ def reads(
     work = [(value, index, False, False, True)]
     while work:
         current, at, reduced, guarded, first = work.pop()
-        if not first and stop(current):
+        if stop(current) and not (first and graph.nodes[current.node].op != INPUT):
             yield Read(current, at, reduced, guarded)
             continue
         key = (current, at, reduced, guarded)
@@ -112,7 +111,7 @@ def _operand_reads(
     graph: Graph, value: Value, index: Index
 ) -> Iterator[tuple[Value, Index, bool, bool]]:
     node = graph.nodes[value.node]
-    if node.op == CONSTANT:
+    if node.op in (INPUT, CONSTANT):
         return
     op = lookup(node.op)
     attributes = dict(node.attributes)
@@ -147,7 +146,3 @@ def _operand_reads(
     else:
         for operand in node.operands:
             yield operand, index, False, False
-
-
-def elements(shape: Shape) -> int:
-    return math.prod(shape)

@@ -1,0 +1,176 @@
+"""The scalar algebra on loop values: what an op's `scalar` rule means in native code. The same
+methods as graphc.ops.numpy_algebra; scalars meet vectors by splatting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphc.codegen import vector_math
+from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.loops import Value
+from graphc.ir.types import DType
+
+
+class LoopAlgebra:
+    """Methods emit into the builder's current block."""
+
+    def __init__(self, builder: LoopBuilder):
+        self.builder = builder
+
+    def constant(self, value: float | int | bool, like: Value) -> Value:
+        return self.builder.const(like.type.dtype, value)
+
+    def flatten(self, index: tuple[Value, ...], shape: tuple[int, ...]) -> Value:
+        """The row-major flat position of a coordinate of i64 values."""
+        flat = self.builder.const(DType.i64, 0)
+        for coordinate, dim in zip(index, shape, strict=True):
+            scaled = self.builder.mul(flat, self.builder.const(DType.i64, dim))
+            flat = self.builder.add(scaled, coordinate)
+        return flat
+
+    def _op(self, opcode: str, *operands: Value) -> Value:
+        return self.builder.op(opcode, *operands)
+
+    def add(self, x: Value, y: Value) -> Value:
+        return self._op("add", x, y)
+
+    def sub(self, x: Value, y: Value) -> Value:
+        return self._op("sub", x, y)
+
+    def mul(self, x: Value, y: Value) -> Value:
+        return self._op("mul", x, y)
+
+    def div(self, x: Value, y: Value) -> Value:
+        return self._op("div", x, y)
+
+    def neg(self, x: Value) -> Value:
+        return self._op("neg", x)
+
+    def abs(self, x: Value) -> Value:
+        return self._op("abs", x)
+
+    def floor(self, x: Value) -> Value:
+        return self._op("floor", x)
+
+    def ceil(self, x: Value) -> Value:
+        return self._op("ceil", x)
+
+    def round(self, x: Value) -> Value:
+        return self._op("round", x)
+
+    def sqrt(self, x: Value) -> Value:
+        return self._op("sqrt", x)
+
+    def minimum(self, x: Value, y: Value) -> Value:
+        return self._op("minimum", x, y)
+
+    def maximum(self, x: Value, y: Value) -> Value:
+        return self._op("maximum", x, y)
+
+    def eq(self, x: Value, y: Value) -> Value:
+        return self._op("eq", x, y)
+
+    def ne(self, x: Value, y: Value) -> Value:
+        return self._op("ne", x, y)
+
+    def lt(self, x: Value, y: Value) -> Value:
+        return self._op("lt", x, y)
+
+    def le(self, x: Value, y: Value) -> Value:
+        return self._op("le", x, y)
+
+    def gt(self, x: Value, y: Value) -> Value:
+        return self._op("gt", x, y)
+
+    def ge(self, x: Value, y: Value) -> Value:
+        return self._op("ge", x, y)
+
+    def logical_and(self, x: Value, y: Value) -> Value:
+        return self._op("and", x, y)
+
+    def logical_or(self, x: Value, y: Value) -> Value:
+        return self._op("or", x, y)
+
+    def logical_xor(self, x: Value, y: Value) -> Value:
+        return self._op("xor", x, y)
+
+    def logical_not(self, x: Value) -> Value:
+        return self._op("not", x)
+
+    def xor(self, x: Value, y: Value) -> Value:
+        return self._op("xor", x, y)
+
+    def bit_or(self, x: Value, y: Value) -> Value:
+        return self._op("or", x, y)
+
+    def shl(self, x: Value, count: int) -> Value:
+        return self._op("shl", x, self.constant(count, x))
+
+    def lshr(self, x: Value, count: int) -> Value:
+        return self._op("lshr", x, self.constant(count, x))
+
+    def select(self, condition: Value, x: Value, y: Value) -> Value:
+        return self.builder.select(condition, x, y)
+
+    def convert(self, x: Value, dtype: DType) -> Value:
+        return self.builder.convert(x, dtype)
+
+    def exp(self, x: Value) -> Value:
+        return vector_math.exp(self.builder, x)
+
+    def log(self, x: Value) -> Value:
+        return vector_math.log(self.builder, x)
+
+    def sin(self, x: Value) -> Value:
+        return vector_math.sin(self.builder, x)
+
+    def cos(self, x: Value) -> Value:
+        return vector_math.cos(self.builder, x)
+
+    def tanh(self, x: Value) -> Value:
+        return vector_math.tanh(self.builder, x)
+
+    def sigmoid(self, x: Value) -> Value:
+        return vector_math.sigmoid(self.builder, x)
+
+    def erf(self, x: Value) -> Value:
+        return vector_math.erf(self.builder, x)
+
+    def rsqrt(self, x: Value) -> Value:
+        return vector_math.rsqrt(self.builder, x)
+
+    def pow(self, x: Value, y: Value) -> Value:
+        return vector_math.pow(self.builder, x, y)
+
+    def sign(self, x: Value) -> Value:
+        zero, one = self.constant(0, x), self.constant(1, x)
+        negative = self.select(self.lt(x, zero), self.neg(one), x)
+        signed = self.select(self.gt(x, zero), one, negative)
+        return self.select(self.eq(x, zero), zero, signed)
+
+    def mod(self, x: Value, y: Value) -> Value:
+        """The remainder with the divisor's sign, as NumPy's."""
+        if x.type.dtype.is_integer:
+            return self._op("mod", x, y)
+        zero = self.constant(0, x)
+        remainder = self._op("rem", x, y)
+        differs = self._op("xor", self.lt(remainder, zero), self.lt(y, zero))
+        moved = self.select(differs, self.add(remainder, y), remainder)
+        # An exact multiple is a zero with the divisor's sign.
+        signed_zero = self.mul(self.sign(y), zero)
+        return self.select(self.eq(remainder, zero), signed_zero, moved)
+
+    def floordiv(self, x: Value, y: Value) -> Value:
+        """Division rounded down, as NumPy's: the float one is exact where x/y would round up."""
+        if x.type.dtype.is_integer:
+            return self._op("floordiv", x, y)
+        zero = self.constant(0, x)
+        quotient = self.div(x, y)
+        whole = self.div(self.sub(x, self.mod(x, y)), y)
+        low = self.floor(whole)
+        half: Any = self.constant(0.5, x)
+        near = self.add(low, self.constant(1, x))
+        rounded = self.select(self.gt(self.sub(whole, low), half), near, low)
+        none = self.mul(self.sign(quotient), zero)
+        result = self.select(self.eq(whole, zero), none, rounded)
+        return self.select(self.eq(y, zero), quotient, result)

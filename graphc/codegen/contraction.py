@@ -1,0 +1,376 @@
+"""The recipe `contract`: out[b, m, n] = Σ_k left[b, m, k] · right[b, n, k] in register tiles.
+
+For each batch and each panel of columns the right operand is packed into scratch, k by k, unless
+its rows lie contiguous in memory already; the left operand is packed once where its address is not
+affine in k. A tile of rows and vectors of columns stays in registers over all of k, one FMA chain
+per result, cut into partial sums of `CHAIN` products that are added in order. What the body
+computes from the result is computed from the registers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.evaluate import Evaluator
+from graphc.codegen.integers import Guard
+from graphc.codegen.loops import Buffer, Kernel, Value
+from graphc.codegen.nest import declare_buffers, lanes_for
+from graphc.codegen.target import Target
+from graphc.ir.nodes import Graph
+from graphc.ir.nodes import Value as GraphValue
+from graphc.ir.registry import lookup
+from graphc.ops.index import Expr, Quotient, Variable, flatten, of
+from graphc.ops.kinds import Case, Contract, Space
+from graphc.schedule.access import Index, as_index, reads, unflatten
+
+CHAIN = 512
+"""Products of one FMA chain; longer sums add chains in order (the arithmetic of level exact)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Rows, and vectors of columns, that stay in registers."""
+
+    rows: int
+    vectors: int
+
+
+def choose_tile(m: int, n: int, lanes: int, registers: int) -> Tile:
+    """The tile with the highest (tail efficiency · intensity) that fits the registers: rows·vectors
+    accumulators, a vector of each column block, and one broadcast."""
+    best, best_score = Tile(1, 1), -1.0
+    for vectors in range(1, 4):
+        for rows in range(1, 15):
+            if rows * vectors + vectors + 1 > registers:
+                continue
+            covered = -(-m // rows) * rows * -(-n // (vectors * lanes)) * vectors * lanes
+            tail = m * n / covered
+            intensity = rows * vectors / (rows + vectors)
+            # Latency 4 on two pipes wants eight chains under way.
+            chains = min(rows * vectors, 8) / 8
+            score = tail * intensity * chains
+            if score > best_score:
+                best, best_score = Tile(rows, vectors), score
+    return best
+
+
+def lower_contract(name: str, body: Graph, target: Target) -> Kernel:
+    """The kernel of a body around one contraction and its epilogue."""
+    builder = LoopBuilder(name)
+    inputs, outputs = declare_buffers(builder, body)
+    evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
+    registers = 32 if target.vector_bytes == 64 or "aarch64" in target.triple else 16
+    return _Contraction(builder, evaluator, body, outputs, registers).build()
+
+
+class _Contraction:
+    def __init__(
+        self,
+        builder: LoopBuilder,
+        evaluator: Evaluator,
+        body: Graph,
+        outputs: list[Buffer],
+        registers: int,
+    ):
+        self.builder = builder
+        self.evaluator = evaluator
+        self.integers = evaluator.integers
+        self.body = body
+        self.outputs = outputs
+        self.anchor = next(
+            GraphValue(i) for i, node in enumerate(body.nodes)
+            if node.op not in ("input", "constant") and isinstance(lookup(node.op), Contract)
+        )  # fmt: skip
+        self.node = body.nodes[self.anchor.node]
+        self.op: Contract = lookup(self.node.op)
+        self.types = tuple(body.type_of(operand) for operand in self.node.operands)
+        self.attributes = dict(self.node.attributes)
+        self.dtype = self.node.types[0].dtype
+        self.space: Space = self.op.space(self.types, **self.attributes)
+        self.m, self.n, self.k = (
+            math.prod(part) for part in (self.space.m, self.space.n, self.space.k)
+        )
+        self.lanes = evaluator.lanes
+        while self.lanes > 1 and self.lanes // 2 >= self.n:
+            self.lanes //= 2
+        self.tile = choose_tile(max(self.m, 1), max(self.n, 1), self.lanes, registers)
+
+    def build(self) -> Kernel:
+        batch = tuple(Variable(f"b{axis}", dim) for axis, dim in enumerate(self.space.batch))
+        index = tuple(of(variable) for variable in batch)
+        loops = [variable for variable in batch if variable.extent != 1]
+        if 0 in (self.m, self.n) or 0 in self.space.batch:
+            return self.builder.finish(extent=1)
+        if not loops:
+            self._panels(index)
+            return self.builder.finish(extent=1)
+        with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
+            self.integers.bind(loops[0], outer.variable, self.builder.block)
+            self._batches(loops[1:], index)
+        return self.builder.finish(extent=loops[0].extent)
+
+    def _batches(self, loops: list[Variable], index: Index) -> None:
+        if not loops:
+            self._panels(index)
+            return
+        with self.builder.loop(0, loops[0].extent, hint="b") as inner:
+            self.integers.bind(loops[0], inner.variable, self.builder.block)
+            self._batches(loops[1:], index)
+
+    # -- operands ----------------------------------------------------------------------------
+
+    def _left_case(self, batch: Index, m: Expr, k: Expr) -> Case:
+        return self.op.left(  # type: ignore[no-any-return]
+            batch, unflatten(m, self.space.m), unflatten(k, self.space.k), self.types,
+            **self.attributes,
+        )  # fmt: skip
+
+    def _right_case(self, batch: Index, n: Expr, k: Expr) -> Case:
+        return self.op.right(  # type: ignore[no-any-return]
+            batch, unflatten(n, self.space.n), unflatten(k, self.space.k), self.types,
+            **self.attributes,
+        )  # fmt: skip
+
+    def _operand(self, case: Case, guards: tuple[Guard, ...] = ()) -> Value:
+        """The operand's element, 0 where the case's guards fail."""
+        own = tuple(
+            (of(e) if isinstance(e, int) else e, low, high) for e, low, high in case.guards
+        )
+        own = tuple(guard for guard in own if not guard[0].within(guard[1], guard[2]))
+        operand = self.node.operands[case.operand]
+        value = self.evaluator.value(operand, as_index(case.index), guards + own)
+        if not own:
+            return value
+        held, where = self.integers.mask(own)
+        block = self.evaluator.deepest([where, self.evaluator.block_of(value)])
+        with self.builder.at(block):
+            zero = self.builder.const(self.dtype, 0)
+            return self.evaluator.note(self.builder.select(held, value, zero), block)
+
+    def _is_direct(self, case: Case, along: Variable, step: int | None) -> bool:
+        """Whether the operand is read from memory, unguarded, with an address affine in `along`
+        (with coefficient `step`, where given)."""
+        if any(
+            not (of(e) if isinstance(e, int) else e).within(low, high)
+            for e, low, high in case.guards
+        ):
+            return False
+        operand = self.node.operands[case.operand]
+        if self.body.nodes[operand.node].op == "input":
+            found = [(operand, as_index(case.index), False)]
+        else:
+            found = [
+                (read.value, read.index, read.guarded)
+                for read in reads(self.body, operand, as_index(case.index), self._is_input)
+            ]
+        if len(found) != 1 or found[0][2]:
+            return False
+        linear = flatten(found[0][1], self.body.type_of(found[0][0]).shape)
+        coefficient = linear.coefficient(along)
+        if any(isinstance(a, Quotient) and along in a.dividend.variables() for a, _ in linear.terms):
+            return False
+        return coefficient is not None and (step is None or coefficient == step)
+
+    def _is_input(self, value: GraphValue) -> bool:
+        return self.body.nodes[value.node].op == "input"
+
+    # -- blocking ----------------------------------------------------------------------------
+
+    def _panels(self, batch: Index) -> None:
+        """All tiles of one batch element: panels of columns, tiles of rows inside."""
+        width = self.tile.vectors * self.lanes
+        whole, rest = divmod(self.n, width)
+        m, n, k = (Variable(f"probe_{x}", max(e, 2)) for x, e in zip("mnk", (self.m, self.n, self.k), strict=True))
+        probe_batch = tuple(of(Variable(f"b{a}", d)) for a, d in enumerate(self.space.batch))
+        direct_left = self._is_direct(self._left_case(probe_batch, of(m), of(k)), k, None)
+        direct_right = self._is_direct(self._right_case(probe_batch, of(n), of(k)), n, 1)
+        left = None if direct_left else self._packed_left(batch)
+        if whole:
+            with self.builder.loop(0, whole, hint="panel") as loop:
+                panel = Variable(f"panel{id(self)}", whole)
+                self.integers.bind(panel, loop.variable, self.builder.block)
+                self._panel(batch, of(panel) * width, width, left, direct_right)
+        if rest:
+            self._panel(batch, of(whole * width), rest, left, direct_right)
+
+    def _panel(
+        self, batch: Index, first: Expr, width: int, left: Buffer | None, direct: bool
+    ) -> None:
+        """Columns first..first + width of one batch element."""
+        vectors = -(-width // self.lanes)
+        right = None if direct else self._packed_right(batch, first, width, vectors)
+        rows = self.tile.rows
+        whole, rest = divmod(self.m, rows)
+        if whole:
+            with self.builder.loop(0, whole, hint="tile") as loop:
+                tile = Variable(f"tile{vectors}_{width}", whole)
+                self.integers.bind(tile, loop.variable, self.builder.block)
+                self._tile(batch, of(tile) * rows, rows, first, width, left, right)
+        if rest:
+            self._tile(batch, of(whole * rows), rest, first, width, left, right)
+
+    def _packed_left(self, batch: Index) -> Buffer:
+        """The left operand of one batch element as [m, k]."""
+        memory = self.builder.scratch("left", self.dtype, max(self.m * self.k, 1))
+        with self.builder.loop(0, self.m, hint="pm") as rows:
+            m = Variable("pack_m", self.m)
+            self.integers.bind(m, rows.variable, self.builder.block)
+            self._packed_row(
+                self.k,
+                lambda at, guards: self._operand(self._left_case(batch, of(m), at), guards),
+                lambda at: of(m) * self.k + at,
+                memory,
+            )
+        return memory
+
+    def _packed_right(self, batch: Index, first: Expr, width: int, vectors: int) -> Buffer:
+        """Columns first..first + width of the right operand as [k, vectors · lanes]."""
+        stride = vectors * self.lanes
+        memory = self.builder.scratch(f"right{width}", self.dtype, max(self.k * stride, 1))
+        with self.builder.loop(0, self.k, hint="pk") as depth:
+            k = Variable("pack_k", self.k)
+            self.integers.bind(k, depth.variable, self.builder.block)
+            self._packed_row(
+                width,
+                lambda at, guards: self._operand(self._right_case(batch, first + at, of(k)), guards),
+                lambda at: of(k) * stride + at,
+                memory,
+            )
+        return memory
+
+    def _packed_row(self, count: int, element: Any, position: Any, memory: Buffer) -> None:
+        """memory[position(i)] = element(i) for i < count, by vectors. Lanes behind the end of a
+        row are stored too, as whatever the masked load gives: no result depends on them."""
+        lanes = self.lanes
+        lane = Variable("pack_lane", lanes)
+        whole, rest = divmod(count, lanes)
+        if whole:
+            with self.builder.loop(0, whole, hint="v") as loop:
+                block = Variable("pack_block", whole)
+                self.integers.bind(block, loop.variable, self.builder.block)
+                self.integers.bind_lane(lane, self.builder.block)
+                at = of(block) * lanes + of(lane)
+                self.evaluator.store(memory, position(at), element(at, ()))
+        if rest:
+            self.integers.bind_lane(lane, self.builder.block)
+            at = of(lane) + whole * lanes
+            guards = ((of(lane), 0, rest),)
+            self.evaluator.store(memory, position(at), element(at, guards), guards)
+
+    # -- the register tile -------------------------------------------------------------------
+
+    def _tile(
+        self,
+        batch: Index,
+        first_row: Expr,
+        rows: int,
+        first: Expr,
+        width: int,
+        left: Buffer | None,
+        right: Buffer | None,
+    ) -> None:
+        vectors = -(-width // self.lanes)
+        totals = self._products(batch, first_row, rows, first, width, vectors, left, right)
+        for row in range(rows):
+            for vector in range(vectors):
+                self._finish(
+                    batch, first_row + row, first, vector, width, totals[row * vectors + vector]
+                )
+
+    def _products(
+        self, batch: Index, first_row: Expr, rows: int, first: Expr, width: int, vectors: int,
+        left: Buffer | None, right: Buffer | None,
+    ) -> list[Value]:  # fmt: skip
+        """The tile's sums over k: chains of `CHAIN` products, added in order."""
+        zero = self.builder.splat(self.builder.const(self.dtype, 0), self.lanes)
+        start = [zero] * (rows * vectors)
+
+        def chain(begin: Expr, count: int) -> list[Value]:
+            with self.builder.loop(0, count, carried=start, hint="k") as loop:
+                inner = Variable("k_in", count)
+                self.integers.bind(inner, loop.variable, self.builder.block)
+                k = begin + of(inner)
+                columns = [
+                    self._right_vector(batch, first, width, vector, vectors, k, right)
+                    for vector in range(vectors)
+                ]
+                sums = []
+                for row in range(rows):
+                    element = self._left_element(batch, first_row + row, k, left)
+                    wide = self.builder.splat(element, self.lanes)
+                    for vector in range(vectors):
+                        old = loop.carried[row * vectors + vector]
+                        sums.append(self._multiply_add(wide, columns[vector], old))
+                loop.yield_(*sums)
+            return list(loop.results)
+
+        if self.k == 0:
+            return start
+        whole, rest = divmod(self.k, CHAIN)
+        if whole <= 1 and not (whole and rest):
+            return chain(of(0), self.k)
+        totals = chain(of(0), CHAIN)
+        if whole > 1:
+            with self.builder.loop(1, whole, carried=totals, hint="chain") as loop:
+                block = Variable("k_out", whole)
+                self.integers.bind(block, loop.variable, self.builder.block)
+                partial = chain(of(block) * CHAIN, CHAIN)
+                loop.yield_(*map(self.builder.add, loop.carried, partial))
+            totals = list(loop.results)
+        if rest:
+            partial = chain(of(whole * CHAIN), rest)
+            totals = [self.builder.add(a, b) for a, b in zip(totals, partial, strict=True)]
+        return totals
+
+    def _multiply_add(self, x: Value, y: Value, total: Value) -> Value:
+        if self.dtype.is_float:
+            return self.builder.fma(x, y, total)
+        return self.builder.add(self.builder.mul(x, y), total)
+
+    def _left_element(self, batch: Index, m: Expr, k: Expr, left: Buffer | None) -> Value:
+        if left is None:
+            return self._operand(self._left_case(batch, m, k))
+        return self.evaluator.load(left, m * self.k + k, ())
+
+    def _right_vector(
+        self, batch: Index, first: Expr, width: int, vector: int, vectors: int, k: Expr,
+        right: Buffer | None,
+    ) -> Value:  # fmt: skip
+        lane = Variable(f"tile_lane{vector}", self.lanes)
+        self.integers.bind_lane(lane, self.builder.block)
+        at = of(lane) + vector * self.lanes
+        if right is not None:
+            return self.evaluator.load(right, k * (vectors * self.lanes) + at, ())
+        guards = self._column_guards(lane, vector, width)
+        value = self._operand(self._right_case(batch, first + at, k), guards)
+        return self.builder.splat(value, self.lanes)
+
+    def _column_guards(self, lane: Variable, vector: int, width: int) -> tuple[Guard, ...]:
+        rest = width - vector * self.lanes
+        return ((of(lane), 0, rest),) if rest < self.lanes else ()
+
+    def _finish(
+        self, batch: Index, m: Expr, first: Expr, vector: int, width: int, total: Value
+    ) -> None:
+        """Compute and store the body's outputs for one vector of results."""
+        lane = Variable(f"out_lane{vector}", self.lanes)
+        block = self.builder.block
+        self.integers.bind_lane(lane, block)
+        n = first + of(lane) + vector * self.lanes
+        guards = self._column_guards(lane, vector, width)
+        index = as_index(
+            self.op.out(
+                batch, unflatten(m, self.space.m), unflatten(n, self.space.n), self.types,
+                **self.attributes,
+            )
+        )  # fmt: skip
+        self.evaluator.bind(self.anchor, index, total, block)
+        ready = []
+        for buffer, output in zip(self.outputs, self.body.outputs, strict=True):
+            value = self.evaluator.value(output, index, guards)
+            ready.append((buffer, flatten(index, self.body.type_of(output).shape), value))
+        for buffer, linear, value in ready:
+            self.evaluator.store(buffer, linear, value, guards)

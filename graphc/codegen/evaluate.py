@@ -1,0 +1,211 @@
+"""Graph values as loop values: the element at an index, computed where it is asked for.
+
+in : a kernel's body graph, its buffers, index expressions over loop variables
+out: statements in the builder; each value stands in the outermost block where all it depends on is
+     known, and is computed once per block (loop-invariant code never enters a loop)
+
+An index expression over a lane variable makes a vector: a contiguous load where its address steps
+by one, a gather otherwise. Guards mask the loads of elements that do not exist.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from graphc.codegen.algebra import LoopAlgebra
+from graphc.codegen.builder import LoopBuilder, OpenBlock
+from graphc.codegen.integers import Guard, Integers
+from graphc.codegen.loops import Buffer, Value
+from graphc.errors import LoweringError
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
+from graphc.ir.nodes import Value as GraphValue
+from graphc.ir.registry import lookup
+from graphc.ir.types import DType
+from graphc.ops.index import Expr, Variable, flatten, of
+from graphc.ops.kinds import Elementwise, Gather, Generate, Movement, Reduce
+from graphc.schedule.access import Index, as_index, movement_cases
+
+_names = itertools.count()
+
+
+class Evaluator:
+    """Evaluates one body graph. `buffers[i]` holds input i of the body."""
+
+    def __init__(self, builder: LoopBuilder, body: Graph, buffers: list[Buffer], lanes: int):
+        self.builder = builder
+        self.body = body
+        self.lanes = lanes
+        self.algebra = LoopAlgebra(builder)
+        self.integers = Integers(builder)
+        self.root = builder.block
+        self._buffers = dict(enumerate(buffers))
+        self._memo: dict[object, list[tuple[Value, OpenBlock]]] = {}
+        self._blocks: dict[str, OpenBlock] = {}
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def block_of(self, value: Value) -> OpenBlock:
+        return self._blocks.get(value.name, self.root)
+
+    def note(self, value: Value, block: OpenBlock) -> Value:
+        """Remember where a value stands."""
+        self._blocks[value.name] = block
+        return value
+
+    def deepest(self, blocks: list[OpenBlock]) -> OpenBlock:
+        return max(blocks, key=lambda block: block.depth, default=self.root)
+
+    def usable(self, block: OpenBlock) -> bool:
+        return block.is_open and block.encloses(self.builder.block)
+
+    # -- values ------------------------------------------------------------------------------
+
+    def bind(self, value: GraphValue, index: Index, loop_value: Value, block: OpenBlock) -> None:
+        """Element `index` of `value` is `loop_value`, known inside `block` (a recipe's result)."""
+        self._memo.setdefault((value, index, ()), []).append((self.note(loop_value, block), block))
+
+    def value(self, value: GraphValue, index: Index, guards: tuple[Guard, ...] = ()) -> Value:
+        """Element `index` of `value`; elements for which a guard fails are unspecified."""
+        variables = {variable for item in index for variable in item.variables()}
+        relevant = tuple(guard for guard in guards if guard[0].variables() & variables)
+        for key in ((value, index, relevant), (value, index, ())):
+            for known, block in self._memo.get(key, ()):
+                if self.usable(block):
+                    return known
+        node = self.body.nodes[value.node]
+        made = self._made(node, value, index, relevant)
+        entry = (made, self.block_of(made))
+        self._memo.setdefault((value, index, relevant), []).append(entry)
+        return made
+
+    def _made(
+        self, node: Node, value: GraphValue, index: Index, guards: tuple[Guard, ...]
+    ) -> Value:
+        if node.op == INPUT:
+            shape = self.body.type_of(value).shape
+            return self.load(self._buffers[value.node], flatten(index, shape), guards)
+        if node.op == CONSTANT:
+            constant = node.attribute("value")
+            with self.builder.at(self.root):
+                made = self.builder.const(constant.type.dtype, constant.scalar)
+            return self.note(made, self.root)
+        op = lookup(node.op)
+        if isinstance(op, Elementwise):
+            operands = [self.value(operand, index, guards) for operand in node.operands]
+            block = self.deepest([self.block_of(operand) for operand in operands])
+            with self.builder.at(block):
+                made = op.scalar(self.algebra, *operands, **dict(node.attributes))
+            return made if made in operands else self.note(made, block)
+        if isinstance(op, Movement):
+            return self._moved(op, node, value, index, guards)
+        if isinstance(op, Reduce):
+            from graphc.codegen.reduction import reduce_value
+
+            return reduce_value(self, op, node, index, guards)
+        if isinstance(op, Gather):
+            return self._gathered(op, node, index, guards)
+        if isinstance(op, Generate):
+            return self._generated(op, node, value, index)
+        raise LoweringError(f"{op.name} cannot be computed element by element",
+                            location=node.location)  # fmt: skip
+
+    def _moved(
+        self, op: Movement, node: Node, value: GraphValue, index: Index, guards: tuple[Guard, ...]
+    ) -> Value:
+        cases = movement_cases(op, self.body, value.node, index)
+        last = cases[-1]
+        made = self.value(node.operands[last.operand], as_index(last.index), guards + last.guards)
+        for case in reversed(cases[:-1]):
+            held, where = self.integers.mask(case.guards)
+            inner = self.value(node.operands[case.operand], case.index, guards + case.guards)
+            block = self.deepest([where, self.block_of(inner), self.block_of(made)])
+            with self.builder.at(block):
+                made = self.note(self.algebra.select(held, inner, made), block)
+        return made
+
+    def _gathered(
+        self, op: Gather, node: Node, index: Index, guards: tuple[Guard, ...]
+    ) -> Value:
+        types = tuple(self.body.type_of(operand) for operand in node.operands)
+
+        def read(at: tuple[Expr | int, ...]) -> Expr:
+            return self.dynamic(self.value(node.operands[1], as_index(at), guards))
+
+        source = op.source(index, types, read, **dict(node.attributes))
+        return self.value(node.operands[0], as_index(source), guards)
+
+    def dynamic(self, value: Value) -> Expr:
+        """A loaded integer as a variable of index expressions."""
+        block = self.block_of(value)
+        with self.builder.at(block):
+            wide = self.note(self.builder.convert(value, DType.i64), block)
+        # One variable per value, so that equal indices are equal expressions.
+        variable = Variable(f"g_{wide.name}", 1 << 40)
+        self.integers.bind(variable, wide, block)
+        return of(variable)
+
+    def _generated(self, op: Generate, node: Node, value: GraphValue, index: Index) -> Value:
+        coordinates = tuple(self.integers.number(item) for item in index)
+        reads: list[Value] = []
+
+        def read(operand: int, at: tuple[int, ...]) -> Value:
+            made = self.value(node.operands[operand], tuple(of(i) for i in at))
+            reads.append(made)
+            return made
+
+        types = tuple(self.body.type_of(operand) for operand in node.operands)
+        attributes = dict(node.attributes)
+        elements = op.element(
+            self.algebra, tuple(v for v, _ in coordinates), read, types, **attributes
+        )
+        block = self.deepest([b for _, b in coordinates] + [self.block_of(v) for v in reads])
+        with self.builder.at(block):
+            made: Value = elements[value.index]()
+        return self.note(made, block)
+
+    # -- memory ------------------------------------------------------------------------------
+
+    def load(self, buffer: Buffer, linear: Expr, guards: tuple[Guard, ...]) -> Value:
+        """The element(s) at a linear position; masked where guards may fail."""
+        mask, where = self.integers.mask(guards) if guards else (None, self.root)
+        vector_mask = mask is not None and not mask.type.is_scalar
+        shape = self.integers.stride(linear)
+        if shape == 1 or (shape == 0 and not vector_mask):
+            index, block = self.integers.offset(linear)
+            lanes = self.integers.lanes_of(linear) if shape else 1
+            block = self.deepest([block, where])
+            with self.builder.at(block):
+                made = self.builder.load(buffer, index, lanes, self._as_mask(mask, lanes))
+            return self.note(made, block)
+        lanes = mask.type.lanes if shape == 0 and mask is not None else 0
+        positions, block = self.integers.positions(linear, lanes)
+        block = self.deepest([block, where])
+        with self.builder.at(block):
+            made = self.builder.gather(buffer, positions, self._as_mask(mask, positions.type.lanes))
+        return self.note(made, block)
+
+    def store(
+        self, buffer: Buffer, linear: Expr, value: Value, guards: tuple[Guard, ...] = ()
+    ) -> None:
+        """Store in the current block: element(s) at a linear position, where the guards hold."""
+        mask, _ = self.integers.mask(guards) if guards else (None, self.root)
+        stride = self.integers.stride(linear)
+        if stride == 0:
+            index, _ = self.integers.offset(linear)
+            self.builder.store(buffer, index, value, self._as_mask(mask, 1))
+            return
+        lanes = self.integers.lanes_of(linear)
+        vector = self.builder.splat(value, lanes)
+        if stride == 1:
+            index, _ = self.integers.offset(linear)
+            self.builder.store(buffer, index, vector, self._as_mask(mask, lanes))
+            return
+        positions, _ = self.integers.positions(linear, 0)
+        self.builder.scatter(buffer, positions, vector, self._as_mask(mask, lanes))
+
+    def _as_mask(self, mask: Value | None, lanes: int) -> Value | None:
+        if mask is None:
+            return None
+        if lanes > 1:
+            return self.builder.splat(mask, lanes) if mask.type.is_scalar else mask
+        return mask

@@ -1,0 +1,216 @@
+"""Index expressions as loop values: addresses, positions per lane, masks.
+
+in : expressions over variables that are bound to loop variables, lanes, or loaded integers
+out: affine offsets for loads and stores, integer vectors for gathers, bool values for guards
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.builder import LoopBuilder, OpenBlock
+from graphc.codegen.loops import Index, Value
+from graphc.ir.types import DType
+from graphc.ops.index import Atom, Expr, Quotient, Variable
+
+Guard = tuple[Expr, int, int]
+
+_NARROW = 1 << 31
+
+
+class Integers:
+    """Emits integer arithmetic, each result in the outermost block that knows its variables."""
+
+    def __init__(self, builder: LoopBuilder):
+        self.builder = builder
+        self.root = builder.block
+        self._bound: dict[Variable, tuple[Value, OpenBlock]] = {}
+        self._lanes: dict[Variable, OpenBlock] = {}
+        self._memo: dict[object, list[tuple[Value, OpenBlock]]] = {}
+
+    def bind(self, variable: Variable, value: Value, block: OpenBlock) -> None:
+        """`variable` is this i64 value, scalar or vector, inside `block`."""
+        self._bound[variable] = (value, block)
+
+    def bind_lane(self, variable: Variable, block: OpenBlock) -> None:
+        """`variable` is the lane number, for as many lanes as its extent."""
+        self._lanes[variable] = block
+
+    # -- what an expression is ---------------------------------------------------------------
+
+    def is_vector(self, expr: Expr) -> bool:
+        return any(self._is_vector_variable(variable) for variable in expr.variables())
+
+    def _is_vector_variable(self, variable: Variable) -> bool:
+        return variable in self._lanes or not self._bound[variable][0].type.is_scalar
+
+    def lanes_of(self, expr: Expr) -> int:
+        for variable in expr.variables():
+            if variable in self._lanes:
+                return variable.extent
+            if not self._bound[variable][0].type.is_scalar:
+                return self._bound[variable][0].type.lanes
+        return 1
+
+    def stride(self, linear: Expr) -> int | None:
+        """0 where all lanes have one address, 1 where they are contiguous, else None."""
+        vectors = [v for v in linear.variables() if self._is_vector_variable(v)]
+        if not vectors:
+            return 0
+        if len(vectors) == 1 and vectors[0] in self._lanes:
+            return 1 if linear.coefficient(vectors[0]) == 1 else None
+        return None
+
+    def block_of(self, expr: Expr) -> OpenBlock:
+        """The innermost of the blocks that bind the expression's variables."""
+        blocks = [
+            self._lanes[v] if v in self._lanes else self._bound[v][1] for v in expr.variables()
+        ]
+        return max(blocks, key=lambda block: block.depth, default=self.root)
+
+    # -- scalars -----------------------------------------------------------------------------
+
+    def offset(self, linear: Expr) -> tuple[Index, OpenBlock]:
+        """The affine offset of lane 0, and the block it needs."""
+        terms = []
+        for atom, coefficient in sorted(linear.terms, key=lambda term: str(term[0])):
+            if isinstance(atom, Variable) and atom in self._lanes:
+                continue
+            terms.append((self._atom(atom), coefficient))
+        return Index(linear.constant, tuple(terms)), self.block_of(linear)
+
+    def scalar(self, expr: Expr) -> Value:
+        """A lane-free expression as an i64 value."""
+        block = self.block_of(expr)
+        known = self._known(expr, block)
+        if known is not None:
+            return known
+        with self.builder.at(block):
+            total: Value | None = None
+            for atom, coefficient in sorted(expr.terms, key=lambda term: str(term[0])):
+                term = self._atom(atom)
+                if coefficient != 1:
+                    term = self.builder.mul(term, self.builder.const(DType.i64, coefficient))
+                total = term if total is None else self.builder.add(total, term)
+            if total is None:
+                total = self.builder.const(DType.i64, expr.constant)
+            elif expr.constant:
+                total = self.builder.add(total, self.builder.const(DType.i64, expr.constant))
+        return self._remember(expr, total, block)
+
+    def _atom(self, atom: Atom) -> Value:
+        if isinstance(atom, Variable):
+            return self._bound[atom][0]
+        block = self.block_of(atom.dividend)
+        known = self._known(atom, block)
+        if known is not None:
+            return known
+        dividend = self.scalar(atom.dividend)
+        with self.builder.at(block):
+            made = self._divided(dividend, atom)
+        return self._remember(atom, made, block)
+
+    def _divided(self, dividend: Value, atom: Quotient) -> Value:
+        # Of a non-negative number, truncating division is rounding down, and cheaper.
+        opcode = "div" if atom.dividend.bounds()[0] >= 0 else "floordiv"
+        divisor = self.builder.const(dividend.type.dtype, atom.divisor)
+        return self.builder.op(opcode, dividend, divisor)
+
+    # -- vectors -----------------------------------------------------------------------------
+
+    def number(self, expr: Expr) -> tuple[Value, OpenBlock]:
+        """An expression as i64, scalar or vector, and where it stands."""
+        if not self.is_vector(expr):
+            return self.scalar(expr), self.block_of(expr)
+        return self._vector(expr, DType.i64, self.lanes_of(expr)), self.block_of(expr)
+
+    def positions(self, linear: Expr, lanes: int) -> tuple[Value, OpenBlock]:
+        """Element positions per lane, i32 where they fit; `lanes` for a lane-free expression."""
+        least, greatest = linear.bounds()
+        narrow = -_NARROW <= least and greatest < _NARROW
+        vector = self._vector(linear, DType.i32 if narrow else DType.i64,
+                              lanes or self.lanes_of(linear))  # fmt: skip
+        return vector, self.block_of(linear)
+
+    def _vector(self, expr: Expr, dtype: DType, lanes: int) -> Value:
+        key = (expr, dtype, lanes)
+        block = self.block_of(expr)
+        known = self._known(key, block)
+        if known is not None:
+            return known
+        uniform = frozenset((a, c) for a, c in expr.terms if not self._varies(a))
+        base = self.scalar(Expr(expr.constant, uniform))
+        parts = []
+        for atom, coefficient in sorted(expr.terms - uniform, key=lambda term: str(term[0])):
+            parts.append((self._vector_atom(atom, dtype, lanes), coefficient))
+        with self.builder.at(block):
+            total = self.builder.splat(self.builder.convert(base, dtype), lanes)
+            for part, coefficient in parts:
+                if coefficient != 1:
+                    part = self.builder.mul(part, self.builder.const(dtype, coefficient))
+                total = self.builder.add(total, part)
+        return self._remember(key, total, block)
+
+    def _varies(self, atom: Atom) -> bool:
+        if isinstance(atom, Variable):
+            return self._is_vector_variable(atom)
+        return self.is_vector(atom.dividend)
+
+    def _vector_atom(self, atom: Atom, dtype: DType, lanes: int) -> Value:
+        if isinstance(atom, Variable) and atom in self._lanes:
+            with self.builder.at(self.root):
+                return self.builder.iota(dtype, lanes)
+        if isinstance(atom, Variable):
+            value, block = self._bound[atom]
+            with self.builder.at(block):
+                return self.builder.convert(value, dtype)
+        block = self.block_of(atom.dividend)
+        dividend = self._vector(atom.dividend, dtype, lanes)
+        with self.builder.at(block):
+            return self._divided(dividend, atom)
+
+    # -- masks -------------------------------------------------------------------------------
+
+    def mask(self, guards: tuple[Guard, ...]) -> tuple[Value, OpenBlock]:
+        """Whether all guards hold, per lane where one varies; and where it stands."""
+        tests: list[tuple[Value, OpenBlock]] = []
+        for expr, low, high in guards:
+            least, greatest = expr.bounds()
+            if least < low:
+                tests.append(self._compared(expr, "ge", low))
+            if greatest >= high:
+                tests.append(self._compared(expr, "lt", high))
+        if not tests:
+            with self.builder.at(self.root):
+                return self.builder.const(DType.bool, True), self.root
+        held, block = tests[0]
+        for test, where in tests[1:]:
+            block = max(block, where, key=lambda b: b.depth)
+            with self.builder.at(block):
+                held = self.builder.op("and", held, test)
+        return held, block
+
+    def _compared(self, expr: Expr, opcode: str, bound: int) -> tuple[Value, OpenBlock]:
+        block = self.block_of(expr)
+        key = (expr, opcode, bound)
+        known = self._known(key, block)
+        if known is not None:
+            return known, block
+        if self.is_vector(expr):
+            number, _ = self.positions(expr, 0)
+        else:
+            number = self.scalar(expr)
+        with self.builder.at(block):
+            limit = self.builder.const(number.type.dtype, bound)
+            made = self.builder.compare(opcode, number, limit)
+        return self._remember(key, made, block), block
+
+    # -- memory of what was made -------------------------------------------------------------
+
+    def _known(self, key: object, block: OpenBlock) -> Value | None:
+        for value, where in self._memo.get(key, ()):
+            if where.is_open and where.encloses(self.builder.block):
+                return value
+        return None
+
+    def _remember(self, key: object, value: Value, block: OpenBlock) -> Value:
+        self._memo.setdefault(key, []).append((value, block))
+        return value

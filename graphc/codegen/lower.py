@@ -1,0 +1,25 @@
+"""Plan kernels → loop kernels: picks the recipe.
+
+in : a KernelSpec of the plan, and a target
+out: a verified loop kernel whose buffers are the body's inputs, then its outputs
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.contraction import lower_contract
+from graphc.codegen.loops import Kernel
+from graphc.codegen.nest import lower_nest
+from graphc.codegen.scattering import lower_scatter
+from graphc.codegen.target import Target
+from graphc.errors import LoweringError
+from graphc.schedule.plan import KernelSpec
+
+RECIPES = {"nest": lower_nest, "contract": lower_contract, "scatter": lower_scatter}
+
+
+def lower(kernel: KernelSpec, target: Target, name: str = "kernel") -> Kernel:
+    """The loops of a kernel. Raises LoweringError for a recipe that does not exist."""
+    recipe = RECIPES.get(kernel.recipe)
+    if recipe is None:
+        raise LoweringError(f"no recipe {kernel.recipe!r}", hint=f"one of {', '.join(RECIPES)}")
+    return recipe(name, kernel.body, target)

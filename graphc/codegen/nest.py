@@ -1,0 +1,265 @@
+"""The recipe `nest`: a fused group of elementwise ops, index maps and reductions as a loop nest.
+
+The nest runs over the group's domain, the longest shape among its outputs; others are stored on
+the way in (a row's sum, before the row's elements). Neighbouring axes become one loop where every
+address stays affine. The innermost loop is vectorised, unless the reductions inside read along
+rows: then those are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.evaluate import Evaluator
+from graphc.codegen.integers import Guard
+from graphc.codegen.loops import Buffer, Kernel, Value
+from graphc.codegen.target import Target
+from graphc.ir.nodes import INPUT, Graph
+from graphc.ir.nodes import Value as GraphValue
+from graphc.ir.registry import lookup
+from graphc.ir.types import DType, Shape
+from graphc.ops.index import Expr, Quotient, Variable, flatten, of
+from graphc.ops.kinds import Reduce
+from graphc.schedule.access import Index, Read, coordinates, reads, unflatten
+
+
+def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
+    """The kernel of a body without anchor. Buffers: the body's inputs, then its outputs."""
+    builder = LoopBuilder(name)
+    inputs, outputs = declare_buffers(builder, body)
+    evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
+    return _Nest(builder, evaluator, body, outputs).build()
+
+
+def declare_buffers(builder: LoopBuilder, body: Graph) -> tuple[list[Buffer], list[Buffer]]:
+    """Buffers for the body's inputs and outputs, in the order of the kernel's pointer table."""
+    inputs = [
+        builder.buffer(node.attribute("name"), node.types[0].dtype, node.types[0].numel, "read")
+        for node in body.inputs
+    ]
+    outputs = [
+        builder.buffer(f"y{i}", type.dtype, type.numel, "write")
+        for i, type in enumerate(body.output_types)
+    ]
+    return inputs, outputs
+
+
+def lanes_for(body: Graph, target: Target) -> int:
+    """Lanes of a full vector of the widest float (else integer) the body computes with."""
+    dtypes = {type.dtype for node in body.nodes for type in node.types}
+    floats = [dtype for dtype in dtypes if dtype.is_float]
+    numbers = floats or [dtype for dtype in dtypes if dtype.is_integer] or [DType.f32]
+    return target.lanes(max(numbers, key=lambda dtype: dtype.itemsize))
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop over the neighbouring axes `first..last` of the domain as one."""
+
+    first: int
+    last: int
+    variable: Variable
+
+
+class _Nest:
+    def __init__(
+        self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, outputs: list[Buffer]
+    ):
+        self.builder = builder
+        self.evaluator = evaluator
+        self.body = body
+        self.outputs = outputs
+        self.domain = max((type.shape for type in body.output_types), key=len)
+        self.loops = self._choose_loops()
+        self.lanes = self._choose_lanes()
+
+    def build(self) -> Kernel:
+        if not self.loops:
+            self._store_level(0, ())
+            return self.builder.finish(extent=1)
+        outer = self.loops[0]
+        if len(self.loops) == 1:
+            blocks = max(-(-outer.variable.extent // self.lanes), 1)
+            self._vector_loop(outer, (), self.builder.begin, self.builder.end, blocks)
+            return self.builder.finish(extent=blocks)
+        with self.builder.loop(self.builder.begin, self.builder.end, hint="i0") as loop:
+            self._enter(outer, loop.variable, 0, ())
+        return self.builder.finish(extent=outer.variable.extent)
+
+    # -- loops -------------------------------------------------------------------------------
+
+    def _enter(self, loop: _Loop, variable: Value, level: int, index: Index) -> None:
+        """Inside loop `level`: bind its variable, store the outputs of this level, go on."""
+        self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
+        index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
+        self._store_level(level + 1, index)
+        inner = self.loops[level + 1]
+        if level + 2 == len(self.loops):
+            self._vector_loop(inner, index)
+            return
+        hint = f"i{level + 1}"
+        with self.builder.loop(0, inner.variable.extent, hint=hint) as nested:
+            self._enter(inner, nested.variable, level + 1, index)
+
+    def _vector_loop(
+        self,
+        loop: _Loop,
+        index: Index,
+        begin: int | Value = 0,
+        end: int | Value | None = None,
+        blocks: int = 0,
+    ) -> None:
+        """The innermost loop in blocks of `lanes`, and the masked rest. With `begin` and `end`
+        this is also the outermost loop, over part of its `blocks`."""
+        extent, lanes = loop.variable.extent, self.lanes
+        whole, rest = divmod(extent, lanes)
+        if end is None:
+            limit: int | Value = whole
+        elif rest:
+            limit = self.builder.minimum(end, self.builder.const(DType.i64, whole))  # type: ignore[arg-type]
+        else:
+            limit = end
+        lane = Variable(f"lane_{loop.first}", lanes)
+        if whole:
+            with self.builder.loop(begin, limit, hint="v") as vectors:
+                block = Variable(f"v_{loop.first}", whole)
+                self.evaluator.integers.bind(block, vectors.variable, self.builder.block)
+                self.evaluator.integers.bind_lane(lane, self.builder.block)
+                position = of(block) * lanes + of(lane)
+                self._store_inner(loop, index, position, ())
+        if not rest:
+            return
+        position = of(lane) + whole * lanes
+        guards: tuple[Guard, ...] = ((of(lane), 0, rest),) if rest < lanes else ()
+        if end is None:
+            self.evaluator.integers.bind_lane(lane, self.builder.block)
+            self._store_inner(loop, index, position, guards)
+            return
+        is_last = self.builder.compare("eq", end, self.builder.const(DType.i64, blocks))  # type: ignore[arg-type]
+        with self.builder.if_(is_last) as branch:
+            with branch.then():
+                self.evaluator.integers.bind_lane(lane, self.builder.block)
+                self._store_inner(loop, index, position, guards)
+            with branch.otherwise():
+                pass
+
+    def _store_inner(
+        self, loop: _Loop, index: Index, position: Expr, guards: tuple[Guard, ...]
+    ) -> None:
+        inner = unflatten(position, self.domain[loop.first : loop.last + 1])
+        self._store_level(len(self.loops), index + inner, guards)
+
+    def _store_level(self, level: int, index: Index, guards: tuple[Guard, ...] = ()) -> None:
+        """Store the outputs whose last axis is covered by the first `level` loops."""
+        ready = []
+        for number, output in enumerate(self.body.outputs):
+            shape = self.body.type_of(output).shape
+            if self._level_of(len(shape)) == level:
+                at = index[: len(shape)]
+                value = self.evaluator.value(output, at, guards)
+                ready.append((self.outputs[number], flatten(at, shape), value))
+        # All values first: an output may take the place of something another still reads.
+        for buffer, linear, value in ready:
+            self.evaluator.store(buffer, linear, value, guards)
+
+    def _level_of(self, rank: int) -> int:
+        return sum(loop.last < rank for loop in self.loops)
+
+    # -- choices -----------------------------------------------------------------------------
+
+    def _choose_loops(self) -> tuple[_Loop, ...]:
+        """As few loops as keep every address affine. Outputs of lower rank, and reductions at a
+        lower rank, must find a loop that ends where they do."""
+        rank = len(self.domain)
+        if rank == 0:
+            return ()
+        borders = {len(type.shape) for type in self.body.output_types} - {0, rank}
+        borders |= self._reduction_borders()
+        splits = [sorted(borders)]
+        splits += [sorted(borders | {axis}) for axis in range(1, rank) if axis not in borders]
+        splits.append(list(range(1, rank)))
+        for split in splits:
+            loops = self._loops(split)
+            if self._is_affine(loops):
+                return loops
+        return self._loops(list(range(1, rank)))
+
+    def _reduction_borders(self) -> set[int]:
+        """Ranks at which a reduction is read along the rows of the domain."""
+        reduced = [
+            node_id
+            for node_id, node in enumerate(self.body.nodes)
+            if node.op != INPUT and node.op != "constant" and isinstance(lookup(node.op), Reduce)
+        ]
+        at = coordinates(self.domain)
+        found = set()
+        for output in self.body.outputs:
+            rank = len(self.body.type_of(output).shape)
+            for read in reads(self.body, output, at[:rank], lambda v: v.node in reduced):
+                axes = [axis for axis, item in enumerate(at) if _uses(read.index, item)]
+                if axes and len(axes) < len(self.domain) and axes == list(range(len(axes))):
+                    found.add(len(axes))
+        return found
+
+    def _loops(self, split: list[int]) -> tuple[_Loop, ...]:
+        edges = [0, *split, len(self.domain)]
+        return tuple(
+            _Loop(a, b - 1, Variable(f"d{a}_{b}", math.prod(self.domain[a:b])))
+            for a, b in zip(edges[:-1], edges[1:], strict=True)
+        )
+
+    def _index(self, loops: tuple[_Loop, ...]) -> Index:
+        return tuple(
+            item
+            for loop in loops
+            for item in unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
+        )
+
+    def _memory_reads(self, loops: tuple[_Loop, ...]) -> list[Read]:
+        index = self._index(loops)
+        found = []
+        for output in self.body.outputs:
+            rank = len(self.body.type_of(output).shape)
+            found += reads(self.body, output, index[:rank], self._is_input)
+        return found
+
+    def _is_input(self, value: GraphValue) -> bool:
+        return self.body.nodes[value.node].op == INPUT
+
+    def _is_affine(self, loops: tuple[_Loop, ...]) -> bool:
+        inner = loops[-1].variable
+        for read in self._memory_reads(loops):
+            linear = flatten(read.index, self.body.type_of(read.value).shape)
+            quotients = [atom for atom, _ in linear.terms if isinstance(atom, Quotient)]
+            if any(inner in atom.dividend.variables() for atom in quotients):
+                return False
+        return True
+
+    def _choose_lanes(self) -> int:
+        """Lanes of the innermost loop: 1 where reductions inside it read along rows."""
+        if not self.loops:
+            return 1
+        inner = self.loops[-1].variable
+        down = along = 0
+        for read in self._memory_reads(self.loops):
+            if not read.reduced:
+                continue
+            linear = flatten(read.index, self.body.type_of(read.value).shape)
+            if inner not in linear.variables():
+                continue
+            down += linear.coefficient(inner) == 1
+            others = [v for v in linear.variables() if v.name.startswith("r")]
+            along += any(linear.coefficient(v) == 1 and v.extent >= 4 for v in others)
+        if along > down:
+            return 1
+        lanes = self.evaluator.lanes
+        while lanes > 1 and lanes // 2 >= inner.extent:
+            lanes //= 2
+        return lanes
+
+
+def _uses(index: Index, item: Expr) -> bool:
+    wanted = item.variables()
+    return bool(wanted) and any(wanted & other.variables() for other in index)

@@ -1,0 +1,122 @@
+"""The recipe `scatter`: copy the operand, then add source elements at loaded positions, in
+row-major order of the source. A source axis along which the target is contiguous is vectorised."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.evaluate import Evaluator
+from graphc.codegen.loops import Buffer, Kernel
+from graphc.codegen.nest import declare_buffers, lanes_for
+from graphc.codegen.target import Target
+from graphc.ir.nodes import Graph, Node
+from graphc.ir.registry import lookup
+from graphc.ops.index import Expr, Variable, flatten, of
+from graphc.ops.kinds import ScatterAdd
+from graphc.schedule.access import Index, as_index, unflatten
+
+
+def lower_scatter(name: str, body: Graph, target: Target) -> Kernel:
+    """The kernel of a body whose one output is a scatter-add."""
+    builder = LoopBuilder(name)
+    inputs, (out,) = declare_buffers(builder, body)
+    evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
+    (output,) = body.outputs
+    node = body.nodes[output.node]
+    _copy(builder, evaluator, body, node, out)
+    _add(builder, evaluator, body, node, out)
+    return builder.finish(extent=1)
+
+
+def _copy(
+    builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, out: Buffer
+) -> None:
+    """out = operand 0, over its flat positions."""
+    shape = body.type_of(node.operands[0]).shape
+    lanes = evaluator.lanes
+    lane = Variable("copy_lane", lanes)
+    whole, rest = divmod(math.prod(shape), lanes)
+
+    def store(position: Expr, guards: Any) -> None:
+        evaluator.integers.bind_lane(lane, builder.block)
+        value = evaluator.value(node.operands[0], unflatten(position, shape), guards)
+        evaluator.store(out, position, value, guards)
+
+    if whole:
+        with builder.loop(0, whole, hint="v") as loop:
+            block = Variable("copy_block", whole)
+            evaluator.integers.bind(block, loop.variable, builder.block)
+            store(of(block) * lanes + of(lane), ())
+    if rest:
+        store(of(lane) + whole * lanes, ((of(lane), 0, rest),))
+
+
+def _add(builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, out: Buffer) -> None:
+    op: ScatterAdd = lookup(node.op)
+    types = tuple(body.type_of(operand) for operand in node.operands)
+    shape, source = types[0].shape, types[2].shape
+    if 0 in source:
+        return
+
+    def target(index: Index, guards: Any) -> Expr:
+        def read(at: Any) -> Expr:
+            return evaluator.dynamic(evaluator.value(node.operands[1], as_index(at), guards))
+
+        return flatten(as_index(op.target(index, types, read, **dict(node.attributes))), shape)
+
+    def add(index: Index, guards: Any) -> None:
+        value = evaluator.value(node.operands[2], index, guards)
+        position = target(index, guards)
+        # Loads of `out` are never reused: each sees what the last addition stored.
+        offset, _ = evaluator.integers.offset(position)
+        lanes = evaluator.integers.lanes_of(position)
+        mask = evaluator.integers.mask(guards)[0] if guards else None
+        old = builder.load(out, offset, lanes, mask)
+        builder.store(out, offset, builder.add(old, builder.splat(value, lanes)), mask)
+
+    def nest(axis: int, index: Index) -> None:
+        if axis == len(source):
+            add(index, ())
+            return
+        if axis == len(source) - 1 and _is_contiguous(op, node, types):
+            rows(index, source[axis])
+            return
+        with builder.loop(0, source[axis], hint=f"s{axis}") as loop:
+            variable = Variable(f"s{axis}", source[axis])
+            evaluator.integers.bind(variable, loop.variable, builder.block)
+            nest(axis + 1, (*index, of(variable)))
+
+    def rows(index: Index, extent: int) -> None:
+        lanes = evaluator.lanes
+        lane = Variable("add_lane", lanes)
+        whole, rest = divmod(extent, lanes)
+        if whole:
+            with builder.loop(0, whole, hint="v") as loop:
+                block = Variable("add_block", whole)
+                evaluator.integers.bind(block, loop.variable, builder.block)
+                evaluator.integers.bind_lane(lane, builder.block)
+                add((*index, of(block) * lanes + of(lane)), ())
+        if rest:
+            evaluator.integers.bind_lane(lane, builder.block)
+            add((*index, of(lane) + whole * lanes), ((of(lane), 0, rest),))
+
+    nest(0, ())
+
+
+def _is_contiguous(op: ScatterAdd, node: Node, types: Any) -> bool:
+    """Whether the last source axis runs along the target, whatever the indices hold."""
+    index = tuple(of(Variable(f"s{axis}", dim)) for axis, dim in enumerate(types[2].shape))
+    last = Variable(f"s{len(index) - 1}", types[2].shape[-1])
+    loaded: list[Index] = []
+
+    def read(at: Any) -> Expr:
+        loaded.append(as_index(at))
+        return of(Variable("loaded", 1 << 40))
+
+    target = flatten(
+        as_index(op.target(index, types, read, **dict(node.attributes))), types[0].shape
+    )
+    varies = any(last in item.variables() for at in loaded for item in at)
+    return not varies and last.extent > 1 and target.coefficient(last) == 1

@@ -1,0 +1,52 @@
+"""All pipelines: which passes run at which level, in which order.
+
+in : a graph, with composites, as it was written, traced or derived
+out: a graph of ops that the lowering knows
+
+| level | promise |
+|---|---|
+| none | what was written: composites are expanded, nothing else happens |
+| exact | the same bits as `none`, NaN payloads aside |
+| relaxed | rounding may differ; each place is listed in the ledger |
+
+Dead code goes first, so that no pass works for nothing, and last, after the passes that leave
+nodes without users. Composites are expanded once. All rewriting is one pass with one fixed point
+(graphc.passes.canonicalize), so no pass is repeated in the hope that it finds more.
+
+`relaxed` is `exact` until there are passes that need it: batch-norm folding, Winograd convolutions,
+attention recognised in ops the user wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphc.errors import GraphError
+from graphc.ir.nodes import Graph
+from graphc.passes.canonicalize import canonicalize
+from graphc.passes.dead_code import dead_code
+from graphc.passes.decompose import decompose
+
+Pass = Callable[[Graph], Graph]
+Observer = Callable[[str, Graph], None]
+
+EXACT: tuple[Pass, ...] = (dead_code, decompose, canonicalize, dead_code)
+
+LEVELS: dict[str, tuple[Pass, ...]] = {
+    "none": (decompose,),
+    "exact": EXACT,
+    "relaxed": EXACT,
+}
+
+
+def optimize(graph: Graph, level: str = "exact", observer: Observer | None = None) -> Graph:
+    """`graph` after the passes of `level`. `observer(pass name, graph)` is called after each: the
+    place to verify, print or time. Raises GraphError for an unknown level."""
+    if level not in LEVELS:
+        levels = ", ".join(LEVELS)
+        raise GraphError(f"unknown optimization level {level!r}", hint=f"one of {levels}")
+    for run in LEVELS[level]:
+        graph = run(graph)
+        if observer is not None:
+            observer(run.__name__, graph)
+    return graph

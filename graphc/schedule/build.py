@@ -1,0 +1,297 @@
+"""Graph → Plan: kernels from fusion groups, buffers with live ranges in one arena.
+
+A graph output that updates an input in place is written straight into that input where no later
+kernel reads the old content and no check comes later; otherwise into the arena, and copied at the
+end. So a run that raises leaves state as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphc.ir.builder import GraphBuilder, Var
+from graphc.ir.nodes import CONSTANT, INPUT, Constant, Graph, Location, Value
+from graphc.ir.registry import lookup
+from graphc.schedule.access import coordinates
+from graphc.schedule.arena import lower_bound, plan_offsets
+from graphc.schedule.fusion import Group, fuse, used_result
+from graphc.schedule.plan import Buffer, Check, KernelSpec, Launch, Plan, Step, live_ranges
+from graphc.schedule.prepare import CheckValues, with_checks
+
+
+def make_plan(graph: Graph, *, fusion: bool = True) -> Plan:
+    """The plan of a graph of primitive ops. With `fusion` false: one kernel and buffer per op."""
+    prepared, checks = with_checks(graph)
+    groups = _checks_first(prepared, fuse(prepared, enabled=fusion), checks)
+    return _Builder(prepared, groups, checks, len(graph.outputs)).plan()
+
+
+def _checks_first(graph: Graph, groups: list[Group], checks: list[CheckValues]) -> list[Group]:
+    """The groups reordered so that those a check depends on run before all others."""
+    owner = {identity: group for group in groups for identity in group.nodes}
+    needed: set[int] = set()
+    work = [
+        owner[graph.outputs[position].node]
+        for check in checks
+        for position in (check.least, check.greatest)
+        if graph.outputs[position].node in owner
+    ]
+    while work:
+        group = work.pop()
+        if id(group) in needed:
+            continue
+        needed.add(id(group))
+        work += [owner[read.value.node] for read in group.reads if read.value.node in owner]
+    return sorted(groups, key=lambda group: id(group) not in needed)
+
+
+class _Builder:
+    def __init__(self, graph: Graph, groups: list[Group], checks: list[CheckValues], outputs: int):
+        self.graph = graph
+        self.groups = groups
+        self.checks = checks
+        self.output_count = outputs
+        self.buffers: list[Buffer] = []
+        self.buffer_of: dict[Value, int] = {}
+        self.steps: list[Step] = []
+        self.constants: list[Constant] = []
+        self.kept = {identity for group in groups for identity in group.nodes}
+
+    def plan(self) -> Plan:
+        graph = self.graph
+        for slot, type in enumerate(graph.input_types):
+            self.buffer_of[Value(slot)] = self._buffer(Buffer(type, "argument", slot))
+        read_outside = self._values_read_outside()
+        pending = {position: check for check in self.checks for position in (check.greatest,)}
+        launches: list[tuple[Group, Graph, list[Value], list[Value]]] = []
+        for group in self.groups:
+            writes = [
+                value
+                for identity in group.nodes
+                if (value := Value(identity, used_result(graph, identity))) in read_outside[id(group)]
+            ]
+            body, reads = kernel_body(graph, group, writes, self.kept)
+            launches.append((group, body, reads, writes))
+        in_place = self._in_place(launches)
+        direct = self._direct_outputs(in_place)
+        done: set[Value] = set()
+        for group, body, reads, writes in launches:
+            for value in writes:
+                place = in_place.get(value, direct.get(value))
+                self.buffer_of[value] = (
+                    place if place is not None
+                    else self._buffer(Buffer(graph.type_of(value), "arena", -1))
+                )  # fmt: skip
+            location = graph.nodes[max(group.nodes)].location
+            recipe = _recipe(graph, group)
+            self._launch(KernelSpec(recipe, body), reads, writes, location)
+            done.update(writes)
+            for position in [p for p in pending if graph.outputs[p] in done]:
+                self._check(pending.pop(position))
+        outputs = self._finish_outputs(in_place, direct)
+        return self._placed(outputs)
+
+    # -- pieces ------------------------------------------------------------------------------
+
+    def _buffer(self, buffer: Buffer) -> int:
+        self.buffers.append(buffer)
+        return len(self.buffers) - 1
+
+    def _values_read_outside(self) -> dict[int, set[Value]]:
+        """For each group its values that other groups, or the graph's outputs, need."""
+        owner = {identity: id(group) for group in self.groups for identity in group.nodes}
+        needed: dict[int, set[Value]] = {id(group): set() for group in self.groups}
+        for group in self.groups:
+            for read in group.reads:
+                source = owner.get(read.value.node)
+                if source is not None and source != id(group):
+                    needed[source].add(read.value)
+        for output in self.graph.outputs:
+            if output.node in owner:
+                needed[owner[output.node]].add(output)
+        return needed
+
+    def _in_place(
+        self, launches: list[tuple[Group, Graph, list[Value], list[Value]]]
+    ) -> dict[Value, int]:
+        """The values that may be written straight into the input they update."""
+        graph = self.graph
+        written_at = {v: i for i, (_, _, _, writes) in enumerate(launches) for v in writes}
+        check_values = {graph.outputs[c.greatest] for c in self.checks}
+        last_check = max((written_at.get(v, -1) for v in check_values), default=-1)
+        result: dict[Value, int] = {}
+        for position, target in graph.aliases:
+            value = graph.outputs[position]
+            at = written_at.get(value)
+            if at is None or value in result or graph.outputs.count(value) > 1:
+                continue
+            group = launches[at][0]
+            full = graph.type_of(value).shape == group.domain and group.anchor is None
+            own = [read for read in group.reads if read.value == Value(target)]
+            same = all(r.index == coordinates(group.domain) and not r.reduced for r in own)
+            later = any(Value(target) in reads for _, _, reads, _ in launches[at + 1 :])
+            read_here = bool(own) and not (full and same)
+            if at > last_check and not later and not read_here:
+                result[value] = target
+        return result
+
+    def _direct_outputs(self, in_place: dict[Value, int]) -> dict[Value, int]:
+        """The values written straight into an output array."""
+        result: dict[Value, int] = {}
+        aliased = {position for position, _ in self.graph.aliases}
+        for position in range(self.output_count):
+            value = self.graph.outputs[position]
+            computed = value.node in self.kept
+            if computed and position not in aliased and value not in in_place | result:
+                type = self.graph.type_of(value)
+                result[value] = self._buffer(Buffer(type, "output", position))
+        return result
+
+    def _launch(
+        self, kernel: KernelSpec, reads: list[Value], writes: list[Value], location: Location | None
+    ) -> None:
+        self.steps.append(
+            Launch(
+                kernel,
+                tuple(self._source(value) for value in reads),
+                tuple(self.buffer_of[value] for value in writes),
+                location,
+            )
+        )
+
+    def _source(self, value: Value) -> int:
+        """The buffer of a value that is read; constants get theirs here."""
+        if value not in self.buffer_of:
+            constant = self.graph.nodes[value.node].attribute("value")
+            self.constants.append(constant)
+            slot = len(self.constants) - 1
+            self.buffer_of[value] = self._buffer(Buffer(constant.type, "constant", slot))
+        return self.buffer_of[value]
+
+    def _check(self, check: CheckValues) -> None:
+        least, greatest = (
+            self.buffer_of[self.graph.outputs[position]] for position in (check.least, check.greatest)
+        )
+        self.steps.append(Check(least, greatest, check.bound, check.message, check.location))
+
+    def _finish_outputs(self, in_place: dict[Value, int], direct: dict[Value, int]) -> list[int]:
+        """Copies for outputs that are not written where they belong."""
+        targets = dict(self.graph.aliases)
+        outputs = []
+        for position in range(self.output_count):
+            value = self.graph.outputs[position]
+            target = targets.get(position)
+            if target is not None:
+                if self.buffer_of.get(value) != target:
+                    self._copy(value, target)
+                outputs.append(target)
+            elif value in direct and self.buffers[direct[value]].slot == position:
+                outputs.append(direct[value])
+            else:
+                fresh = self._buffer(Buffer(self.graph.type_of(value), "output", position))
+                # An input updated in place is copied out before its update is committed.
+                self._copy(value, fresh)
+                outputs.append(fresh)
+        return outputs
+
+    def _copy(self, value: Value, target: int) -> None:
+        builder = GraphBuilder("copy")
+        with builder.at(Location("copy", 0)):
+            node = self.graph.nodes[value.node]
+            constant = node.attribute("value") if node.op == CONSTANT else None
+            if constant is not None and constant.scalar is not None:
+                body, reads = builder.finish(builder.constant(constant)), ()
+            else:
+                handle = builder.input("x0", self.graph.type_of(value))
+                body, reads = builder.finish(handle), (self._source(value),)
+        self.steps.append(Launch(KernelSpec("nest", body), reads, (target,), node.location))
+
+    def _placed(self, outputs: list[int]) -> Plan:
+        graph = self.graph
+        steps = _copies_out_first(tuple(self.steps), self.buffers)
+        ranges = live_ranges(steps, len(self.buffers))
+        arena = [
+            (i, ranges_i)
+            for i, (buffer, ranges_i) in enumerate(zip(self.buffers, ranges, strict=True))
+            if buffer.place == "arena" and ranges_i is not None
+        ]
+        sizes = [self.buffers[i].type.nbytes for i, _ in arena]
+        lives = [range_ for _, range_ in arena]
+        offsets, total = plan_offsets(sizes, lives)
+        for (i, _), offset in zip(arena, offsets, strict=True):
+            self.buffers[i] = replace(self.buffers[i], slot=offset)
+        return Plan(
+            graph.name, graph.input_types, graph.output_types[: self.output_count], graph.aliases,
+            tuple(self.buffers), steps, tuple(self.constants), tuple(outputs), total,
+            lower_bound(sizes, lives),
+        )  # fmt: skip
+
+
+def _copies_out_first(steps: tuple[Step, ...], buffers: list[Buffer]) -> tuple[Step, ...]:
+    """Copies into arguments (commits of state) moved behind all other steps, so that a copy of
+    the old content to an output still finds it."""
+
+    def commits(step: Step) -> bool:
+        return (
+            isinstance(step, Launch)
+            and step.kernel.body.name == "copy"
+            and buffers[step.writes[0]].place == "argument"
+        )
+
+    return tuple(sorted(steps, key=commits))
+
+
+def _recipe(graph: Graph, group: Group) -> str:
+    if group.anchor is None:
+        return "nest"
+    return str(lookup(graph.nodes[group.anchor].op).kind)
+
+
+def kernel_body(
+    graph: Graph, group: Group, writes: list[Value], kept: set[int]
+) -> tuple[Graph, list[Value]]:
+    """The group as a graph of its own: its nodes and those computed again inside it; inputs are
+    what it reads from memory, outputs are `writes`. Also the values read, in input order."""
+    needed: set[int] = set()
+    work = list(group.nodes)
+    own = set(group.nodes)
+    while work:
+        identity = work.pop()
+        if identity in needed:
+            continue
+        needed.add(identity)
+        for operand in graph.nodes[identity].operands:
+            if operand.node in own or not _in_memory(graph, operand, kept):
+                work.append(operand.node)
+    inputs = sorted(
+        {
+            operand
+            for identity in needed
+            for operand in graph.nodes[identity].operands
+            if operand.node not in needed
+        },
+        key=lambda value: (value.node, value.index),
+    )
+    builder = GraphBuilder("kernel")
+    values: dict[Value, Var] = {}
+    with builder.at(Location("kernel", 0)):
+        for number, value in enumerate(inputs):
+            values[value] = builder.input(f"x{number}", graph.type_of(value))
+        for identity in sorted(needed):
+            node = graph.nodes[identity]
+            if node.op == CONSTANT:
+                values[Value(identity)] = builder.constant(node.attribute("value"))
+                continue
+            operands = tuple(values[operand] for operand in node.operands)
+            results = builder.apply(lookup(node.op), operands, dict(node.attributes), node.regions)
+            for index, result in enumerate(results):
+                values[Value(identity, index)] = result
+    return builder.finish(*(values[value] for value in writes)), inputs
+
+
+def _in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
+    node = graph.nodes[value.node]
+    if node.op == CONSTANT:
+        # A uniform constant is written into the code; others are passed by pointer.
+        return node.attribute("value").scalar is None
+    return node.op == INPUT or value.node in kept

@@ -1,0 +1,278 @@
+"""Which nodes become one kernel.
+
+in : a graph of primitive ops (composites expanded)
+out: groups of nodes; the quotient of the graph by the groups is acyclic
+
+A kernel computes any element it is asked for, so a node may also be computed again inside several
+kernels ("inlined"). Cheap nodes and index maps are; a node is kept in memory where computing it
+again would cost more: contractions, reductions, and costly nodes with several readers. What is
+kept starts a group of its own; groups are then merged along the edges between them:
+
+- elementwise behind a contraction or reduction (an epilogue) or behind elementwise of one shape,
+- rows: a group over [R] whose results are read along the rows of a group over [R, C], and a
+  reduction to [R] of what a group over [R, C] computes, as in softmax.
+
+A merge that would close a cycle of groups is refused, by reachability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
+from graphc.ir.registry import lookup
+from graphc.ir.types import Shape
+from graphc.schedule.access import ANCHORS, REDUCTIONS, Read, coordinates, reads
+
+# Computing a node again costs its operations (an addition counts 1); reading it back costs a load
+# and a store. Up to this many operations are computed again rather than kept.
+RECOMPUTE_LIMIT = 4
+# A row's elementwise part may be computed once more for each reduction over the row.
+ROW_RECOMPUTE_LIMIT = 24
+# Nodes of one kernel; LLVM's time grows faster than the size of a function.
+GROUP_LIMIT = 96
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Nodes kept in memory that one kernel computes. `domain` is the shape it iterates over;
+    `anchor` the contraction or scatter it is built around."""
+
+    nodes: list[int]
+    domain: Shape
+    anchor: int | None = None
+    reads: list[Read] = field(default_factory=list)
+
+
+def fuse(graph: Graph, *, enabled: bool = True) -> list[Group]:
+    """The groups in an order in which they can run. With `enabled` false: a kernel per node."""
+    kept = _kept(graph, enabled)
+    groups = {identity: _group(graph, identity, kept) for identity in sorted(kept)}
+    if enabled:
+        _Merger(graph, groups).run()
+    return ordered(graph, list({id(group): group for group in groups.values()}.values()))
+
+
+def ordered(graph: Graph, groups: list[Group]) -> list[Group]:
+    """A topological order, as near to the order of the nodes as it can be."""
+    import networkx
+
+    owner = {identity: i for i, group in enumerate(groups) for identity in group.nodes}
+    quotient = networkx.DiGraph()
+    quotient.add_nodes_from(range(len(groups)))
+    for i, group in enumerate(groups):
+        for read in group.reads:
+            source = owner.get(read.value.node)
+            if source is not None and source != i:
+                quotient.add_edge(source, i)
+    order = networkx.lexicographical_topological_sort(quotient, key=lambda i: max(groups[i].nodes))
+    return [groups[i] for i in order]
+
+
+def used_result(graph: Graph, identity: int) -> int:
+    """The one result of a node that is used (the schedule splits nodes with several)."""
+    if len(graph.nodes[identity].types) == 1:
+        return 0
+    used = {v.index for node in graph.nodes for v in node.operands if v.node == identity}
+    used |= {v.index for v in graph.outputs if v.node == identity}
+    return min(used, default=0)
+
+
+def is_source(graph: Graph, value: Value) -> bool:
+    return graph.nodes[value.node].op in (INPUT, CONSTANT)
+
+
+def _kind(graph: Graph, identity: int) -> str:
+    op = graph.nodes[identity].op
+    return op if op in (INPUT, CONSTANT) else str(lookup(op).kind)
+
+
+def _kept(graph: Graph, enabled: bool) -> set[int]:
+    """The nodes whose results lie in memory between kernels."""
+    kinds = [_kind(graph, identity) for identity in range(len(graph.nodes))]
+    compute = [i for i, kind in enumerate(kinds) if kind not in (INPUT, CONSTANT)]
+    if not enabled:
+        return set(compute)
+    kept = {i for i in compute if kinds[i] in ANCHORS + REDUCTIONS}
+    kept |= {output.node for output in graph.outputs if kinds[output.node] not in (INPUT, CONSTANT)}
+    for identity in compute:
+        if kinds[identity] == "contract":
+            kept |= {
+                base
+                for operand in graph.nodes[identity].operands
+                for base in _behind_movement(graph, operand, kinds)
+            }
+    users = graph.users()
+    cost = [0] * len(graph.nodes)
+    for identity in compute:
+        node = graph.nodes[identity]
+        if identity in kept:
+            continue
+        own = getattr(lookup(node.op), "cost", 0)
+        inherited = sum(cost[v.node] for v in set(node.operands) if v.node not in kept)
+        cost[identity] = own + inherited
+        if cost[identity] <= RECOMPUTE_LIMIT:
+            continue
+        readers = {user for index in range(len(node.types)) for user in users[Value(identity, index)]}
+        if kinds[identity] != "movement" and (
+            len(readers) > 1 or any(_widens(graph, identity, reader) for reader in readers)
+        ):
+            kept.add(identity)
+            cost[identity] = 0
+    return kept
+
+
+def _behind_movement(graph: Graph, value: Value, kinds: list[str]) -> Iterator[int]:
+    """The nodes behind index maps: what a contraction's operand is read from."""
+    if kinds[value.node] == "movement":
+        for operand in graph.nodes[value.node].operands:
+            yield from _behind_movement(graph, operand, kinds)
+    elif kinds[value.node] not in (INPUT, CONSTANT):
+        yield value.node
+
+
+def _widens(graph: Graph, identity: int, reader: int) -> bool:
+    """Whether a reader's index map repeats the node's elements (a broadcast)."""
+    if _kind(graph, reader) != "movement":
+        return False
+    return graph.nodes[reader].types[0].numel > graph.nodes[identity].types[0].numel
+
+
+def _group(graph: Graph, identity: int, kept: set[int]) -> Group:
+    kind = _kind(graph, identity)
+    index = used_result(graph, identity)
+    shape = graph.nodes[identity].types[index].shape
+    group = Group([identity], shape, identity if kind in ANCHORS else None)
+    group.reads = group_reads(graph, group, kept)
+    return group
+
+
+def group_reads(graph: Graph, group: Group, kept: set[int]) -> list[Read]:
+    """What a group reads from memory, at the index of its domain."""
+    found: dict[Read, None] = {}
+    for identity in group.nodes:
+        value = Value(identity, used_result(graph, identity))
+        at = coordinates(graph.type_of(value).shape)
+        for read in reads(graph, value, at, lambda v: v.node in kept or is_source(graph, v)):
+            found[read] = None
+    return list(found)
+
+
+class _Merger:
+    """Merges groups along their edges while the quotient stays acyclic."""
+
+    def __init__(self, graph: Graph, groups: dict[int, Group]):
+        self.graph = graph
+        self.groups = groups
+        self.successors: dict[int, set[int]] = {i: set() for i in groups}
+        for identity, group in groups.items():
+            for read in group.reads:
+                if read.value.node in groups:
+                    self.successors[read.value.node].add(identity)
+
+    def run(self) -> None:
+        for identity in sorted(self.groups):
+            sources = {
+                read.value.node
+                for read in self.groups[identity].reads
+                if read.value.node in self.groups
+            }
+            for source in sorted(sources):
+                producer, consumer = self.groups[source], self.groups[identity]
+                if producer is not consumer and self._allowed(producer, consumer):
+                    self._merge(producer, consumer)
+
+    def _allowed(self, producer: Group, consumer: Group) -> bool:
+        if consumer.anchor is not None or len(producer.nodes) + len(consumer.nodes) > GROUP_LIMIT:
+            return False
+        if producer.anchor is not None and (
+            _kind(self.graph, producer.anchor) == "scatter" or producer.domain != consumer.domain
+            or self._reduces(consumer)
+        ):
+            return False
+        between = [read for read in consumer.reads if read.value.node in producer.nodes]
+        if not all(self._fits(read, producer, consumer) for read in between):
+            return False
+        return not self._would_cycle(producer, consumer)
+
+    def _reduces(self, group: Group) -> bool:
+        return any(_kind(self.graph, identity) in REDUCTIONS for identity in group.nodes)
+
+    def _fits(self, read: Read, producer: Group, consumer: Group) -> bool:
+        """Whether a read between the two is of an element the merged kernel computes there."""
+        shape = self.graph.type_of(read.value).shape
+        at = coordinates(consumer.domain)
+        rank = len(shape)
+        if read.guarded:
+            return False
+        if read.reduced:
+            # A reduction over the rows of what the producer computes.
+            rows = consumer.domain
+            lead = read.index[: len(rows)] == at
+            longer = len(producer.domain) > len(rows) and producer.domain[: len(rows)] == rows
+            return (
+                lead and longer and rows != () and shape == producer.domain
+                and producer.anchor is None
+                and self._row_cost(producer) <= ROW_RECOMPUTE_LIMIT
+            )  # fmt: skip
+        if read.index != at[:rank]:
+            return False
+        if producer.domain == consumer.domain:
+            return True
+        # Rows: the producer's results are read along the rows of the consumer.
+        # A total ([]) is left alone: nothing could run beside it.
+        prefix = producer.domain != () and consumer.domain[: len(producer.domain)] == producer.domain
+        longer = len(consumer.domain) > len(producer.domain)
+        if prefix and longer:
+            return self._rows_trail(producer)
+        # An epilogue of a row group that already has the longer domain.
+        return producer.domain[: len(consumer.domain)] == consumer.domain and rank == len(
+            consumer.domain
+        )
+
+    def _rows_trail(self, group: Group) -> bool:
+        """Whether the group's reductions run along contiguous rows, the last axes of what they
+        reduce: only then a loop over rows reads them in order."""
+        for identity in group.nodes:
+            if _kind(self.graph, identity) in REDUCTIONS:
+                node = self.graph.nodes[identity]
+                rank = self.graph.type_of(node.operands[0]).rank
+                axes = node.attribute("axes")
+                if axes != tuple(range(rank - len(axes), rank)):
+                    return False
+        return True
+
+    def _row_cost(self, group: Group) -> int:
+        return sum(
+            getattr(lookup(self.graph.nodes[identity].op), "cost", 0) for identity in group.nodes
+        )
+
+    def _would_cycle(self, producer: Group, consumer: Group) -> bool:
+        """Whether a path leads from the producer through a third group to the consumer."""
+        work = [
+            self.groups[successor]
+            for identity in producer.nodes
+            for successor in self.successors[identity]
+        ]
+        work = [group for group in work if group is not producer and group is not consumer]
+        seen = set(map(id, work))
+        while work:
+            for identity in work.pop().nodes:
+                for successor in self.successors[identity]:
+                    group = self.groups[successor]
+                    if group is consumer or group is producer:
+                        return True
+                    if id(group) not in seen:
+                        seen.add(id(group))
+                        work.append(group)
+        return False
+
+    def _merge(self, producer: Group, consumer: Group) -> None:
+        longer = max(producer.domain, consumer.domain, key=len)
+        nodes = sorted(producer.nodes + consumer.nodes)
+        merged = Group(nodes, longer, producer.anchor)
+        inside = set(nodes)
+        merged.reads = [r for r in producer.reads + consumer.reads if r.value.node not in inside]
+        for identity in nodes:
+            self.groups[identity] = merged

@@ -1,0 +1,63 @@
+"""Expansion of composites: nesting, locations, checks of content."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc.errors import IndexRangeError
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.nodes import Location
+from graphc.ir.parser import parse
+from graphc.ir.registry import lookup
+from graphc.ir.verifier import verify
+from graphc.ops.interpreter import run
+from graphc.passes.decompose import decompose
+
+HERE = Location("model.py", 12, "forward")
+
+
+def test_a_composite_becomes_its_definition() -> None:
+    before = parse("""
+        graph g(%x: f32[3,5]) {
+          %1 = mean(%x) axes=[1] : f32[3]
+          %2 = neg(%1) : f32[3]
+          return %2
+        }""")
+    expected = parse("""
+        graph g(%x: f32[3,5]) {
+          %1 = sum(%x) axes=[1] : f32[3]
+          %2 = constant f32[] [5.0]
+          %3 = broadcast(%2) shape=[3] : f32[3]
+          %4 = div(%1, %3) : f32[3]
+          %5 = neg(%4) : f32[3]
+          return %5
+        }""")
+    assert verify(decompose(before)) == expected
+
+
+def test_composites_inside_composites_are_expanded_and_keep_the_outer_location() -> None:
+    builder = GraphBuilder()
+    x, w = builder.input("x", "f32[4,6]"), builder.input("w", "f32[6]")
+    with builder.at(HERE):
+        y = lookup("layer_norm")(x, w, w)
+        z = lookup("layer_norm")(y, w, w)
+    after = verify(decompose(builder.finish(z)))
+    assert {lookup(node.op).kind for node in after.nodes if node.operands}.isdisjoint({"composite"})
+    made = [node for node in after.nodes if node.op != "input"]
+    assert len(made) > 20
+    assert {node.location for node in made} == {HERE}
+
+
+
+
+def test_the_check_of_a_composite_stays() -> None:
+    graph = decompose(parse("""
+        graph g(%x: i64[3]) {
+          %1 = one_hot(%x) classes=4 : i64[3,4]
+          return %1
+        }"""))
+    assert [node.op for node in graph.nodes if node.op == "check_index"] == ["check_index"]
+    assert (run(graph, np.array([0, 3, 1]))[0] == np.eye(4, dtype=np.int64)[[0, 3, 1]]).all()
+    with pytest.raises(IndexRangeError, match="class values must be below classes: 4"):
+        run(graph, np.array([0, 4, 1]))

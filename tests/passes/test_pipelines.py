@@ -1,0 +1,143 @@
+"""Pipelines over the samples of every op: each pass keeps the rules of the IR and the bits."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc.ops
+from graphc.errors import GraphError
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.nodes import Graph
+from graphc.ir.parser import parse
+from graphc.ir.registry import lookup
+from graphc.ir.types import TensorType
+from graphc.ir.verifier import verify
+from graphc.ops.interpreter import run
+from graphc.ops.op import Sampler
+from graphc.passes.canonicalize import canonicalize
+from graphc.passes.common_subexpressions import common_subexpressions
+from graphc.passes.dead_code import dead_code
+from graphc.passes.fold_constants import fold_constants
+from graphc.passes.pipelines import LEVELS, optimize
+from graphc.passes.simplify import simplify
+from graphc.passes.simplify_shapes import simplify_shapes
+
+PASSES = (dead_code, common_subexpressions, fold_constants, simplify, simplify_shapes)
+
+
+def sample_graphs(name: str) -> list[tuple[Graph, tuple[Any, ...]]]:
+    """A graph per sample of an op, with its arguments. Floats are f32."""
+    op = lookup(name)
+    result = []
+    for sample in op.samples(Sampler()):
+        arrays = tuple(
+            np.asarray(a, np.float32) if np.asarray(a).dtype.kind == "f" else np.asarray(a)
+            for a in sample.operands
+        )
+        builder = GraphBuilder(name)
+        inputs = [builder.input(f"x{i}", TensorType.of(a)) for i, a in enumerate(arrays)]
+        outputs = builder.apply(op, tuple(inputs), sample.attributes)
+        result.append((builder.finish(*outputs), arrays))
+    return result
+
+
+def same_bits(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    """Equal types and bits; one NaN is as good as another."""
+    return len(left) == len(right) and all(
+        a.dtype == b.dtype and a.shape == b.shape and plain(a).tobytes() == plain(b).tobytes()
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def plain(array: Any) -> Any:
+    return np.where(np.isnan(array), np.nan, array).astype(array.dtype)
+
+
+@pytest.mark.parametrize("name", [op.name for op in graphc.ops.table() if op.samples])
+def test_every_pass_keeps_the_rules_and_the_bits_of_every_op(name: str) -> None:
+    for graph, arrays in sample_graphs(name):
+        expected = run(graph, *arrays)
+        for transform in PASSES:
+            assert same_bits(run(verify(transform(graph)), *arrays), expected), transform.__name__
+        for level in LEVELS:
+            stages: list[tuple[str, Graph]] = []
+            after = optimize(graph, level, lambda *stage: stages.append(stage))  # noqa: B023
+            assert same_bits(run(after, *arrays), expected), level
+            assert [name for name, _ in stages] == [p.__name__ for p in LEVELS[level]]
+            assert all(verify(stage) is stage for _, stage in stages)
+            assert all(
+                lookup(node.op).kind != "composite"
+                for node in after.nodes
+                if node.op not in ("input", "constant")
+            )
+
+
+@pytest.mark.parametrize("name", [op.name for op in graphc.ops.table() if op.samples])
+def test_the_pipeline_has_nothing_left_to_do(name: str) -> None:
+    for graph, _ in sample_graphs(name):
+        once = optimize(graph)
+        assert optimize(once) == once
+
+
+def test_passes_enable_one_another_in_one_run() -> None:
+    before = parse("""
+        graph g(%p: bool[2,2], %x: f32[2,2]) {
+          %2 = constant f32[] [4.0]
+          %3 = constant f32[] [0.25]
+          %4 = mul(%2, %3) : f32[]
+          %5 = broadcast(%4) shape=[2,2] : f32[2,2]
+          %6 = transpose(%5) permutation=[1,0] : f32[2,2]
+          %7 = div(%x, %6) : f32[2,2]
+          %8 = reshape(%x) shape=[4] : f32[4]
+          %9 = reshape(%8) shape=[2,2] : f32[2,2]
+          %10 = where(%p, %7, %9) : f32[2,2]
+          return %10
+        }""")
+    expected = parse("graph g(%p: bool[2,2], %x: f32[2,2]) { return %x }")
+    assert dead_code(canonicalize(before)) == expected
+
+
+def test_an_unknown_level_names_the_levels() -> None:
+    graph = parse("graph g(%x: f32[2]) { return %x }")
+    with pytest.raises(GraphError, match="unknown optimization level 'fast'") as caught:
+        optimize(graph, "fast")
+    assert all(level in str(caught.value) for level in LEVELS)
+
+
+def test_level_none_only_expands_composites() -> None:
+    graph = parse("""
+        graph g(%x: f32[2]) {
+          %1 = neg(%x) : f32[2]
+          %2 = neg(%1) : f32[2]
+          %3 = exp(%x) : f32[2]
+          return %2
+        }""")
+    assert optimize(graph, "none") == graph
+
+
+def test_time_is_linear_in_the_graph() -> None:
+    """A graph eight times as long takes about eight times as long, not sixty-four."""
+
+    def graph(blocks: int) -> Graph:
+        builder = GraphBuilder()
+        x = y = builder.input("x", "f32[8,16]")
+        w = builder.input("w", "f32[16]")
+        for _ in range(blocks):
+            y = lookup("layer_norm")(y, w, w) * 2.0 + x / 4.0 - y
+        return builder.finish(y)
+
+    def seconds(of: Graph) -> float:
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            optimize(of)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    short, long = graph(10), graph(80)
+    optimize(short)
+    assert seconds(long) < 30 * seconds(short)
