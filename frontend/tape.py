@@ -11,10 +11,12 @@ place after it was saved is an error, not a wrong gradient. The same code serves
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any
+
+import numpy as np
 
 from frontend.state import STATE
 from frontend.tensor import Tensor, make
@@ -190,7 +192,7 @@ def record(
 
 
 def run_backward(
-    roots: Iterable[tuple[Tensor, Tensor]],
+    roots: Sequence[tuple[Tensor, Tensor]],
     inputs: Sequence[Tensor] | None,
     *,
     retain_graph: bool,
@@ -220,9 +222,10 @@ def run_backward(
                 captured[edge] = _hooked(edge[0].variable._hooks, cotangents[edge])
         if targets is not None:
             return [captured[edge] for edge in targets]
+        taken = {id(gradient._value) for _, gradient in roots}
         for (node, _), gradient in cotangents.items():
             if isinstance(node, AccumulateGrad):
-                accumulate(node.variable, _hooked(node.variable._hooks, gradient), create_graph)
+                accumulate(node.variable, gradient, create_graph, taken)
         return []
     finally:
         STATE.grad_enabled = previous
@@ -309,12 +312,28 @@ def _at_origin(session: Any) -> Any:
     return place
 
 
-def accumulate(variable: Tensor, gradient: Tensor, create_graph: bool) -> None:
-    """Add `gradient` to `variable.grad`: in place, unless the sum itself is to be differentiated."""
+def accumulate(
+    variable: Tensor, gradient: Tensor, create_graph: bool, taken: set[int] | None = None
+) -> None:
+    """Add `gradient` to `variable.grad`: in place, unless the sum itself is to be differentiated.
+    `taken` holds the ids of arrays that belong to others: those are copied."""
+    gradient = _hooked(variable._hooks, gradient)
     present = variable.grad
     if present is None:
-        variable.grad = gradient if create_graph else gradient._owned()
+        variable.grad = gradient if create_graph else _owned(variable, gradient, taken)
     elif create_graph or present._requires_grad:
         variable.grad = present + gradient
     else:
         present._assign(present + gradient)
+
+
+def _owned(variable: Tensor, gradient: Tensor, taken: set[int] | None) -> Tensor:
+    """`gradient` off the tape, over an array nobody else holds."""
+    value = gradient._value
+    if isinstance(value, np.ndarray):
+        shared = taken is None or id(value) in taken or variable._hooks
+        if shared or value.base is not None or not value.flags.c_contiguous:
+            value = value.copy(order="C")
+        if taken is not None:
+            taken.add(id(value))
+    return make(value, gradient.tensor_type)

@@ -156,6 +156,9 @@ class LoopBuilder:
         self._root = self.block
         self._names: dict[str, int] = {}
         self._count = 0
+        self._constants: dict[tuple[object, ...], Value] = {}
+        self._constant_names: set[str] = set()
+        self._leading: list[Statement] = []
         self._buffers: list[Buffer] = []
         self._scratch: list[Buffer] = []
         self.begin = self.fresh(INDEX_TYPE, "begin")
@@ -217,12 +220,23 @@ class LoopBuilder:
         return Value(f"{hint}_{used}" if used else hint, type)
 
     def const(self, dtype: DType, value: float | int | bool, lanes: int = 1) -> Value:
-        """`value` rounded to `dtype`. Integers out of range raise OverflowError."""
+        """`value` rounded to `dtype`. Integers out of range raise OverflowError. Constants stand
+        ahead of all loops, each once."""
         with np.errstate(over="ignore"):
             exact = dtype.numpy.type(value).item()
-        result = self.fresh(VectorType(dtype, lanes))
-        self.append(Let(result, "const", (), exact))
-        return result
+        return self._constant(VectorType(dtype, lanes), "const", (), exact)
+
+    def _constant(
+        self, type: VectorType, opcode: str, operands: tuple[Value, ...], attribute: Any
+    ) -> Value:
+        """A value that depends on nothing stands once, ahead of all statements."""
+        # The text of a float tells -0.0 from 0.0, and NaN equals itself in it.
+        key = (type, opcode, operands, repr(attribute))
+        if key not in self._constants:
+            self._constants[key] = self.fresh(type)
+            self._constant_names.add(self._constants[key].name)
+            self._leading.append(Let(self._constants[key], opcode, operands, attribute))
+        return self._constants[key]
 
     def op(self, opcode: str, *operands: Value, attribute: Any = None) -> Value:
         """The result of `opcode`; scalar operands among vectors are splat."""
@@ -294,10 +308,16 @@ class LoopBuilder:
         return self.op("bitcast", a, attribute=dtype)
 
     def splat(self, a: Value, lanes: int) -> Value:
-        return a if a.type.lanes == lanes else self.op("splat", a, attribute=lanes)
+        if a.type.lanes == lanes:
+            return a
+        if a.type.is_scalar and a.name in self._constant_names:
+            return self._constant(a.type.with_lanes(lanes), "splat", (a,), lanes)
+        return self.op("splat", a, attribute=lanes)
 
     def iota(self, dtype: DType, lanes: int) -> Value:
-        return self.op("iota", attribute=VectorType(dtype, lanes))
+        type = VectorType(dtype, lanes)
+        result_type("iota", (), type)
+        return self._constant(type, "iota", (), type)
 
     def extract(self, a: Value, lane: int) -> Value:
         return self.op("extract", a, attribute=lane)
@@ -397,8 +417,8 @@ class LoopBuilder:
             raise VerifyError("a loop or branch is still open")
         self._root.is_open = False
         kernel = Kernel(
-            self.name, tuple(self._buffers), tuple(self._scratch), tuple(self._root.statements),
-            self.begin, self.end, extent,
+            self.name, tuple(self._buffers), tuple(self._scratch),
+            (*self._leading, *self._root.statements), self.begin, self.end, extent,
         )  # fmt: skip
         verify(kernel)
         return kernel

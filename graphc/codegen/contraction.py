@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.builder import LoopBuilder, OpenBlock
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
@@ -28,6 +28,10 @@ from graphc.schedule.access import Index, as_index, reads, unflatten
 
 CHAIN = 512
 """Products of one FMA chain; longer sums add chains in order (the arithmetic of level exact)."""
+
+
+Packed = tuple[Buffer, OpenBlock]
+"""Scratch that holds an operand, and the block it was filled in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +194,14 @@ class _Contraction:
         left = None if direct_left else self._packed_left(batch)
         if whole:
             with self.builder.loop(0, whole, hint="panel") as loop:
-                panel = Variable(f"panel{id(self)}", whole)
+                panel = Variable("panel", whole)
                 self.integers.bind(panel, loop.variable, self.builder.block)
                 self._panel(batch, of(panel) * width, width, left, direct_right)
         if rest:
             self._panel(batch, of(whole * width), rest, left, direct_right)
 
     def _panel(
-        self, batch: Index, first: Expr, width: int, left: Buffer | None, direct: bool
+        self, batch: Index, first: Expr, width: int, left: Packed | None, direct: bool
     ) -> None:
         """Columns first..first + width of one batch element."""
         vectors = -(-width // self.lanes)
@@ -212,7 +216,7 @@ class _Contraction:
         if rest:
             self._tile(batch, of(whole * rows), rest, first, width, left, right)
 
-    def _packed_left(self, batch: Index) -> Buffer:
+    def _packed_left(self, batch: Index) -> Packed:
         """The left operand of one batch element as [m, k]."""
         memory = self.builder.scratch("left", self.dtype, max(self.m * self.k, 1))
         with self.builder.loop(0, self.m, hint="pm") as rows:
@@ -224,9 +228,9 @@ class _Contraction:
                 lambda at: of(m) * self.k + at,
                 memory,
             )
-        return memory
+        return memory, self.builder.block
 
-    def _packed_right(self, batch: Index, first: Expr, width: int, vectors: int) -> Buffer:
+    def _packed_right(self, batch: Index, first: Expr, width: int, vectors: int) -> Packed:
         """Columns first..first + width of the right operand as [k, vectors · lanes]."""
         stride = vectors * self.lanes
         memory = self.builder.scratch(f"right{width}", self.dtype, max(self.k * stride, 1))
@@ -239,7 +243,7 @@ class _Contraction:
                 lambda at: of(k) * stride + at,
                 memory,
             )
-        return memory
+        return memory, self.builder.block
 
     def _packed_row(self, count: int, element: Any, position: Any, memory: Buffer) -> None:
         """memory[position(i)] = element(i) for i < count, by vectors. Lanes behind the end of a
@@ -269,8 +273,8 @@ class _Contraction:
         rows: int,
         first: Expr,
         width: int,
-        left: Buffer | None,
-        right: Buffer | None,
+        left: Packed | None,
+        right: Packed | None,
     ) -> None:
         vectors = -(-width // self.lanes)
         totals = self._products(batch, first_row, rows, first, width, vectors, left, right)
@@ -282,7 +286,7 @@ class _Contraction:
 
     def _products(
         self, batch: Index, first_row: Expr, rows: int, first: Expr, width: int, vectors: int,
-        left: Buffer | None, right: Buffer | None,
+        left: Packed | None, right: Packed | None,
     ) -> list[Value]:  # fmt: skip
         """The tile's sums over k: chains of `CHAIN` products, added in order."""
         zero = self.builder.splat(self.builder.const(self.dtype, 0), self.lanes)
@@ -330,20 +334,21 @@ class _Contraction:
             return self.builder.fma(x, y, total)
         return self.builder.add(self.builder.mul(x, y), total)
 
-    def _left_element(self, batch: Index, m: Expr, k: Expr, left: Buffer | None) -> Value:
+    def _left_element(self, batch: Index, m: Expr, k: Expr, left: Packed | None) -> Value:
         if left is None:
             return self._operand(self._left_case(batch, m, k))
-        return self.evaluator.load(left, m * self.k + k, ())
+        return self.evaluator.load(left[0], m * self.k + k, (), left[1])
 
     def _right_vector(
         self, batch: Index, first: Expr, width: int, vector: int, vectors: int, k: Expr,
-        right: Buffer | None,
+        right: Packed | None,
     ) -> Value:  # fmt: skip
         lane = Variable(f"tile_lane{vector}", self.lanes)
         self.integers.bind_lane(lane, self.builder.block)
         at = of(lane) + vector * self.lanes
         if right is not None:
-            return self.evaluator.load(right, k * (vectors * self.lanes) + at, ())
+            position = k * (vectors * self.lanes) + at
+            return self.evaluator.load(right[0], position, (), right[1])
         guards = self._column_guards(lane, vector, width)
         value = self._operand(self._right_case(batch, first + at, k), guards)
         return self.builder.splat(value, self.lanes)

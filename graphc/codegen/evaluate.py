@@ -165,9 +165,17 @@ class Evaluator:
 
     # -- memory ------------------------------------------------------------------------------
 
-    def load(self, buffer: Buffer, linear: Expr, guards: tuple[Guard, ...]) -> Value:
-        """The element(s) at a linear position; masked where guards may fail."""
+    def load(
+        self,
+        buffer: Buffer,
+        linear: Expr,
+        guards: tuple[Guard, ...],
+        filled_in: OpenBlock | None = None,
+    ) -> Value:
+        """The element(s) at a linear position; masked where guards may fail. Scratch is filled in
+        some block, and its loads stay there or further in."""
         mask, where = self.integers.mask(guards) if guards else (None, self.root)
+        where = self.deepest([where, filled_in or self.root])
         vector_mask = mask is not None and not mask.type.is_scalar
         shape = self.integers.stride(linear)
         if shape == 1 or (shape == 0 and not vector_mask):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
-from graphc.codegen.loops import Buffer, Kernel, Value
+from graphc.codegen.loops import Access, Buffer, Kernel, Value
 from graphc.codegen.target import Target
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
@@ -33,14 +33,16 @@ def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
     return _Nest(builder, evaluator, body, outputs).build()
 
 
-def declare_buffers(builder: LoopBuilder, body: Graph) -> tuple[list[Buffer], list[Buffer]]:
+def declare_buffers(
+    builder: LoopBuilder, body: Graph, output_access: Access = "write"
+) -> tuple[list[Buffer], list[Buffer]]:
     """Buffers for the body's inputs and outputs, in the order of the kernel's pointer table."""
     inputs = [
         builder.buffer(node.attribute("name"), node.types[0].dtype, node.types[0].numel, "read")
         for node in body.inputs
     ]
     outputs = [
-        builder.buffer(f"y{i}", type.dtype, type.numel, "write")
+        builder.buffer(f"y{i}", type.dtype, type.numel, output_access)
         for i, type in enumerate(body.output_types)
     ]
     return inputs, outputs

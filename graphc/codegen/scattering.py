@@ -21,7 +21,7 @@ from graphc.schedule.access import Index, as_index, unflatten
 def lower_scatter(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body whose one output is a scatter-add."""
     builder = LoopBuilder(name)
-    inputs, (out,) = declare_buffers(builder, body)
+    inputs, (out,) = declare_buffers(builder, body, "readwrite")
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
     (output,) = body.outputs
     node = body.nodes[output.node]

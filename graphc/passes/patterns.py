@@ -57,6 +57,7 @@ Bound = dict[str, Value]
 GUARDS: dict[str, Callable[[DType], bool]] = {
     "any": lambda dtype: True,
     "float": lambda dtype: dtype.is_float,
+    "f32": lambda dtype: dtype is DType.f32,
     "integer": lambda dtype: dtype.is_integer,
     "exact": lambda dtype: not dtype.is_float,
 }

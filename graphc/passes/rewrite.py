@@ -26,9 +26,9 @@ from graphc.ir.types import TensorType
 from graphc.passes.dead_code import dead_code
 from graphc.passes.replay import Draft, Values, moved, replayed
 
-# Rules that fire in a row for one node of the graph, and how deep one rule's nodes may set off
-# others: far above what terminating rules do, below Python's own limit of recursion.
-STEP_LIMIT = 1000
+# Rules that fire in a row for one node of the graph (a slice of a chain of concats goes down it a
+# link at a time), and how deep one rule's nodes may set off others (Python's recursion has an end).
+STEP_LIMIT = 10_000
 DEPTH_LIMIT = 50
 
 # x∘y and y∘x have the same bits (NaN payloads aside). Not minimum and maximum: of -0 and +0 they
@@ -96,7 +96,8 @@ class Rewriter(Draft):
         self._scalars: dict[int, Any] = {}
         self._uses: Counter[int] = Counter()  # by node of the draft
         self._steps = 0
-        self._depth = 0
+        self._under_way: list[Node] = []  # a node, one its rule makes, one that one's rule makes, …
+        self._trying: Rule | None = None
 
     def run(self) -> Graph:
         identities = (i for i, node in enumerate(self._graph.nodes) if node.op != INPUT)
@@ -137,11 +138,9 @@ class Rewriter(Draft):
         if identity in self._scalars:
             return self._scalars[identity]
         node = self.nodes[identity]
-        found = None
-        if node.op == CONSTANT:
-            found = node.attribute("value").scalar
-        elif node.op in UNIFORM_OPS:
-            found = self.scalar(node.operands[0])
+        while node.op in UNIFORM_OPS:
+            node = self.node(node.operands[0])
+        found = node.attribute("value").scalar if node.op == CONSTANT else None
         self._scalars[identity] = found
         return found
 
@@ -153,11 +152,13 @@ class Rewriter(Draft):
 
     def normal(self, node: Node) -> Values:
         """Add `node` in normal form; its results."""
-        self._depth += 1
+        if len(self._under_way) > DEPTH_LIMIT:
+            raise self._diverging(self._under_way[-1], node)
+        self._under_way.append(node)
         try:
             return self._normal(node)
         finally:
-            self._depth -= 1
+            self._under_way.pop()
 
     def _normal(self, node: Node) -> Values:
         keys = []
@@ -184,6 +185,7 @@ class Rewriter(Draft):
         if len(node.types) != 1:
             return None
         for candidate in self._rules.of(node.op):
+            self._trying = candidate
             replacement = candidate.apply(self, node)
             if replacement is not None:
                 self._check(candidate, node, replacement)
@@ -197,13 +199,16 @@ class Rewriter(Draft):
                 f"rule {fired.text} turns {node.types[0]} into {type}", location=node.location
             )
         self._steps += 1
-        if self._steps <= STEP_LIMIT and self._depth <= DEPTH_LIMIT:
-            return
-        raise PassError(
-            f"graph {self._graph.name!r}: rules do not converge, the last is {fired.text}. "
-            f"It turned\n{self._excerpt(node)}\ninto\n{self._excerpt(after)}",
-            location=node.location,
-            hint="make one side of the rule smaller than the other",
+        if self._steps > STEP_LIMIT:
+            raise self._diverging(node, after)
+
+    def _diverging(self, before: Node, after: Node | Value) -> PassError:
+        rule = self._trying.text if self._trying else "none"
+        return PassError(
+            f"graph {self._graph.name!r}: rules do not converge, the last is {rule}. "
+            f"It turned\n{self._excerpt(before)}\ninto\n{self._excerpt(after)}",
+            location=before.location,
+            hint="make the right side of the rule simpler than the left",
         )
 
     def _excerpt(self, end: Node | Value) -> str:

@@ -32,12 +32,12 @@ def simplify(graph: Graph) -> Graph:
 
 
 ARITHMETIC = table(
-    ("add(x, -0.0)", "x"),
+    ("add(x, -0.0)", "x", "float"),
     ("add(x, 0)", "x", "integer"),
     ("add(x, neg(y))", "sub(x, y)"),
     ("sub(x, 0)", "x"),
     ("sub(0, x)", "neg(x)", "integer"),
-    ("sub(-0.0, x)", "neg(x)"),
+    ("sub(-0.0, x)", "neg(x)", "float"),
     ("sub(x, neg(y))", "add(x, y)"),
     ("sub(x, x)", "0", "integer"),
     ("neg(neg(x))", "x"),
@@ -51,17 +51,16 @@ ARITHMETIC = table(
     ("div(neg(x), neg(y))", "div(x, y)"),
     ("floordiv(x, 1)", "x", "integer"),
     ("mod(x, 1)", "0", "integer"),
-    # The library's pow may be off by some ulps; these are what it approximates, exactly rounded.
     ("pow(x, 0)", "1"),
     ("pow(x, 1)", "x"),
-    ("pow(x, 2)", "mul(x, x)"),
-    ("pow(x, -1)", "div(1, x)"),
+    # Only f32, whose pow is that of f64, rounded. In f64 one result in a thousand would differ.
+    ("pow(x, 2)", "mul(x, x)", "f32"),
+    ("pow(x, -1)", "div(1, x)", "f32"),
 )
 
 IDEMPOTENT = table(
     ("abs(abs(x))", "abs(x)"),
     ("abs(neg(x))", "abs(x)"),
-    ("abs(relu(x))", "relu(x)"),
     ("relu(relu(x))", "relu(x)"),
     ("relu(abs(x))", "abs(x)", "float"),  # the least integer is its own abs
     ("sign(sign(x))", "sign(x)"),

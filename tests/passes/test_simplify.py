@@ -40,7 +40,9 @@ def special(dtype: DType) -> Any:
 
 def plain(array: Any) -> bytes:
     """The bits, one NaN as good as another."""
-    return bytes(np.where(np.isnan(array), np.nan, array).astype(array.dtype).tobytes())
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), array.dtype.type(np.nan), array)
+    return bytes(array.tobytes())
 
 
 def same_bits(before: Graph, after: Graph, *arrays: Any) -> bool:
@@ -104,8 +106,6 @@ def test_a_rule_keeps_every_bit(text: str) -> None:
             continue  # the ops do not take this dtype
         simpler = verify(rewrite(graph, patterns.table(row)))
         assert simpler.outputs != graph.outputs or simpler.nodes != graph.nodes, "did not fire"
-        if tree.op in ("floordiv", "mod"):
-            arrays = [array[array != 0] for array in arrays]
         assert same_bits(graph, simpler, *arrays), dtype
         tried += 1
     assert tried, "no dtype fits"

@@ -30,8 +30,13 @@ CASES = {
     "reshape of broadcast": (
         "%1 = broadcast(%r) shape=[2,3] : f32[2,3] %2 = reshape(%1) shape=[2,1,3] : f32[2,1,3] "
         "return %2",
-        "%1 = reshape(%r) shape=[1,1,3] : f32[1,1,3] "
-        "%2 = broadcast(%1) shape=[2,1,3] : f32[2,1,3] return %2",
+        "%1 = broadcast(%r) shape=[2,1,3] : f32[2,1,3] return %1",
+    ),
+    "reshape of broadcast that adds a trailing axis": (
+        "%1 = broadcast(%r) shape=[2,3] : f32[2,3] %2 = reshape(%1) shape=[2,3,1] : f32[2,3,1] "
+        "return %2",
+        "%1 = reshape(%r) shape=[1,3,1] : f32[1,3,1] "
+        "%2 = broadcast(%1) shape=[2,3,1] : f32[2,3,1] return %2",
     ),
     "reshape of a number": (
         "%1 = constant f32[2,3] splat 2.0 %2 = reshape(%1) shape=[6] : f32[6] return %2",

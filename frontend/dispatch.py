@@ -1,0 +1,179 @@
+"""Where ops on tensors go: computed by NumPy, or emitted into the active trace; then recorded.
+
+`CONTEXT` is the one context of all tensors, so the gradient rules and composites of graphc.ops
+run on tensors as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from frontend.state import STATE
+from frontend.tape import record
+from frontend.tensor import Tensor, make
+from graphc.autodiff.sweep import Reads, reads
+from graphc.errors import GraphError, TraceError
+from graphc.ir.builder import user_location
+from graphc.ir.types import DType, TensorType
+from graphc.ops.kinds import Composite
+from graphc.ops.movement import broadcast, reshape, slice_, transpose
+
+VIEWS = (reshape, transpose, slice_, broadcast)
+
+
+class Prepared:
+    """What is known of an op for given attributes and operand types."""
+
+    __slots__ = ("composite", "reads", "records", "types", "view")
+
+    def __init__(self, op: Any, types: tuple[TensorType, ...], attributes: dict[str, Any]):
+        self.types = op.infer(types, attributes)
+        floats = any(type.dtype.is_float for type in self.types)
+        self.records = op.differentiable and floats
+        self.composite = isinstance(op, Composite) and not op.has_own_gradient
+        self.view = op in VIEWS
+        self.reads: dict[tuple[bool, ...], Reads] = {}
+
+
+_PREPARED: dict[Any, Prepared] = {}
+_LIMIT = 1 << 16
+
+
+class TensorContext:
+    """Computes or traces ops on tensors, and records them on the tape."""
+
+    def apply(
+        self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]
+    ) -> tuple[Tensor, ...]:
+        """Run `op`. Raises GraphError with the user's line where the operands do not fit."""
+        if attributes or op.parameters:
+            try:
+                attributes = op.canonical(attributes)
+            except GraphError as error:
+                raise located(error) from None
+            key = (op, *attributes.values(), *[x.tensor_type for x in operands])
+        else:
+            key = (op, *[x.tensor_type for x in operands])
+        prepared = _PREPARED.get(key)
+        if prepared is None:
+            prepared = _prepare(key, op, operands, attributes)
+        recording = False
+        if STATE.grad_enabled:
+            for x in operands:
+                if x._requires_grad:
+                    recording = True
+                    break
+        if recording and prepared.composite and prepared.records:
+            made = op.define(*operands, **attributes)
+            return made if isinstance(made, tuple) else (made,)
+        session = STATE.session
+        if session is None:
+            results = _compute(op, operands, attributes, prepared)
+        else:
+            values = session.emit(op, operands, attributes)
+            results = tuple([make(v, type) for v, type in zip(values, prepared.types)])
+            if prepared.view:
+                session.make_view(results[0], operands[0], op, attributes)
+        if recording and prepared.records:
+            wanted = tuple([x._requires_grad for x in operands])
+            read = prepared.reads.get(wanted)
+            if read is None:
+                types = tuple([x.tensor_type for x in operands])
+                read = reads(op, types, prepared.types, attributes, wanted)
+                prepared.reads[wanted] = read
+            record(op, attributes, operands, results, read)
+        return results
+
+    def constant(self, array: Any) -> Tensor:
+        """A tensor over `array`, not to be changed in place."""
+        array = np.asarray(array)
+        value = array if STATE.session is None else STATE.session.constant_value(array)
+        return make(value, TensorType.of(array))
+
+
+CONTEXT = TensorContext()
+Tensor.context = CONTEXT
+
+
+def _prepare(
+    key: Any, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]
+) -> Prepared:
+    for operand in operands:
+        if not isinstance(operand, Tensor):
+            raise TypeError(f"{op.name}(): expected a Tensor, got {type(operand).__name__}")
+    try:
+        prepared = Prepared(op, tuple([x.tensor_type for x in operands]), attributes)
+    except GraphError as error:
+        raise located(error) from None
+    if len(_PREPARED) >= _LIMIT:
+        _PREPARED.clear()
+    _PREPARED[key] = prepared
+    return prepared
+
+
+def _compute(
+    op: Any, operands: tuple[Any, ...], attributes: dict[str, Any], prepared: Prepared
+) -> tuple[Tensor, ...]:
+    arrays = tuple([x._value for x in operands])
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            raise escaped(op.name)
+    try:
+        values = op.run(arrays, attributes)
+    except GraphError as error:
+        raise located(error) from None
+    if prepared.view:
+        return (_viewed(values[0], prepared.types[0], operands[0]),)
+    return tuple([make(value, type) for value, type in zip(values, prepared.types)])
+
+
+def _viewed(value: Any, type: TensorType, operand: Tensor) -> Tensor:
+    """The result of a movement: a view of its operand where NumPy made it one."""
+    result = make(value, type)
+    owner = operand._value if operand._value.base is None else operand._value.base
+    if value is operand._value or value.base is owner:
+        result._base = operand._base if operand._base is not None else operand
+        result._counter = operand._counter
+    return result
+
+
+def escaped(name: str) -> TraceError:
+    """The error of a traced tensor used after its trace."""
+    return TraceError(
+        f"{name} got a traced tensor after its trace has ended",
+        hint="return it from the function, or hand its value out with frontend.tap(t, fn)",
+        location=user_location(),
+    )
+
+
+def located(error: GraphError) -> GraphError:
+    """The same error with the user's line."""
+    if error.location is not None:
+        return error
+    message = str(error).partition("\n  try: ")[0]
+    return type(error)(message, hint=error.hint, location=user_location())
+
+
+_SCALARS: dict[Any, np.ndarray] = {}
+
+
+def filled(number: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
+    """`number` in `dtype`, repeated to `shape`, as a constant not to be changed in place."""
+    key = (number, type(number), dtype, shape)
+    array = _SCALARS.get(key)
+    if array is None or (number == 0 and np.signbit(array.flat[:1]).any() != _negative(number)):
+        array = np.broadcast_to(np.asarray(number).astype(dtype.numpy), shape)
+        if len(_SCALARS) > 4096:
+            _SCALARS.clear()
+        _SCALARS[key] = array
+    session = STATE.session
+    kind = TensorType(dtype, shape)
+    if session is None:
+        return make(array, kind)
+    return make(session.filled_value(number, kind), kind)
+
+
+def _negative(number: Any) -> bool:
+    return isinstance(number, float) and str(number).startswith("-")

@@ -1,0 +1,56 @@
+"""Small helpers of the functional forms: the names PyTorch's messages use, and geometry tuples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend.dtypes import SCALAR_NAMES
+from graphc.errors import AttributeValueError
+from graphc.ir.types import DType
+
+_LOWER = {
+    DType.f32: "float", DType.f64: "double", DType.i32: "int", DType.i64: "long int",
+    DType.bool: "bool",
+}  # fmt: skip
+
+
+def scalar_name(x: Any) -> str:
+    """The element type as PyTorch's messages write it: `Float`, `Long`."""
+    return SCALAR_NAMES[x.tensor_type.dtype]
+
+
+def c_name(x: Any) -> str:
+    """The element type as PyTorch's C++ messages write it: `float`, `long int`."""
+    return _LOWER[x.tensor_type.dtype]
+
+
+def sizes(x: Any) -> list[int]:
+    """The shape as PyTorch's messages write it: `[2, 3]`."""
+    return list(x.tensor_type.shape)
+
+
+def require_float(x: Any, kernel: str) -> None:
+    """Raise NotImplementedError, as PyTorch does, where `x` is not floating point."""
+    if not x.tensor_type.dtype.is_float:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(x)}'")
+
+
+def expanded(value: Any, count: int, name: str) -> tuple[int, ...]:
+    """An int, or a sequence of one or `count` ints, as a tuple of `count`."""
+    items = (value,) if isinstance(value, int) else tuple(value)
+    if len(items) == 1:
+        items = items * count
+    if len(items) != count or not all(isinstance(item, int) for item in items):
+        raise AttributeValueError(f"{name} must be an int or {count} ints, got {value!r}")
+    return items
+
+
+def dimension(dim: int, rank: int) -> int:
+    """`dim` counted from the front; a 0-d tensor counts as 1-d. Raises IndexError."""
+    bound = max(rank, 1)
+    if not -bound <= dim < bound:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], "
+            f"but got {dim})"
+        )
+    return dim % bound

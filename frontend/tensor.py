@@ -1,0 +1,470 @@
+"""Tensor: a value with a type, a place on the tape, and PyTorch's names.
+
+`_value` is a NumPy array (eager) or a graph variable (in a trace). This file holds what a tensor
+is; what can be done with tensors stands in `functions*.py` and is attached by `methods.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from frontend.dtypes import CPU, SCALAR_NAMES, Size, as_dtype, device, dtype_of_data
+from frontend.state import STATE
+from graphc.ir.handle import Handle
+from graphc.ir.types import DType, TensorType
+
+LEAF_IN_PLACE = (
+    "a leaf Variable that requires grad is being used in an in-place operation."
+)
+
+
+class Tensor(Handle):
+    """An n-dimensional array of one dtype that may take part in differentiation.
+
+    `Tensor(data)` makes a tensor of the default dtype from numbers, `Tensor(2, 3)` an
+    uninitialised one of that shape; `frontend.tensor` is the usual way.
+    """
+
+    # Instance attributes with their common values, so that making a tensor sets only three.
+    _edge: Any = None  # (tape node, result index) of what made it
+    _requires_grad: bool = False
+    _grad: Any = None
+    _view: Any = None  # in a trace: the View it is
+    _base: Any = None  # eager: the tensor whose memory it shows
+    _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
+    _hooks: Any = None
+    _value: Any
+    _counter: list[int]  # the version, one item, shared among views
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Methods come from `frontend.methods`."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        self = super().__new__(cls)
+        self._counter = [0]
+        return self
+
+    def __init__(self, *data: Any):
+        dtype = STATE.default_dtype
+        sizes = len(data) != 1 or isinstance(data[0], int | Size)
+        if sizes and all(isinstance(item, int | Size) for item in data):
+            shape = data[0] if data and isinstance(data[0], Size) else data
+            array = np.zeros(shape if data else (0,), dtype.numpy)
+        elif isinstance(data[0], Tensor):
+            array = data[0].numpy().astype(dtype.numpy)
+        else:
+            array = np.asarray(data[0], dtype.numpy)
+        self._set(array)
+
+    def _set(self, array: np.ndarray) -> None:
+        self.tensor_type = TensorType.of(array)
+        session = STATE.session
+        self._value = array if session is None else session.constant_value(array)
+
+    @staticmethod
+    def _make_subclass(cls: type, data: Tensor, requires_grad: bool = False) -> Any:
+        """A `cls` over the value of `data`, off its tape. Shares memory and version."""
+        self = cls.__new__(cls)
+        self._value = data._value
+        self.tensor_type = data.tensor_type
+        self._counter = data._counter
+        if requires_grad:
+            self.requires_grad = True
+        return self
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:  # type: ignore[override]
+        return Size(self.tensor_type.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return self.tensor_type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.tensor_type.shape)
+
+    @property
+    def device(self) -> device:
+        return CPU
+
+    is_sparse = is_quantized = is_cuda = is_meta = False
+    layout = "strided"
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.tensor_type.shape[dim]
+
+    def dim(self) -> int:
+        return len(self.tensor_type.shape)
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        return self.tensor_type.numel
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        return self.tensor_type.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.tensor_type.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        return self.tensor_type.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        return self.tensor_type.dtype.is_float
+
+    def is_complex(self) -> bool:
+        return False
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Strides in elements."""
+        array = self._array("stride()")
+        strides = tuple(step // array.itemsize for step in array.strides)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        return not isinstance(self._value, np.ndarray) or bool(self._value.flags.c_contiguous)
+
+    def data_ptr(self) -> int:
+        return int(self._array("data_ptr()").ctypes.data)
+
+    def type(self, dtype: Any = None) -> Any:
+        """The type's name ("torch.FloatTensor"), or the tensor cast to `dtype`."""
+        if dtype is not None:
+            return self.to(dtype)
+        return f"torch.{SCALAR_NAMES[self.dtype]}Tensor"
+
+    # -- the tape ----------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self._edge is not None and not value:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
+        if value and not self.dtype.is_float:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if STATE.session is not None:
+            STATE.session.note(self)
+        self._requires_grad = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self._edge is None
+
+    @property
+    def grad_fn(self) -> Any:
+        return None if self._edge is None else self._edge[0]
+
+    @property
+    def output_nr(self) -> int:
+        return 0 if self._edge is None else self._edge[1]
+
+    @property
+    def grad(self) -> Any:
+        session = STATE.session
+        return self._grad if session is None else session.read_grad(self)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type "
+                    f"{type(value).__name__!r}"
+                )
+            if value.tensor_type != self.tensor_type:
+                raise RuntimeError(
+                    f"assigned grad has data of a different type or size: {value.tensor_type}, "
+                    f"expected {self.tensor_type}"
+                )
+        if STATE.session is not None:
+            STATE.session.note(self)
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
+    @property
+    def _version(self) -> int:
+        return self._counter[0]
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory, off the tape."""
+        return self.detach()
+
+    @data.setter
+    def data(self, new: Tensor) -> None:
+        if STATE.session is not None:
+            self._assign(new.detach())
+            return
+        if not isinstance(new, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(new).__name__}")
+        self._value = new._value
+        self.tensor_type = new.tensor_type
+        self._counter = [self._counter[0]]
+
+    def detach(self) -> Tensor:
+        """The same memory, off the tape."""
+        result = make(self._value, self.tensor_type)
+        result._counter = self._counter
+        if STATE.session is not None:
+            STATE.session.make_view(result, self, None, {})
+        return result
+
+    def detach_(self) -> Tensor:
+        if STATE.session is not None:
+            STATE.session.note(self)
+        self._edge = None
+        self._requires_grad = False
+        return self
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add d(self)/d(leaf) to the `.grad` of every leaf it depends on."""
+        from frontend.autograd import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf in `.grad`."""
+        if not self._requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self._edge is not None:
+            import weakref
+
+            node, index = self._edge
+            node.retained = {**(node.retained or {}), index: weakref.ref(self)}
+
+    @property
+    def retains_grad(self) -> bool:
+        node = self.grad_fn
+        return node is not None and self._edge[1] in (node.retained or {})
+
+    def register_hook(self, hook: Any) -> Any:
+        """`hook(grad)` sees the gradient of this tensor, and may return another in its place.
+        Returns a handle whose `remove()` takes the hook off."""
+        from frontend.hooks import RemovableHandle
+
+        if not self._requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._edge is None:
+            if self._hooks is None:
+                self._hooks = {}
+            return RemovableHandle(self._hooks, hook)
+        node, index = self._edge
+        if node.hooks is None:
+            node.hooks = {}
+        return RemovableHandle(node.hooks.setdefault(index, {}), hook)
+
+    # -- changing the value ------------------------------------------------------------------
+
+    def _assign(self, new: Tensor) -> Tensor:
+        """Put the value of `new` (same type) in place of this one's: the one primitive under
+        every in-place operation. With grad mode on, the history of `new` comes along."""
+        if new.tensor_type != self.tensor_type:
+            raise RuntimeError(
+                f"result type {new.tensor_type} can't be cast to the desired output type "
+                f"{self.tensor_type}"
+            )
+        recording = STATE.grad_enabled and (self._requires_grad or new._requires_grad)
+        if recording:
+            if self._requires_grad and self._edge is None:
+                raise RuntimeError(LEAF_IN_PLACE)
+            if self._base is not None or self._view is not None:
+                leaf = (self._base or self)._edge is None and (self._base or self)._requires_grad
+                raise RuntimeError(
+                    ("a view of " + LEAF_IN_PLACE) if leaf else
+                    "in-place operation on a view that takes part in differentiation; change the "
+                    "tensor it is a view of, by index assignment or `where`"
+                )  # fmt: skip
+        if STATE.session is not None:
+            STATE.session.assign(self, new)
+        else:
+            target = self._array("an in-place operation")
+            if not target.flags.writeable:
+                raise RuntimeError(
+                    "unsupported operation: more than one element of the written-to tensor refers "
+                    "to a single memory location. Please clone() the tensor before performing the "
+                    "operation."
+                )
+            np.copyto(target, new._array("an in-place operation"))
+            self._counter[0] += 1
+        if recording:
+            self._edge = new._edge
+            self._requires_grad = new._requires_grad
+        return self
+
+    # -- leaving -----------------------------------------------------------------------------
+
+    def _array(self, what: str) -> np.ndarray:
+        """The NumPy array. Raises TraceError for a traced tensor, naming `what` asked for it."""
+        value = self._value
+        if isinstance(value, np.ndarray) and STATE.session is None:
+            return value
+        from frontend.session import concrete
+
+        return concrete(self, what)
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The array itself, sharing memory."""
+        if self._requires_grad and not force:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
+        return self._array(".numpy()")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    __array_priority__ = 1000  # NumPy leaves `array * tensor` to the tensor
+
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        array = self._array(".item()")
+        if array.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {array.size} elements cannot be converted to Scalar"
+            )
+        return array.item()
+
+    def tolist(self) -> Any:
+        return self._array(".tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        array = self._array("bool()")
+        if array.size != 1:
+            kind = "more than one value" if array.size else "no values"
+            raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
+        return bool(array.item())
+
+    def __int__(self) -> int:
+        return int(self._number("int()"))
+
+    def __float__(self) -> float:
+        return float(self._number("float()"))
+
+    def __index__(self) -> int:
+        if not (self.dtype.is_integer and self.numel() == 1):
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._number("int()"))
+
+    def _number(self, what: str) -> Any:
+        array = self._array(what)
+        if array.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {array.size} elements cannot be converted to Scalar"
+            )
+        return array.item()
+
+    def __len__(self) -> int:
+        if not self.tensor_type.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.tensor_type.shape[0]
+
+    def __iter__(self) -> Any:
+        if not self.tensor_type.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        if STATE.session is not None:
+            from frontend.session import refuse
+
+            refuse(self, "iteration", hint="unbind(), split() or an index for each part")
+        return iter([self[i] for i in range(len(self))])
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        from frontend.printing import tensor_text
+
+        return tensor_text(self)
+
+    def __format__(self, spec: str) -> str:
+        if self.dim() == 0 and spec:
+            return format(self._number("formatting"), spec)
+        return format(repr(self), spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if self._edge is not None:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment."
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        copy = type(self).__new__(type(self))
+        memo[id(self)] = copy
+        copy._value = np.array(self._array("copy.deepcopy()"))
+        copy.tensor_type = self.tensor_type
+        copy._requires_grad = self._requires_grad
+        if self._grad is not None:
+            copy._grad = self._grad.__deepcopy__(memo)
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        array = np.array(self._array("pickling"))
+        return _unpickled, (type(self), array, self._requires_grad)
+
+
+def _unpickled(cls: type, array: np.ndarray, requires_grad: bool) -> Any:
+    return Tensor._make_subclass(cls, make(array, TensorType.of(array)), requires_grad)
+
+
+def make(value: Any, type: TensorType) -> Tensor:
+    """A tensor over a value of this type, without history."""
+    tensor = _new(Tensor)
+    tensor._value = value
+    tensor.tensor_type = type
+    tensor._counter = [0]
+    return tensor
+
+
+_new = object.__new__
+
+
+def from_data(data: Any, dtype: Any = None, *, copy: bool = True) -> Tensor:
+    """A tensor from numbers, nested lists, arrays or tensors. Raises TypeError, ValueError."""
+    if isinstance(data, Tensor):
+        array = data._array("tensor()")
+    elif isinstance(data, list | tuple) and any(isinstance(item, Tensor) for item in data):
+        array = np.array([np.asarray(item) for item in data])
+    else:
+        array = data
+    wanted = dtype_of_data(array, STATE.default_dtype) if dtype is None else as_dtype(dtype)
+    made = np.array(array, wanted.numpy) if copy else np.asarray(array, wanted.numpy)
+    tensor = object.__new__(Tensor)
+    tensor._counter = [0]
+    tensor._set(made)
+    return tensor

@@ -1,0 +1,218 @@
+"""Executable: a compiled graph that is called with NumPy arrays.
+
+One call is one foreign call: pointers to arguments and outputs go into a table, the driver runs
+the kernels over a block of planned memory. Memory of a call belongs to that call, so Python threads
+may call one executable at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.codegen.link import Entry, link
+from graphc.codegen.target import Target, host
+from graphc.errors import ArgumentError, GraphError
+from graphc.ir.nodes import Graph
+from graphc.ir.verifier import verify
+from graphc.passes.pipelines import optimize
+from graphc.schedule.build import make_plan
+from graphc.schedule.plan import Check, Plan, verify_plan
+
+Array = np.ndarray[Any, Any]
+Observer = Callable[[str, Any], None]
+
+_DRIVER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def compile(
+    graph: Graph,
+    level: str = "exact",
+    *,
+    target: Target | None = None,
+    observer: Observer | None = None,
+) -> Executable:
+    """Compile a graph to native code.
+
+    `level`: `none` (a kernel per op), `exact` (all passes and fusion, same bits for any layout and
+    number of threads), `relaxed`. `observer(stage, object)` is called between the stages with the
+    graph after each pass and the plan. Raises GraphError for a graph that breaks the rules.
+    """
+    if not isinstance(graph, Graph):
+        raise GraphError(
+            f"graphc.compile takes a Graph, not {type(graph).__name__}",
+            hint="frontend.compile for a Python function or Module",
+        )
+    started = time.perf_counter()
+    optimised = optimize(verify(graph), level, observer=observer)
+    passed = time.perf_counter()
+    plan = verify_plan(make_plan(optimised, fusion=level != "none"))
+    if observer is not None:
+        observer("plan", plan)
+    planned = time.perf_counter()
+    chosen = target or host()
+    entry = link(plan, chosen)
+    timings = {"passes": passed - started, "schedule": planned - passed, **entry.timings}
+    return Executable(graph, optimised, plan, entry, chosen, timings)
+
+
+class Executable:
+    """Call it with one array per graph input: `outputs = executable(*arrays)`.
+
+    Arrays must have the inputs' shapes and dtypes; any strides are accepted. Outputs are fresh
+    arrays, except those that update an input in place: that input's array is written and returned.
+    Raises ArgumentError for arrays that do not fit, IndexRangeError for an index out of range;
+    then no argument has been written.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        optimised: Graph,
+        plan: Plan,
+        entry: Entry,
+        target: Target,
+        timings: dict[str, float],
+    ):
+        self.graph = graph
+        self.optimised = optimised
+        self.plan = plan
+        self.target = target
+        self.timings = timings
+        self._entry = entry
+        self._driver = _DRIVER(entry.address)
+        self._names = graph.input_names
+        self._types = [(type.dtype.numpy, type.shape) for type in plan.argument_types]
+        self._updated = {target: output for output, target in plan.aliases}
+        self._fresh = [
+            (position, type.shape, type.dtype.numpy)
+            for position, type in enumerate(plan.output_types)
+            if position not in dict(plan.aliases)
+        ]
+        self._frames: list[_Frame] = []
+
+    def __repr__(self) -> str:
+        kernels = sum(not isinstance(step, Check) for step in self.plan.steps)
+        return f"<Executable {self.graph.name}: {kernels} kernels, {self.plan.arena_bytes} bytes>"
+
+    def __call__(self, *arrays: Any) -> tuple[Array, ...]:
+        if len(arrays) != len(self._types):
+            raise ArgumentError(
+                f"{self.graph.name} takes {len(self._types)} arrays "
+                f"({', '.join(self._names)}), not {len(arrays)}"
+            )
+        frame = self._frames.pop() if self._frames else _Frame(self.plan, self._entry.block_bytes)
+        try:
+            return self._run(frame, arrays)
+        finally:
+            self._frames.append(frame)
+
+    def _run(self, frame: _Frame, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
+        table, bound = frame.table, frame.bound
+        late: list[tuple[Array, Array]] = []
+        rebound = False
+        for slot, array in enumerate(arrays):
+            if array is bound[slot]:
+                continue
+            ready = self._prepared(slot, array)
+            table[slot] = ready.ctypes.data
+            rebound = True
+            if ready is array:
+                bound[slot] = array
+            else:
+                # A copy lives for this call only; an updated argument gets its content back.
+                bound[slot] = None
+                frame.copies[slot] = ready
+                if slot in self._updated:
+                    late.append((array, ready))
+        if rebound and self._updated:
+            self._check_overlap(frame, arrays)
+        outputs: list[Any] = [None] * len(self.plan.output_types)
+        first = len(arrays)
+        for position, shape, dtype in self._fresh:
+            fresh = outputs[position] = np.empty(shape, dtype)
+            table[first + position] = fresh.ctypes.data
+        failed = self._driver(frame.table_address, frame.block_address)
+        if failed:
+            raise self._failure(frame, failed - 1)
+        for array, ready in late:
+            array[...] = ready
+        for slot, position in self._updated.items():
+            outputs[position] = arrays[slot]
+        frame.copies.clear()
+        return tuple(outputs)
+
+    def _prepared(self, slot: int, array: Any) -> Array:
+        """The array itself if native code can take it as it is, else a contiguous copy."""
+        dtype, shape = self._types[slot]
+        if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
+            raise ArgumentError(
+                f"{self.graph.name}: argument {self._names[slot]!r} is {_described(array)}, "
+                f"expected {dtype.name}{list(shape)}"
+            )
+        if slot in self._updated and not array.flags.writeable:
+            raise ArgumentError(f"{self.graph.name}: argument {self._names[slot]!r} is updated in "
+                                "place, and the array given is read-only")  # fmt: skip
+        if array.flags.c_contiguous and array.flags.aligned:
+            return array
+        return np.require(array, requirements=("C", "A"))
+
+    def _check_overlap(self, frame: _Frame, arrays: tuple[Any, ...]) -> None:
+        """An updated argument must not share memory with another one."""
+        spans = [
+            (frame.table[slot], frame.table[slot] + type.nbytes, slot)
+            for slot, type in enumerate(self.plan.argument_types)
+        ]
+        for start, end, slot in spans:
+            if slot not in self._updated:
+                continue
+            for other_start, other_end, other in spans:
+                if other != slot and start < other_end and other_start < end:
+                    frame.bound = [None] * len(arrays)
+                    raise ArgumentError(
+                        f"{self.graph.name}: argument {self._names[slot]!r} is updated in place and "
+                        f"shares memory with {self._names[other]!r}", hint="pass a copy of one"
+                    )
+
+    def _failure(self, frame: _Frame, position: int) -> GraphError:
+        check = self.plan.steps[position]
+        assert isinstance(check, Check)
+        least, greatest = (
+            frame.view(self.plan.buffers[i]).item() for i in (check.least, check.greatest)
+        )
+        return check.error(least, greatest)
+
+
+class _Frame:
+    """The memory of one call: pointer table, and the block of arena and scratch."""
+
+    def __init__(self, plan: Plan, block_bytes: int):
+        count = len(plan.argument_types) + len(plan.output_types) + len(plan.constants)
+        self.table: Any = (ctypes.c_void_p * max(count, 1))()
+        self.table_address = ctypes.addressof(self.table)
+        self.bound: list[Any] = [None] * len(plan.argument_types)
+        self.copies: dict[int, Array] = {}
+        self._memory = np.empty(block_bytes + 64, np.uint8)
+        start = -self._memory.ctypes.data % 64
+        self._block = self._memory[start:]
+        self.block_address = self._memory.ctypes.data + start
+        first = len(plan.argument_types) + len(plan.output_types)
+        self._constants = [constant.array for constant in plan.constants]
+        for slot, array in enumerate(self._constants):
+            self.table[first + slot] = array.ctypes.data
+
+    def view(self, buffer: Any) -> Array:
+        """An arena buffer's content after a run."""
+        raw = self._block[buffer.slot : buffer.slot + buffer.type.nbytes]
+        return raw.view(buffer.type.dtype.numpy).reshape(buffer.type.shape)
+
+
+def _described(array: Any) -> str:
+    """An argument in messages, whatever it is."""
+    if not isinstance(array, np.ndarray):
+        return f"a {type(array).__name__}"
+    return f"{array.dtype.name}{list(array.shape)}"
