@@ -17,7 +17,7 @@ from graphc.autodiff.sweep import Reads, reads
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
-from graphc.ops.kinds import Composite
+from graphc.ops.kind_composite import Composite
 from graphc.ops.movement import broadcast, reshape, slice_, transpose
 
 VIEWS = (reshape, transpose, slice_, broadcast)

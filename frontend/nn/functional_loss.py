@@ -20,10 +20,6 @@ class LengthError(ShapeError, ValueError):
     """Input and target of different batch sizes: a ValueError in PyTorch."""
 
 
-class ReductionError(AttributeValueError):
-    """A reduction that is none of 'mean', 'sum', 'none'."""
-
-
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -110,7 +106,7 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 
 def _check_reduction(reduction: str) -> None:
     if reduction not in ("mean", "sum", "none"):
-        raise ReductionError(f"{reduction} is not a valid value for reduction")
+        raise AttributeValueError(f"{reduction} is not a valid value for reduction")
 
 
 def _check_target(input: Tensor, target: Tensor) -> None:

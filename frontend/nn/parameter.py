@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from frontend.creation import empty
 from frontend.tensor import Tensor
 
 
 class Parameter(Tensor):
-    """A leaf tensor over the same memory as `data`; gradients are collected in `.grad`.
+    """A leaf over the memory of `data` (empty by default), whose gradient is collected.
 
-    Assigned to an attribute of a Module it is registered there. Raises RuntimeError where
-    `requires_grad` is asked of a tensor that is not floating point.
+    Assigned to an attribute of a Module it is registered there. Raises TypeError where `data` is no
+    tensor, RuntimeError where `requires_grad` is asked of one that is not floating point.
     """
 
-    __slots__ = ()
-
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
-        raise NotImplementedError
+        data = empty((0,)) if data is None else data
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Parameter takes a Tensor, not {type(data).__name__}")
+        self._value = data._value
+        self.tensor_type = data.tensor_type
+        self._counter = data._counter
+        if requires_grad:
+            self.requires_grad = True
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
-
-
-def is_parameter(value: Any) -> bool:
-    return isinstance(value, Parameter)

@@ -17,10 +17,12 @@ from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.handle import broadcast_to
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
-from graphc.ops.kinds import Composite
+from graphc.ops.kind_composite import Composite
 
 
-def joint(graph: Graph, wrt: Sequence[str | int] | None = None, *, name: str | None = None) -> Graph:
+def joint(
+    graph: Graph, wrt: Sequence[str | int] | None = None, *, name: str | None = None
+) -> Graph:
     """Forward and derived backward in one graph.
 
     `wrt`: names or positions of inputs (default: all float inputs). A graph whose one output is a

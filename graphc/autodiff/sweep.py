@@ -43,7 +43,7 @@ class Unread(Handle):
         self.tensor_type = type
 
     @property
-    def context(self) -> Any:  # type: ignore[override]
+    def context(self) -> Any:
         raise GraphError("internal: a gradient rule read a value it was not traced to read")
 
 

@@ -23,7 +23,8 @@ from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
 from graphc.ops.index import Expr, Quotient, Variable, flatten, of
-from graphc.ops.kinds import Case, Contract, Space
+from graphc.ops.kind_contract import Contract, Space
+from graphc.ops.kinds import Case
 from graphc.schedule.access import Index, as_index, reads, unflatten
 
 CHAIN = 512
@@ -127,22 +128,20 @@ class _Contraction:
     # -- operands ----------------------------------------------------------------------------
 
     def _left_case(self, batch: Index, m: Expr, k: Expr) -> Case:
-        return self.op.left(  # type: ignore[no-any-return]
+        return self.op.left(
             batch, unflatten(m, self.space.m), unflatten(k, self.space.k), self.types,
             **self.attributes,
         )  # fmt: skip
 
     def _right_case(self, batch: Index, n: Expr, k: Expr) -> Case:
-        return self.op.right(  # type: ignore[no-any-return]
+        return self.op.right(
             batch, unflatten(n, self.space.n), unflatten(k, self.space.k), self.types,
             **self.attributes,
         )  # fmt: skip
 
     def _operand(self, case: Case, guards: tuple[Guard, ...] = ()) -> Value:
         """The operand's element, 0 where the case's guards fail."""
-        own = tuple(
-            (of(e) if isinstance(e, int) else e, low, high) for e, low, high in case.guards
-        )
+        own = tuple((of(e) if isinstance(e, int) else e, low, high) for e, low, high in case.guards)
         own = tuple(guard for guard in own if not guard[0].within(guard[1], guard[2]))
         operand = self.node.operands[case.operand]
         value = self.evaluator.value(operand, as_index(case.index), guards + own)
@@ -174,7 +173,9 @@ class _Contraction:
             return False
         linear = flatten(found[0][1], self.body.type_of(found[0][0]).shape)
         coefficient = linear.coefficient(along)
-        if any(isinstance(a, Quotient) and along in a.dividend.variables() for a, _ in linear.terms):
+        if any(
+            isinstance(a, Quotient) and along in a.dividend.variables() for a, _ in linear.terms
+        ):
             return False
         return coefficient is not None and (step is None or coefficient == step)
 
@@ -187,7 +188,10 @@ class _Contraction:
         """All tiles of one batch element: panels of columns, tiles of rows inside."""
         width = self.tile.vectors * self.lanes
         whole, rest = divmod(self.n, width)
-        m, n, k = (Variable(f"probe_{x}", max(e, 2)) for x, e in zip("mnk", (self.m, self.n, self.k), strict=True))
+        m, n, k = (
+            Variable(f"probe_{name}", max(extent, 2))
+            for name, extent in zip("mnk", (self.m, self.n, self.k), strict=True)
+        )
         probe_batch = tuple(of(Variable(f"b{a}", d)) for a, d in enumerate(self.space.batch))
         direct_left = self._is_direct(self._left_case(probe_batch, of(m), of(k)), k, None)
         direct_right = self._is_direct(self._right_case(probe_batch, of(n), of(k)), n, 1)
@@ -239,7 +243,9 @@ class _Contraction:
             self.integers.bind(k, depth.variable, self.builder.block)
             self._packed_row(
                 width,
-                lambda at, guards: self._operand(self._right_case(batch, first + at, of(k)), guards),
+                lambda at, guards: self._operand(
+                    self._right_case(batch, first + at, of(k)), guards
+                ),
                 lambda at: of(k) * stride + at,
                 memory,
             )

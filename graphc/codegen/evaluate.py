@@ -123,9 +123,7 @@ class Evaluator:
                 made = self.note(self.algebra.select(held, inner, made), block)
         return made
 
-    def _gathered(
-        self, op: Gather, node: Node, index: Index, guards: tuple[Guard, ...]
-    ) -> Value:
+    def _gathered(self, op: Gather, node: Node, index: Index, guards: tuple[Guard, ...]) -> Value:
         types = tuple(self.body.type_of(operand) for operand in node.operands)
 
         def read(at: tuple[Expr | int, ...]) -> Expr:

@@ -125,7 +125,7 @@ class Integers:
     def positions(self, linear: Expr, lanes: int) -> tuple[Value, OpenBlock]:
         """Element positions per lane, i32 where they fit; `lanes` for a lane-free expression."""
         least, greatest = linear.bounds()
-        narrow = -_NARROW <= least and greatest < _NARROW
+        narrow = least >= -_NARROW and greatest < _NARROW
         vector = self._vector(linear, DType.i32 if narrow else DType.i64,
                               lanes or self.lanes_of(linear))  # fmt: skip
         return vector, self.block_of(linear)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
@@ -19,7 +20,7 @@ from graphc.codegen.target import Target
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
-from graphc.ir.types import DType, Shape
+from graphc.ir.types import DType
 from graphc.ops.index import Expr, Quotient, Variable, flatten, of
 from graphc.ops.kinds import Reduce
 from graphc.schedule.access import Index, Read, coordinates, reads, unflatten
@@ -209,7 +210,7 @@ class _Nest:
         edges = [0, *split, len(self.domain)]
         return tuple(
             _Loop(a, b - 1, Variable(f"d{a}_{b}", math.prod(self.domain[a:b])))
-            for a, b in zip(edges[:-1], edges[1:], strict=True)
+            for a, b in pairwise(edges)
         )
 
     def _index(self, loops: tuple[_Loop, ...]) -> Index:
@@ -221,7 +222,7 @@ class _Nest:
 
     def _memory_reads(self, loops: tuple[_Loop, ...]) -> list[Read]:
         index = self._index(loops)
-        found = []
+        found: list[Read] = []
         for output in self.body.outputs:
             rank = len(self.body.type_of(output).shape)
             found += reads(self.body, output, index[:rank], self._is_input)

@@ -145,7 +145,9 @@ class _Reduction:
                 self.evaluator.integers.bind(block, loop.variable, self.builder.block)
                 carried = self._grouped(list(loop.carried), len(identity))
                 made = [
-                    self._combine(parts, self._wide(of(block) * LANES + of(lane) + k * width, width))
+                    self._combine(
+                        parts, self._wide(of(block) * LANES + of(lane) + k * width, width)
+                    )
                     for k, parts in enumerate(carried)
                 ]
                 loop.yield_(*(part for parts in made for part in parts))
@@ -158,9 +160,7 @@ class _Reduction:
         return self._horizontal(lanes, width)
 
     def _wide(self, position: Expr, width: int, guards: tuple[Guard, ...] = ()) -> Parts:
-        return tuple(
-            self.builder.splat(part, width) for part in self._element(position, guards)
-        )
+        return tuple(self.builder.splat(part, width) for part in self._element(position, guards))
 
     def _grouped(self, flat: list[Value], size: int) -> list[Parts]:
         return [tuple(flat[i : i + size]) for i in range(0, len(flat), size)]

@@ -30,9 +30,7 @@ def lower_scatter(name: str, body: Graph, target: Target) -> Kernel:
     return builder.finish(extent=1)
 
 
-def _copy(
-    builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, out: Buffer
-) -> None:
+def _copy(builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, out: Buffer) -> None:
     """out = operand 0, over its flat positions."""
     shape = body.type_of(node.operands[0]).shape
     lanes = evaluator.lanes

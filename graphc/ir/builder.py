@@ -1,8 +1,8 @@
 """GraphBuilder: the only constructor of graphs. It infers types and notes the user's line.
 
-    g = graphc.GraphBuilder("scale")
-    x = g.input("x", "f32[2,3]")
-    graph = g.finish(x * 2.0)
+g = graphc.GraphBuilder("scale")
+x = g.input("x", "f32[2,3]")
+graph = g.finish(x * 2.0)
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 from graphc.errors import GraphError, TraceError
@@ -52,7 +53,7 @@ class GraphBuilder:
         self.name = _checked_name(name, "graph name")
         self._nodes: list[Node] = []
         self._input_names: set[str] = set()
-        self._location: Location | None = None
+        self._location: Location | EllipsisType | None = ...
         self._finished = False
 
     def input(self, name: str, type: TensorType | str) -> Var:
@@ -107,8 +108,9 @@ class GraphBuilder:
 
     @contextmanager
     def at(self, location: Location | None) -> Iterator[None]:
-        """Nodes made inside carry `location` (a pass or a gradient hands on its origin)."""
-        previous, self._location = self._location, location or self._location
+        """Nodes made inside carry `location`, also None (a pass or a gradient hands on its
+        origin); outside, they carry the user's line."""
+        previous, self._location = self._location, location
         try:
             yield
         finally:
@@ -118,7 +120,7 @@ class GraphBuilder:
         return self._nodes[var.value.node]
 
     def _here(self) -> Location | None:
-        return self._location if self._location is not None else user_location()
+        return user_location() if self._location is ... else self._location
 
     def _append(
         self,

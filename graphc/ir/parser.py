@@ -86,7 +86,7 @@ class _Parser:
     def graph(self) -> Graph:
         self.expect("graph")
         position = self.here()
-        builder = self._guarded(position, GraphBuilder, self.expect("name"))
+        builder: GraphBuilder = self._guarded(position, GraphBuilder, self.expect("name"))
         values: dict[str, Var] = {}
         inputs: list[str] = []
         self.expect("(")
@@ -113,7 +113,7 @@ class _Parser:
                 aliases.append((len(outputs) - 1, inputs.index(target)))
             if not self.peek("}"):
                 self.expect(",")
-        graph = builder.finish(*outputs, aliases=aliases)
+        graph: Graph = builder.finish(*outputs, aliases=aliases)
         from graphc.ir.verifier import verify
 
         self._guarded(position, verify, graph)

@@ -62,7 +62,7 @@ def attribute_text(value: Attribute) -> str:
         case bool():
             return "true" if value else "false"
         case DType():
-            return value.value
+            return str(value)
         case str():
             escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
             return f'"{escaped}"'

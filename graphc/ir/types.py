@@ -32,10 +32,10 @@ class DType(Enum):
     is_integer: bool  # type: ignore[valid-type]
 
     def __repr__(self) -> str:
-        return self.value
+        return str(self.value)
 
     def __str__(self) -> str:
-        return self.value
+        return str(self.value)
 
     # Enum's own __hash__ hashes the name in Python code; members are singletons.
     __hash__ = object.__hash__

@@ -53,7 +53,9 @@ def _verify_op(graph: Graph, identity: int, node: Node) -> None:
         raise _broken("G4", graph, identity, str(error)) from None
     _check(canonical == node.attributes, "G4", graph, identity)
     try:
-        types = op.infer(tuple(graph.type_of(operand) for operand in node.operands), dict(canonical))
+        types = op.infer(
+            tuple(graph.type_of(operand) for operand in node.operands), dict(canonical)
+        )
     except GraphError as error:
         raise _broken("G5", graph, identity, str(error)) from None
     listed = ", ".join(map(str, types))
@@ -100,5 +102,6 @@ def _broken(rule: str, graph: Graph, identity: int | None, detail: str | None) -
         node = graph.nodes[identity]
         location = node.location
         where += f", node %{identity} = {node.op} : {', '.join(map(str, node.types))}"
-    return VerifyError(f"rule {rule} broken in {where}" + (f": {detail}" if detail else ""),
-                       location=location)
+    return VerifyError(
+        f"rule {rule} broken in {where}" + (f": {detail}" if detail else ""), location=location
+    )

@@ -12,9 +12,10 @@ from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.generate import iota_like
 from graphc.ops.indexing import gather
-from graphc.ops.kinds import Composite
-from graphc.ops.movement import concat, reshape, slice_, unwindows, windows
+from graphc.ops.kind_composite import Composite
+from graphc.ops.movement import concat, reshape, slice_
 from graphc.ops.op import Check, Sampler
+from graphc.ops.windows import unwindows, windows
 
 
 def _float(op: str, x: Any) -> None:
@@ -142,8 +143,8 @@ def _cross_entropy(
 ) -> Any:
     _float("cross_entropy", logits)
     if len(logits.shape) != 2 or target.shape != logits.shape[:1]:
-        raise ShapeError(f"cross_entropy of logits {logits.tensor_type} and target {target.tensor_type}",
-                         hint="logits [rows, classes], target [rows]")  # fmt: skip
+        raise ShapeError(f"cross_entropy of logits {logits.tensor_type} and target "
+                         f"{target.tensor_type}", hint="logits [rows, classes], target [rows]")  # fmt: skip
     if not target.dtype.is_integer:
         raise DTypeError(f"cross_entropy takes integer targets, got {target.tensor_type}")
     if reduction not in ("mean", "sum", "none"):
@@ -196,7 +197,10 @@ def _layer_norm(x: Any, weight: Any, bias: Any, *, eps: float = 1e-5) -> Any:
     _float("layer_norm", x)
     count = len(weight.shape)
     if weight.shape != bias.shape or x.shape[len(x.shape) - count :] != weight.shape:
-        raise ShapeError(f"layer_norm of {x.tensor_type} with weight {weight.tensor_type}, bias {bias.tensor_type}")
+        raise ShapeError(
+            f"layer_norm of {x.tensor_type} with weight {weight.tensor_type}, "
+            f"bias {bias.tensor_type}"
+        )
     axes = tuple(range(len(x.shape) - count, len(x.shape)))
     centred = x - r.spread(mean(x, axes=axes), axes, x.shape)
     spread = mean(centred * centred, axes=axes)
@@ -223,7 +227,8 @@ def _layer_norm_vjp(
 
 
 layer_norm = Composite("layer_norm", _layer_norm, vjp=_layer_norm_vjp, samples=lambda m: [
-    m(m.normal(4, 6), m.normal(6), m.normal(6)), m(m.normal(2, 3, 4), m.normal(3, 4), m.normal(3, 4)),
+    m(m.normal(4, 6), m.normal(6), m.normal(6)),
+    m(m.normal(2, 3, 4), m.normal(3, 4), m.normal(3, 4)),
     m(m.normal(5, 100), m.normal(100), m.normal(100)),
 ])  # fmt: skip
 
@@ -260,9 +265,7 @@ def _check_padding(kernel: Shape, padding: Shape) -> None:
         )
 
 
-def _max_pool(
-    x: Any, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape
-) -> Any:
+def _max_pool(x: Any, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> Any:
     _check_padding(kernel, padding)
     view = _windows(x, _lowest(x), kernel, stride=stride, padding=padding, dilation=dilation)
     return r.max(_flat_taps(view, kernel), axes=(len(x.shape),))

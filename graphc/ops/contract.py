@@ -12,9 +12,11 @@ import numpy as np
 
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.types import Shape
-from graphc.ops.kinds import Case, Contract, Space
-from graphc.ops.movement import transpose, window_count
-from graphc.ops.op import NUMBERS, FLOATS, Sampler, Types
+from graphc.ops.kind_contract import Contract, Space
+from graphc.ops.kinds import Case
+from graphc.ops.movement import transpose
+from graphc.ops.op import FLOATS, NUMBERS, Sampler, Types
+from graphc.ops.windows import window_count
 
 Index = tuple[Any, ...]
 
@@ -26,8 +28,10 @@ def _matmul_shape(types: Types) -> Shape:
     x, y = types
     fits = x.rank >= 2 and x.rank == y.rank and x.shape[:-2] == y.shape[:-2]
     if not fits or x.shape[-1] != y.shape[-2]:
-        raise ShapeError(f"matmul of {x} and {y}: shapes cannot be multiplied",
-                         hint="the last axis of the first must equal the second-last of the second")
+        raise ShapeError(
+            f"matmul of {x} and {y}: shapes cannot be multiplied",
+            hint="the last axis of the first must equal the second-last of the second",
+        )
     return (*x.shape[:-1], y.shape[-1])
 
 
@@ -36,7 +40,7 @@ def _swapped(x: Any) -> Any:
     return transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
 
-matmul = Contract(
+matmul: Contract = Contract(
     "matmul",
     _matmul_shape,
     space=lambda types: Space(
@@ -261,7 +265,11 @@ conv_input_grad = Contract(
         1, (b[1] * (types[1].shape[0] // groups) + k[-1], m[0], *k[:-1])
     ),
     right=lambda b, n, k, types, groups, **geometry: _back_case(
-        (b[0], b[1] * (types[1].shape[0] // groups) + k[-1]), n, k[:-1], types[0].shape[2:], geometry
+        (b[0], b[1] * (types[1].shape[0] // groups) + k[-1]),
+        n,
+        k[:-1],
+        types[0].shape[2:],
+        geometry,
     ),
     out=lambda b, m, n, types, **_: (b[0], b[1] * types[1].shape[1] + m[0], *n),
     compute=_input_grad_compute,
@@ -308,7 +316,10 @@ def _attributes(stride: Shape, padding: Shape, dilation: Shape, groups: int) -> 
 
 
 def _conv_samples(m: Sampler) -> list[Any]:
-    return [m(m.normal(*x), m.normal(*w), **_attributes(*rest)) for x, w, *rest in _GEOMETRIES]
+    return [
+        m(m.normal(*x), m.normal(*w), **_attributes(s, p, d, groups))
+        for x, w, s, p, d, groups in _GEOMETRIES
+    ]
 
 
 def _positions(x: Shape, w: Shape, stride: Shape, padding: Shape, dilation: Shape) -> Shape:

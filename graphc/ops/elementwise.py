@@ -83,7 +83,8 @@ div = elementwise(
 floordiv = elementwise("floordiv", lambda s, x, y: s.floordiv(x, y), dtypes=NUMBERS, cost=9,
                        samples=_two, checks=_nonzero)  # fmt: skip
 mod = elementwise("mod", lambda s, x, y: s.mod(x, y), dtypes=NUMBERS, cost=9, samples=_two,
-                  checks=_nonzero, vjp=lambda g, out, x, y: (g, lambda: -(g * floordiv(x, y))))  # fmt: skip
+                  checks=_nonzero,
+                  vjp=lambda g, out, x, y: (g, lambda: -(g * floordiv(x, y))))  # fmt: skip
 neg = elementwise("neg", lambda s, x: s.neg(x), vjp=lambda g, out, x: (-g,), dtypes=NUMBERS,
                   samples=_one)  # fmt: skip
 
@@ -114,7 +115,7 @@ log = elementwise("log", lambda s, x: s.log(x), vjp=lambda g, out, x: (g / x,), 
                   cost=15, ulps=2, samples=_positive)  # fmt: skip
 sin = elementwise("sin", lambda s, x: s.sin(x), vjp=lambda g, out, x: (g * cos(x),), dtypes=FLOATS,
                   cost=20, ulps=2, samples=_one)  # fmt: skip
-cos = elementwise("cos", lambda s, x: s.cos(x), vjp=lambda g, out, x: (-(g * sin(x)),),
+cos: Elementwise = elementwise("cos", lambda s, x: s.cos(x), vjp=lambda g, out, x: (-(g * sin(x)),),
                   dtypes=FLOATS, cost=20, ulps=2, samples=_one)  # fmt: skip
 sqrt = elementwise("sqrt", lambda s, x: s.sqrt(x), vjp=lambda g, out, x: (g / (out * 2),),
                    dtypes=FLOATS, cost=10, samples=_positive)  # fmt: skip
@@ -130,8 +131,8 @@ erf = elementwise("erf", lambda s, x: s.erf(x), dtypes=FLOATS, cost=15, ulps=6,
                   samples=_one)  # fmt: skip
 abs = elementwise("abs", lambda s, x: s.abs(x), vjp=lambda g, out, x: (g * sign(x),),
                   dtypes=NUMBERS, samples=_apart)  # fmt: skip
-sign = elementwise("sign", lambda s, x: s.sign(x), vjp=lambda g, out, x: (_zeros_like(g),),
-                   dtypes=NUMBERS, samples=_apart)  # fmt: skip
+sign: Elementwise = elementwise("sign", lambda s, x: s.sign(x), dtypes=NUMBERS, samples=_apart,
+                                vjp=lambda g, out, x: (_zeros_like(g),))  # fmt: skip
 floor = elementwise("floor", lambda s, x: s.floor(x), vjp=lambda g, out, x: (_zeros_like(g),),
                     dtypes=FLOATS, samples=_steps)  # fmt: skip
 ceil = elementwise("ceil", lambda s, x: s.ceil(x), vjp=lambda g, out, x: (_zeros_like(g),),
@@ -152,7 +153,9 @@ eq = elementwise("eq", lambda s, x, y: s.eq(x, y), result=DType.bool, samples=_t
 ne = elementwise("ne", lambda s, x, y: s.ne(x, y), result=DType.bool, samples=_ties)
 lt = elementwise("lt", lambda s, x, y: s.lt(x, y), dtypes=NUMBERS, result=DType.bool, samples=_ties)
 le = elementwise("le", lambda s, x, y: s.le(x, y), dtypes=NUMBERS, result=DType.bool, samples=_ties)
-gt = elementwise("gt", lambda s, x, y: s.gt(x, y), dtypes=NUMBERS, result=DType.bool, samples=_ties)
+gt: Elementwise = elementwise(
+    "gt", lambda s, x, y: s.gt(x, y), dtypes=NUMBERS, result=DType.bool, samples=_ties
+)
 ge = elementwise("ge", lambda s, x, y: s.ge(x, y), dtypes=NUMBERS, result=DType.bool, samples=_ties)
 logical_and = elementwise("logical_and", lambda s, x, y: s.logical_and(x, y),
                           dtypes=(DType.bool,), samples=_two_bools)  # fmt: skip
@@ -165,7 +168,7 @@ logical_not = elementwise("logical_not", lambda s, x: s.logical_not(x), dtypes=(
 
 # -- choice --------------------------------------------------------------------------------------
 
-where = elementwise(
+where: Elementwise = elementwise(
     "where",
     lambda s, p, x, y: s.select(p, x, y),
     predicate=True,
@@ -209,7 +212,7 @@ def _clamp_vjp(g: Any, out: Any, x: Any, low: Any, high: Any) -> tuple[Any, Any,
 
 clamp = elementwise("clamp", lambda s, x, low, high: s.minimum(s.maximum(x, low), high),
                     dtypes=NUMBERS, vjp=_clamp_vjp, cost=2,
-                    samples=lambda m: [m(m.apart(3, 5), m.apart(3, 5) - 1.013, m.apart(3, 5) + 1.01),
+                    samples=lambda m: [m(m.apart(3, 5), m.apart(3, 5) - 1, m.apart(3, 5) + 1.01),
                                        m(m.apart(), m.apart() - 1, m.apart() + 1)])  # fmt: skip
 
 

@@ -59,9 +59,7 @@ class Expr:
     def __mul__(self, factor: int) -> Expr:
         if factor == 0:
             return Expr(0)
-        return Expr(
-            self.constant * factor, frozenset((atom, c * factor) for atom, c in self.terms)
-        )
+        return Expr(self.constant * factor, frozenset((atom, c * factor) for atom, c in self.terms))
 
     __rmul__ = __mul__
 
@@ -171,7 +169,7 @@ def _floordiv(expr: Expr, divisor: int) -> Expr:
         )
         return outside + reduced // (divisor // common)
     if rest.constant == 0 and len(rest.terms) == 1:
-        (atom, coefficient), = rest.terms
+        ((atom, coefficient),) = rest.terms
         if isinstance(atom, Quotient) and coefficient == 1:
             return outside + _quotient(atom.dividend, atom.divisor * divisor)
     return outside + _quotient(rest, divisor)

@@ -81,7 +81,7 @@ gather = Gather(
     ],
 )
 
-scatter_add = ScatterAdd(
+scatter_add: ScatterAdd = ScatterAdd(
     "scatter_add",
     _scatter_check,
     lambda index, types, read, *, axis: _at_axis(index, axis, read(index)),
@@ -139,7 +139,7 @@ take = Gather(
     ],
 )
 
-index_add = ScatterAdd(
+index_add: ScatterAdd = ScatterAdd(
     "index_add",
     _index_add_check,
     _take_source,

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir.builder import GraphBuilder
-from graphc.ir.nodes import Constant
 from graphc.ir.types import DType, Shape, TensorType
 from graphc.ops.numpy_algebra import NUMPY
 from graphc.ops.op import ANY, REQUIRED, Array, Arrays, Op, Types, keyword_parameters
@@ -71,8 +69,10 @@ class Elementwise(Op):
             self.expect_dtype(type, self.dtypes, position)
             if type.dtype is not types[self.predicate].dtype:
                 listed = ", ".join(map(str, types))
-                raise DTypeError(f"{self.name} takes operands of one dtype, got {listed}",
-                                 hint="cast one of them")
+                raise DTypeError(
+                    f"{self.name} takes operands of one dtype, got {listed}",
+                    hint="cast one of them",
+                )
         dtype = types[self.predicate].dtype
         if isinstance(self.result, DType):
             dtype = self.result
@@ -119,8 +119,10 @@ class Reduce(Op):
     def _kept(self, type: TensorType, attributes: dict[str, Any]) -> Shape:
         axes = attributes["axes"]
         if list(axes) != sorted(set(axes)) or any(not 0 <= axis < type.rank for axis in axes):
-            raise ShapeError(f"{self.name}: axes {list(axes)} do not fit {type}",
-                             hint="sorted, each once, counted from the front")
+            raise ShapeError(
+                f"{self.name}: axes {list(axes)} do not fit {type}",
+                hint="sorted, each once, counted from the front",
+            )
         if self.needs_elements and any(type.shape[axis] == 0 for axis in axes):
             raise ShapeError(f"{self.name} of no elements: {type} over axes {list(axes)}")
         return tuple(dim for axis, dim in enumerate(type.shape) if axis not in axes)
@@ -135,7 +137,9 @@ class ArgReduce(Reduce):
 
     kind = "argreduce"
 
-    def __init__(self, name: str, better: Callable[..., Any], numpy: Callable[..., Any], **rest: Any):
+    def __init__(
+        self, name: str, better: Callable[..., Any], numpy: Callable[..., Any], **rest: Any
+    ):
         """`better(s, a, b)`: a is strictly better than b, for numbers."""
         super().__init__(
             name, better, identity=lambda dtype: None, numpy=numpy, needs_elements=True, **rest
@@ -166,8 +170,8 @@ class Case:
 
 class Movement(Op):
     """`cases(index, types, **attributes)` says where the element at `index` comes from: the first
-    case whose guards hold; for every index one does. `index` holds index expressions or NumPy arrays.
-    `shape(types, **attributes)` is the result's shape, `view` the fast NumPy form."""
+    case whose guards hold; for every index one does. `index` holds index expressions or NumPy
+    arrays. `shape(types, **attributes)` is the result's shape, `view` the fast NumPy form."""
 
     kind = "movement"
 
@@ -228,94 +232,6 @@ def take_where(array: Array, index: tuple[Any, ...], held: Array) -> Array:
     if array.size == 0:
         return np.zeros(held.shape, array.dtype)
     return np.asarray(array[tuple(np.where(held, coordinate, 0) for coordinate in index)])
-
-
-@dataclass(frozen=True)
-class Space:
-    """The index space of a contraction: result coordinates in `batch`, those only the left
-    operand has (`m`), those only the right one has (`n`), and the reduced ones (`k`), in the
-    order in which products are added."""
-
-    batch: Shape
-    m: Shape
-    n: Shape
-    k: Shape
-
-
-class Contract(Op):
-    """out[batch, m, n] = Σ_k left[batch, m, k] · right[batch, n, k]: products accumulated by FMA
-    in the order of k. `space(types, **attributes)` gives the extents; `left(b, m, k)` and
-    `right(b, n, k)` the coordinates with guards (a product with a guard that fails counts as 0);
-    `out(b, m, n)` the coordinate of the result. The three get `types` and attributes too."""
-
-    kind = "contract"
-
-    def __init__(
-        self,
-        name: str,
-        shape: Callable[..., Shape],
-        space: Callable[..., Space],
-        left: Callable[..., Case],
-        right: Callable[..., Case],
-        out: Callable[..., tuple[Any, ...]],
-        compute: Callable[..., Array],
-        *,
-        dtypes: tuple[DType, ...],
-        **rest: Any,
-    ):
-        super().__init__(name, parameters=keyword_parameters(shape), **rest)
-        self.shape_rule = shape
-        self.space = space
-        self.left = left
-        self.right = right
-        self.out = out
-        self.compute_rule = compute
-        self.dtypes = dtypes
-
-    def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
-        self.expect(types, 2)
-        for position, type in enumerate(types):
-            self.expect_dtype(type, self.dtypes, position)
-        if types[0].dtype is not types[1].dtype:
-            raise DTypeError(f"{self.name} takes operands of one dtype, got {types[0]}, {types[1]}",
-                             hint="cast one of them")
-        return (TensorType(types[0].dtype, self.shape_rule(types, **attributes)),)
-
-    def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
-        return (np.asarray(self.compute_rule(*arrays, **attributes), dtype=arrays[0].dtype),)
-
-    def refer(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
-        types = tuple(TensorType.of(array) for array in arrays)
-        (result,) = self.infer(types, attributes)
-        space = self.space(types, **attributes)
-        groups = (space.batch, space.m, space.n, space.k)
-        grid = np.indices(space.batch + space.m + space.n + space.k, sparse=True)
-        parts, start = [], 0
-        for group in groups:
-            parts.append(tuple(grid[start : start + len(group)]))
-            start += len(group)
-        b, m, n, k = parts
-        total = np.ones(space.batch + space.m + space.n + space.k, arrays[0].dtype)
-        for case in (
-            self.left(b, m, k, types, **attributes),
-            self.right(b, n, k, types, **attributes),
-        ):
-            array = arrays[case.operand]
-            held = guards_hold(case.guards, total.shape)
-            index = np.broadcast_arrays(*case.index, total)[:-1]
-            total = total * np.where(held, take_where(array, tuple(index), held), array.dtype.type(0))
-        axes = tuple(range(total.ndim - len(space.k), total.ndim))
-        summed = total.sum(axis=axes, dtype=total.dtype)
-        out = np.zeros(result.shape, result.dtype.numpy)
-        where = np.indices(summed.shape, sparse=True)
-        edges = np.cumsum([0, len(space.batch), len(space.m), len(space.n)])
-        coordinate = self.out(
-            *(tuple(where[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)),
-            types,
-            **attributes,
-        )
-        out[np.broadcast_arrays(*coordinate, summed)[:-1] if coordinate else ()] = summed
-        return (out,)
 
 
 class Gather(Op):
@@ -418,58 +334,10 @@ class Generate(Op):
         types = tuple(TensorType.of(array) for array in arrays)
         results = []
         for position, type in enumerate(self.infer(types, attributes)):
-            grid = tuple(np.indices(type.shape))
+            grid: tuple[Any, ...] = tuple(np.indices(type.shape))
             elements = self.element(
                 NUMPY, grid, lambda operand, at: arrays[operand][at], types, **attributes
             )
             made = np.asarray(elements[position](), type.dtype.numpy)
             results.append(made.reshape(type.shape))
         return tuple(results)
-
-
-class Composite(Op):
-    """`define(*handles, **attributes)` writes the op as other ops. Without an own `vjp` its
-    gradient is that of the definition."""
-
-    kind = "composite"
-
-    def __init__(self, name: str, define: Callable[..., Any], **rest: Any):
-        rest.setdefault("vjp", None)
-        own_gradient = rest["vjp"] is not None
-        super().__init__(name, parameters=keyword_parameters(define), **rest)
-        self.define = define
-        self.has_own_gradient = own_gradient
-        self.differentiable = rest.get("differentiable", True)
-        self._definitions: dict[Any, Any] = {}
-
-    def definition(self, types: Types, attributes: dict[str, Any]) -> Any:
-        """The graph of the definition for these types."""
-        key = (types, tuple(sorted(attributes.items())))
-        if key not in self._definitions:
-            builder = GraphBuilder(self.name)
-            inputs = [builder.input(f"x{i}", type) for i, type in enumerate(types)]
-            results = self.define(*inputs, **attributes)
-            self._definitions[key] = builder.finish(
-                *(results if isinstance(results, tuple) else (results,))
-            )
-        return self._definitions[key]
-
-    def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
-        return tuple(self.definition(types, attributes).output_types)
-
-    def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
-        from graphc.ops.interpreter import evaluate
-
-        types = tuple(TensorType.of(array) for array in arrays)
-        return evaluate(self.definition(types, attributes), arrays, reference=False)
-
-    def refer(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
-        from graphc.ops.interpreter import evaluate
-
-        types = tuple(TensorType.of(array) for array in arrays)
-        return evaluate(self.definition(types, attributes), arrays, reference=True)
-
-
-def zero(dtype: DType) -> Constant:
-    """The 0-d zero of a dtype."""
-    return Constant(np.zeros((), dtype.numpy))

@@ -108,9 +108,11 @@ prod = Reduce(
                        m(np.array([[2.0, 0, 3], [0, 0, 1], [1, 2, 3]]), axes=(1,))],
 )  # fmt: skip
 max = Reduce("max", lambda s, a, b: s.maximum(a, b), identity=lowest, numpy=np.max,
-             dtypes=NUMBERS, needs_elements=True, vjp=_extremum_vjp, samples=_with_ties)  # fmt: skip
+             dtypes=NUMBERS, needs_elements=True, vjp=_extremum_vjp,
+             samples=_with_ties)  # fmt: skip
 min = Reduce("min", lambda s, a, b: s.minimum(a, b), identity=highest, numpy=np.min,
-             dtypes=NUMBERS, needs_elements=True, vjp=_extremum_vjp, samples=_with_ties)  # fmt: skip
+             dtypes=NUMBERS, needs_elements=True, vjp=_extremum_vjp,
+             samples=_with_ties)  # fmt: skip
 any = Reduce("any", lambda s, a, b: s.logical_or(a, b), identity=lambda dtype: False,
              numpy=np.any, dtypes=(DType.bool,), vjp=None, samples=_any_all)  # fmt: skip
 all = Reduce("all", lambda s, a, b: s.logical_and(a, b), identity=lambda dtype: True,

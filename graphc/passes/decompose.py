@@ -11,7 +11,7 @@ from typing import Any
 
 from graphc.ir.nodes import CONSTANT, Graph, Node
 from graphc.ir.registry import lookup
-from graphc.ops.kinds import Composite
+from graphc.ops.kind_composite import Composite
 from graphc.passes.replay import Draft, Values, inlined, moved, replayed
 
 

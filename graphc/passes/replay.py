@@ -74,9 +74,7 @@ class Draft:
 Visit = Callable[[Node, Values], Values]
 
 
-def replayed(
-    graph: Graph, draft: Draft, visit: Visit, live: Container[int] | None = None
-) -> Graph:
+def replayed(graph: Graph, draft: Draft, visit: Visit, live: Container[int] | None = None) -> Graph:
     """`graph` with each node replaced by what `visit` makes of it on the new operands. Inputs stay.
     Of the other nodes only those in `live` are visited (None: all)."""
     results: list[Values] = []

@@ -23,10 +23,10 @@ from graphc.passes.rewrite import Rewriter, rewrite, rule
 def simplify(graph: Graph) -> Graph:
     """Apply algebraic identities until none applies.
 
-        %1 = constant f32[] [1.0]              =>   %1 = neg(%x) : f32[2]
-        %2 = broadcast(%1) shape=[2] : f32[2]
-        %3 = mul(%x, %2) : f32[2]
-        %4 = neg(%3) : f32[2]
+    %1 = constant f32[] [1.0]              =>   %1 = neg(%x) : f32[2]
+    %2 = broadcast(%1) shape=[2] : f32[2]
+    %3 = mul(%x, %2) : f32[2]
+    %4 = neg(%3) : f32[2]
     """
     return rewrite(graph, RULES)
 

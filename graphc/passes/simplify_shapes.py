@@ -17,10 +17,10 @@ from graphc.passes.rewrite import Rewriter, rewrite, rule
 def simplify_shapes(graph: Graph) -> Graph:
     """Merge and drop movements until no rule applies.
 
-        %1 = transpose(%x) permutation=[1, 0]  =>   %1 = reshape(%x) shape=[6] : f32[6]
-        %2 = transpose(%1) permutation=[1, 0]
-        %3 = reshape(%2) shape=[3, 2]
-        %4 = reshape(%3) shape=[6] : f32[6]
+    %1 = transpose(%x) permutation=[1, 0]  =>   %1 = reshape(%x) shape=[6] : f32[6]
+    %2 = transpose(%1) permutation=[1, 0]
+    %3 = reshape(%2) shape=[3, 2]
+    %4 = reshape(%3) shape=[6] : f32[6]
     """
     return rewrite(graph, RULES)
 

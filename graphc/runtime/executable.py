@@ -174,8 +174,9 @@ class Executable:
                 if other != slot and start < other_end and other_start < end:
                     frame.bound = [None] * len(arrays)
                     raise ArgumentError(
-                        f"{self.graph.name}: argument {self._names[slot]!r} is updated in place and "
-                        f"shares memory with {self._names[other]!r}", hint="pass a copy of one"
+                        f"{self.graph.name}: argument {self._names[slot]!r} is updated in place "
+                        f"and shares memory with {self._names[other]!r}",
+                        hint="pass a copy of one",
                     )
 
     def _failure(self, frame: _Frame, position: int) -> GraphError:
@@ -208,7 +209,8 @@ class _Frame:
     def view(self, buffer: Any) -> Array:
         """An arena buffer's content after a run."""
         raw = self._block[buffer.slot : buffer.slot + buffer.type.nbytes]
-        return raw.view(buffer.type.dtype.numpy).reshape(buffer.type.shape)
+        content: Array = raw.view(buffer.type.dtype.numpy).reshape(buffer.type.shape)
+        return content
 
 
 def _described(array: Any) -> str:

@@ -14,7 +14,8 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape, row_major_strides
 from graphc.ops.index import Expr, Variable, of
-from graphc.ops.kinds import Case, Contract, Gather, Generate, Movement, Reduce, ScatterAdd
+from graphc.ops.kind_contract import Contract
+from graphc.ops.kinds import Case, Gather, Generate, Movement, Reduce, ScatterAdd
 
 Index = tuple[Expr, ...]
 
@@ -120,10 +121,8 @@ def _operand_reads(
         for case in movement_cases(op, graph, value.node, index):
             yield node.operands[case.operand], case.index, False, bool(case.guards)
     elif isinstance(op, Reduce):
-        axes = attributes["axes"]
-        positions = tuple(
-            of(Variable(f"r{next(_fresh)}", types[0].shape[axis])) for axis in axes
-        )
+        axes = node.attribute("axes")
+        positions = tuple(of(Variable(f"r{next(_fresh)}", types[0].shape[axis])) for axis in axes)
         yield node.operands[0], reduced_index(op, axes, index, positions), True, False
     elif isinstance(op, Gather):
         inner: list[Index] = []

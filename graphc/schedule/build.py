@@ -68,7 +68,8 @@ class _Builder:
             writes = [
                 value
                 for identity in group.nodes
-                if (value := Value(identity, used_result(graph, identity))) in read_outside[id(group)]
+                if (value := Value(identity, used_result(graph, identity)))
+                in read_outside[id(group)]
             ]
             body, reads = kernel_body(graph, group, writes, self.kept)
             launches.append((group, body, reads, writes))
@@ -170,7 +171,8 @@ class _Builder:
 
     def _check(self, check: CheckValues) -> None:
         least, greatest = (
-            self.buffer_of[self.graph.outputs[position]] for position in (check.least, check.greatest)
+            self.buffer_of[self.graph.outputs[position]]
+            for position in (check.least, check.greatest)
         )
         self.steps.append(Check(least, greatest, check.bound, check.message, check.location))
 
@@ -200,7 +202,8 @@ class _Builder:
             node = self.graph.nodes[value.node]
             constant = node.attribute("value") if node.op == CONSTANT else None
             if constant is not None and constant.scalar is not None:
-                body, reads = builder.finish(builder.constant(constant)), ()
+                body = builder.finish(builder.constant(constant))
+                reads: tuple[int, ...] = ()
             else:
                 handle = builder.input("x0", self.graph.type_of(value))
                 body, reads = builder.finish(handle), (self._source(value),)

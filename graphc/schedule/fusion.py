@@ -114,7 +114,9 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
         cost[identity] = own + inherited
         if cost[identity] <= RECOMPUTE_LIMIT:
             continue
-        readers = {user for index in range(len(node.types)) for user in users[Value(identity, index)]}
+        readers = {
+            user for index in range(len(node.types)) for user in users[Value(identity, index)]
+        }
         if kinds[identity] != "movement" and (
             len(readers) > 1 or any(_widens(graph, identity, reader) for reader in readers)
         ):
@@ -187,7 +189,8 @@ class _Merger:
         if consumer.anchor is not None or len(producer.nodes) + len(consumer.nodes) > GROUP_LIMIT:
             return False
         if producer.anchor is not None and (
-            _kind(self.graph, producer.anchor) == "scatter" or producer.domain != consumer.domain
+            _kind(self.graph, producer.anchor) == "scatter"
+            or producer.domain != consumer.domain
             or self._reduces(consumer)
         ):
             return False
@@ -222,7 +225,9 @@ class _Merger:
             return True
         # Rows: the producer's results are read along the rows of the consumer.
         # A total ([]) is left alone: nothing could run beside it.
-        prefix = producer.domain != () and consumer.domain[: len(producer.domain)] == producer.domain
+        prefix = (
+            producer.domain != () and consumer.domain[: len(producer.domain)] == producer.domain
+        )
         longer = len(consumer.domain) > len(producer.domain)
         if prefix and longer:
             return self._rows_trail(producer)

@@ -153,7 +153,9 @@ def verify_plan(plan: Plan) -> Plan:
         body = step.kernel.body
         types = [plan.buffers[i].type for i in step.reads]
         _hold(types == list(body.input_types), "P1", position)
-        _hold([plan.buffers[i].type for i in step.writes] == list(body.output_types), "P1", position)
+        _hold(
+            [plan.buffers[i].type for i in step.writes] == list(body.output_types), "P1", position
+        )
         _hold(set(step.reads) <= written, "P2", position)
         for i in step.writes:
             _hold(plan.buffers[i].place != "constant", "P1", position)
@@ -185,7 +187,7 @@ def _verify_arena(plan: Plan) -> None:
         if buffer.place == "arena" and ranges[i] is not None
     ]
     for number, (start, end, range_, i) in enumerate(placed):
-        _hold(0 <= start and end <= plan.arena_bytes, "P3", i)
+        _hold(start >= 0 and end <= plan.arena_bytes, "P3", i)
         for other_start, other_end, other_range, _ in placed[:number]:
             assert range_ is not None and other_range is not None
             together = range_[0] <= other_range[1] and other_range[0] <= range_[1]

@@ -1,0 +1,58 @@
+"""Linear layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from frontend.creation import empty
+from frontend.nn import functional as F
+from frontend.nn import init
+from frontend.nn.module import Module
+from frontend.nn.parameter import Parameter
+from frontend.tensor import Tensor
+
+
+class Linear(Module):
+    """y = x weightᵀ + bias: [*, in_features] to [*, out_features].
+
+    `weight` [out_features, in_features] and `bias` [out_features] start from
+    U(-1/√in_features, 1/√in_features).
+    """
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: Any = None
+    ):
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = Parameter(empty((out_features, in_features), dtype=dtype))
+        self.register_parameter(
+            "bias", Parameter(empty((out_features,), dtype=dtype)) if bias else None
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            init.default_bias_(self.bias, self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class Identity(Module):
+    """Returns its input. Takes any arguments, so that it can stand in for any layer."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input

@@ -1,0 +1,55 @@
+"""The kind `composite`: a graph over other ops, with an own gradient where that is better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.nodes import Graph
+from graphc.ir.types import TensorType
+from graphc.ops.op import Arrays, Op, Types, keyword_parameters
+
+
+class Composite(Op):
+    """`define(*handles, **attributes)` writes the op as other ops. Without an own `vjp` its
+    gradient is that of the definition."""
+
+    kind = "composite"
+
+    def __init__(self, name: str, define: Callable[..., Any], **rest: Any):
+        rest.setdefault("vjp", None)
+        own_gradient = rest["vjp"] is not None
+        super().__init__(name, parameters=keyword_parameters(define), **rest)
+        self.define = define
+        self.has_own_gradient = own_gradient
+        self.differentiable = rest.get("differentiable", True)
+        self._definitions: dict[Any, Graph] = {}
+
+    def definition(self, types: Types, attributes: dict[str, Any]) -> Graph:
+        """The graph of the definition for these types."""
+        # The text tells 1 from 1.0 and True, and 0.0 from -0.0, which are equal as keys.
+        key = (types, repr(sorted(attributes.items())))
+        if key not in self._definitions:
+            builder = GraphBuilder(self.name)
+            inputs = [builder.input(f"x{i}", type) for i, type in enumerate(types)]
+            results = self.define(*inputs, **attributes)
+            self._definitions[key] = builder.finish(
+                *(results if isinstance(results, tuple) else (results,))
+            )
+        return self._definitions[key]
+
+    def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
+        return tuple(self.definition(types, attributes).output_types)
+
+    def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
+        from graphc.ops.interpreter import evaluate
+
+        types = tuple(TensorType.of(array) for array in arrays)
+        return evaluate(self.definition(types, attributes), arrays, reference=False)
+
+    def refer(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
+        from graphc.ops.interpreter import evaluate
+
+        types = tuple(TensorType.of(array) for array in arrays)
+        return evaluate(self.definition(types, attributes), arrays, reference=True)

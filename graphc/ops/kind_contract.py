@@ -1,0 +1,107 @@
+"""The kind `contract`: an index expression over a reduction (matrix product, convolution)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import DTypeError
+from graphc.ir.types import DType, Shape, TensorType
+from graphc.ops.kinds import Case, guards_hold, take_where
+from graphc.ops.op import Array, Arrays, Op, Types, keyword_parameters
+
+
+@dataclass(frozen=True)
+class Space:
+    """The index space of a contraction: result coordinates in `batch`, those only the left
+    operand has (`m`), those only the right one has (`n`), and the reduced ones (`k`), in the
+    order in which products are added."""
+
+    batch: Shape
+    m: Shape
+    n: Shape
+    k: Shape
+
+
+class Contract(Op):
+    """out[batch, m, n] = Σ_k left[batch, m, k] · right[batch, n, k]: products accumulated by FMA
+    in the order of k. `space(types, **attributes)` gives the extents; `left(b, m, k)` and
+    `right(b, n, k)` the coordinates with guards (a product with a guard that fails counts as 0);
+    `out(b, m, n)` the coordinate of the result. The three get `types` and attributes too."""
+
+    kind = "contract"
+
+    def __init__(
+        self,
+        name: str,
+        shape: Callable[..., Shape],
+        space: Callable[..., Space],
+        left: Callable[..., Case],
+        right: Callable[..., Case],
+        out: Callable[..., tuple[Any, ...]],
+        compute: Callable[..., Array],
+        *,
+        dtypes: tuple[DType, ...],
+        **rest: Any,
+    ):
+        super().__init__(name, parameters=keyword_parameters(shape), **rest)
+        self.shape_rule = shape
+        self.space = space
+        self.left = left
+        self.right = right
+        self.out = out
+        self.compute_rule = compute
+        self.dtypes = dtypes
+
+    def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
+        self.expect(types, 2)
+        for position, type in enumerate(types):
+            self.expect_dtype(type, self.dtypes, position)
+        if types[0].dtype is not types[1].dtype:
+            raise DTypeError(
+                f"{self.name} takes operands of one dtype, got {types[0]}, {types[1]}",
+                hint="cast one of them",
+            )
+        return (TensorType(types[0].dtype, self.shape_rule(types, **attributes)),)
+
+    def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
+        return (np.asarray(self.compute_rule(*arrays, **attributes), dtype=arrays[0].dtype),)
+
+    def refer(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
+        types = tuple(TensorType.of(array) for array in arrays)
+        (result,) = self.infer(types, attributes)
+        space = self.space(types, **attributes)
+        groups = (space.batch, space.m, space.n, space.k)
+        grid = np.indices(space.batch + space.m + space.n + space.k, sparse=True)
+        parts, start = [], 0
+        for group in groups:
+            parts.append(tuple(grid[start : start + len(group)]))
+            start += len(group)
+        b, m, n, k = parts
+        total = np.ones(space.batch + space.m + space.n + space.k, arrays[0].dtype)
+        for case in (
+            self.left(b, m, k, types, **attributes),
+            self.right(b, n, k, types, **attributes),
+        ):
+            array = arrays[case.operand]
+            held = guards_hold(case.guards, total.shape)
+            index = np.broadcast_arrays(*case.index, total)[:-1]
+            total = total * np.where(
+                held, take_where(array, tuple(index), held), array.dtype.type(0)
+            )
+        axes = tuple(range(total.ndim - len(space.k), total.ndim))
+        summed = total.sum(axis=axes, dtype=total.dtype)
+        out = np.zeros(result.shape, result.dtype.numpy)
+        where = np.indices(summed.shape, sparse=True)
+        edges = np.cumsum([0, len(space.batch), len(space.m), len(space.n)])
+        coordinate = self.out(
+            *(tuple(where[a:b]) for a, b in pairwise(edges)),
+            types,
+            **attributes,
+        )
+        out[np.broadcast_arrays(*coordinate, summed)[:-1] if coordinate else ()] = summed
+        return (out,)
