@@ -13,14 +13,14 @@ trace the same lines become part of the compiled step. Three rules make that wor
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
 from frontend import tracer
 from frontend.creation import zeros, zeros_like
-from frontend.dtypes import float32, float64
+from frontend.dtypes import float32
 from frontend.state import enable_grad, no_grad
 from frontend.tensor import Tensor
 
@@ -162,32 +162,33 @@ class Optimizer:
             params.update(zip(other["params"], own["params"]))
         for number, p in params.items():
             _check_shapes(number, p, saved.get(number, {}))
-        clocks: dict[float, Tensor] = {}
+        clocks: dict[tuple[int, float], Tensor] = {}
         for number, p in params.items():
-            self.state.pop(p, None) if number not in saved else self._load(
-                p, saved[number], clocks
-            )
+            if number in saved:
+                self._load(p, saved[number], clocks)
+            else:
+                self.state.pop(p, None)
         for own, other in zip(self.param_groups, groups):
             own.update({name: value for name, value in other.items() if name != "params"})
 
-    def _load(self, p: Tensor, saved: Mapping[str, Any], clocks: dict[float, Tensor]) -> None:
-        """Put `saved` in place of the state of p; equal step counts are shared again."""
+    def _load(
+        self, p: Tensor, saved: Mapping[str, Any], clocks: dict[tuple[int, float], Tensor]
+    ) -> None:
+        """Put `saved` in place of the state of p."""
         own = self.state[p]
         for name in own.keys() - saved.keys():
             del own[name]
         for name, value in saved.items():
-            if not isinstance(value, Tensor):
-                own[name] = value
-                continue
-            copy = value.detach().to(p.dtype if name != "step" else float32).clone()
-            if name == "step":
-                copy = clocks.setdefault(copy.item(), copy)
             present = own.get(name)
-            if isinstance(present, Tensor) and present.tensor_type == copy.tensor_type:
+            if name == "step":
+                own[name] = _loaded_clock(present, float(value), clocks)
+            elif not isinstance(value, Tensor):
+                own[name] = value
+            elif isinstance(present, Tensor):
                 with no_grad():
-                    present.copy_(copy)
+                    present.copy_(value)
             else:
-                own[name] = copy
+                own[name] = value.detach().to(p.dtype).clone()
 
     def __repr__(self) -> str:
         lines = []
@@ -220,6 +221,20 @@ def _checked(params: Any) -> list[Tensor]:
     return checked
 
 
+def _loaded_clock(
+    present: Any, count: float, clocks: dict[tuple[int, float], Tensor]
+) -> Tensor:
+    """A step count that says `count`: the one in place, unless another parameter that shares it
+    was loaded with a different count; parameters new to the optimizer share by count."""
+    owner = id(present) if isinstance(present, Tensor) else 0
+    if (owner, count) not in clocks:
+        taken = any(other == owner for other, _ in clocks)
+        clock = zeros((), dtype=float32) if not owner or taken else present
+        with no_grad():
+            clocks[owner, count] = clock.fill_(count)
+    return clocks[owner, count]
+
+
 def _check_shapes(number: Any, p: Tensor, saved: Mapping[str, Any]) -> None:
     for name, value in saved.items():
         if isinstance(value, Tensor) and name != "step" and value.shape != p.shape:
@@ -228,9 +243,3 @@ def _check_shapes(number: Any, p: Tensor, saved: Mapping[str, Any]) -> None:
                 f"{number} of shape {list(p.shape)}"
             )
 
-
-def check_not_negative(**values: tuple[str, Any]) -> None:
-    """Raise ValueError, in PyTorch's words, for a value below 0."""
-    for what, value in values.values():
-        if not 0.0 <= value:
-            raise ValueError(f"Invalid {what}: {value}")

@@ -143,8 +143,10 @@ def _cross_entropy(
 ) -> Any:
     _float("cross_entropy", logits)
     if len(logits.shape) != 2 or target.shape != logits.shape[:1]:
-        raise ShapeError(f"cross_entropy of logits {logits.tensor_type} and target "
-                         f"{target.tensor_type}", hint="logits [rows, classes], target [rows]")  # fmt: skip
+        raise ShapeError(
+            f"cross_entropy of logits {logits.tensor_type} and target {target.tensor_type}",
+            hint="logits [rows, classes], target [rows]",
+        )
     if not target.dtype.is_integer:
         raise DTypeError(f"cross_entropy takes integer targets, got {target.tensor_type}")
     if reduction not in ("mean", "sum", "none"):

@@ -299,7 +299,7 @@ class ScatterAdd(Op):
         x, indices, source = arrays
         types = tuple(TensorType.of(array) for array in arrays)
         out = np.array(x, copy=True)
-        grid = tuple(np.indices(source.shape, sparse=True))
+        grid: tuple[Any, ...] = tuple(np.indices(source.shape, sparse=True))
         target = self.target(grid, types, lambda at: indices[at], **attributes)
         np.add.at(out, tuple(np.broadcast_arrays(*target, source)[:-1]), source)
         return (out,)

@@ -127,7 +127,7 @@ class _Builder:
             if at is None or value in result or graph.outputs.count(value) > 1:
                 continue
             group = launches[at][0]
-            full = graph.type_of(value).shape == group.domain and group.anchor is None
+            full = graph.type_of(value).shape == group.domain and _recipe(graph, group) != "scatter"
             own = [read for read in group.reads if read.value == Value(target)]
             same = all(r.index == coordinates(group.domain) and not r.reduced for r in own)
             later = any(Value(target) in reads for _, _, reads, _ in launches[at + 1 :])

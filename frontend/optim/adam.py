@@ -1,0 +1,93 @@
+"""Adam (Kingma, Ba, 2015) and AdamW (Loshchilov, Hutter, 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from frontend import tracer
+from frontend.dtypes import float64
+from frontend.functions import maximum
+from frontend.optim.optimizer import Group, Optimizer, option
+from frontend.tensor import Tensor
+
+
+class Adam(Optimizer):
+    """m = β₁m + (1-β₁)g, v = β₂v + (1-β₂)g², p -= lr · m̂ / (√v̂ + eps), where m̂ and v̂ are m and v
+    over 1-βᵗ; g is the gradient plus weight_decay · p. `amsgrad` uses the greatest v so far.
+
+    State: `step`, `exp_avg`, `exp_avg_sq`, and with amsgrad `max_exp_avg_sq`. Raises ValueError
+    for impossible options.
+    """
+
+    decoupled = False
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ):
+        if lr < 0.0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if eps < 0.0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        for i, beta in enumerate(betas):
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        if weight_decay < 0.0:
+            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "amsgrad": amsgrad, "maximize": maximize,
+        })  # fmt: skip
+
+    def _update(self, group: Group, params: list[Tensor]) -> None:
+        lr = tracer.host_value(group, "lr")
+        beta1, beta2 = option(group, "betas")
+        eps, weight_decay = option(group, "eps"), option(group, "weight_decay")
+        amsgrad, maximize = option(group, "amsgrad"), option(group, "maximize")
+        for step, members in self._clocks(params):
+            step.add_(1)
+            # lr · m/c₁ / (√v/√c₂ + eps) = (lr·√c₂/c₁) · m / (√v + eps·√c₂), c = 1 - βᵗ: the
+            # factors are 0-d, so each element takes one product, one sum and one quotient.
+            time = step.to(float64)
+            root = (1 - beta2**time).sqrt()
+            size, floor = root / (1 - beta1**time) * lr, root * eps
+            for p in members:
+                g = -p.grad if maximize else p.grad
+                if weight_decay and self.decoupled:
+                    p.mul_(1 - lr * weight_decay)
+                elif weight_decay:
+                    g = g + p * weight_decay
+                m, v = self._buffer(p, "exp_avg"), self._buffer(p, "exp_avg_sq")
+                m.mul_(beta1).add_(g * (1 - beta1))
+                v.mul_(beta2).add_(g * g * (1 - beta2))
+                if amsgrad:
+                    greatest = self._buffer(p, "max_exp_avg_sq")
+                    v = greatest.copy_(maximum(greatest, v))
+                p.sub_(m * size / (v.sqrt() + floor))
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay: p shrinks by lr · weight_decay · p before the step."""
+
+    decoupled = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)

@@ -1,0 +1,105 @@
+"""Datasets: things with a length and items by index."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from frontend import random
+from frontend.creation import tensor
+from frontend.tensor import Tensor
+
+
+class Dataset:
+    """Base of datasets: a subclass defines `__getitem__` and, for samplers, `__len__`."""
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+
+class TensorDataset(Dataset):
+    """Items are tuples of rows, one row of each tensor. Raises AssertionError (as PyTorch does)
+    where the tensors differ in their first size."""
+
+    def __init__(self, *tensors: Tensor):
+        if not tensors:
+            raise ValueError("TensorDataset needs at least one tensor")
+        if any(not x.ndim or x.shape[0] != tensors[0].shape[0] for x in tensors):
+            listed = ", ".join(str(list(x.shape)) for x in tensors)
+            raise AssertionError(f"Size mismatch between tensors: {listed} differ in size 0")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple(x[index] for x in self.tensors)
+
+    def __len__(self) -> int:
+        return self.tensors[0].shape[0]
+
+
+class Subset(Dataset):
+    """The items of `dataset` at `indices`."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]):
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def batch_of(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
+    """The rows at `indices` of a TensorDataset, or of a Subset of one, indexed at once per tensor;
+    None for any other dataset. Raises IndexError."""
+    if type(dataset) is Subset:
+        return batch_of(dataset.dataset, [dataset.indices[i] for i in indices])
+    if type(dataset) is not TensorDataset:
+        return None
+    chosen = np.asarray(indices, np.int64)
+    size = len(dataset)
+    bad = chosen[(chosen < -size) | (chosen >= size)]
+    if bad.size:
+        raise IndexError(f"index {bad[0]} is out of bounds for a dataset of {size} items")
+    rows = tensor(chosen)
+    return [x[rows] for x in dataset.tensors]
+
+
+def random_split(
+    dataset: Any, lengths: Sequence[int | float], generator: Any = None
+) -> list[Subset]:
+    """Disjoint random subsets of these lengths, or of these fractions (that add up to 1; what
+    rounding leaves over goes to the first ones). Raises ValueError where they do not add up."""
+    total = len(dataset)
+    counts = _fractions(lengths, total) if _is_one(lengths) else [int(n) for n in lengths]
+    if sum(counts) != total:
+        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    for i, count in enumerate(counts):
+        if count == 0:
+            warnings.warn(
+                f"Length of split at index {i} is 0. This might result in an empty dataset.",
+                stacklevel=2,
+            )
+    order = random.randperm(total, generator=generator).tolist()
+    ends = np.cumsum([0, *counts])
+    return [Subset(dataset, order[a:b]) for a, b in zip(ends, ends[1:])]
+
+
+def _is_one(lengths: Sequence[float]) -> bool:
+    return math.isclose(sum(lengths), 1) and sum(lengths) <= 1
+
+
+def _fractions(lengths: Sequence[float], total: int) -> list[int]:
+    if any(not 0 <= fraction <= 1 for fraction in lengths):
+        raise ValueError(f"fractions must be between 0 and 1, got {list(lengths)}")
+    counts = [math.floor(total * fraction) for fraction in lengths]
+    for i in range(total - sum(counts)):
+        counts[i % len(counts)] += 1
+    return counts

@@ -1,0 +1,101 @@
+"""Samplers: the order in which a loader reads a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sized
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from frontend import random
+
+
+class Sampler:
+    """Base of samplers: a subclass defines `__iter__` over indices, and `__len__`."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
+
+
+class SequentialSampler(Sampler):
+    """0, 1, 2, … up to the dataset's length."""
+
+    def __init__(self, data_source: Sized):
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler):
+    """A random order, anew at each iteration; with `replacement`, independent draws.
+
+    Drawn from `generator`, or from the default one, which `manual_seed` seeds. Raises ValueError
+    for an empty dataset.
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Any = None,
+    ):
+        self.data_source = data_source
+        self.replacement = replacement
+        self.num_samples = len(data_source) if num_samples is None else num_samples
+        self.generator = generator
+        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
+            raise ValueError(
+                "num_samples should be a positive integer value, "
+                f"but got num_samples={self.num_samples}"
+            )
+
+    def __iter__(self) -> Iterator[int]:
+        size = len(self.data_source)
+        left = self.num_samples
+        while left > 0:
+            drawn = self._draw(size)[:left]
+            yield from drawn
+            left -= len(drawn)
+
+    def _draw(self, size: int) -> list[int]:
+        if not self.replacement:
+            return random.randperm(size, generator=self.generator).tolist()
+        numbers = random.rand((self.num_samples,), generator=self.generator)
+        return np.minimum(numbers.numpy().astype(np.float64) * size, size - 1).astype(int).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """Lists of `batch_size` indices of `sampler`; the last may be shorter, or is left out
+    (`drop_last`)."""
+
+    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool):
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
+            raise ValueError(
+                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
+            )
+        if not isinstance(drop_last, bool):
+            raise ValueError(
+                f"drop_last should be a boolean value, but got drop_last={drop_last}"
+            )
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        indices = iter(self.sampler)
+        while batch := list(islice(indices, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def __len__(self) -> int:
+        size = len(self.sampler)  # type: ignore[arg-type]
+        return size // self.batch_size if self.drop_last else -(-size // self.batch_size)
