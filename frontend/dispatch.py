@@ -161,9 +161,10 @@ _SCALARS: dict[Any, np.ndarray] = {}
 
 def filled(number: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
     """`number` in `dtype`, repeated to `shape`, as a constant not to be changed in place."""
-    key = (number, type(number), dtype, shape)
+    # -0.0 equals 0.0, so zeros go by their text.
+    key = (number or str(number), type(number), dtype, shape)
     array = _SCALARS.get(key)
-    if array is None or (number == 0 and np.signbit(array.flat[:1]).any() != _negative(number)):
+    if array is None:
         array = np.broadcast_to(np.asarray(number).astype(dtype.numpy), shape)
         if len(_SCALARS) > 4096:
             _SCALARS.clear()
@@ -174,6 +175,3 @@ def filled(number: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
         return make(array, kind)
     return make(session.filled_value(number, kind), kind)
 
-
-def _negative(number: Any) -> bool:
-    return isinstance(number, float) and str(number).startswith("-")

@@ -126,7 +126,11 @@ class _Writer:
 
     def _tensor(self, tensor: Tensor) -> str:
         array = tensor.detach().numpy()
-        key = (array.ctypes.data, array.shape, array.strides, array.dtype) if array.size else id(array)
+        key = (
+            (array.ctypes.data, array.shape, array.strides, array.dtype)
+            if array.size
+            else id(array)
+        )
         if key not in self._names:
             self._names[key] = name = str(len(self._names))
             self._alive.append(array)

@@ -5,6 +5,7 @@ This is the only hidden state of the frontend; everything else travels as an arg
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -40,3 +41,87 @@ def set_default_dtype(dtype: Any) -> None:
             f"only floating-point types are supported as the default type, got {found}"
         )
     STATE.default_dtype = found
+
+
+# -- grad mode -----------------------------------------------------------------------------------
+
+
+class _GradMode:
+    """Sets grad mode inside a `with` block or a decorated function."""
+
+    mode = False
+
+    def __init__(self, function: Any = None):
+        self._previous: list[bool] = []
+
+    def __new__(cls, function: Any = None) -> Any:
+        self = super().__new__(cls)
+        if callable(function):  # `@no_grad` without parentheses
+            self.__init__()
+            return self(function)
+        return self
+
+    def __enter__(self) -> None:
+        self._previous.append(STATE.grad_enabled)
+        STATE.grad_enabled = self.mode
+
+    def __exit__(self, *error: Any) -> None:
+        STATE.grad_enabled = self._previous.pop()
+
+    def __call__(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapped(*arguments: Any, **keywords: Any) -> Any:
+            previous, STATE.grad_enabled = STATE.grad_enabled, self.mode
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                STATE.grad_enabled = previous
+
+        return wrapped
+
+
+class no_grad(_GradMode):
+    """Nothing inside is recorded: results do not require gradients."""
+
+
+class inference_mode(_GradMode):
+    """As `no_grad`; `inference_mode(False)` records."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        return super().__new__(cls, mode)
+
+    def __init__(self, mode: Any = True):
+        super().__init__()
+        self.mode = not mode
+
+
+class enable_grad(_GradMode):
+    """Records inside, also within `no_grad`."""
+
+    mode = True
+
+
+class set_grad_enabled(_GradMode):
+    """Sets grad mode at once; as a context manager it puts the former mode back."""
+
+    def __new__(cls, mode: bool) -> Any:
+        return super().__new__(cls)
+
+    def __init__(self, mode: bool):
+        super().__init__()
+        self.mode = bool(mode)
+        self._former = STATE.grad_enabled
+        STATE.grad_enabled = self.mode
+
+    def __enter__(self) -> None:
+        self._previous.append(self._former)
+        STATE.grad_enabled = self.mode
+
+    def __call__(self, function: Any) -> Any:
+        STATE.grad_enabled = self._former
+        return super().__call__(function)
+
+
+def is_grad_enabled() -> bool:
+    """True where ops on tensors that require gradients are recorded."""
+    return STATE.grad_enabled

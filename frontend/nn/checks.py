@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.dtypes import SCALAR_NAMES
-from graphc.errors import AttributeValueError
+from graphc.errors import AttributeValueError, GraphError
+from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 
 _LOWER = {
@@ -29,6 +30,11 @@ def sizes(x: Any) -> list[int]:
     return list(x.tensor_type.shape)
 
 
+def fail(kind: type[GraphError], message: str) -> GraphError:
+    """An error of this kind that names the user's line."""
+    return kind(message, location=user_location())
+
+
 def require_float(x: Any, kernel: str) -> None:
     """Raise NotImplementedError, as PyTorch does, where `x` is not floating point."""
     if not x.tensor_type.dtype.is_float:
@@ -41,7 +47,7 @@ def expanded(value: Any, count: int, name: str) -> tuple[int, ...]:
     if len(items) == 1:
         items = items * count
     if len(items) != count or not all(isinstance(item, int) for item in items):
-        raise AttributeValueError(f"{name} must be an int or {count} ints, got {value!r}")
+        raise fail(AttributeValueError, f"{name} must be an int or {count} ints, got {value!r}")
     return items
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from frontend import random
-from frontend.nn.checks import dimension, require_float, scalar_name, sizes
+from frontend.nn.checks import dimension, fail, require_float, scalar_name, sizes
 from frontend.nn.functional_loss import cross_entropy, mse_loss, nll_loss
 from frontend.nn.functional_spatial import avg_pool2d, conv1d, conv2d, max_pool2d, pad
 from frontend.tensor import Tensor
@@ -33,9 +33,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input [*, in] times weight [out, in] transposed, plus bias [out]: [*, out]. A weight [in]
     gives [*]. Raises ShapeError where sizes do not fit, DTypeError where dtypes differ."""
     if not input.ndim or not weight.ndim:
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             "both arguments to linear need to be at least 1D, "
-            f"but they are {input.ndim}D and {weight.ndim}D"
+            f"but they are {input.ndim}D and {weight.ndim}D",
         )
     columns = weight if weight.ndim == 2 else movement.reshape(weight, shape=(1, *weight.shape))
     *lead, features = input.shape
@@ -53,18 +54,20 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def _check_linear(rows: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     for other in (weight,) if bias is None else (weight, bias):
         if rows.dtype is not other.dtype:
-            raise DTypeError(
+            raise fail(
+                DTypeError,
                 "mat1 and mat2 must have the same dtype, "
-                f"but got {scalar_name(rows)} and {scalar_name(other)}"
+                f"but got {scalar_name(rows)} and {scalar_name(other)}",
             )
     if rows.shape[1] != weight.shape[1]:
         by = f"{rows.shape[0]}x{rows.shape[1]} and {weight.shape[1]}x{weight.shape[0]}"
-        raise ShapeError(f"mat1 and mat2 shapes cannot be multiplied ({by})")
+        raise fail(ShapeError, f"mat1 and mat2 shapes cannot be multiplied ({by})")
     if bias is not None and tuple(bias.shape) not in ((weight.shape[0],), (1,), ()):
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             f"The expanded size of the tensor ({weight.shape[0]}) must match the existing size "
             f"({bias.shape[-1]}) at non-singleton dimension 1.  Target sizes: "
-            f"{[rows.shape[0], weight.shape[0]]}.  Tensor sizes: {sizes(bias)}"
+            f"{[rows.shape[0], weight.shape[0]]}.  Tensor sizes: {sizes(bias)}",
         )
 
 
@@ -81,7 +84,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """input · Φ(input), exactly or by PyTorch's `approximate='tanh'` formula."""
     require_float(input, "GeluKernelImpl")
     if approximate not in ("none", "tanh"):
-        raise AttributeValueError("approximate argument must be either none or tanh.")
+        raise fail(AttributeValueError, "approximate argument must be either none or tanh.")
     return composite.gelu(input, approximate=approximate)
 
 
@@ -139,31 +142,32 @@ def layer_norm(
     shape = tuple(normalized_shape)
     require_float(input, "LayerNormKernelImpl")
     if not shape:
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
-            "element, but got normalized_shape = []"
+            "element, but got normalized_shape = []",
         )
     for name, part in (("weight", weight), ("bias", bias)):
         if part is not None and tuple(part.shape) != shape:
-            raise ShapeError(
+            raise fail(
+                ShapeError,
                 f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                f"{sizes(part)} and normalized_shape = {list(shape)}"
+                f"{sizes(part)} and normalized_shape = {list(shape)}",
             )
         if part is not None and part.dtype is not input.dtype:
-            raise DTypeError("mixed dtype (CPU): all inputs must share same datatype.")
+            raise fail(DTypeError, "mixed dtype (CPU): all inputs must share same datatype.")
     if tuple(input.shape[-len(shape) :]) != shape:
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             f"Given normalized_shape={list(shape)}, expected input with shape "
-            f"[*, {', '.join(map(str, shape))}], but got input of size{sizes(input)}"
+            f"[*, {', '.join(map(str, shape))}], but got input of size{sizes(input)}",
         )
     scale = broadcast_to(lift(1, input), shape) if weight is None else weight
     shift = broadcast_to(lift(0, input), shape) if bias is None else bias
     return composite.layer_norm(input, scale, shift, eps=eps)
 
 
-def dropout(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training each element is 0 with probability p, else scaled by 1/(1-p); otherwise the
     input. The mask is drawn from the default generator: the same stream eager and compiled."""
     if not 0.0 <= p <= 1.0:
@@ -171,8 +175,9 @@ def dropout(
     if not training or p == 0:
         return input
     if not input.dtype.is_float:
-        raise DTypeError(
-            f"result type Float can't be cast to the desired output type {scalar_name(input)}"
+        raise fail(
+            DTypeError,
+            f"result type Float can't be cast to the desired output type {scalar_name(input)}",
         )
     kept = random.rand(tuple(input.shape)) >= p
     scale = 0.0 if p == 1 else 1 / (1 - p)
@@ -187,13 +192,14 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     """Rows of weight [rows, features] at the indices `input` [*]: [*, features]. The row at
     `padding_idx` takes no gradient. Raises IndexRangeError for an index out of range."""
     if not input.dtype.is_integer:
-        raise DTypeError(
+        raise fail(
+            DTypeError,
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
             f"Long, Int; but got torch.{scalar_name(input)}Tensor instead (while checking "
-            "arguments for embedding)"
+            "arguments for embedding)",
         )
     if weight.ndim != 2:
-        raise ShapeError(f"'weight' must be 2-D, got size {sizes(weight)}")
+        raise fail(ShapeError, f"'weight' must be 2-D, got size {sizes(weight)}")
     rows = indexing.take(weight, input, axis=0)
     if padding_idx is None:
         return rows
@@ -212,15 +218,15 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Raises DTypeError, and IndexRangeError for a class out of range.
     """
     if tensor.dtype is not DType.i64:
-        raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
+        raise fail(DTypeError, "one_hot is only applicable to index tensor of type LongTensor.")
     if num_classes == -1:
         if not tensor.numel():
-            raise ShapeError("Can not infer total number of classes from empty tensor.")
+            raise fail(ShapeError, "Can not infer total number of classes from empty tensor.")
         if int(tensor.min()) < 0:
-            raise IndexRangeError("Class values must be non-negative.")
+            raise fail(IndexRangeError, "Class values must be non-negative.")
         num_classes = int(tensor.max()) + 1
     if num_classes < 1:
-        raise AttributeValueError("Class values must be smaller than num_classes.")
+        raise fail(AttributeValueError, "Class values must be smaller than num_classes.")
     return composite.one_hot(tensor, classes=num_classes)
 
 
@@ -276,23 +282,27 @@ def _check_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool
 ) -> None:
     if mask is not None and is_causal:
-        raise AttributeValueError(
+        raise fail(
+            AttributeValueError,
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
-            "is_causal=True"
+            "is_causal=True",
         )
     if min(query.ndim, key.ndim, value.ndim) < 2:
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
-            f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+            f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead.",
         )
     if not query.dtype is key.dtype is value.dtype:
-        raise DTypeError(
+        raise fail(
+            DTypeError,
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{scalar_name(query)} key.dtype: {scalar_name(key)} and value.dtype: "
-            f"{scalar_name(value)} instead."
+            f"{scalar_name(value)} instead.",
         )
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             f"attention of query {sizes(query)}, key {sizes(key)}, value {sizes(value)}: query and "
-            "key share their last size, key and value their second-last"
+            "key share their last size, key and value their second-last",
         )

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from frontend.dtypes import Size
-from frontend.nn.checks import require_float, scalar_name, sizes
+from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
@@ -38,8 +38,9 @@ def cross_entropy(
     require_float(input, "log_softmax_lastdim_kernel_impl")
     _check_reduction(reduction)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise AttributeValueError(
-            f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+        raise fail(
+            AttributeValueError,
+            f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}",
         )
     if target.dtype.is_float and target.shape == input.shape and input.ndim:
         rows, _ = _rows(input)
@@ -106,31 +107,35 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 
 def _check_reduction(reduction: str) -> None:
     if reduction not in ("mean", "sum", "none"):
-        raise AttributeValueError(f"{reduction} is not a valid value for reduction")
+        raise fail(AttributeValueError, f"{reduction} is not a valid value for reduction")
 
 
 def _check_target(input: Tensor, target: Tensor) -> None:
     if input.ndim == 0:
-        raise ShapeError("a class score has at least one dimension, the classes; got a 0-d input")
+        raise fail(
+            ShapeError, "a class score has at least one dimension, the classes; got a 0-d input"
+        )
     if target.dtype is not DType.i64:
-        raise DTypeError(
-            f"expected target dtype to be Long or Byte, but got {scalar_name(target)}"
+        raise fail(
+            DTypeError, f"expected target dtype to be Long or Byte, but got {scalar_name(target)}"
         )
     expected = _target_shape(input)
     if input.ndim > 1 and target.shape[:1] != expected[:1]:
         got = target.shape[0] if target.ndim else "a 0-d target"
-        raise LengthError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({got})."
+        raise fail(
+            LengthError,
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({got}).",
         )
     if tuple(target.shape) != expected and not (input.ndim == 1 and tuple(target.shape) == (1,)):
-        raise ShapeError(f"Expected target size {list(expected)}, got {sizes(target)}")
+        raise fail(ShapeError, f"Expected target size {list(expected)}, got {sizes(target)}")
 
 
 def _check_weight(weight: Tensor | None, classes: int) -> None:
     if weight is not None and tuple(weight.shape) != (classes,):
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             f"weight tensor should be defined either for all {classes} classes or no classes "
-            f"but got weight tensor of shape: {sizes(weight)}"
+            f"but got weight tensor of shape: {sizes(weight)}",
         )
 
 

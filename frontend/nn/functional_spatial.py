@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.nn.checks import c_name, expanded, sizes
+from frontend.nn.checks import c_name, expanded, fail, sizes
 from frontend.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
@@ -61,7 +61,7 @@ def _conv(
     stride, dilation = expanded(stride, count, "stride"), expanded(dilation, count, "dilation")
     if min(stride) < 1 or min(dilation) < 1:
         name = "stride" if min(stride) < 1 else "dilation"
-        raise AttributeValueError(f"non-positive {name} is not supported")
+        raise fail(AttributeValueError, f"non-positive {name} is not supported")
     kernel = weight.shape[2:]
     pads = _conv_padding(padding, kernel, stride, dilation)
     batched = x.ndim == count + 2
@@ -71,9 +71,7 @@ def _conv(
         # 'same' with an even span: one more element at the end.
         x, pads = _padded(x, pads, 0.0), [(0, 0)] * count
     padding = tuple(low for low, _ in pads)
-    out = contract.conv(
-        x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
-    )
+    out = contract.conv(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
     if bias is not None:
         column = movement.reshape(bias, shape=(1, bias.shape[0], *(1,) * count))
         out = out + column
@@ -85,32 +83,39 @@ def _conv_padding(padding: Any, kernel: Any, stride: Any, dilation: Any) -> Pair
         return [(0, 0)] * len(kernel)
     if padding == "same":
         if any(step != 1 for step in stride):
-            raise AttributeValueError("padding='same' is not supported for strided convolutions")
+            raise fail(
+                AttributeValueError, "padding='same' is not supported for strided convolutions"
+            )
         totals = [d * (k - 1) for d, k in zip(dilation, kernel)]
         return [(total // 2, total - total // 2) for total in totals]
     if isinstance(padding, str):
-        raise AttributeValueError(f"Invalid padding string: '{padding}'")
+        raise fail(AttributeValueError, f"Invalid padding string: '{padding}'")
     pads = expanded(padding, len(kernel), "padding")
     if min(pads) < 0:
-        raise AttributeValueError("negative padding is not supported")
+        raise fail(AttributeValueError, "negative padding is not supported")
     return [(pad, pad) for pad in pads]
 
 
 def _check_conv_types(count: int, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if x.ndim not in (count + 1, count + 2):
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             f"Expected {count + 1}D (unbatched) or {count + 2}D (batched) input to conv{count}d, "
-            f"but got input of size: {sizes(x)}"
+            f"but got input of size: {sizes(x)}",
         )
     if weight.ndim != count + 2:
-        raise ShapeError(f"Expected a weight of {count + 2} dimensions, got size {sizes(weight)}")
+        raise fail(
+            ShapeError, f"Expected a weight of {count + 2} dimensions, got size {sizes(weight)}"
+        )
     if x.dtype != weight.dtype:
-        raise DTypeError(
-            f"Input type ({c_name(x)}) and weight type ({c_name(weight)}) should be the same"
+        raise fail(
+            DTypeError,
+            f"Input type ({c_name(x)}) and weight type ({c_name(weight)}) should be the same",
         )
     if bias is not None and x.dtype != bias.dtype:
-        raise DTypeError(
-            f"Input type ({c_name(x)}) and bias type ({c_name(bias)}) should be the same"
+        raise fail(
+            DTypeError,
+            f"Input type ({c_name(x)}) and bias type ({c_name(bias)}) should be the same",
         )
 
 
@@ -119,25 +124,29 @@ def _check_conv_shapes(
 ) -> None:
     outputs, channels, *kernel = weight.shape
     if groups < 1 or outputs % groups:
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
-            f"but got weight of size [{sizes(weight)}] instead"
+            f"but got weight of size [{sizes(weight)}] instead",
         )
     if x.shape[1] != channels * groups:
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             f"Given groups={groups}, weight of size {sizes(weight)}, expected input{sizes(x)} to "
-            f"have {channels * groups} channels, but got {x.shape[1]} channels instead"
+            f"have {channels * groups} channels, but got {x.shape[1]} channels instead",
         )
     if bias is not None and tuple(bias.shape) != (outputs,):
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             f"Given weight of size {sizes(weight)}, expected bias to be 1-dimensional with "
-            f"{outputs} elements, but got bias of size {sizes(bias)} instead"
+            f"{outputs} elements, but got bias of size {sizes(bias)} instead",
         )
     padded = [size + low + high for size, (low, high) in zip(x.shape[2:], pads)]
     if any(d * (k - 1) + 1 > size for d, k, size in zip(dilation, kernel, padded)):
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             f"Calculated padded input size per channel: ({_by(padded)}). Kernel size: "
-            f"({_by(kernel)}). Kernel size can't be greater than actual input size"
+            f"({_by(kernel)}). Kernel size can't be greater than actual input size",
         )
 
 
@@ -196,7 +205,7 @@ def avg_pool2d(
     """
     kernel, step, pad, hang = _pool_geometry(input, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override == 0:
-        raise AttributeValueError("divisor must be not zero")
+        raise fail(AttributeValueError, "divisor must be not zero")
     if not any(hang) and divisor_override is None:
         return composite.avg_pool(
             input, kernel=kernel, stride=step, padding=pad, count_include_pad=count_include_pad
@@ -228,21 +237,23 @@ def _pool_geometry(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Kernel, stride, padding, and how far the last window hangs over the padded end."""
     if x.ndim not in (3, 4):
-        raise ShapeError(
-            f"non-empty 3D or 4D (batch mode) tensor expected for input, got size {sizes(x)}"
+        raise fail(
+            ShapeError,
+            f"non-empty 3D or 4D (batch mode) tensor expected for input, got size {sizes(x)}",
         )
     kernel = expanded(kernel_size, 2, "kernel_size")
     step = kernel if stride is None or stride == () else expanded(stride, 2, "stride")
     pad, spread = expanded(padding, 2, "padding"), expanded(dilation, 2, "dilation")
     if min(kernel) < 1 or min(step) < 1 or min(spread) < 1:
         what = "kernel size" if min(kernel) < 1 else "stride" if min(step) < 1 else "dilation"
-        raise AttributeValueError(f"pooling: {what} should be greater than zero")
+        raise fail(AttributeValueError, f"pooling: {what} should be greater than zero")
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, spread)]
     for p, k, d, span in zip(pad, kernel, spread, spans):
         if p < 0 or 2 * p > span:
-            raise AttributeValueError(
+            raise fail(
+                AttributeValueError,
                 "pad should be at most half of effective kernel size, "
-                f"but got pad={p}, kernel_size={k} and dilation={d}"
+                f"but got pad={p}, kernel_size={k} and dilation={d}",
             )
     space = [size + 2 * p - span for size, p, span in zip(x.shape[-2:], pad, spans)]
     extra = [s - 1 if ceil_mode else 0 for s in step]
@@ -253,8 +264,9 @@ def _pool_geometry(
     if min(counts) < 1:
         lead = _sizes_by(x.shape[-3:])
         out = _sizes_by((x.shape[-3], *(max(n, 0) for n in counts)))
-        raise ShapeError(
-            f"Given input size: ({lead}). Calculated output size: ({out}). Output size is too small"
+        raise fail(
+            ShapeError,
+            f"Given input size: ({lead}). Calculated output size: ({out}). Output size is too small",
         )
     hang = tuple(max((n - 1) * s - room, 0) for n, s, room in zip(counts, step, space))
     return kernel, step, pad, hang
@@ -277,11 +289,12 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode != "constant":
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if len(pad) % 2:
-        raise ShapeError("Padding length must be divisible by 2")
+        raise fail(ShapeError, "Padding length must be divisible by 2")
     if len(pad) > 2 * input.ndim:
-        raise ShapeError(
+        raise fail(
+            ShapeError,
             "Padding length should be less than or equal to two times the input dimension but got "
-            f"padding length {len(pad)} and input of dimension {input.ndim}"
+            f"padding length {len(pad)} and input of dimension {input.ndim}",
         )
     given = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     return _padded(input, given[::-1], 0 if value is None else value)
@@ -294,7 +307,7 @@ def _padded(x: Tensor, last: Pairs, fill: float) -> Tensor:
     if any(low or high for low, high in cut):
         size = tuple(d + low + high for d, (low, high) in zip(x.shape, cut))
         if min(size) < 0:
-            raise ShapeError(f"pad: {pairs} cuts more than there is of size {sizes(x)}")
+            raise fail(ShapeError, f"pad: {pairs} cuts more than there is of size {sizes(x)}")
         start = tuple(-low for low, _ in cut)
         x = movement.slice_(x, start=start, size=size, step=(1,) * x.ndim)
     low, high = (tuple(max(pair[side], 0) for pair in pairs) for side in (0, 1))
@@ -302,4 +315,3 @@ def _padded(x: Tensor, last: Pairs, fill: float) -> Tensor:
         return x
     number = lift(fill if x.dtype.is_float else int(fill), x)
     return movement.pad(x, number, low=low, high=high, interior=(0,) * x.ndim)
-

@@ -395,4 +395,6 @@ def _type_name(value: Any) -> str:
 
 
 def _class_name(value: Any) -> str:
-    return f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else _type_name(value)
+    return (
+        f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else _type_name(value)
+    )

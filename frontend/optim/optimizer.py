@@ -137,9 +137,7 @@ class Optimizer:
                 numbers.setdefault(id(p), len(numbers))
             options = {name: value for name, value in group.items() if name != "params"}
             groups.append({**options, "params": [numbers[id(p)] for p in group["params"]]})
-        state = {
-            numbers[id(p)]: dict(held) for p, held in self.state.items() if id(p) in numbers
-        }
+        state = {numbers[id(p)]: dict(held) for p, held in self.state.items() if id(p) in numbers}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -211,19 +209,18 @@ def _checked(params: Any) -> list[Tensor]:
     for p in checked:
         if not isinstance(p, Tensor):
             raise TypeError(
-                "optimizer can only optimize Tensors, but one of the params is "
-                f"{type(p).__name__}"
+                f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}"
             )
         if not p.is_leaf:
             raise ValueError("can't optimize a non-leaf Tensor")
     if len({id(p) for p in checked}) != len(checked):
-        warnings.warn("optimizer contains a parameter group with duplicate parameters", stacklevel=4)
+        warnings.warn(
+            "optimizer contains a parameter group with duplicate parameters", stacklevel=4
+        )
     return checked
 
 
-def _loaded_clock(
-    present: Any, count: float, clocks: dict[tuple[int, float], Tensor]
-) -> Tensor:
+def _loaded_clock(present: Any, count: float, clocks: dict[tuple[int, float], Tensor]) -> Tensor:
     """A step count that says `count`: the one in place, unless another parameter that shares it
     was loaded with a different count; parameters new to the optimizer share by count."""
     owner = id(present) if isinstance(present, Tensor) else 0
@@ -242,4 +239,3 @@ def _check_shapes(number: Any, p: Tensor, saved: Mapping[str, Any]) -> None:
                 f"loaded state dict has {name} of shape {list(value.shape)} for parameter "
                 f"{number} of shape {list(p.shape)}"
             )
-

@@ -1,0 +1,158 @@
+"""PyTorch's type promotion, done once and written down as explicit casts and broadcasts.
+
+bool < int < float. Within a category a Python number yields to any tensor and a 0-d tensor to one
+with dimensions; a number of a higher category takes the default dtype of that category.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from frontend.dispatch import CONTEXT, filled
+from frontend.state import STATE
+from frontend.tensor import Tensor
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir.builder import user_location
+from graphc.ir.types import DType, broadcast_shapes
+from graphc.ops.elementwise import cast
+from graphc.ops.movement import broadcast
+
+_RANK = {DType.bool: 0, DType.i32: 1, DType.i64: 2, DType.f32: 3, DType.f64: 4}
+_CATEGORY = {DType.bool: 0, DType.i32: 1, DType.i64: 1, DType.f32: 2, DType.f64: 2}
+Number = (int, float, np.generic)
+
+
+def promote_types(left: DType, right: DType) -> DType:
+    """The smallest dtype that holds both."""
+    return left if _RANK[left] >= _RANK[right] else right
+
+
+def number_dtype(number: Any) -> DType:
+    """The dtype a Python number takes where it decides. Raises TypeError for other things."""
+    if isinstance(number, bool | np.bool_):
+        return DType.bool
+    if isinstance(number, int | np.integer):
+        return DType.i64
+    if isinstance(number, float | np.floating):
+        return STATE.default_dtype
+    raise TypeError(f"expected a Tensor or a number, got {type(number).__name__}")
+
+
+def result_type(*operands: Any) -> DType:
+    """The dtype of an arithmetic result of these tensors and numbers."""
+    by_priority: list[DType | None] = [None, None, None]
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            priority, dtype = (0 if operand.tensor_type.shape else 1), operand.tensor_type.dtype
+        else:
+            priority, dtype = 2, number_dtype(operand)
+        known = by_priority[priority]
+        by_priority[priority] = dtype if known is None else promote_types(known, dtype)
+    result: DType | None = None
+    for dtype_ in by_priority:
+        if dtype_ is None:
+            continue
+        if result is None or _CATEGORY[dtype_] > _CATEGORY[result]:
+            result = dtype_
+    assert result is not None
+    return result
+
+
+def can_cast(source: DType, target: DType) -> bool:
+    """True where an in-place result of `source` may be written to `target`."""
+    return _CATEGORY[source] <= _CATEGORY[target]
+
+
+def casted(tensor: Tensor, dtype: DType) -> Tensor:
+    """`tensor` in `dtype`, by an explicit cast where it differs."""
+    if tensor.tensor_type.dtype is dtype:
+        return tensor
+    return CONTEXT.apply(cast, (tensor,), {"dtype": dtype})[0]
+
+
+def expanded(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """`tensor` broadcast to `shape`, by an explicit op where it differs."""
+    if tensor.tensor_type.shape == shape:
+        return tensor
+    return CONTEXT.apply(broadcast, (tensor,), {"shape": shape})[0]
+
+
+def common_shape(*operands: Any) -> tuple[int, ...]:
+    """The shape operands broadcast to. Raises ShapeError in PyTorch's words."""
+    shapes = [x.tensor_type.shape for x in operands if isinstance(x, Tensor)]
+    try:
+        return broadcast_shapes(*shapes)
+    except ShapeError:
+        raise _mismatch(shapes) from None
+
+
+def _mismatch(shapes: list[tuple[int, ...]]) -> ShapeError:
+    rank = max(map(len, shapes))
+    for axis in range(-1, -rank - 1, -1):
+        dims = [shape[axis] for shape in shapes if len(shape) >= -axis and shape[axis] != 1]
+        if len(set(dims)) > 1:
+            other = next(dim for dim in dims if dim != dims[0])
+            return ShapeError(
+                f"The size of tensor a ({dims[0]}) must match the size of tensor b ({other}) at "
+                f"non-singleton dimension {rank + axis} (shapes "
+                f"{' and '.join(str(list(shape)) for shape in shapes)})",
+                hint="unsqueeze() or reshape() one of them",
+                location=user_location(),
+            )
+    return ShapeError(f"shapes {shapes} do not broadcast", location=user_location())
+
+
+def aligned(operands: tuple[Any, ...], dtype: DType) -> tuple[Tensor, ...]:
+    """The operands in `dtype`, broadcast to their common shape; numbers become constants."""
+    shape = common_shape(*operands)
+    return tuple(
+        [
+            expanded(casted(x, dtype), shape) if isinstance(x, Tensor) else filled(x, dtype, shape)
+            for x in operands
+        ]
+    )
+
+
+def binary(op: Any, left: Any, right: Any) -> Tensor:
+    """An elementwise op after promotion and broadcasting."""
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        if left.tensor_type == right.tensor_type:
+            return CONTEXT.apply(op, (left, right), {})[0]
+    else:
+        # The common case of a tensor and a number of the same or a lower category.
+        tensor, number = (left, right) if isinstance(left, Tensor) else (right, left)
+        if tensor.tensor_type.dtype.is_float and type(number) in (int, float, bool):
+            constant = filled(number, tensor.tensor_type.dtype, tensor.tensor_type.shape)
+            pair = (left, constant) if tensor is left else (constant, right)
+            return CONTEXT.apply(op, pair, {})[0]
+    dtype = result_type(left, right)
+    return CONTEXT.apply(op, aligned((left, right), dtype), {})[0]
+
+
+def float_binary(op: Any, left: Any, right: Any) -> Tensor:
+    """As `binary`, integers first turned to the default float dtype."""
+    dtype = result_type(left, right)
+    if not dtype.is_float:
+        dtype = STATE.default_dtype
+        return CONTEXT.apply(op, aligned((left, right), dtype), {})[0]
+    return binary(op, left, right)
+
+
+def floating(x: Any) -> Tensor:
+    """`x` itself if it is a float tensor, else cast to the default float dtype."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"expected a Tensor, got {type(x).__name__}")
+    return x if x.tensor_type.dtype.is_float else casted(x, STATE.default_dtype)
+
+
+def no_bool_subtract(left: Any, right: Any) -> None:
+    """Raise what PyTorch raises for `-` on bool tensors."""
+    for x in (left, right):
+        if isinstance(x, Tensor) and x.dtype is DType.bool:
+            raise DTypeError(
+                "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+                "trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+                location=user_location(),
+            )
