@@ -6,14 +6,16 @@ run on tensors as they are.
 
 from __future__ import annotations
 
+import contextvars
+import threading
 from typing import Any
 
 import numpy as np
 
 from frontend.state import STATE
-from frontend.tape import record
+from frontend.tape import Saves, record
 from frontend.tensor import Tensor, make
-from graphc.autodiff.sweep import Reads, reads
+from graphc.autodiff.sweep import reads
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
@@ -26,15 +28,25 @@ VIEWS = (reshape, transpose, slice_, broadcast)
 class Prepared:
     """What is known of an op for given attributes and operand types."""
 
-    __slots__ = ("composite", "reads", "records", "types", "view")
+    __slots__ = ("composite", "operand_types", "records", "saves", "type", "types", "view")
 
     def __init__(self, op: Any, types: tuple[TensorType, ...], attributes: dict[str, Any]):
+        self.operand_types = types
         self.types = op.infer(types, attributes)
+        self.type = self.types[0]
         floats = any(type.dtype.is_float for type in self.types)
         self.records = op.differentiable and floats
         self.composite = isinstance(op, Composite) and not op.has_own_gradient
         self.view = op in VIEWS
-        self.reads: dict[tuple[bool, ...], Reads] = {}
+        self.saves: dict[tuple[bool, ...], Saves] = {}
+
+    def saves_for(
+        self, op: Any, attributes: dict[str, Any], wanted: tuple[bool, ...]
+    ) -> Saves:
+        """What a tape node keeps where gradients of the `wanted` operands are asked for."""
+        read = reads(op, self.operand_types, self.types, attributes, wanted)
+        made = self.saves[wanted] = Saves(self.operand_types, self.types, read)
+        return made
 
 
 _PREPARED: dict[Any, Prepared] = {}
@@ -59,31 +71,25 @@ class TensorContext:
         prepared = _PREPARED.get(key)
         if prepared is None:
             prepared = _prepare(key, op, operands, attributes)
-        recording = False
-        if STATE.grad_enabled:
-            for x in operands:
-                if x._requires_grad:
-                    recording = True
-                    break
-        if recording and prepared.composite and prepared.records:
-            made = op.define(*operands, **attributes)
-            return made if isinstance(made, tuple) else (made,)
+        wanted = None
+        if prepared.records and STATE.grad_enabled:
+            wanted = tuple([x._requires_grad for x in operands])
+            if True not in wanted:
+                wanted = None
+            elif prepared.composite:
+                made = op.define(*operands, **attributes)
+                return made if isinstance(made, tuple) else (made,)
         session = STATE.session
         if session is None:
-            results = _compute(op, operands, attributes, prepared)
+            results = _computed(op, operands, attributes, prepared)
         else:
             values = session.emit(op, operands, attributes)
             results = tuple([make(v, type) for v, type in zip(values, prepared.types)])
             if prepared.view:
                 session.make_view(results[0], operands[0], op, attributes)
-        if recording and prepared.records:
-            wanted = tuple([x._requires_grad for x in operands])
-            read = prepared.reads.get(wanted)
-            if read is None:
-                types = tuple([x.tensor_type for x in operands])
-                read = reads(op, types, prepared.types, attributes, wanted)
-                prepared.reads[wanted] = read
-            record(op, attributes, operands, results, read)
+        if wanted is not None:
+            saves = prepared.saves.get(wanted) or prepared.saves_for(op, attributes, wanted)
+            record(op, attributes, operands, results, saves)
         return results
 
     def constant(self, array: Any) -> Tensor:
@@ -113,20 +119,50 @@ def _prepare(
     return prepared
 
 
-def _compute(
+def _quiet_runner() -> Any:
+    """A function that calls another without NumPy's floating-point warnings. NumPy keeps its error
+    state in a context variable, so a context made once costs less than `np.errstate` per op."""
+    context = contextvars.copy_context()
+    context.run(np.seterr, all="ignore")
+    return context.run
+
+
+class _Quiet(threading.local):
+    """A runner per thread: a context cannot be entered twice at once."""
+
+    def __init__(self) -> None:
+        self.run = _quiet_runner()
+
+
+_QUIET = _Quiet()
+
+
+def _computed(
     op: Any, operands: tuple[Any, ...], attributes: dict[str, Any], prepared: Prepared
 ) -> tuple[Tensor, ...]:
+    """The results by NumPy."""
     arrays = tuple([x._value for x in operands])
     for array in arrays:
         if type(array) is not np.ndarray:
             raise escaped(op.name)
     try:
-        values = op.run(arrays, attributes)
+        if op.check_rule is not None:
+            op.run_checks(arrays, attributes)
+        values = _QUIET.run(op.compute, arrays, attributes)
     except GraphError as error:
         raise located(error) from None
     if prepared.view:
-        return (_viewed(values[0], prepared.types[0], operands[0]),)
+        return (_viewed(values[0], prepared.type, operands[0]),)
+    if len(values) == 1:
+        tensor = _new(Tensor)
+        tensor._value = values[0]
+        tensor.tensor_type = prepared.type
+        tensor._counter = [0]
+        return (tensor,)
     return tuple([make(value, type) for value, type in zip(values, prepared.types)])
+
+
+_new = object.__new__
 
 
 def _viewed(value: Any, type: TensorType, operand: Tensor) -> Tensor:
@@ -142,7 +178,7 @@ def _viewed(value: Any, type: TensorType, operand: Tensor) -> Tensor:
 def escaped(name: str) -> TraceError:
     """The error of a traced tensor used after its trace."""
     return TraceError(
-        f"{name} got a traced tensor after its trace has ended",
+        f"{name} met a traced tensor whose trace has ended",
         hint="return it from the function, or hand its value out with frontend.tap(t, fn)",
         location=user_location(),
     )

@@ -10,7 +10,7 @@ that format opens. Its tensors are named "0", "1", …. Its metadata holds "form
     null, true, 1, 1.5, "text"            None, a bool, an int, a finite float, a string
     ["float", "inf"]                      a float that JSON has no number for ("-inf", "nan")
     ["list", [item, …]]                   also "tuple"
-    ["dict", [[key, item], …]]            also "OrderedDict"; keys are objects of the first two lines
+    ["dict", [[key, item], …]]            also "OrderedDict"; a key is one of the first two
     ["tensor", "0", false]                the tensor "0", and its requires_grad; also "parameter"
 
 A tensor that stands in several places (the same memory, shape and strides) is stored once and loads
@@ -48,7 +48,7 @@ _LISTS: dict[str, Callable[..., Any]] = {"list": list, "tuple": tuple}
 
 
 class CheckpointError(GraphError):
-    """An object that cannot be saved, or a file that is no checkpoint. Names the key or the file."""
+    """An object that cannot be saved, or a file that is no checkpoint. Names key or file."""
 
 
 def save(obj: Any, f: Any) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from frontend.state import STATE
 from frontend.tensor import Tensor, make
 from graphc.autodiff.sweep import Reads, Record, Unread, sweep
+from graphc.errors import GraphError
 from graphc.ir.types import TensorType
 
 Edge = tuple[Any, int]
@@ -34,14 +35,46 @@ FREED = (
 )
 
 
+class UnreadTensor(Unread):
+    """A value the rule does not read, among tensors: constants like it can be made."""
+
+    __slots__ = ()
+    _requires_grad = False
+
+    @property
+    def context(self) -> Any:  # type: ignore[override]
+        return Tensor.context
+
+    @property
+    def _value(self) -> Any:
+        raise GraphError("internal: a gradient rule read a value it was not traced to read")
+
+
+class Saves:
+    """What the nodes of one op and signature keep: positions of the operands and results that the
+    gradient rule reads, and the types of all."""
+
+    __slots__ = ("inputs", "outputs", "result_types", "types")
+
+    def __init__(
+        self, types: tuple[TensorType, ...], result_types: tuple[TensorType, ...], reads: Reads
+    ):
+        self.types = types
+        self.result_types = result_types
+        self.inputs = tuple(i for i, read in enumerate(reads[0]) if read)
+        self.outputs = tuple(i for i, read in enumerate(reads[1]) if read)
+
+
 class TapeNode:
     """One op that ran. `edges[i]` is (node, result index) of operand i, or None where operand i
     takes no gradient. `op` needs only a `name` and a `vjp`."""
 
-    __slots__ = (
-        "__weakref__", "attributes", "edges", "freed", "hooks", "inputs", "location", "op",
-        "outputs", "prehooks", "retained", "sequence", "types", "result_types",
-    )  # fmt: skip
+    # Instance attributes with their common values: a node is made for every op that is recorded.
+    freed = False
+    location: Any = None
+    hooks: dict[int, dict[int, Any]] | None = None  # result index -> tensor hooks
+    prehooks: list[Any] | None = None  # called with the gradients of all results
+    retained: dict[int, Any] | None = None  # result index -> weak tensor
 
     def __init__(
         self,
@@ -49,28 +82,30 @@ class TapeNode:
         attributes: dict[str, Any],
         operands: tuple[Tensor, ...],
         results: tuple[Tensor, ...],
-        reads: Reads,
+        saves: Saves,
     ):
         self.op = op
         self.attributes = attributes
         self.sequence = _SEQUENCE()
-        self.edges = tuple([edge_of(x) if x._requires_grad else None for x in operands])
-        # A saved operand is (tensor, its value, its version).
-        self.inputs: Any = tuple(
-            [(x, x._value, x._counter[0]) if read else None for x, read in zip(operands, reads[0])]
+        self.saves = saves
+        self.edges = tuple(
+            [
+                (x._edge if x._edge is not None else edge_of(x)) if x._requires_grad else None
+                for x in operands
+            ]
         )
+        # A saved operand is (tensor, its value, its version).
+        self.inputs: Any = ()
+        if saves.inputs:
+            self.inputs = tuple(
+                [(x := operands[i], x._value, x._counter[0]) for i in saves.inputs]
+            )
         # A saved result is its bare value: the tensor itself would be a reference cycle.
-        self.outputs: Any = tuple(
-            [(x._value, x._counter, x._counter[0]) if read else None
-             for x, read in zip(results, reads[1])]
-        )  # fmt: skip
-        self.types = tuple([x.tensor_type for x in operands])
-        self.result_types = tuple([x.tensor_type for x in results])
-        self.freed = False
-        self.location: Any = None
-        self.hooks: dict[int, list[Any]] | None = None  # result index -> tensor hooks
-        self.prehooks: list[Any] | None = None  # called with all result gradients
-        self.retained: dict[int, Any] | None = None  # result index -> weak tensor
+        self.outputs: Any = ()
+        if saves.outputs:
+            self.outputs = tuple(
+                [(x := results[i], x._value, x._counter, x._counter[0])[1:] for i in saves.outputs]
+            )
 
     def name(self) -> str:
         """The name PyTorch gives such nodes: `AddBackward0`."""
@@ -90,7 +125,8 @@ class TapeNode:
 
     def free(self) -> None:
         """Forget saved values. A node that saved none can run again, as in PyTorch."""
-        if any(self.inputs) or any(self.outputs):
+        release = getattr(self.op, "release", None)
+        if (release is not None and release()) or self.inputs or self.outputs:
             self.inputs = self.outputs = ()
             self.freed = True
 
@@ -98,30 +134,31 @@ class TapeNode:
         """The record for the sweep. Raises RuntimeError where saved values are gone or changed."""
         if self.freed:
             raise RuntimeError(FREED)
+        saves = self.saves
+        inputs: list[Any] = [UnreadTensor(type) for type in saves.types]
+        for position, saved in zip(saves.inputs, self.inputs):
+            inputs[position] = self._input(position, *saved)
+        outputs: list[Any] = [UnreadTensor(type) for type in saves.result_types]
+        for position, saved in zip(saves.outputs, self.outputs):
+            outputs[position] = self._output(position, *saved)
         return Record(
             self.op,
             self.attributes,
-            tuple([self._input(i, saved) for i, saved in enumerate(self.inputs)]),
-            tuple([self._output(i, saved) for i, saved in enumerate(self.outputs)]),
+            tuple(inputs),
+            tuple(outputs),
             tuple([edge if want else None for edge, want in zip(self.edges, wanted)]),
-            tuple([(self, i) for i in range(len(self.result_types))]),
+            tuple([(self, i) for i in range(len(outputs))]),
             self.location,
         )
 
-    def _input(self, position: int, saved: Any) -> Any:
-        if saved is None:
-            return Unread(self.types[position])
-        tensor, value, version = saved
-        self._check(self.types[position], tensor._counter[0], version)
+    def _input(self, position: int, tensor: Tensor, value: Any, version: int) -> Any:
+        self._check(self.saves.types[position], tensor._counter[0], version)
         if tensor._value is value:
             return tensor
-        return self._rewrapped(value, self.types[position], self.edges[position])
+        return self._rewrapped(value, self.saves.types[position], self.edges[position])
 
-    def _output(self, position: int, saved: Any) -> Any:
-        type = self.result_types[position]
-        if saved is None:
-            return Unread(type)
-        value, counter, version = saved
+    def _output(self, position: int, value: Any, counter: list[int], version: int) -> Any:
+        type = self.saves.result_types[position]
         self._check(type, counter[0], version)
         return self._rewrapped(value, type, (self, position))
 
@@ -175,17 +212,16 @@ def record(
     attributes: dict[str, Any],
     operands: tuple[Tensor, ...],
     results: tuple[Tensor, ...],
-    reads: Reads,
-) -> TapeNode:
-    """Note that `op` made `results` from `operands`; float results get this node as `grad_fn`."""
-    node = TapeNode(op, attributes, operands, results, reads)
+    saves: Saves,
+) -> None:
+    """Note that `op` made `results` from `operands`; float results get the node as `grad_fn`."""
+    node = TapeNode(op, attributes, operands, results, saves)
     for index, result in enumerate(results):
         if result.tensor_type.dtype.is_float:
             result._edge = (node, index)
             result._requires_grad = True
     if STATE.session is not None:
         node.location = STATE.session.location_of(results[0])
-    return node
 
 
 # -- backward ------------------------------------------------------------------------------------
@@ -268,7 +304,7 @@ def _unpacked(
     """Records for the sweep. When one is drawn, the gradients of its results are complete: hooks
     see them here, and requested ones are kept."""
     for node in nodes:
-        for index in range(len(node.result_types)):
+        for index in range(len(node.saves.result_types)):
             edge = (node, index)
             if edge not in cotangents:
                 continue
@@ -291,7 +327,7 @@ def _unpacked(
 
 
 def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:
-    edges = [(node, index) for index in range(len(node.result_types))]
+    edges = [(node, index) for index in range(len(node.saves.result_types))]
     for hook in node.prehooks or ():
         replaced = hook(tuple(cotangents.get(edge) for edge in edges))
         if replaced is not None:

@@ -20,6 +20,10 @@ LEAF_IN_PLACE = (
 )
 
 
+class Elided:
+    """Stands in `.grad` where a compiled step left no gradient behind."""
+
+
 class Tensor(Handle):
     """An n-dimensional array of one dtype that may take part in differentiation.
 
@@ -184,7 +188,12 @@ class Tensor(Handle):
     @property
     def grad(self) -> Any:
         session = STATE.session
-        return self._grad if session is None else session.read_grad(self)
+        grad = self._grad if session is None else session.read_grad(self)
+        if grad.__class__ is Elided:
+            raise RuntimeError(
+                "this gradient was not kept: the training step was compiled with keep_grads=False"
+            )
+        return grad
 
     @grad.setter
     def grad(self, value: Any) -> None:
@@ -200,7 +209,7 @@ class Tensor(Handle):
                     f"expected {self.tensor_type}"
                 )
         if STATE.session is not None:
-            STATE.session.note(self)
+            STATE.session.note_grad_write(self)
         self._grad = value
 
     @grad.deleter

@@ -242,8 +242,8 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(query keyᵀ · scale + mask) value: query [*, L, E], key [*, S, E], value [*, S, V] give
-    [*, L, V]; `scale` is 1/√E by default.
+    """softmax(query keyᵀ · scale + mask) value: query [*, L, E], key [*, S, E] and value [*, S, V]
+    give [*, L, V]; `scale` is 1/√E by default.
 
     A bool `attn_mask` [*, L, S] says what takes part, a float one is added; `is_causal` lets
     position i see j <= i. A row that sees nothing gives zeros. `dropout_p` always applies.

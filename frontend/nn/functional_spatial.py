@@ -266,7 +266,8 @@ def _pool_geometry(
         out = _sizes_by((x.shape[-3], *(max(n, 0) for n in counts)))
         raise fail(
             ShapeError,
-            f"Given input size: ({lead}). Calculated output size: ({out}). Output size is too small",
+            f"Given input size: ({lead}). Calculated output size: ({out}). "
+            "Output size is too small",
         )
     hang = tuple(max((n - 1) * s - room, 0) for n, s, room in zip(counts, step, space))
     return kernel, step, pad, hang

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 from frontend import tracer
 from frontend.nn.parameter import Parameter
 from frontend.nn.state_dict import IncompatibleKeys, load_into, state_of
+from frontend.state import STATE
 from frontend.tensor import Tensor
 
 
@@ -39,6 +40,8 @@ class Module:
         put("_buffers", OrderedDict())
         put("_non_persistent_buffers_set", set())
         put("_modules", OrderedDict())
+        if STATE.session is not None:
+            put("_born_in", id(STATE.session))
 
     # -- running -----------------------------------------------------------------------------
 
@@ -66,7 +69,7 @@ class Module:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        tracer.check_attribute_write(self, name, value)
+        self._check_write(name, value)
         for slot in _SLOTS[:2]:
             if isinstance(value, slot.type):
                 self._assign(slot, name, value)
@@ -78,6 +81,11 @@ class Module:
                 registry[name] = value
                 return
         object.__setattr__(self, name, value)
+
+    def _check_write(self, name: str, value: Any) -> None:
+        """Raise TraceError in a trace, unless the module was made in that trace."""
+        if STATE.session is not None and self.__dict__.get("_born_in") != id(STATE.session):
+            tracer.check_attribute_write(self, name, value)
 
     def _assign(self, slot: _Slot, name: str, value: Any) -> None:
         """Register a parameter or module, taking the name from wherever it stood before."""
@@ -91,7 +99,7 @@ class Module:
         self.__dict__[slot.registry][name] = value
 
     def __delattr__(self, name: str) -> None:
-        tracer.check_attribute_write(self, name, None)
+        self._check_write(name, None)
         for slot in _SLOTS:
             if name in self.__dict__.get(slot.registry, ()):
                 del self.__dict__[slot.registry][name]

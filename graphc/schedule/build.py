@@ -124,7 +124,8 @@ class _Builder:
         for position, target in graph.aliases:
             value = graph.outputs[position]
             at = written_at.get(value)
-            if at is None or value in result or graph.outputs.count(value) > 1:
+            old_is_output = Value(target) in graph.outputs
+            if at is None or old_is_output or graph.outputs.count(value) > 1:
                 continue
             group = launches[at][0]
             full = graph.type_of(value).shape == group.domain and _recipe(graph, group) != "scatter"
@@ -179,6 +180,7 @@ class _Builder:
     def _finish_outputs(self, in_place: dict[Value, int], direct: dict[Value, int]) -> list[int]:
         """Copies for outputs that are not written where they belong."""
         targets = dict(self.graph.aliases)
+        self._keep_old_content(targets)
         outputs = []
         for position in range(self.output_count):
             value = self.graph.outputs[position]
@@ -195,6 +197,17 @@ class _Builder:
                 self._copy(value, fresh)
                 outputs.append(fresh)
         return outputs
+
+    def _keep_old_content(self, targets: dict[int, int]) -> None:
+        """Inputs that become the new content of other inputs (a swap) are copied to the arena
+        before any of them is overwritten."""
+        for position, target in targets.items():
+            value = self.graph.outputs[position]
+            own = self.buffer_of.get(value)
+            if own in targets.values() and own != target and value == Value(own):
+                kept = self._buffer(Buffer(self.graph.type_of(value), "arena", -1))
+                self._copy(value, kept)
+                self.buffer_of[value] = kept
 
     def _copy(self, value: Value, target: int) -> None:
         builder = GraphBuilder("copy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def random_split(
             )
     order = random.randperm(total, generator=generator).tolist()
     ends = np.cumsum([0, *counts])
-    return [Subset(dataset, order[a:b]) for a, b in zip(ends, ends[1:])]
+    return [Subset(dataset, order[a:b]) for a, b in pairwise(ends)]
 
 
 def _is_one(lengths: Sequence[float]) -> bool:

@@ -1,0 +1,92 @@
+"""In-place methods: each computes out of place, then `Tensor._assign`s the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend import functions as f
+from frontend import functions_index, functions_shape
+from frontend.promotion import can_cast, casted, expanded
+from frontend.tensor import Tensor
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir.builder import user_location
+
+
+def written(target: Tensor, result: Tensor) -> Tensor:
+    """Put `result` into `target`, cast within a category as PyTorch does."""
+    if result.tensor_type is not target.tensor_type:
+        if result.tensor_type.shape != target.tensor_type.shape:
+            raise ShapeError(
+                f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+                f"{list(result.shape)}",
+                location=user_location(),
+            )
+        if not can_cast(result.dtype, target.dtype):
+            raise DTypeError(
+                f"result type {result.dtype} can't be cast to the desired output type "
+                f"{target.dtype}",
+                location=user_location(),
+            )
+        result = casted(result, target.dtype)
+    return target._assign(result)
+
+
+def _in_place(function: Any) -> Any:
+    def method(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+        return written(self, function(self, *arguments, **keywords))
+
+    method.__name__ = method.__qualname__ = f"{function.__name__}_"
+    method.__doc__ = f"`{function.__name__}`, in place."
+    return method
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """The elements of `src`, cast and broadcast, in place of this tensor's."""
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' must be Tensor, not {type(src).__name__}")
+    spread = functions_shape.expand(src, self.tensor_type.shape)
+    return self._assign(casted(spread, self.dtype))
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Every element becomes `value`."""
+    if isinstance(value, Tensor):
+        return self._assign(expanded(casted(value, self.dtype), self.tensor_type.shape))
+    from frontend.dispatch import filled
+
+    return self._assign(filled(value, self.dtype, self.tensor_type.shape))
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Every element becomes 0."""
+    return fill_(self, 0)
+
+
+def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The elements of `source`, in order, where `mask` holds."""
+    new = self.detach().clone()
+    array, chosen = new._array("masked_scatter_"), mask._array("masked_scatter_")
+    array[chosen] = source._array("masked_scatter_").reshape(-1)[: int(chosen.sum())]
+    return self._assign(new)
+
+
+METHODS = {
+    f"{function.__name__}_": _in_place(function)
+    for function in (
+        f.add, f.sub, f.mul, f.div, f.floor_divide, f.remainder, f.pow, f.neg, f.exp, f.log, f.sin,
+        f.cos, f.sqrt, f.rsqrt, f.tanh, f.sigmoid, f.erf, f.floor, f.ceil, f.round, f.abs, f.sign,
+        f.relu, f.trunc, f.reciprocal, f.square, f.clamp, f.lerp, f.addcmul, f.addcdiv,
+        f.nan_to_num, functions_index.masked_fill, functions_index.scatter_add,
+        functions_index.scatter, functions_index.index_add, functions_index.tril,
+        functions_index.triu,
+    )
+} | {"copy_": copy_, "fill_": fill_, "zero_": zero_, "masked_scatter_": masked_scatter_}  # fmt: skip
+
+
+def operator(function: Any) -> Any:
+    """`x += y` and the like."""
+
+    def method(self: Tensor, other: Any) -> Tensor:
+        return written(self, function(self, other))
+
+    return method

@@ -1,0 +1,167 @@
+"""Which functions are methods of Tensor: one table, read once at import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend import (
+    creation,
+    functions,
+    functions_index,
+    functions_matrix,
+    functions_reduce,
+    functions_shape,
+    inplace,
+    random,
+)
+from frontend.dtypes import as_dtype, device
+from frontend.promotion import casted
+from frontend.tensor import Tensor
+from graphc.ir.types import DType
+
+METHODS: dict[Any, str] = {
+    functions: (
+        "add sub mul div floor_divide remainder neg pow exp log sin cos sqrt rsqrt tanh sigmoid "
+        "erf floor ceil round abs sign relu trunc square reciprocal log1p log2 log10 exp2 maximum "
+        "minimum clamp lerp addcmul addcdiv eq ne lt le gt ge logical_and logical_or logical_xor "
+        "logical_not bitwise_and bitwise_or bitwise_xor bitwise_not isnan isinf isfinite "
+        "nan_to_num isclose allclose equal clone"
+    ),
+    functions_reduce: (
+        "sum prod mean var std amax amin argmax argmin max min any all softmax log_softmax "
+        "logsumexp norm count_nonzero"
+    ),
+    functions_shape: (
+        "reshape view view_as reshape_as flatten ravel unflatten permute transpose t movedim "
+        "squeeze unsqueeze expand expand_as broadcast_to contiguous narrow split chunk unbind flip "
+        "roll repeat tile repeat_interleave"
+    ),
+    functions_matrix: "matmul mm bmm mv dot outer addmm baddbmm",
+    functions_index: (
+        "gather take_along_dim scatter_add scatter index_select index_add masked_fill "
+        "masked_select nonzero tril triu"
+    ),
+    creation: "new_tensor new_full new_zeros new_ones new_empty",
+    random: "bernoulli uniform_ normal_ bernoulli_ random_",
+}
+
+ALIASES = {
+    "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
+    "negative": "neg", "absolute": "abs", "clip": "clamp", "greater": "gt", "less": "lt",
+    "greater_equal": "ge", "less_equal": "le", "not_equal": "ne", "swapaxes": "transpose",
+    "swapdims": "transpose", "sgn": "sign",
+}  # fmt: skip
+
+
+def to(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+    """The tensor in another dtype: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`.
+    The tensor itself where nothing changes, unless `copy`."""
+    dtype = keywords.get("dtype")
+    place = keywords.get("device")
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            dtype = argument.dtype
+        elif isinstance(argument, bool):
+            continue  # non_blocking, copy
+        elif isinstance(argument, device) or (isinstance(argument, str) and _is_device(argument)):
+            place = argument
+        elif argument is not None:
+            dtype = argument
+    if place is not None:
+        device(place)  # raises for anything but the CPU
+    result = self if dtype is None else casted(self, as_dtype(dtype))
+    copies = keywords.get("copy") or (len(arguments) > 2 and arguments[-1] is True)
+    return result.clone() if copies and result is self else result
+
+
+def _is_device(text: str) -> bool:
+    return text.partition(":")[0] in ("cpu", "cuda", "mps", "meta")
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype of `other`."""
+    return casted(self, other.dtype)
+
+
+def _cast_method(name: str, dtype: DType) -> Any:
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+        return casted(self, dtype)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    return self
+
+
+def cuda(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+    """Raises AssertionError: there is no CUDA."""
+    raise AssertionError("Torch not compiled with CUDA enabled")
+
+
+def _reflected(function: Any) -> Any:
+    return lambda self, other: function(other, self)
+
+
+def install() -> None:
+    """Attach everything to Tensor."""
+    for module, names in METHODS.items():
+        for name in names.split():
+            setattr(Tensor, name, getattr(module, name))
+    for name, method in inplace.METHODS.items():
+        setattr(Tensor, name, method)
+    for name, target in ALIASES.items():
+        setattr(Tensor, name, getattr(Tensor, target))
+        if hasattr(Tensor, f"{target}_"):
+            setattr(Tensor, f"{name}_", getattr(Tensor, f"{target}_"))
+    casts = {"float": DType.f32, "double": DType.f64, "int": DType.i32, "long": DType.i64,
+             "bool": DType.bool}  # fmt: skip
+    for name, dtype in casts.items():
+        setattr(Tensor, name, _cast_method(name, dtype))
+    for function in (to, type_as, cpu, cuda):
+        setattr(Tensor, function.__name__, function)
+    Tensor.where = lambda self, condition, other: functions.where(condition, self, other)
+    Tensor.T = property(lambda self: functions_shape.permute(self, *reversed(range(self.dim()))))
+    Tensor.mT = property(lambda self: functions_shape.transpose(self, -2, -1))
+    _install_operators()
+
+
+def _guarded(function: Any) -> Any:
+    """A binary operator that leaves unknown right-hand sides to Python."""
+
+    def method(self: Tensor, other: Any) -> Any:
+        try:
+            return function(self, other)
+        except TypeError:
+            if isinstance(other, Tensor) or isinstance(other, int | float):
+                raise
+            return NotImplemented
+
+    return method
+
+
+def _install_operators() -> None:
+    f, i = functions, inplace.operator
+    plain = {
+        "add": f.add, "sub": f.sub, "mul": f.mul, "truediv": f.div, "floordiv": f.floor_divide,
+        "mod": f.remainder, "pow": f.pow, "matmul": functions_matrix.matmul,
+        "and": f.bitwise_and, "or": f.bitwise_or, "xor": f.bitwise_xor,
+    }  # fmt: skip
+    for name, function in plain.items():
+        setattr(Tensor, f"__{name}__", function)
+        setattr(Tensor, f"__r{name}__", _reflected(function))
+        setattr(Tensor, f"__i{name}__", i(function))
+    for name in ("lt", "le", "gt", "ge"):
+        setattr(Tensor, f"__{name}__", getattr(f, name))
+    Tensor.__eq__ = _guarded(f.eq)  # type: ignore[method-assign]
+    Tensor.__ne__ = _guarded(f.ne)  # type: ignore[method-assign]
+    Tensor.__neg__ = f.neg  # type: ignore[method-assign]
+    Tensor.__pos__ = lambda self: self
+    Tensor.__abs__ = f.abs
+    Tensor.__invert__ = f.bitwise_not
+    Tensor.__getitem__ = functions_index.getitem
+    Tensor.__setitem__ = functions_index.setitem
+
+
+install()

@@ -1,0 +1,349 @@
+"""A trace under way: what ops on tensors become while a function runs once to be recorded.
+
+Tensors that exist before the trace are *noted* when the function meets them: their state is kept
+aside and put back when the trace ends, however it ends. One whose value is read becomes an input
+of the graph; one changed in place, an output aliased to that input. Gradients left in `.grad`
+become outputs. While the trace lasts, `_value` of a tensor is a graph variable, and the tape runs
+on those, so `backward()` inside the function just adds its ops to the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from frontend.naming import Names
+from frontend.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
+from frontend.state import STATE
+from frontend.tensor import Tensor, make
+from frontend.views import View, written_back
+from graphc.errors import TraceError
+from graphc.ir.builder import GraphBuilder, Var, user_location
+from graphc.ir.nodes import CONSTANT, Graph, Location, Value
+from graphc.ir.registry import lookup
+from graphc.ir.types import DType, TensorType
+
+READ_HINT = "where(), cond(), or frontend.tap(t, fn) to be handed the value after the call"
+
+
+class Builder(GraphBuilder):
+    """A builder that can hand out graphs and go on (a derivative extends what was traced)."""
+
+    def snapshot(
+        self,
+        inputs: Sequence[tuple[str, Var]],
+        outputs: Sequence[Var],
+        aliases: Sequence[tuple[int, int]] = (),
+    ) -> Graph:
+        """The graph from `inputs` (name, variable) to `outputs`, without what they do not need."""
+        made = GraphBuilder(self.name)
+        values: dict[Value, Var] = {}
+        for name, var in inputs:
+            with made.at(self._nodes[var.value.node].location or Location(name, 0)):
+                values[var.value] = made.input(name, var.type)
+        needed: set[int] = set()
+        work = [var.value.node for var in outputs if var.value not in values]
+        while work:
+            identity = work.pop()
+            if identity not in needed:
+                needed.add(identity)
+                operands = self._nodes[identity].operands
+                work += [value.node for value in operands if value not in values]
+        for identity in sorted(needed):
+            node = self._nodes[identity]
+            operands = tuple(values[value] for value in node.operands)
+            with made.at(node.location or Location(self.name, 0)):
+                if node.op == CONSTANT:
+                    values[Value(identity)] = made.constant(node.attribute("value"))
+                    continue
+                results = made.apply(
+                    lookup(node.op), operands, dict(node.attributes), node.regions
+                )
+            for index, result in enumerate(results):
+                values[Value(identity, index)] = result
+        return made.finish(*[values[var.value] for var in outputs], aliases=aliases)
+
+
+class Slot:
+    """One input of the graph: where its array comes from, and the tensor that stood for it."""
+
+    __slots__ = ("name", "source", "tensor", "type", "var")
+
+    def __init__(self, name: str, type: TensorType, source: Source, tensor: Tensor, var: Var):
+        self.name = name
+        self.type = type
+        self.source = source
+        self.tensor = tensor
+        self.var = var
+
+
+class Noted:
+    """A tensor that existed before the trace, with what it was outside and became inside."""
+
+    __slots__ = ("grad_was_read", "grad_was_written", "inside", "outside", "slot", "tensor")
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+        self.outside = dict(tensor.__dict__)
+        self.inside: dict[str, Any] | None = None
+        self.slot: Slot | None = None
+        self.grad_was_read = False
+        self.grad_was_written = False
+
+    @property
+    def now(self) -> dict[str, Any]:
+        """The state inside the trace, also after it has ended."""
+        return self.tensor.__dict__ if self.inside is None else self.inside
+
+
+class Session:
+    """The trace of one function. Use as a context manager; entering again resumes it."""
+
+    def __init__(self, name: str):
+        self.builder = Builder(name)
+        self._further = 0
+        self.slots: list[Slot] = []
+        self.noted: dict[int, Noted] = {}
+        self.guards: list[Any] = []
+        self.grad_guards: list[tuple[Tensor, bool]] = []
+        self.taps: list[tuple[Tensor, Callable[..., Any]]] = []
+        self.backward_called = False
+        self._filled: dict[Any, Var] = {}
+        self._hosts: dict[Any, Tensor] = {}
+        self._grads: dict[int, Tensor] = {}  # id of a .grad tensor -> whose it is
+        self._guarded: set[int] = set()
+        self._previous: list[Session | None] = []
+
+    # -- entering and leaving ----------------------------------------------------------------
+
+    def __enter__(self) -> Session:
+        if STATE.session is not None and STATE.session is not self:
+            raise TraceError("a trace inside a trace", location=user_location())
+        self._previous.append(STATE.session)
+        STATE.session = self
+        for noted in self.noted.values():
+            if noted.inside is not None:
+                noted.outside = dict(noted.tensor.__dict__)
+                _restore(noted.tensor, noted.inside)
+                noted.inside = None
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        STATE.session = self._previous.pop()
+        for noted in self.noted.values():
+            noted.inside = dict(noted.tensor.__dict__)
+            _restore(noted.tensor, noted.outside)
+
+    # -- inputs ------------------------------------------------------------------------------
+
+    def argument(self, name: str, tensor: Tensor, position: int) -> None:
+        """Make `tensor` an input of the graph, bound to argument `position` of each call."""
+        if id(tensor) not in self.noted or self.noted[id(tensor)].slot is None:
+            self._make_input(tensor, name, ArgumentSource(position))
+
+    def note(self, tensor: Tensor) -> Noted | None:
+        """Keep the state of a tensor from before the trace; None for one made inside it."""
+        noted = self.noted.get(id(tensor))
+        if noted is None and isinstance(tensor._value, np.ndarray):
+            noted = self.noted[id(tensor)] = Noted(tensor)
+            tensor._counter = [0]
+            tensor._edge = tensor._base = tensor._view = tensor._accumulator = None
+        return noted
+
+    def _make_input(self, tensor: Tensor, name: str, source: Source) -> Var:
+        noted = self.note(tensor)
+        if noted is None:
+            raise escaped("the trace")
+        noted.slot = self._add_slot(name, source, tensor)
+        tensor._value = noted.slot.var
+        return noted.slot.var
+
+    def _add_slot(self, name: str, source: Source, tensor: Tensor) -> Slot:
+        # Names are given when all is known: optimizer state may appear during the trace.
+        var = self.builder.input(f"slot{len(self.slots)}", tensor.tensor_type)
+        slot = Slot(name, tensor.tensor_type, source, tensor, var)
+        self.slots.append(slot)
+        return slot
+
+    def _capture(self, tensor: Tensor) -> Var:
+        owner = self._grads.get(id(tensor))
+        source = CapturedSource(tensor) if owner is None else GradSource(owner)
+        return self._make_input(tensor, "", source)
+
+    def name_slots(self, target: Any) -> None:
+        """Name the inputs: arguments by parameter, captured tensors by where they are found."""
+        names = Names(target)
+        for slot in sorted(self.slots, key=lambda slot: not slot.name):
+            if isinstance(slot.source, GradSource):
+                slot.name = names.of(slot.source.owner) + ".grad"
+            elif isinstance(slot.source, CapturedSource):
+                slot.name = names.of(slot.tensor)
+            slot.name = names.unique(slot.name)
+
+    def host(self, mapping: Any, key: Any, dtype: DType) -> Tensor:
+        """A 0-d input read from `mapping[key]` at every call."""
+        found = self._hosts.get((id(mapping), key))
+        if found is None:
+            kind = TensorType(dtype, ())
+            found = make(None, kind)
+            found._value = self._add_slot(str(key), HostSource(mapping, key, dtype), found).var
+            self._hosts[(id(mapping), key)] = found
+        return found
+
+    def traced_input(self, type: TensorType) -> Tensor:
+        """A further input that belongs to nothing outside: a cotangent."""
+        self._further += 1
+        return make(self.builder.input(f"further{self._further}", type), type)
+
+    # -- values ------------------------------------------------------------------------------
+
+    def value_of(self, tensor: Tensor) -> Var:
+        """The graph variable of a tensor. Raises TraceError for one of another trace."""
+        view = tensor._view
+        if view is not None and view.seen != tensor._counter[0]:
+            self._refresh(tensor, view)
+        value = tensor._value
+        if type(value) is Var:
+            if value.context is self.builder:
+                return value
+            raise escaped("a trace")
+        return self._capture(tensor)
+
+    def emit(self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """The variables of an op's results."""
+        return self.builder.apply(op, tuple([self.value_of(x) for x in operands]), attributes)
+
+    def constant_value(self, array: np.ndarray) -> Var:
+        return self.builder.constant(array)
+
+    def filled_value(self, number: Any, type: TensorType) -> Var:
+        """`number` repeated to a shape: a 0-d constant and a broadcast."""
+        key = (type, str(number))
+        var = self._filled.get(key)
+        if var is None:
+            var = self.builder.constant(np.asarray(number).astype(type.dtype.numpy))
+            if type.shape:
+                var = self.builder.apply(lookup("broadcast"), (var,), {"shape": type.shape})[0]
+            self._filled[key] = var
+        return var
+
+    def location_of(self, tensor: Tensor) -> Location | None:
+        return self.builder.node_of(tensor._value).location
+
+    def at(self, location: Location | None) -> AbstractContextManager[None]:
+        """Nodes made inside stem from this line of the user's."""
+        return self.builder.at(location)
+
+    # -- views and mutation ------------------------------------------------------------------
+
+    def make_view(self, result: Tensor, parent: Tensor, op: Any, attributes: Any) -> None:
+        """Note that `result` shows `parent` (by a movement op, or as it is)."""
+        value = self.value_of(parent)
+        if op is None:
+            result._value = value
+        result._counter = parent._counter
+        result._view = View(parent, op, attributes, parent._counter[0])
+
+    def _refresh(self, tensor: Tensor, view: View) -> None:
+        """Bring a view up to date with what it shows."""
+        value = self.value_of(view.parent)
+        if view.op is not None:
+            value = self.builder.apply(view.op, (value,), view.attributes)[0]
+        tensor._value = value
+        view.seen = tensor._counter[0]
+
+    def assign(self, target: Tensor, new: Tensor) -> None:
+        """The value of `new` in place of that of `target`, and of what `target` is a view of."""
+        self.value_of(target)
+        value = self.value_of(new)
+        view = target._view
+        if view is not None:
+            grad_enabled, STATE.grad_enabled = STATE.grad_enabled, False
+            try:
+                self.assign(view.parent, written_back(view, make(value, new.tensor_type)))
+            finally:
+                STATE.grad_enabled = grad_enabled
+            view.seen = target._counter[0]
+        else:
+            target._counter[0] += 1
+        target._value = value
+
+    # -- gradients ---------------------------------------------------------------------------
+
+    def read_grad(self, tensor: Tensor) -> Any:
+        """`.grad`; one from before the trace becomes an input, its being None a guard."""
+        noted = self.note(tensor)
+        grad = tensor._grad
+        known = noted is None or noted.grad_was_read or noted.grad_was_written
+        if noted is not None and not known:
+            noted.grad_was_read = True
+            self.grad_guards.append((tensor, grad is None))
+            if grad is not None:
+                self._grads[id(grad)] = tensor
+        return grad
+
+    def note_grad_write(self, tensor: Tensor) -> None:
+        """`.grad` of a tensor is set: what it was before no longer matters."""
+        noted = self.note(tensor)
+        if noted is not None:
+            noted.grad_was_written = True
+
+    def note_backward(self, accumulates: bool) -> None:
+        self.backward_called |= accumulates
+
+    # -- guards ------------------------------------------------------------------------------
+
+    def guard(self, key: Any, guard: Any) -> None:
+        """Add a guard, once per key."""
+        if key not in self._guarded:
+            self._guarded.add(key)
+            self.guards.append(guard)
+
+
+def _restore(tensor: Tensor, state: dict[str, Any]) -> None:
+    tensor.__dict__.clear()
+    tensor.__dict__.update(state)
+
+
+def escaped(name: str) -> TraceError:
+    """The error of a traced tensor used after its trace."""
+    from frontend.dispatch import escaped as error
+
+    return error(name)
+
+
+def refuse(tensor: Tensor, what: str, hint: str = READ_HINT) -> None:
+    """Raise the TraceError of a use that needs the value of a traced tensor."""
+    raise TraceError(
+        f"{what} needs the value of a tensor {tensor.tensor_type} while it is traced; it is known "
+        "only when the graph runs",
+        hint=hint,
+        location=user_location(),
+    )
+
+
+def concrete(tensor: Tensor, what: str) -> np.ndarray:
+    """The array of a tensor that is read while a trace is under way, or has escaped from one."""
+    session = STATE.session
+    value = tensor._value
+    if session is None:
+        if isinstance(value, np.ndarray):
+            return value
+        raise escaped(what)
+    if type(value) is Var and value.context is not session.builder:
+        raise escaped(what)
+    refuse(tensor, what)
+    raise AssertionError("unreachable")
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Run eagerly inside, in the middle of a trace."""
+    session, STATE.session = STATE.session, None
+    try:
+        yield
+    finally:
+        STATE.session = session

@@ -1,0 +1,75 @@
+"""Where the inputs of a traced graph come from at each call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from frontend.tensor import Tensor
+from graphc.ir.types import DType
+
+
+class Source:
+    """`tensor(arguments)` is the tensor an input is bound to, `array(arguments)` its value."""
+
+    __slots__ = ()
+
+    def tensor(self, arguments: Sequence[Tensor]) -> Tensor | None:
+        return None
+
+    def array(self, arguments: Sequence[Tensor]) -> np.ndarray:
+        bound = self.tensor(arguments)
+        assert bound is not None
+        return bound._array("a compiled call")
+
+
+class ArgumentSource(Source):
+    """The tensor at a position of the flattened arguments."""
+
+    __slots__ = ("position",)
+
+    def __init__(self, position: int):
+        self.position = position
+
+    def tensor(self, arguments: Sequence[Tensor]) -> Tensor:
+        return arguments[self.position]
+
+
+class CapturedSource(Source):
+    """A tensor met in the trace; its array is read anew at each call."""
+
+    __slots__ = ("captured",)
+
+    def __init__(self, captured: Tensor):
+        self.captured = captured
+
+    def tensor(self, arguments: Sequence[Tensor]) -> Tensor:
+        return self.captured
+
+
+class GradSource(Source):
+    """The `.grad` of a tensor."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: Tensor):
+        self.owner = owner
+
+    def tensor(self, arguments: Sequence[Tensor]) -> Tensor:
+        return self.owner._grad
+
+
+class HostSource(Source):
+    """A Python number in a dict, a learning rate say."""
+
+    __slots__ = ("dtype", "key", "mapping")
+
+    def __init__(self, mapping: Any, key: Any, dtype: DType):
+        self.mapping = mapping
+        self.key = key
+        self.dtype = dtype
+
+    def array(self, arguments: Sequence[Tensor]) -> np.ndarray:
+        return np.asarray(self.mapping[self.key], self.dtype.numpy)

@@ -1,0 +1,277 @@
+"""Tracing: run a function once on stand-ins for its arguments and hand back the graph.
+
+    graph = frontend.trace(model, example)
+
+The rest are the hooks Modules and optimizers call, which do nothing outside a trace.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from frontend import tree
+from frontend.guards import ItemGuard, ModuleGuard, is_plain, same, variable_guards
+from frontend.session import Noted, Session, Slot, paused
+from frontend.sources import ArgumentSource, Source
+from frontend.state import STATE
+from frontend.tensor import Tensor, make
+from graphc.errors import TraceError
+from graphc.ir.builder import NAME, Var, user_location
+from graphc.ir.nodes import Graph
+from graphc.ir.types import DType, TensorType
+
+suspended = paused
+
+
+# -- hooks of Modules and optimizers -------------------------------------------------------------
+
+
+def host_value(mapping: Any, key: Any, dtype: DType = DType.f64) -> Any:
+    """The number `mapping[key]`; in a trace a 0-d input that is read anew at each call, so that a
+    changed learning rate needs no new graph.
+
+    float64 by default: 0-d operands yield to the dtype of what they scale, so a product gets the
+    same bits as with the Python number, and `1 - beta**t` loses no digits.
+    """
+    value = mapping[key]
+    if STATE.session is None or isinstance(value, Tensor):
+        return value
+    return STATE.session.host(mapping, key, dtype)
+
+
+def note_mapping(mapping: Any, key: Any) -> Any:
+    """`mapping[key]` as a plain Python value: in a trace it is frozen and guarded."""
+    session = STATE.session
+    if session is not None and is_plain(mapping[key]):
+        session.guard((id(mapping), key), ItemGuard(mapping, key, "option"))
+    return mapping[key]
+
+
+def note_module(module: Any) -> None:
+    """Called by a Module that runs: its plain attributes, submodules and hooks are guarded."""
+    session = STATE.session
+    if session is not None and id(module) not in session._guarded:
+        session.guard(id(module), ModuleGuard(module))
+        forward = getattr(type(module), "forward", None)
+        for guard in variable_guards(forward):
+            session.guard((id(module), str(guard)), guard)
+
+
+def check_attribute_write(owner: Any, name: str, value: Any) -> None:
+    """Raise TraceError for an attribute written while tracing, unless it has that value already:
+    the write would happen once, at the trace, and never again."""
+    if STATE.session is None:
+        return
+    known = owner.__dict__.get(name)
+    if (known is value and name in owner.__dict__) or (is_plain(value) and same(known, value)):
+        return
+    raise TraceError(
+        f"{type(owner).__name__}.{name} is assigned while tracing; compiled code would not repeat "
+        "the assignment",
+        hint="assign it outside; keep changing numbers in a buffer and update it in place "
+        "(add_, copy_)",
+        location=user_location(),
+    )
+
+
+def tap(t: Tensor, fn: Callable[[Tensor], Any]) -> Tensor:
+    """Call `fn(t)`: at once when eager, with the value after each call when compiled."""
+    if STATE.session is None:
+        fn(t)
+    else:
+        session = STATE.session
+        session.taps.append((make(session.value_of(t), t.tensor_type), fn))
+    return t
+
+
+# -- one trace -----------------------------------------------------------------------------------
+
+
+class Returned:
+    """One tensor among the results: a new value (`position` among the graph's outputs), or a
+    tensor that existed before (`source`)."""
+
+    __slots__ = ("position", "source", "tensor")
+
+    def __init__(self, tensor: Tensor, position: int, source: Source | None):
+        self.tensor = tensor
+        self.position = position
+        self.source = source
+
+
+class Trace:
+    """What one run of a function left behind.
+
+    `outputs` are the graph's: returned values, new contents of inputs (`updated`: slot of each),
+    gradients (`grads`: where they go, None for a `.grad` set to None), tapped values.
+    """
+
+    def __init__(self, session: Session, structure: Any, returned: list[Tensor]):
+        self.session = session
+        self.structure = structure
+        self.outputs: list[Var] = []
+        self.returned = [self._returned(tensor) for tensor in returned]
+        self.first_update = len(self.outputs)
+        self.updated = self._updates()
+        self.grads = self._gradients()
+        self.first_tap = len(self.outputs)
+        self.outputs += [session.value_of(tensor) for tensor, _ in session.taps]
+        self._check_flags()
+
+    def _returned(self, tensor: Tensor) -> Returned:
+        var = self.session.value_of(tensor)
+        noted = self.session.noted.get(id(tensor))
+        if noted is not None and noted.slot is not None:
+            return Returned(tensor, -1, noted.slot.source)
+        self.outputs.append(var)
+        return Returned(tensor, len(self.outputs) - 1, None)
+
+    def _updates(self) -> list[Slot]:
+        updated = []
+        for slot in self.session.slots:
+            value = self.session.value_of(slot.tensor)
+            if value is not slot.var:
+                updated.append(slot)
+                self.outputs.append(value)
+        return updated
+
+    def _gradients(self) -> list[tuple[Source | Tensor, int | None, TensorType]]:
+        found: list[tuple[Source | Tensor, int | None, TensorType]] = []
+        for noted in list(self.session.noted.values()):
+            tensor, grad = noted.tensor, noted.tensor._grad
+            changed = grad is not noted.outside.get("_grad")
+            if not changed and not noted.grad_was_written:
+                continue
+            if noted.outside.get("_edge") is not None:
+                raise TraceError(
+                    "backward() inside the traced function reached a tensor that was computed "
+                    "outside of it and requires grad",
+                    hint="detach() it, or call backward() outside",
+                )
+            target = noted.slot.source if noted.slot is not None else tensor
+            if grad is None:
+                found.append((target, None, tensor.tensor_type))
+                continue
+            self.outputs.append(self.session.value_of(grad))
+            found.append((target, len(self.outputs) - 1, tensor.tensor_type))
+        return found
+
+    def _check_flags(self) -> None:
+        for noted in self.session.noted.values():
+            before = noted.outside.get("_requires_grad", False)
+            after = noted.tensor._requires_grad
+            if before != after and noted.tensor._edge is None:
+                raise TraceError("requires_grad of a tensor from outside is changed while tracing",
+                                 hint="set it before")  # fmt: skip
+
+    def graph(self) -> Graph:
+        """Everything as one graph: results (also those that are inputs), updates, gradients."""
+        session = self.session
+        outputs = [
+            self.outputs[r.position] if r.source is None else session.value_of(r.tensor)
+            for r in self.returned
+        ]
+        first = len(outputs)
+        outputs += self.outputs[self.first_update :]
+        inputs = [(slot.name, slot.var) for slot in session.slots]
+        order = {slot.name: i for i, slot in enumerate(session.slots)}
+        aliases = [(first + i, order[slot.name]) for i, slot in enumerate(self.updated)]
+        return session.builder.snapshot(inputs, outputs, aliases)
+
+
+def run_trace(
+    function: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, name: str
+) -> Trace:
+    """Run `function` on arguments of this structure and tensors, recording. All tensors from
+    outside are as before afterwards, also when the function raises."""
+    session = Session(name)
+    for guard in variable_guards(function):
+        session.guard(str(guard), guard)
+    with session:
+        for position, (label, leaf) in enumerate(zip(_labels(function, structure), leaves)):
+            session.argument(label, leaf, position)
+        arguments, keywords = tree.build(structure, iter(leaves))
+        result = function(*arguments, **keywords)
+        returned: list[Tensor] = []
+        shape = tree.flatten(result, returned)
+        traced = Trace(session, shape, returned)
+    session.name_slots(function)
+    return traced
+
+
+def _labels(function: Callable[..., Any], structure: Any) -> list[str]:
+    """A name for each tensor argument, from the function's signature."""
+    positional, keyword = structure[2]
+    try:
+        target = getattr(function, "forward", function)
+        names = [
+            p.name
+            for p in inspect.signature(target).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        names = []
+    labels: list[str] = []
+    for position, item in enumerate(positional[2]):
+        name = names[position] if position < len(names) else f"input{position}"
+        labels += tree.paths(item, name)
+    for name, item in zip(keyword[2], keyword[3]):
+        labels += tree.paths(item, name)
+    return labels
+
+
+def name_of(function: Any) -> str:
+    """A graph name for a function or Module."""
+    name = getattr(function, "__name__", None) or type(function).__name__
+    return name if NAME.fullmatch(name) else "traced"
+
+
+def trace(function: Callable[..., Any], *example_inputs: Any, **keywords: Any) -> Graph:
+    """The graph of a function or Module on inputs like these (Tensors or NumPy arrays).
+
+    Inputs: the tensor arguments by parameter name, then what the function captured (parameters by
+    their path, state, `.grad`s). Outputs: the returned tensors in order, then the new contents of
+    inputs changed in place, aliased to them, then gradients left in `.grad`. Raises TraceError
+    where Python needs the value of a tensor.
+    """
+    from frontend.compiler import CompiledFunction
+
+    if isinstance(function, CompiledFunction):
+        function = function.function
+    if not callable(function):
+        raise TypeError(f"trace() takes a function or Module, not {type(function).__name__}")
+    arguments = tuple(_as_tensors(value) for value in example_inputs)
+    leaves: list[Tensor] = []
+    structure = tree.flatten((arguments, keywords), leaves)
+    traced = run_trace(function, leaves, structure, name_of(function))
+    with traced.session:
+        return traced.graph()
+
+
+def _as_tensors(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return make(np.asarray(value), TensorType.of(np.asarray(value)))
+    return value
+
+
+def trace_callable(obj: Any, input_types: list[TensorType]) -> Graph | None:
+    """The graph of a Module or function on inputs of these types: what `graphc dump` calls. None
+    where `obj` is neither."""
+    from frontend.compiler import CompiledFunction
+    from frontend.nn.module import Module
+
+    known = isinstance(obj, Module | CompiledFunction) or inspect.isroutine(obj)
+    if not known or inspect.isbuiltin(obj):
+        return None
+    examples = [make(np.zeros(t.shape, t.dtype.numpy), t) for t in input_types]
+    return trace(obj, *examples)
+
+
+__all__ = [
+    "ArgumentSource", "Noted", "Trace", "check_attribute_write", "host_value", "note_mapping",
+    "note_module", "suspended", "tap", "trace", "trace_callable",
+]  # fmt: skip

@@ -1,0 +1,96 @@
+"""The command line: `graphc COMMAND …`, also `python -m graphc`.
+
+in : arguments
+out: text on standard output and an exit code: 0, or 2 with one message on standard error
+
+A command is a function that adds its parser and says, by `set_defaults(run=…)`, what runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.debug.dump import KERNEL_STAGES, STAGES, Options, dump
+from graphc.debug.load import load_graph
+from graphc.errors import GraphError
+from graphc.ir.types import TensorType
+from graphc.passes.pipelines import LEVELS
+
+USAGE_ERROR = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as stop:  # argparse has printed its message
+        return stop.code if isinstance(stop.code, int) else USAGE_ERROR
+    try:
+        arguments.run(arguments)
+        sys.stdout.flush()
+    except GraphError as error:
+        print(f"graphc {arguments.command}: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`). What is still buffered must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="graphc", description="A static-graph compiler for neural networks."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for add in COMMANDS:
+        add(commands)
+    return parser
+
+
+# -- dump ------------------------------------------------------------------------------------------
+
+
+def _add_dump(commands: Any) -> None:
+    parser = commands.add_parser(
+        "dump",
+        help="print a level of the compiler for a graph, module or function",
+        description="Print a level of the compiler for a graph, module or function of a file.",
+    )
+    parser.add_argument("reference", metavar="FILE.py:NAME", help="what to show")
+    parser.add_argument(
+        "--input", metavar="TYPE", action="append", default=[], dest="inputs",
+        help="type of an input, such as f32[32,64]; once for each input, in order",
+    )  # fmt: skip
+    parser.add_argument("--stage", choices=STAGES, default="graph", help="default: graph")
+    parser.add_argument("--level", choices=tuple(LEVELS), default="exact", help="default: exact")
+    parser.add_argument(
+        "--kernel", metavar="NAME", help=f"one kernel of the plan ({', '.join(KERNEL_STAGES)})"
+    )
+    parser.add_argument(
+        "--target", metavar="TARGET", default="host",
+        help="host (default), x86-64-v2, x86-64-v3, x86-64-v4 or aarch64",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-locations", action="store_false", dest="locations", help="leave out source lines"
+    )
+    parser.add_argument(
+        "--raw-llvm", action="store_true", help="with --stage llvm: before LLVM's own passes"
+    )
+    parser.set_defaults(run=_run_dump)
+
+
+def _run_dump(arguments: argparse.Namespace) -> None:
+    types = [TensorType.parse(text) for text in arguments.inputs]
+    graph = load_graph(arguments.reference, types)
+    options = Options(
+        arguments.level, arguments.target, arguments.kernel, arguments.locations, arguments.raw_llvm
+    )
+    for text in dump(graph, arguments.stage, options):
+        print(text.rstrip("\n"))
+
+
+COMMANDS = (_add_dump,)

@@ -1,0 +1,129 @@
+"""The text of every level of the compiler, for one graph.
+
+in : a graph, and which stage to show
+out: texts, one for a graph or plan, one per kernel below that
+
+| stage | text |
+|---|---|
+| graph | as written or traced; `graphc.parse` reads it back |
+| optimized | after the passes of the level |
+| joint | forward and derived backward, after the passes of the level |
+| plan | kernels, buffers, steps |
+| loops | each kernel in the loop IR |
+| llvm | each kernel in LLVM IR, after LLVM's passes (or before, with `raw_llvm`) |
+| asm | each kernel in the target's assembly |
+
+Nothing is loaded or run, so code can be shown for targets other than this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphc.autodiff.joint import joint
+from graphc.codegen.jit import assembly, llvm_text
+from graphc.codegen.link import plan_kernels
+from graphc.codegen.loops import Kernel
+from graphc.codegen.target import Target, named
+from graphc.errors import GraphError, VerifyError
+from graphc.ir.nodes import Graph
+from graphc.ir.printer import print_graph
+from graphc.ir.verifier import verify
+from graphc.passes.pipelines import optimize
+from graphc.schedule.build import make_plan
+from graphc.schedule.plan import Check, Launch, Plan, kernels, verify_plan
+
+STAGES = ("graph", "optimized", "joint", "plan", "loops", "llvm", "asm")
+KERNEL_STAGES = ("loops", "llvm", "asm")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`kernel`: only the kernel of that name (`k0_matmul`, or its number, `k0`)."""
+
+    level: str = "exact"
+    target: str = "host"
+    kernel: str | None = None
+    locations: bool = True
+    raw_llvm: bool = False
+
+
+def dump(graph: Graph, stage: str, options: Options | None = None) -> Iterator[str]:
+    """The texts of `graph` at `stage`, one of STAGES. Raises GraphError for what does not fit."""
+    options = options or Options()
+    if stage not in STAGES:
+        raise GraphError(f"unknown stage {stage!r}", hint=f"one of {', '.join(STAGES)}")
+    if options.kernel is not None and stage not in KERNEL_STAGES:
+        raise GraphError(
+            f"stage {stage} is not shown by kernel", hint=f"one of {', '.join(KERNEL_STAGES)}"
+        )
+    if stage == "graph":
+        yield print_graph(verify(graph), locations=options.locations)
+        return
+    if stage == "joint":
+        graph = joint(graph)
+    optimised = optimize(verify(graph), options.level, observer=_verified)
+    if stage in ("optimized", "joint"):
+        yield print_graph(optimised, locations=options.locations)
+        return
+    plan = verify_plan(make_plan(optimised, fusion=options.level != "none"))
+    if stage == "plan":
+        yield str(_shown(plan, options.locations))
+        return
+    target = named(options.target)
+    for kernel in _chosen(plan, target, options.kernel):
+        yield _kernel_text(kernel, stage, target, options.raw_llvm)
+
+
+def _kernel_text(kernel: Kernel, stage: str, target: Target, raw_llvm: bool) -> str:
+    if stage == "loops":
+        return str(kernel)
+    if stage == "llvm":
+        return llvm_text(kernel, target, optimised=not raw_llvm)
+    return assembly(kernel, target)
+
+
+def _verified(stage: str, content: Any) -> None:
+    """The observer between passes: names the pass that broke a rule."""
+    try:
+        verify(content)
+    except VerifyError as error:
+        raise VerifyError(f"after the pass {stage}: {error}") from error
+
+
+def _chosen(plan: Plan, target: Target, wanted: str | None) -> list[Kernel]:
+    """All kernels of the plan, or the one that is wanted."""
+    if wanted is None:
+        return plan_kernels(plan, target)
+    names = list(kernels(plan).values())
+    if wanted not in names and wanted not in [name.partition("_")[0] for name in names]:
+        raise GraphError(
+            f"the plan has no kernel {wanted!r}", hint=f"one of {', '.join(names) or 'none'}"
+        )
+    found = plan_kernels(plan, target)
+    return [kernel for kernel in found if wanted in (kernel.name, kernel.name.partition("_")[0])]
+
+
+def _shown(plan: Plan, locations: bool) -> Plan:
+    """The plan for print. Bodies come without source lines: equal bodies are one kernel, whatever
+    lines they come from; the steps have the lines."""
+
+    def step(step: Launch | Check) -> Launch | Check:
+        if isinstance(step, Launch):
+            body = _without_locations(step.kernel.body)
+            step = replace(step, kernel=replace(step.kernel, body=body))
+        return step if locations else replace(step, location=None)
+
+    return replace(plan, steps=tuple(map(step, plan.steps)))
+
+
+def _without_locations(graph: Graph) -> Graph:
+    nodes = (
+        replace(
+            node, location=None, regions=tuple(_without_locations(each) for each in node.regions)
+        )
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=tuple(nodes))

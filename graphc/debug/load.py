@@ -1,0 +1,205 @@
+"""`FILE.py:NAME` → a graph.
+
+in : a Python file, the name of a graph, module or function in it, and the types of its inputs
+out: the graph: the object itself, or what a tracer makes of it
+
+Tracers are found through the entry points of the group `graphc.tracers`. Each is a callable
+`(object, input types) -> Graph | None`; None says that it does not know the object. So the
+compiler needs no import of a frontend.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from graphc.errors import GraphError
+from graphc.ir.nodes import Graph
+from graphc.ir.types import TensorType
+from graphc.ir.verifier import verify
+
+TRACERS = "graphc.tracers"
+Tracer = Callable[[Any, list[TensorType]], Graph | None]
+
+
+class LoadError(GraphError):
+    """No graph could be made of what the command line names."""
+
+
+def load_graph(reference: str, input_types: list[TensorType]) -> Graph:
+    """The graph of `FILE.py:NAME`. NAME may have dots (`model.encoder`).
+
+    A Graph is taken as it is; `input_types`, where given, must be those of its inputs. Anything
+    else goes to the tracers. What the file prints goes to standard error.
+    """
+    file, _, name = reference.rpartition(":")
+    if not file or not name:
+        raise LoadError(f"{reference!r} names no object of a file", hint="write FILE.py:NAME")
+    path = Path(file)
+    if not path.is_file():
+        raise LoadError(f"there is no file {file}")
+    with contextlib.redirect_stdout(sys.stderr), _imported(path) as module:
+        found = _member(module, name, path)
+        if isinstance(found, Graph):
+            return _checked(found, name, input_types)
+        with _blaming(path, f"{name} could not be traced"):
+            return _placed(verify(_traced(found, name, input_types)), path)
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _imported(path: Path) -> Iterator[ModuleType]:
+    """The file as a module under its own name, its folder first on sys.path. Both are undone at
+    the end: a file may be called like a module that is imported already."""
+    try:
+        code = compile(path.read_bytes(), str(path), "exec")
+    except SyntaxError as error:
+        text = "".join(traceback.format_exception_only(error)).strip()
+        raise LoadError(f"{path} could not be imported\n  {text}") from None
+    except (OSError, ValueError) as error:
+        raise LoadError(f"{path} is no Python file: {error}") from None
+    name, folder = path.stem, str(path.resolve().parent)
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    sys.path.insert(0, folder)
+    try:
+        with _blaming(path, f"{path} could not be imported"):
+            exec(code, module.__dict__)
+        yield module
+    finally:
+        sys.path.remove(folder)
+        if before is None:
+            sys.modules.pop(name, None)
+        else:
+            sys.modules[name] = before
+
+
+@contextlib.contextmanager
+def _blaming(path: Path, what: str) -> Iterator[None]:
+    """Errors raised below a line of the user's file become a LoadError with that line. Others,
+    but for graphc's own, are ours and pass."""
+    try:
+        yield
+    except LoadError:
+        raise
+    except (Exception, SystemExit) as error:
+        place = _user_line(error, path)
+        if place is None and not isinstance(error, GraphError):
+            raise
+        message = "".join(traceback.format_exception_only(error)).strip()
+        raise LoadError(what + (place or "") + f"\n  {message}") from error
+
+
+def _user_line(error: BaseException, path: Path) -> str | None:
+    """The innermost line of the user's file in the traceback, as Python shows it."""
+    own = path.resolve()
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame for frame in frames if Path(frame.filename).resolve() == own]
+    if not lines:
+        return None
+    last = lines[-1]
+    return f'\n  File "{path}", line {last.lineno}, in {last.name}\n    {last.line}'
+
+
+def _member(module: ModuleType, name: str, path: Path) -> Any:
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            names = [
+                key
+                for key, value in vars(module).items()
+                if not key.startswith("_") and not isinstance(value, ModuleType)
+            ]
+            near = difflib.get_close_matches(name, names, n=3) or names
+            raise LoadError(
+                f"{path} has no {name!r}", hint=f"one of {', '.join(near)}" if near else None
+            )
+        found = getattr(found, part)
+    return found
+
+
+# -- the graph -------------------------------------------------------------------------------------
+
+
+def _checked(graph: Graph, name: str, input_types: Sequence[TensorType]) -> Graph:
+    """`graph` itself, if `input_types` are none, or its own."""
+    if input_types and tuple(input_types) != graph.input_types:
+        raise LoadError(
+            f"graph {name} takes {_listed(graph.input_types)}, not {_listed(input_types)}",
+            hint="leave --input out: a graph knows its inputs",
+        )
+    return verify(graph)
+
+
+def _traced(found: Any, name: str, input_types: list[TensorType]) -> Graph:
+    tracers = entry_points(group=TRACERS)
+    kind = type(found).__name__
+    if not tracers:
+        raise LoadError(
+            f"{name} is a {kind}, no Graph, and no tracer is installed (entry points {TRACERS})",
+            hint="install the package that has a tracer, or name a Graph",
+        )
+    if not callable(found):
+        raise LoadError(f"{name} is a {kind}, which is neither a Graph nor callable")
+    _check_count(found, name, input_types)
+    for entry in tracers:
+        graph = _tracer(entry)(found, list(input_types))
+        if graph is not None:
+            return graph
+    asked = ", ".join(entry.name for entry in tracers)
+    raise LoadError(f"no tracer knows {name}, a {kind} (asked: {asked})")
+
+
+def _placed(graph: Graph, path: Path) -> Graph:
+    """The graph without lines of the script that started this command: nodes that no line of the
+    user's made (a module that is traced as it is) have none."""
+    script = Path(getattr(sys.modules["__main__"], "__file__", None) or "").name
+    if script == path.name:
+        return graph
+    nodes = (
+        replace(node, location=None) if node.location and node.location.file == script else node
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _tracer(entry: EntryPoint) -> Tracer:
+    try:
+        tracer: Tracer = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise LoadError(f"tracer {entry.name} ({entry.value}) does not load: {error}") from error
+    return tracer
+
+
+def _check_count(found: Any, name: str, input_types: Sequence[TensorType]) -> None:
+    """Whether the callable takes that many inputs. A module's inputs are those of `forward`."""
+    function = getattr(found, "forward", found)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # built in, or otherwise without a signature: the call itself will say
+    try:
+        signature.bind(*input_types)
+    except TypeError as error:
+        raise LoadError(
+            f"{name}{signature} does not take {_listed(input_types)}: {error}",
+            hint="give one --input for each tensor, in order",
+        ) from None
+
+
+def _listed(types: Sequence[TensorType]) -> str:
+    count = f"{len(types)} input{'' if len(types) == 1 else 's'}"
+    return f"{count} ({', '.join(map(str, types))})" if types else count

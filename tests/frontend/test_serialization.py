@@ -1,0 +1,207 @@
+"""Checkpoints: round trips, and files that are refused without running anything."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import pickle
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import frontend as torch
+import graphc
+from frontend import nn, optim
+from frontend.serialization import FORMAT, CheckpointError
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in types, structure and values (NaN equals NaN)."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, torch.Tensor):
+        equal = np.array_equal(a.detach().numpy(), b.detach().numpy(), equal_nan=a.dtype.is_float)
+        return a.tensor_type == b.tensor_type and equal and a.requires_grad == b.requires_grad
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b or (a != a and b != b)
+
+
+CHECKPOINT = {
+    "epoch": 3, "loss": 0.1, "big": 2**70, "none": None, "flag": True, "name": "é",
+    "odd": [math.inf, -math.inf, math.nan, -0.0], "empty": [{}, [], ()],
+    1: (1, 2.0, [3]), None: {True: 1}, 2.5: OrderedDict(b=1, a=2),
+    "tensors": [
+        torch.arange(6).reshape(2, 3), torch.tensor(1.5, dtype=torch.float64),
+        torch.zeros(0, 3), torch.tensor([True, False]), torch.arange(3, dtype=torch.int32),
+        torch.ones(2, requires_grad=True), torch.arange(6.0).reshape(2, 3).t(),
+    ],
+    "parameter": nn.Parameter(torch.ones(2)),
+    "frozen": nn.Parameter(torch.ones(2), requires_grad=False),
+}  # fmt: skip
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    torch.save(CHECKPOINT, path)
+    assert same(torch.load(path), CHECKPOINT)
+    torch.save([1], str(path))
+    assert torch.load(str(path)) == [1]
+    buffer = io.BytesIO()
+    torch.save(CHECKPOINT, buffer)
+    buffer.seek(0)
+    assert same(torch.load(buffer), CHECKPOINT)
+    assert os.listdir(tmp_path) == ["checkpoint.pt"]
+
+
+@pytest.mark.parametrize("obj", [None, 3, "text", math.nan, torch.ones(2), [], ()])
+def test_any_object_can_be_the_root(tmp_path: Path, obj: Any) -> None:
+    torch.save(obj, tmp_path / "x")
+    assert same(torch.load(tmp_path / "x"), obj)
+
+
+def test_training_resumes_exactly(tmp_path: Path) -> None:
+    def build() -> tuple[Any, Any]:
+        model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        return model, optim.Adam(model.parameters(), lr=0.05)
+
+    def advance(model: Any, opt: Any) -> float:
+        opt.zero_grad()
+        loss = (model(torch.ones(2, 3)) ** 2).sum()
+        loss.backward()
+        opt.step()
+        return loss.item()
+
+    model, opt = build()
+    for _ in range(3):
+        advance(model, opt)
+    states = {"model_state_dict": model.state_dict(), "optimizer_state_dict": opt.state_dict()}
+    torch.save({"epoch": 3, **states}, tmp_path / "c.pt")
+    expected = [advance(model, opt) for _ in range(3)]
+    model, opt = build()
+    loaded = torch.load(tmp_path / "c.pt", weights_only=True)
+    model.load_state_dict(loaded["model_state_dict"])
+    opt.load_state_dict(loaded["optimizer_state_dict"])
+    assert [advance(model, opt) for _ in range(3)] == expected
+
+
+def test_shared_tensors_stay_shared(tmp_path: Path) -> None:
+    x = torch.ones(3)
+    torch.save({"a": x, "b": x.detach(), "other": torch.ones(3)}, tmp_path / "x")
+    loaded = torch.load(tmp_path / "x")
+    loaded["a"][0] = 5
+    assert loaded["b"][0] == 5 and loaded["other"][0] == 1
+
+
+def test_other_readers_of_the_format_open_it(tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(2, 3)}, tmp_path / "x.safetensors")
+    tensors = safetensors.numpy.load_file(tmp_path / "x.safetensors")
+    np.testing.assert_array_equal(tensors["0"], np.ones((2, 3), np.float32))
+
+
+class Custom(dict):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("obj", "where"),
+    [
+        ({"a": {"b": [1, object()]}}, r"\['a'\]\['b'\]\[1\] is a builtins.object"),
+        ({"net": nn.ReLU()}, r"\['net'\] is a frontend.nn.activation.ReLU"),
+        ({"x": np.ones(2)}, r"\['x'\] is a numpy.ndarray"),
+        ({"x": np.float64(2)}, r"\['x'\] is a numpy.float64"),
+        ({(1, 2): 3}, r"key \(1, 2\) of the object is a builtins.tuple"),
+        (Custom(), "the object is a .*Custom"),
+        ({"f": print}, r"\['f'\] is a builtins.builtin_function"),
+    ],
+)
+def test_other_objects_are_refused_by_key(tmp_path: Path, obj: Any, where: str) -> None:
+    path = tmp_path / "x"
+    torch.save([1], path)
+    with pytest.raises(CheckpointError, match=where):
+        torch.save(obj, path)
+    assert torch.load(path) == [1] and os.listdir(tmp_path) == ["x"]
+
+
+def test_a_cycle_is_refused(tmp_path: Path) -> None:
+    cycle: list[Any] = [1]
+    cycle.append({"again": cycle})
+    with pytest.raises(CheckpointError, match=r"\[1\]\['again'\] contains itself"):
+        torch.save(cycle, tmp_path / "x")
+
+
+def test_a_truncated_file_is_refused_at_every_length(tmp_path: Path) -> None:
+    path = tmp_path / "short.pt"
+    torch.save({"a": torch.ones(2), "b": [1, 2]}, path)
+    data = path.read_bytes()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        with pytest.raises(CheckpointError, match=r"short\.pt is not a checkpoint"):
+            torch.load(path)
+
+
+class Exploit:
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.target,)
+
+    target = ""
+
+
+def test_garbage_and_pickles_are_refused_without_running(tmp_path: Path) -> None:
+    path = tmp_path / "bad.pt"
+    trap = Exploit()
+    trap.target = Exploit.target = str(tmp_path / "pwned")
+    for data in (b"", b"hello", b"\xff" * 100, b"PK\x03\x04" + b"\0" * 50, pickle.dumps(trap)):
+        path.write_bytes(data)
+        with pytest.raises(CheckpointError, match=r"bad\.pt is not a checkpoint of frontend.save"):
+            torch.load(path)
+        with pytest.raises(graphc.GraphError):
+            torch.load(io.BytesIO(data))
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        '["call", "os.system"]', '["tensor", "7", false]', '["tensor", "0", "yes"]', '{"a": 1}',
+        '["list", [["what"]]]', '["dict", [[["list", []], 1]]]', '["dict", [[1]]]', "[", "[]",
+        '["float", "1e5"]', "[" * 100_000,
+    ],
+    ids=lambda text: text[:20],
+)  # fmt: skip
+def test_unknown_structures_are_refused(tmp_path: Path, structure: str) -> None:
+    metadata = {"format": FORMAT, "structure": structure}
+    path = tmp_path / "odd.pt"
+    path.write_bytes(safetensors.numpy.save({"0": np.ones(2)}, metadata))
+    with pytest.raises(CheckpointError, match=r"odd\.pt is not a checkpoint"):
+        torch.load(path)
+
+
+def test_safetensors_of_others_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.safetensors"
+    path.write_bytes(safetensors.numpy.save({"w": np.ones(2)}))
+    with pytest.raises(CheckpointError, match="its format is None"):
+        torch.load(path)
+    path.write_bytes(safetensors.numpy.save({"0": np.ones(2, np.uint8)},
+                     {"format": FORMAT, "structure": json.dumps(["tensor", "0", False])}))  # fmt: skip
+    with pytest.raises(CheckpointError, match="has the dtype U8"):
+        torch.load(path)
+
+
+def test_arguments(tmp_path: Path) -> None:
+    torch.save([1], tmp_path / "x")
+    assert torch.load(tmp_path / "x", map_location="cpu") == [1]
+    with pytest.raises(CheckpointError, match="tensors live on the CPU"):
+        torch.load(tmp_path / "x", map_location="cuda")
+    with pytest.raises(CheckpointError, match="weights_only=False asks to run code"):
+        torch.load(tmp_path / "x", weights_only=False)
+    with pytest.raises(FileNotFoundError):
+        torch.load(tmp_path / "missing")
