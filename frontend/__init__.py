@@ -6,6 +6,8 @@
 Everything runs eagerly; `frontend.compile` makes native code of the same functions.
 """
 
+# ruff: noqa: F401 (everything imported here is public)
+
 from __future__ import annotations
 
 from frontend import autograd, nn, optim, utils
@@ -45,45 +47,25 @@ from frontend.functions import (
     add,
     addcdiv,
     addcmul,
-    allclose,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
     ceil,
     clamp,
     clone,
     cos,
     div,
-    eq,
-    equal,
     erf,
     exp,
     exp2,
     floor,
     floor_divide,
-    ge,
-    gt,
-    isclose,
-    isfinite,
-    isinf,
-    isnan,
-    le,
     lerp,
     log,
     log1p,
     log2,
     log10,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    lt,
     maximum,
     minimum,
     mul,
     nan_to_num,
-    ne,
     neg,
     pow,
     reciprocal,
@@ -114,6 +96,28 @@ from frontend.functions_index import (
     take_along_dim,
     tril,
     triu,
+)
+from frontend.functions_logic import (
+    allclose,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    eq,
+    equal,
+    ge,
+    gt,
+    isclose,
+    isfinite,
+    isinf,
+    isnan,
+    le,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    lt,
+    ne,
 )
 from frontend.functions_matrix import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
 from frontend.functions_reduce import (

@@ -104,13 +104,9 @@ class Entry:
     # -- guards ------------------------------------------------------------------------------
 
     def holds(self, arguments: Sequence[Tensor]) -> bool:
-        for guard in self.guards:
-            if not guard.holds():
-                return False
-        for guard in self.grad_guards:
-            if not guard.holds_for(arguments):
-                return False
-        return True
+        if not all([guard.holds() for guard in self.guards]):
+            return False
+        return all([guard.holds_for(arguments) for guard in self.grad_guards])
 
     def broken(self, arguments: Sequence[Tensor]) -> str:
         """Why the entry does not hold."""
@@ -128,7 +124,7 @@ class Entry:
         values = self.executable(*arrays)
         self._count_updates(arguments)
         for target, position, kind in self.grads:
-            tensor = target if isinstance(target, Tensor) else target.tensor(arguments)
+            tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
             if position is None:
                 tensor._grad = None
             elif position < 0:

@@ -28,11 +28,15 @@ VIEWS = (reshape, transpose, slice_, broadcast)
 class Prepared:
     """What is known of an op for given attributes and operand types."""
 
-    __slots__ = ("composite", "operand_types", "records", "saves", "type", "types", "view")
+    __slots__ = (
+        "attributes", "composite", "operand_types", "records", "saves", "type",
+        "types", "view",
+    )  # fmt: skip
 
     def __init__(self, op: Any, types: tuple[TensorType, ...], attributes: dict[str, Any]):
+        self.attributes = op.canonical(attributes)
         self.operand_types = types
-        self.types = op.infer(types, attributes)
+        self.types = op.infer(types, self.attributes)
         self.type = self.types[0]
         floats = any(type.dtype.is_float for type in self.types)
         self.records = op.differentiable and floats
@@ -60,17 +64,14 @@ class TensorContext:
         self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]
     ) -> tuple[Tensor, ...]:
         """Run `op`. Raises GraphError with the user's line where the operands do not fit."""
-        if attributes or op.parameters:
-            try:
-                attributes = op.canonical(attributes)
-            except GraphError as error:
-                raise located(error) from None
-            key = (op, *attributes.values(), *[x.tensor_type for x in operands])
-        else:
-            key = (op, *[x.tensor_type for x in operands])
-        prepared = _PREPARED.get(key)
+        try:
+            key = (op, *attributes.items(), *[x.tensor_type for x in operands])
+            prepared = _PREPARED.get(key)
+        except (TypeError, AttributeError):  # lists among the attributes; operands of other types
+            key, prepared = (), None
         if prepared is None:
             prepared = _prepare(key, op, operands, attributes)
+        attributes = prepared.attributes
         wanted = None
         if prepared.records and STATE.grad_enabled:
             wanted = tuple([x._requires_grad for x in operands])
@@ -115,7 +116,8 @@ def _prepare(
         raise located(error) from None
     if len(_PREPARED) >= _LIMIT:
         _PREPARED.clear()
-    _PREPARED[key] = prepared
+    if key:
+        _PREPARED[key] = prepared
     return prepared
 
 

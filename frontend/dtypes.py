@@ -72,14 +72,14 @@ class device:
     __slots__ = ("index", "type")
 
     def __init__(self, type: Any = "cpu", index: builtins.int | None = None):
-        name = type.type if isinstance(type, device) else str(type)
+        name: str = type.type if isinstance(type, device) else str(type)
         kind, _, number = name.partition(":")
         if kind not in ("cpu", "cuda", "mps", "meta"):
             raise RuntimeError(f"Expected one of cpu, cuda, mps, meta device type at start of "
                                f"device string: {kind}")  # fmt: skip
         if kind != "cpu":
             raise AssertionError(f"Torch not compiled with {kind.upper()} enabled")
-        self.type = kind
+        self.type: str = kind
         self.index = builtins.int(number) if number else index
 
     def __eq__(self, other: object) -> builtins.bool:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from frontend.dispatch import CONTEXT, filled
+from frontend.functions_logic import both_bool, isinf, isnan, logical_and, logical_or
 from frontend.promotion import (
     aligned,
     binary,
@@ -30,7 +31,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """input + alpha · other. Bool tensors: logical or."""
     if type(alpha) is not int or alpha != 1:
         other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
-    if _both_bool(input, other):
+    if both_bool(input, other):
         return logical_or(input, other)
     return binary(e.add, input, other)
 
@@ -50,17 +51,9 @@ def rsub(input: Any, other: Any) -> Tensor:
 
 def mul(input: Any, other: Any) -> Tensor:
     """input · other. Bool tensors: logical and."""
-    if _both_bool(input, other):
+    if both_bool(input, other):
         return logical_and(input, other)
     return binary(e.mul, input, other)
-
-
-def _both_bool(x: Any, y: Any) -> bool:
-    """Whether both are bool, as tensors or numbers."""
-    left = x.tensor_type.dtype is DType.bool if isinstance(x, Tensor) else isinstance(x, bool)
-    if not left:
-        return False
-    return y.tensor_type.dtype is DType.bool if isinstance(y, Tensor) else isinstance(y, bool)
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -290,94 +283,6 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
     return input + (quotient if type(value) is int and value == 1 else quotient * value)
 
 
-# -- comparisons and logic -----------------------------------------------------------------------
-
-
-def eq(input: Any, other: Any) -> Tensor:
-    return binary(e.eq, input, other)
-
-
-def ne(input: Any, other: Any) -> Tensor:
-    return binary(e.ne, input, other)
-
-
-def _ordered(op: Any, name: str) -> Any:
-    def function(input: Any, other: Any) -> Tensor:
-        if _both_bool(input, other):
-            input, other = (
-                casted(x, DType.i32) if isinstance(x, Tensor) else int(x) for x in (input, other)
-            )
-        return binary(op, input, other)
-
-    function.__name__ = function.__qualname__ = name
-    return function
-
-
-lt = _ordered(e.lt, "lt")
-le = _ordered(e.le, "le")
-gt = _ordered(e.gt, "gt")
-ge = _ordered(e.ge, "ge")
-
-
-def _truth(x: Any) -> Any:
-    """A tensor as bool: whether each element differs from 0."""
-    if not isinstance(x, Tensor):
-        return bool(x)
-    return x if x.dtype is DType.bool else casted(ne(x, 0), DType.bool)
-
-
-def logical_and(input: Tensor, other: Any) -> Tensor:
-    return binary(e.logical_and, _truth(input), _truth(other))
-
-
-def logical_or(input: Tensor, other: Any) -> Tensor:
-    return binary(e.logical_or, _truth(input), _truth(other))
-
-
-def logical_xor(input: Tensor, other: Any) -> Tensor:
-    return binary(e.logical_xor, _truth(input), _truth(other))
-
-
-def logical_not(input: Tensor) -> Tensor:
-    return CONTEXT.apply(e.logical_not, (_truth(input),), {})[0]
-
-
-def _bitwise(name: str, logical: Any) -> Any:
-    def function(input: Any, other: Any) -> Tensor:
-        if result_type(input, other) is not DType.bool:
-            raise DTypeError(
-                f"bitwise_{name} is for bool tensors only, got {input!r} and {other!r}",
-                hint=f"logical_{name}, or convert with .bool()",
-                location=user_location(),
-            )
-        return logical(input, other)
-
-    function.__name__ = function.__qualname__ = f"bitwise_{name}"
-    return function
-
-
-bitwise_and = _bitwise("and", logical_and)
-bitwise_or = _bitwise("or", logical_or)
-bitwise_xor = _bitwise("xor", logical_xor)
-
-
-def bitwise_not(input: Tensor) -> Tensor:
-    """`~x`: logical not of bools, -x - 1 of integers."""
-    return logical_not(input) if input.dtype is DType.bool else -input - 1
-
-
-def isnan(input: Tensor) -> Tensor:
-    return ne(input, input)
-
-
-def isinf(input: Tensor) -> Tensor:
-    return eq(abs(input), math.inf) if input.dtype.is_float else ne(input, input)
-
-
-def isfinite(input: Tensor) -> Tensor:
-    return logical_not(logical_or(isnan(input), isinf(input)))
-
-
 def nan_to_num(
     input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
@@ -389,32 +294,6 @@ def nan_to_num(
     low = float(limits.min) if neginf is None else neginf
     finite = where(input == math.inf, high, where(input == -math.inf, low, input))
     return where(isnan(input), nan, finite)
-
-
-def isclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Tensor:
-    """|input - other| <= atol + rtol · |other|, elementwise."""
-    close = logical_or(input == other, logical_and(
-        isfinite(input - other), abs(input - other) <= atol + rtol * abs(other)
-    ))  # fmt: skip
-    return logical_or(close, logical_and(isnan(input), isnan(other))) if equal_nan else close
-
-
-def allclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> bool:
-    """Whether all elements are close."""
-    if input.dtype is not other.dtype:
-        raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
-    return bool(isclose(input, other, rtol, atol, equal_nan).all())
-
-
-def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and elements."""
-    if input.tensor_type.shape != other.tensor_type.shape:
-        return False
-    return bool(eq(input, other).all())
 
 
 # -- conversion ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 from frontend import functions as f
 from frontend.dispatch import CONTEXT, filled
 from frontend.dtypes import as_dtype
+from frontend.functions_logic import isfinite, truth
 from frontend.promotion import casted, floating
 from frontend.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
@@ -20,8 +21,8 @@ from graphc.ops import composite, indexing, reduce
 from graphc.ops import movement as m
 
 # PyTorch's `torch.return_types`: what reductions along a dimension return.
-max_result = namedtuple("max", "values indices")
-min_result = namedtuple("min", "values indices")
+max_result: Any = namedtuple("max", "values indices")  # type: ignore[name-match]
+min_result: Any = namedtuple("min", "values indices")  # type: ignore[name-match]
 
 
 def dimension(dim: int, rank: int) -> int:
@@ -215,12 +216,12 @@ def _along(op: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]
 
 def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether some element differs from 0."""
-    return reduced(reduce.any, f._truth(input), dim, keepdim)
+    return reduced(reduce.any, truth(input), dim, keepdim)
 
 
 def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether no element is 0."""
-    return reduced(reduce.all, f._truth(input), dim, keepdim)
+    return reduced(reduce.all, truth(input), dim, keepdim)
 
 
 # -- compositions --------------------------------------------------------------------------------
@@ -247,7 +248,7 @@ def _normalised(op: Any, x: Tensor, dim: int, dtype: Any) -> Tensor:
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log Σ exp(x) along `dim`, without overflow."""
     top = amax(input, dim, keepdim=True).detach()
-    top = f.where(f.isfinite(top), top, 0.0)
+    top = f.where(isfinite(top), top, 0.0)
     total = f.log(sum(f.exp(input - top), dim, keepdim=True)) + top
     return total if keepdim else total.squeeze(axes_of(dim, input.dim()))
 
@@ -272,4 +273,4 @@ def norm(
 
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """How many elements differ from 0 (int64)."""
-    return sum(f._truth(input), dim)
+    return sum(truth(input), dim)

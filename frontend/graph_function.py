@@ -1,10 +1,10 @@
 """Traced functions as differentiable, compiled functions of tensors.
 
-A `TracedFunction` is a part of a kept trace: inputs, outputs, and the tape between them. Called with
-gradients wanted it runs a forward entry, and leaves one node on the tape whose backward is a
-second entry; what passes between them is chosen by `partition`. Its `derivative()` extends the same
-trace and is again a TracedFunction, so any order of gradients works, and whatever the function cut
-off from the tape (detach, no_grad) stays cut off.
+A `TracedFunction` is a part of a kept trace: inputs, outputs, and the tape between them. Called
+with gradients wanted it runs a forward entry, and leaves one node on the tape whose backward is a
+second entry; what passes between them is chosen by `partition`. Its `derivative()` extends the
+same trace and is again a TracedFunction, so any order of gradients works, and whatever the
+function cut off from the tape (detach, no_grad) stays cut off.
 """
 
 from __future__ import annotations

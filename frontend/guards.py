@@ -27,7 +27,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 class ModuleGuard:
-    """Plain attributes of a Module, and what stands in its dicts (parameters, submodules, hooks)."""
+    """Plain attributes of a Module, and what its dicts hold (parameters, submodules, hooks)."""
 
     def __init__(self, module: Any):
         state = module.__dict__

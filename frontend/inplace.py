@@ -80,7 +80,9 @@ METHODS = {
         functions_index.scatter, functions_index.index_add, functions_index.tril,
         functions_index.triu,
     )
-} | {"copy_": copy_, "fill_": fill_, "zero_": zero_, "masked_scatter_": masked_scatter_}  # fmt: skip
+} | {
+    "copy_": copy_, "fill_": fill_, "zero_": zero_, "masked_scatter_": masked_scatter_,
+}  # fmt: skip
 
 
 def operator(function: Any) -> Any:

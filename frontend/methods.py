@@ -8,6 +8,7 @@ from frontend import (
     creation,
     functions,
     functions_index,
+    functions_logic,
     functions_matrix,
     functions_reduce,
     functions_shape,
@@ -23,9 +24,11 @@ METHODS: dict[Any, str] = {
     functions: (
         "add sub mul div floor_divide remainder neg pow exp log sin cos sqrt rsqrt tanh sigmoid "
         "erf floor ceil round abs sign relu trunc square reciprocal log1p log2 log10 exp2 maximum "
-        "minimum clamp lerp addcmul addcdiv eq ne lt le gt ge logical_and logical_or logical_xor "
-        "logical_not bitwise_and bitwise_or bitwise_xor bitwise_not isnan isinf isfinite "
-        "nan_to_num isclose allclose equal clone"
+        "minimum clamp lerp addcmul addcdiv nan_to_num clone"
+    ),
+    functions_logic: (
+        "eq ne lt le gt ge logical_and logical_or logical_xor logical_not bitwise_and bitwise_or "
+        "bitwise_xor bitwise_not isnan isinf isfinite isclose allclose equal"
     ),
     functions_reduce: (
         "sum prod mean var std amax amin argmax argmin max min any all softmax log_softmax "
@@ -104,27 +107,27 @@ def _reflected(function: Any) -> Any:
     return lambda self, other: function(other, self)
 
 
-def install() -> None:
+def install(target: Any = Tensor) -> None:
     """Attach everything to Tensor."""
     for module, names in METHODS.items():
         for name in names.split():
             setattr(Tensor, name, getattr(module, name))
     for name, method in inplace.METHODS.items():
         setattr(Tensor, name, method)
-    for name, target in ALIASES.items():
-        setattr(Tensor, name, getattr(Tensor, target))
-        if hasattr(Tensor, f"{target}_"):
-            setattr(Tensor, f"{name}_", getattr(Tensor, f"{target}_"))
+    for name, known in ALIASES.items():
+        setattr(target, name, getattr(target, known))
+        if hasattr(target, f"{known}_"):
+            setattr(target, f"{name}_", getattr(target, f"{known}_"))
     casts = {"float": DType.f32, "double": DType.f64, "int": DType.i32, "long": DType.i64,
              "bool": DType.bool}  # fmt: skip
     for name, dtype in casts.items():
         setattr(Tensor, name, _cast_method(name, dtype))
     for function in (to, type_as, cpu, cuda):
         setattr(Tensor, function.__name__, function)
-    Tensor.where = lambda self, condition, other: functions.where(condition, self, other)
-    Tensor.T = property(lambda self: functions_shape.permute(self, *reversed(range(self.dim()))))
-    Tensor.mT = property(lambda self: functions_shape.transpose(self, -2, -1))
-    _install_operators()
+    target.where = lambda self, condition, other: functions.where(condition, self, other)
+    target.T = property(lambda self: functions_shape.permute(self, *reversed(range(self.dim()))))
+    target.mT = property(lambda self: functions_shape.transpose(self, -2, -1))
+    _install_operators(target)
 
 
 def _guarded(function: Any) -> Any:
@@ -134,34 +137,34 @@ def _guarded(function: Any) -> Any:
         try:
             return function(self, other)
         except TypeError:
-            if isinstance(other, Tensor) or isinstance(other, int | float):
+            if isinstance(other, Tensor | int | float):
                 raise
             return NotImplemented
 
     return method
 
 
-def _install_operators() -> None:
-    f, i = functions, inplace.operator
+def _install_operators(target: Any) -> None:
+    f, logic, i = functions, functions_logic, inplace.operator
     plain = {
         "add": f.add, "sub": f.sub, "mul": f.mul, "truediv": f.div, "floordiv": f.floor_divide,
         "mod": f.remainder, "pow": f.pow, "matmul": functions_matrix.matmul,
-        "and": f.bitwise_and, "or": f.bitwise_or, "xor": f.bitwise_xor,
+        "and": logic.bitwise_and, "or": logic.bitwise_or, "xor": logic.bitwise_xor,
     }  # fmt: skip
     for name, function in plain.items():
-        setattr(Tensor, f"__{name}__", function)
-        setattr(Tensor, f"__r{name}__", _reflected(function))
-        setattr(Tensor, f"__i{name}__", i(function))
+        setattr(target, f"__{name}__", function)
+        setattr(target, f"__r{name}__", _reflected(function))
+        setattr(target, f"__i{name}__", i(function))
     for name in ("lt", "le", "gt", "ge"):
-        setattr(Tensor, f"__{name}__", getattr(f, name))
-    Tensor.__eq__ = _guarded(f.eq)  # type: ignore[method-assign]
-    Tensor.__ne__ = _guarded(f.ne)  # type: ignore[method-assign]
-    Tensor.__neg__ = f.neg  # type: ignore[method-assign]
-    Tensor.__pos__ = lambda self: self
-    Tensor.__abs__ = f.abs
-    Tensor.__invert__ = f.bitwise_not
-    Tensor.__getitem__ = functions_index.getitem
-    Tensor.__setitem__ = functions_index.setitem
+        setattr(target, f"__{name}__", getattr(logic, name))
+    target.__eq__ = _guarded(logic.eq)
+    target.__ne__ = _guarded(logic.ne)
+    target.__neg__ = f.neg
+    target.__pos__ = lambda self: self
+    target.__abs__ = f.abs
+    target.__invert__ = logic.bitwise_not
+    target.__getitem__ = functions_index.getitem
+    target.__setitem__ = functions_index.setitem
 
 
 install()

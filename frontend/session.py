@@ -51,16 +51,16 @@ class Builder(GraphBuilder):
             if identity not in needed:
                 needed.add(identity)
                 operands = self._nodes[identity].operands
-                work += [value.node for value in operands if value not in values]
+                work += [v.node for v in operands if v not in values]
         for identity in sorted(needed):
             node = self._nodes[identity]
-            operands = tuple(values[value] for value in node.operands)
+            handles = tuple(values[value] for value in node.operands)
             with made.at(node.location or Location(self.name, 0)):
                 if node.op == CONSTANT:
                     values[Value(identity)] = made.constant(node.attribute("value"))
                     continue
                 results = made.apply(
-                    lookup(node.op), operands, dict(node.attributes), node.regions
+                    lookup(node.op), handles, dict(node.attributes), node.regions
                 )
             for index, result in enumerate(results):
                 values[Value(identity, index)] = result

@@ -57,7 +57,7 @@ class _GradMode:
     def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
         if callable(function):  # `@no_grad` without parentheses
-            self.__init__()
+            self._previous = []
             return self(function)
         return self
 

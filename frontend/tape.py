@@ -42,7 +42,7 @@ class UnreadTensor(Unread):
     _requires_grad = False
 
     @property
-    def context(self) -> Any:  # type: ignore[override]
+    def context(self) -> Any:
         return Tensor.context
 
     @property

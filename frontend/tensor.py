@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frontend.dtypes import CPU, SCALAR_NAMES, Size, as_dtype, device, dtype_of_data
+from frontend.host_values import HostValues
 from frontend.state import STATE
-from graphc.ir.handle import Handle
 from graphc.ir.types import DType, TensorType
 
 LEAF_IN_PLACE = (
@@ -24,7 +24,7 @@ class Elided:
     """Stands in `.grad` where a compiled step left no gradient behind."""
 
 
-class Tensor(Handle):
+class Tensor(HostValues):
     """An n-dimensional array of one dtype that may take part in differentiation.
 
     `Tensor(data)` makes a tensor of the default dtype from numbers, `Tensor(2, 3)` an
@@ -47,8 +47,20 @@ class Tensor(Handle):
         def __getattr__(self, name: str) -> Any:
             """Methods come from `frontend.methods`."""
 
+        def __getitem__(self, index: Any) -> Any: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __floordiv__(self, other: Any) -> Any: ...
+        def __rfloordiv__(self, other: Any) -> Any: ...
+        def __eq__(self, other: Any) -> Any: ...
+        def __ne__(self, other: Any) -> Any: ...
+        def __rpow__(self, other: Any) -> Any: ...
+        def __and__(self, other: Any) -> Any: ...
+        def __or__(self, other: Any) -> Any: ...
+        def __invert__(self) -> Any: ...
+        def __abs__(self) -> Any: ...
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        self = super().__new__(cls)
+        self = object.__new__(cls)
         self._counter = [0]
         return self
 
@@ -70,7 +82,7 @@ class Tensor(Handle):
         self._value = array if session is None else session.constant_value(array)
 
     @staticmethod
-    def _make_subclass(cls: type, data: Tensor, requires_grad: bool = False) -> Any:
+    def _make_subclass(cls: Any, data: Tensor, requires_grad: bool = False) -> Any:
         """A `cls` over the value of `data`, off its tape. Shares memory and version."""
         self = cls.__new__(cls)
         self._value = data._value
@@ -83,7 +95,7 @@ class Tensor(Handle):
     # -- what it is --------------------------------------------------------------------------
 
     @property
-    def shape(self) -> Size:  # type: ignore[override]
+    def shape(self) -> Size:
         return Size(self.tensor_type.shape)
 
     @property
@@ -332,7 +344,7 @@ class Tensor(Handle):
             self._requires_grad = new._requires_grad
         return self
 
-    # -- leaving -----------------------------------------------------------------------------
+    # -- copying -----------------------------------------------------------------------------
 
     def _array(self, what: str) -> np.ndarray:
         """The NumPy array. Raises TraceError for a traced tensor, naming `what` asked for it."""
@@ -343,87 +355,8 @@ class Tensor(Handle):
 
         return concrete(self, what)
 
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The array itself, sharing memory."""
-        if self._requires_grad and not force:
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
-                "instead."
-            )
-        return self._array(".numpy()")
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        if dtype is not None and np.dtype(dtype) != array.dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    __array_priority__ = 1000  # NumPy leaves `array * tensor` to the tensor
-
-    def item(self) -> Any:
-        """The one element as a Python number."""
-        array = self._array(".item()")
-        if array.size != 1:
-            raise RuntimeError(
-                f"a Tensor with {array.size} elements cannot be converted to Scalar"
-            )
-        return array.item()
-
-    def tolist(self) -> Any:
-        return self._array(".tolist()").tolist()
-
-    def __bool__(self) -> bool:
-        array = self._array("bool()")
-        if array.size != 1:
-            kind = "more than one value" if array.size else "no values"
-            raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
-        return bool(array.item())
-
-    def __int__(self) -> int:
-        return int(self._number("int()"))
-
-    def __float__(self) -> float:
-        return float(self._number("float()"))
-
-    def __index__(self) -> int:
-        if not (self.dtype.is_integer and self.numel() == 1):
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self._number("int()"))
-
-    def _number(self, what: str) -> Any:
-        array = self._array(what)
-        if array.size != 1:
-            raise RuntimeError(
-                f"a Tensor with {array.size} elements cannot be converted to Scalar"
-            )
-        return array.item()
-
-    def __len__(self) -> int:
-        if not self.tensor_type.shape:
-            raise TypeError("len() of a 0-d tensor")
-        return self.tensor_type.shape[0]
-
-    def __iter__(self) -> Any:
-        if not self.tensor_type.shape:
-            raise TypeError("iteration over a 0-d tensor")
-        if STATE.session is not None:
-            from frontend.session import refuse
-
-            refuse(self, "iteration", hint="unbind(), split() or an index for each part")
-        return iter([self[i] for i in range(len(self))])
-
     def __hash__(self) -> int:
         return id(self)
-
-    def __repr__(self) -> str:
-        from frontend.printing import tensor_text
-
-        return tensor_text(self)
-
-    def __format__(self, spec: str) -> str:
-        if self.dim() == 0 and spec:
-            return format(self._number("formatting"), spec)
-        return format(repr(self), spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if self._edge is not None:

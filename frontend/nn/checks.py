@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.dtypes import SCALAR_NAMES
+from frontend.tensor import Tensor
 from graphc.errors import AttributeValueError, GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
@@ -60,3 +61,15 @@ def dimension(dim: int, rank: int) -> int:
             f"but got {dim})"
         )
     return dim % bound
+
+
+def type_name(value: Any) -> str:
+    """The type of a value as PyTorch's messages write it: `torch.FloatTensor`, `int`."""
+    return value.type() if isinstance(value, Tensor) else type(value).__name__
+
+
+def class_name(value: Any) -> str:
+    """The same, and for a class its full name."""
+    return (
+        f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else type_name(value)
+    )

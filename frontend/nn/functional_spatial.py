@@ -212,10 +212,8 @@ def avg_pool2d(
         )
     padded = _padded(input, [(p, p + h) for p, h in zip(pad, hang)], 0.0)
     mean = composite.avg_pool(padded, kernel=kernel, stride=step, padding=(0, 0))
-    counts = [
-        _tap_counts(size, *rest, count_include_pad)
-        for size, *rest in zip(input.shape[-2:], kernel, step, pad, mean.shape[-2:])
-    ]
+    axes = zip(input.shape[-2:], kernel, step, pad, mean.shape[-2:])
+    counts = [_tap_counts(size, k, s, p, n, count_include_pad) for size, k, s, p, n in axes]
     divisor = np.multiply.outer(*counts) if divisor_override is None else divisor_override
     factor = np.asarray(math.prod(kernel) / divisor, input.dtype.numpy)
     return mean * broadcast_to(input.context.constant(factor), mean.shape)

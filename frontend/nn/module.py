@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 from frontend import tracer
+from frontend.nn.checks import class_name, type_name
 from frontend.nn.parameter import Parameter
 from frontend.nn.state_dict import IncompatibleKeys, load_into, state_of
 from frontend.state import STATE
@@ -122,7 +123,7 @@ class Module:
         self._check_name(_PARAMETERS, name)
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{_type_name(param)}' object to parameter '{name}' "
+                f"cannot assign '{type_name(param)}' object to parameter '{name}' "
                 "(torch.nn.Parameter or None required)"
             )
         if param is not None and param.grad_fn is not None:
@@ -135,7 +136,7 @@ class Module:
         self._check_name(_BUFFERS, name)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' "
+                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
             )
         self._buffers[name] = tensor
@@ -148,7 +149,7 @@ class Module:
         """Add a child under `name`. Raises KeyError for a bad or taken name, TypeError for anything
         but a Module or None."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{_class_name(module)} is not a Module subclass")
+            raise TypeError(f"{class_name(module)} is not a Module subclass")
         self._check_name(_MODULES, name)
         self._modules[name] = module
 
@@ -160,7 +161,7 @@ class Module:
         if slot.registry not in self.__dict__:
             raise AttributeError(f"cannot assign {slot.early} before Module.__init__() call")
         if not isinstance(name, str):
-            raise TypeError(f"{slot.what} name should be a string. Got {_type_name(name)}")
+            raise TypeError(f"{slot.what} name should be a string. Got {type_name(name)}")
         if "." in name:
             raise KeyError(f'{slot.what} name can\'t contain ".", got: {name}')
         if name == "":
@@ -389,20 +390,10 @@ _SLOTS = (_PARAMETERS, _MODULES, _BUFFERS)
 def _check_assigned(slot: _Slot, name: str, value: Any) -> None:
     if value is not None and not isinstance(value, slot.type):
         wanted = slot.wanted.format(name)
-        raise TypeError(f"cannot assign '{_type_name(value)}' as {wanted} or None expected)")
+        raise TypeError(f"cannot assign '{type_name(value)}' as {wanted} or None expected)")
 
 
 def _part(module: Module, name: str) -> Any:
     if not hasattr(module, name):
         raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
     return getattr(module, name)
-
-
-def _type_name(value: Any) -> str:
-    return value.type() if isinstance(value, Tensor) else type(value).__name__
-
-
-def _class_name(value: Any) -> str:
-    return (
-        f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else _type_name(value)
-    )

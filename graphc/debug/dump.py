@@ -32,8 +32,8 @@ from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
 from graphc.ir.verifier import verify
 from graphc.passes.pipelines import optimize
-from graphc.schedule.build import make_plan
-from graphc.schedule.plan import Check, Launch, Plan, kernels, verify_plan
+from graphc.schedule.build import plan_graph
+from graphc.schedule.plan import Plan, kernels
 
 STAGES = ("graph", "optimized", "joint", "plan", "loops", "llvm", "asm")
 KERNEL_STAGES = ("loops", "llvm", "asm")
@@ -64,11 +64,11 @@ def dump(graph: Graph, stage: str, options: Options | None = None) -> Iterator[s
         return
     if stage == "joint":
         graph = joint(graph)
-    optimised = optimize(verify(graph), options.level, observer=_verified)
     if stage in ("optimized", "joint"):
+        optimised = optimize(verify(graph), options.level, observer=_verified)
         yield print_graph(optimised, locations=options.locations)
         return
-    plan = verify_plan(make_plan(optimised, fusion=options.level != "none"))
+    _, plan = plan_graph(graph, options.level, _verified)
     if stage == "plan":
         yield str(_shown(plan, options.locations))
         return
@@ -87,6 +87,8 @@ def _kernel_text(kernel: Kernel, stage: str, target: Target, raw_llvm: bool) -> 
 
 def _verified(stage: str, content: Any) -> None:
     """The observer between passes: names the pass that broke a rule."""
+    if not isinstance(content, Graph):
+        return
     try:
         verify(content)
     except VerifyError as error:
@@ -107,23 +109,7 @@ def _chosen(plan: Plan, target: Target, wanted: str | None) -> list[Kernel]:
 
 
 def _shown(plan: Plan, locations: bool) -> Plan:
-    """The plan for print. Bodies come without source lines: equal bodies are one kernel, whatever
-    lines they come from; the steps have the lines."""
-
-    def step(step: Launch | Check) -> Launch | Check:
-        if isinstance(step, Launch):
-            body = _without_locations(step.kernel.body)
-            step = replace(step, kernel=replace(step.kernel, body=body))
-        return step if locations else replace(step, location=None)
-
-    return replace(plan, steps=tuple(map(step, plan.steps)))
-
-
-def _without_locations(graph: Graph) -> Graph:
-    nodes = (
-        replace(
-            node, location=None, regions=tuple(_without_locations(each) for each in node.regions)
-        )
-        for node in graph.nodes
-    )
-    return replace(graph, nodes=tuple(nodes))
+    """The plan for print, with or without the source lines of its steps."""
+    if locations:
+        return plan
+    return replace(plan, steps=tuple(replace(step, location=None) for step in plan.steps))

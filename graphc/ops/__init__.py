@@ -1,7 +1,21 @@
-"""The op table. Importing this package declares every op; `graphc.ops.table()` lists them."""
+"""The op table. Importing this package declares every op: `graphc.ops.table()` lists them, and
+`graphc.ops.NAME` is each, unless a file of declarations has that name."""
 
+from typing import Any
+
+from graphc.errors import GraphError
 from graphc.ir.registry import all_ops as table
+from graphc.ir.registry import lookup
 from graphc.ops import composite, contract, elementwise, generate, indexing, movement, reduce
+
+
+def __getattr__(name: str) -> Any:
+    """`graphc.ops.relu` is the op named `relu`."""
+    try:
+        return lookup(name)
+    except GraphError as error:
+        raise AttributeError(str(error)) from None
+
 
 __all__ = [
     "composite",

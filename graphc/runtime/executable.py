@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,10 @@ from graphc.codegen.link import Entry, link
 from graphc.codegen.target import Target, host
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.nodes import Graph
-from graphc.ir.verifier import verify
-from graphc.passes.pipelines import optimize
-from graphc.schedule.build import make_plan
-from graphc.schedule.plan import Check, Plan, verify_plan
+from graphc.schedule.build import Observer, plan_graph
+from graphc.schedule.plan import Check, Plan
 
 Array = np.ndarray[Any, Any]
-Observer = Callable[[str, Any], None]
 
 _DRIVER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -48,15 +44,11 @@ def compile(
             hint="frontend.compile for a Python function or Module",
         )
     started = time.perf_counter()
-    optimised = optimize(verify(graph), level, observer=observer)
-    passed = time.perf_counter()
-    plan = verify_plan(make_plan(optimised, fusion=level != "none"))
-    if observer is not None:
-        observer("plan", plan)
+    optimised, plan = plan_graph(graph, level, observer)
     planned = time.perf_counter()
     chosen = target or host()
     entry = link(plan, chosen)
-    timings = {"passes": passed - started, "schedule": planned - passed, **entry.timings}
+    timings = {"plan": planned - started, **entry.timings}
     return Executable(graph, optimised, plan, entry, chosen, timings)
 
 

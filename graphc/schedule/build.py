@@ -7,16 +7,43 @@ end. So a run that raises leaves state as it was.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.nodes import CONSTANT, INPUT, Constant, Graph, Location, Value
 from graphc.ir.registry import lookup
+from graphc.ir.verifier import verify
+from graphc.passes.pipelines import optimize
 from graphc.schedule.access import coordinates
 from graphc.schedule.arena import lower_bound, plan_offsets
 from graphc.schedule.fusion import Group, fuse, used_result
-from graphc.schedule.plan import Buffer, Check, KernelSpec, Launch, Plan, Step, live_ranges
+from graphc.schedule.plan import (
+    Buffer,
+    Check,
+    KernelSpec,
+    Launch,
+    Plan,
+    Step,
+    live_ranges,
+    verify_plan,
+)
 from graphc.schedule.prepare import CheckValues, with_checks
+
+Observer = Callable[[str, Any], None]
+
+
+def plan_graph(
+    graph: Graph, level: str = "exact", observer: Observer | None = None
+) -> tuple[Graph, Plan]:
+    """Verify, optimise and schedule a graph: the optimised graph and its verified plan.
+    `observer(stage, object)` sees the graph after each pass, then the plan."""
+    optimised = optimize(verify(graph), level, observer=observer)
+    plan = verify_plan(make_plan(optimised, fusion=level != "none"))
+    if observer is not None:
+        observer("plan", plan)
+    return optimised, plan
 
 
 def make_plan(graph: Graph, *, fusion: bool = True) -> Plan:
@@ -204,14 +231,16 @@ class _Builder:
         for position, target in targets.items():
             value = self.graph.outputs[position]
             own = self.buffer_of.get(value)
-            if own in targets.values() and own != target and value == Value(own):
+            if own is None or own == target or value != Value(own):
+                continue
+            if own in targets.values():
                 kept = self._buffer(Buffer(self.graph.type_of(value), "arena", -1))
                 self._copy(value, kept)
                 self.buffer_of[value] = kept
 
     def _copy(self, value: Value, target: int) -> None:
         builder = GraphBuilder("copy")
-        with builder.at(Location("copy", 0)):
+        with builder.at(None):
             node = self.graph.nodes[value.node]
             constant = node.attribute("value") if node.op == CONSTANT else None
             if constant is not None and constant.scalar is not None:
@@ -290,7 +319,7 @@ def kernel_body(
     )
     builder = GraphBuilder("kernel")
     values: dict[Value, Var] = {}
-    with builder.at(Location("kernel", 0)):
+    with builder.at(None):
         for number, value in enumerate(inputs):
             values[value] = builder.input(f"x{number}", graph.type_of(value))
         for identity in sorted(needed):

@@ -190,8 +190,8 @@ def test_safetensors_of_others_are_refused(tmp_path: Path) -> None:
     path.write_bytes(safetensors.numpy.save({"w": np.ones(2)}))
     with pytest.raises(CheckpointError, match="its format is None"):
         torch.load(path)
-    path.write_bytes(safetensors.numpy.save({"0": np.ones(2, np.uint8)},
-                     {"format": FORMAT, "structure": json.dumps(["tensor", "0", False])}))  # fmt: skip
+    metadata = {"format": FORMAT, "structure": json.dumps(["tensor", "0", False])}
+    path.write_bytes(safetensors.numpy.save({"0": np.ones(2, np.uint8)}, metadata))
     with pytest.raises(CheckpointError, match="has the dtype U8"):
         torch.load(path)
 

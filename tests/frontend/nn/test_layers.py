@@ -103,7 +103,7 @@ def test_embedding_errors() -> None:
         nn.Embedding(6, 4)(torch.tensor([6]))
     with pytest.raises(IndexError):
         nn.Embedding(6, 4)(torch.tensor([-1]))
-    with pytest.raises(RuntimeError, match="Long, Int; but got torch.FloatTensor instead"):
+    with pytest.raises(RuntimeError, match=r"Long, Int; but got torch.FloatTensor instead"):
         nn.Embedding(6, 4)(torch.tensor([1.0]))
     with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings"):
         nn.Embedding(6, 4, padding_idx=6)
@@ -258,7 +258,7 @@ def test_attention_errors() -> None:
         F.scaled_dot_product_attention(x, x, x, torch.zeros(2, 2), is_causal=True)
     with pytest.raises(RuntimeError, match="query and key share their last size"):
         F.scaled_dot_product_attention(x, wide, x)
-    with pytest.raises(RuntimeError, match="to have the same dtype, but got query.dtype: Float"):
+    with pytest.raises(RuntimeError, match=r"to have the same dtype, but got query.dtype: Float"):
         F.scaled_dot_product_attention(x, x.double(), x)
 
 

@@ -130,7 +130,9 @@ def test_mse() -> None:
 
 def test_errors() -> None:
     x, target = torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64)
-    with pytest.raises(ValueError, match=r"input batch_size \(4\) to match target batch_size \(5\)"):
+    with pytest.raises(
+        ValueError, match=r"input batch_size \(4\) to match target batch_size \(5\)"
+    ):
         F.cross_entropy(x, torch.zeros(5, dtype=torch.int64))
     with pytest.raises(RuntimeError, match="expected target dtype to be Long or Byte, but got Int"):
         F.cross_entropy(x, target.int())

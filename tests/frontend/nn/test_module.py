@@ -102,13 +102,13 @@ def test_registration_names(register: str) -> None:
         add("", None)
     with pytest.raises(KeyError, match="attribute 'training' already exists"):
         add("training", None)
-    with pytest.raises(TypeError, match="name should be a string. Got int"):
+    with pytest.raises(TypeError, match=r"name should be a string. Got int"):
         add(3, None)
 
 
 def test_registration_types() -> None:
     net = Net()
-    with pytest.raises(TypeError, match="torch.nn.Parameter or None required"):
+    with pytest.raises(TypeError, match=r"torch.nn.Parameter or None required"):
         net.register_parameter("p", torch.ones(1))
     with pytest.raises(TypeError, match="torch Tensor or None required"):
         net.register_buffer("b", 3)
@@ -125,7 +125,9 @@ def test_delete_and_missing() -> None:
         _ = net.second
     with pytest.raises(AttributeError):
         del net.second
-    with pytest.raises(NotImplementedError, match='Module \\[Module\\] is missing the required "forw'):
+    with pytest.raises(
+        NotImplementedError, match='Module \\[Module\\] is missing the required "forw'
+    ):
         nn.Module()(1)
 
 
@@ -154,9 +156,9 @@ def test_paths() -> None:
     assert net.get_buffer("0.seen") is net[0].seen
     with pytest.raises(AttributeError, match="Net has no attribute `third`"):
         net.get_submodule("0.third")
-    with pytest.raises(AttributeError, match="`weight` is not an nn.Module"):
+    with pytest.raises(AttributeError, match=r"`weight` is not an nn.Module"):
         net.get_submodule("0.first.weight")
-    with pytest.raises(AttributeError, match="`first` is not an nn.Parameter"):
+    with pytest.raises(AttributeError, match=r"`first` is not an nn.Parameter"):
         net.get_parameter("0.first")
     with pytest.raises(AttributeError, match="`weight` is not a buffer"):
         net.get_buffer("0.first.weight")

@@ -90,8 +90,14 @@ def test_conv_gradients() -> None:
     ("arguments", "message"),
     [
         (((1, 2, 5, 5), (4, 3, 3, 3)), "to have 3 channels, but got 2 channels instead"),
-        (((5, 5), (4, 3, 3, 3)), r"4D \(batched\) input to conv2d, but got input of size: \[5, 5\]"),
-        (((1, 3, 2, 2), (4, 3, 3, 3)), r"input size per channel: \(2 x 2\). Kernel size: \(3 x 3\)"),
+        (
+            ((5, 5), (4, 3, 3, 3)),
+            r"4D \(batched\) input to conv2d, but got input of size: \[5, 5\]",
+        ),
+        (
+            ((1, 3, 2, 2), (4, 3, 3, 3)),
+            r"input size per channel: \(2 x 2\). Kernel size: \(3 x 3\)",
+        ),
         (((1, 4, 5, 5), (4, 3, 3, 3), None, 1, 0, 1, 3), "weight to be divisible by 3 at dim"),
         (((1, 3, 5, 5), (4, 3, 3, 3), (5,)), r"4 elements, but got bias of size \[5\] instead"),
         (((1, 3, 5, 5), (4, 3, 3, 3), None, 2, "same"), "not supported for strided convolutions"),
@@ -141,9 +147,7 @@ def windows(x: Array, kernel: Any, stride: Any, padding: Any, dilation: Any, cei
         counts.append(count - 1 if ceil and (count - 1) * s >= size + p else count)
     for i, j in np.ndindex(*counts):
         taps, spans = [], []
-        for n, at, size, k, s, p, d in zip(
-            (0, 1), (i, j), x.shape[-2:], kernel, stride, padding, dilation
-        ):
+        for at, size, k, s, p, d in zip((i, j), x.shape[-2:], kernel, stride, padding, dilation):
             places = [at * s - p + t * d for t in range(k)]
             taps.append([q for q in places if 0 <= q < size])
             spans.append(sum(q < size + p for q in places))

@@ -245,7 +245,7 @@ def test_impossible_parameters() -> None:
     p = torch.ones(1, requires_grad=True)
     with pytest.raises(ValueError, match="optimizer got an empty parameter list"):
         optim.SGD([])
-    with pytest.raises(TypeError, match="iterable of Tensors or dicts, but got torch.FloatTensor"):
+    with pytest.raises(TypeError, match=r"iterable of Tensors or dicts, but got torch.FloatTensor"):
         optim.SGD(p)
     with pytest.raises(TypeError, match="one of the params is int"):
         optim.SGD([3])

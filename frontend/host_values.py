@@ -1,0 +1,101 @@
+"""The value of a tensor in Python: numbers, arrays, text. In a trace there is none: each raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from frontend.state import STATE
+from graphc.ir.handle import Handle
+
+
+class HostValues(Handle):
+    """Methods of Tensor that hand its value to Python."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _requires_grad: bool
+
+        def _array(self, what: str) -> np.ndarray: ...
+        def __getitem__(self, index: Any) -> Any: ...
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The array itself, sharing memory."""
+        if self._requires_grad and not force:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
+        return self._array(".numpy()")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    __array_priority__ = 1000  # NumPy leaves `array * tensor` to the tensor
+
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        array = self._array(".item()")
+        if array.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {array.size} elements cannot be converted to Scalar"
+            )
+        return array.item()
+
+    def tolist(self) -> Any:
+        return self._array(".tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        array = self._array("bool()")
+        if array.size != 1:
+            kind = "more than one value" if array.size else "no values"
+            raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
+        return bool(array.item())
+
+    def __int__(self) -> int:
+        return int(self._number("int()"))
+
+    def __float__(self) -> float:
+        return float(self._number("float()"))
+
+    def __index__(self) -> int:
+        if not (self.dtype.is_integer and self.tensor_type.numel == 1):
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._number("int()"))
+
+    def _number(self, what: str) -> Any:
+        array = self._array(what)
+        if array.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {array.size} elements cannot be converted to Scalar"
+            )
+        return array.item()
+
+    def __len__(self) -> int:
+        if not self.tensor_type.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.tensor_type.shape[0]
+
+    def __iter__(self) -> Any:
+        if not self.tensor_type.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        if STATE.session is not None:
+            from frontend.session import refuse
+
+            refuse(self, "iteration", hint="unbind(), split() or an index for each part")
+        return iter([self[i] for i in range(len(self))])
+
+    def __repr__(self) -> str:
+        from frontend.printing import tensor_text
+
+        return tensor_text(self)
+
+    def __format__(self, spec: str) -> str:
+        if not self.tensor_type.shape and spec:
+            return format(self._number("formatting"), spec)
+        return format(repr(self), spec)

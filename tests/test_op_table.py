@@ -1,0 +1,261 @@
+"""The op table, walked: every op, every sample, every dtype where it makes sense.
+
+Held for each: inferred type = computed type; reference = eager = compiled at `none` = compiled at
+`exact`, within the bounds below; `none` and `exact` give the same bits; gradients = numeric ones.
+
+The oracle is the reference run in float64 on the same values. Bounds:
+
+| kind | bound |
+|---|---|
+| elementwise | `op.ulps` units in the last place; 0 is the rounded oracle, bit for bit |
+| movement, gather, generate, arg-reductions, all integers and bools | equal |
+| sum, contraction, scatter | 16·ε·Σ|a||b|, the sum taken by the op itself on absolute values |
+| prod | n·ε·|product| |
+| composite | 32·ε times the greatest magnitude of the result |
+| gradients, reference against numeric | 2e-6 of the greatest magnitude (step 1e-5) |
+| gradients, eager and compiled against reference | 64·ε times the greatest magnitude, in f64 |
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.autodiff.numeric import numeric_gradients
+from graphc.errors import DTypeError
+from graphc.ir.types import DType, TensorType
+from graphc.ops.interpreter import evaluate
+from graphc.ops.op import Sample, Sampler
+
+SUM, COMPOSITE, GRADIENT = 16, 32, 64
+NO_SAMPLES = "none"
+CHECKS = {"gradient"}
+
+
+@cache
+def samples_of(op: Any) -> tuple[Sample, ...]:
+    return tuple(op.samples(Sampler())) if op.samples else ()
+
+
+def as_dtype(sample: Sample, dtype: DType) -> Sample | None:
+    """The sample with its float operands (its integers, where it has no floats) in `dtype`;
+    indices are i64 beside f32, i32 beside f64. None where the sample has no such variant."""
+    kinds = {operand.dtype.kind for operand in sample.operands}
+    main = next((kind for kind in "fib" if kind in kinds), "")
+    if main == "f":
+        index = np.int32 if dtype is DType.f64 else np.int64
+        cast = {"f": lambda x: _converted(x, dtype), "i": lambda x: x.astype(index)}
+    elif main == "i" and dtype.is_integer:
+        fits = all(np.array_equal(x.astype(dtype.numpy), x) for x in sample.operands)
+        cast = {"i": lambda x: x.astype(dtype.numpy)}
+        if not fits:
+            return None
+    elif main == "b" and dtype is DType.bool or main == "" and dtype is DType.i64:
+        cast = {}
+    else:
+        return None
+    made = tuple(cast.get(x.dtype.kind, lambda x: x)(x) for x in sample.operands)
+    return replace(sample, operands=made)
+
+
+def _converted(x: np.ndarray, dtype: DType) -> np.ndarray:
+    if dtype.is_integer:
+        # Away from zero, so that what was positive still divides; NaN has no integer.
+        return np.nan_to_num(np.sign(x) * np.ceil(np.abs(x) * 2)).astype(dtype.numpy)
+    return x > 0 if dtype is DType.bool else x.astype(dtype.numpy)
+
+
+def takes(op: Any, sample: Sample) -> bool:
+    types = tuple(TensorType.of(operand) for operand in sample.operands)
+    try:
+        op.infer(types, op.canonical(sample.attributes))
+    except DTypeError:
+        return False
+    return True
+
+
+def cases() -> list[Any]:
+    found = []
+    for op in graphc.ops.table():
+        variants = [
+            dtype
+            for dtype in DType
+            if any((s := as_dtype(each, dtype)) and takes(op, s) for each in samples_of(op))
+        ]
+        found += [pytest.param(op, dtype, id=f"{op.name}-{dtype}") for dtype in variants]
+        if not variants:
+            found.append(pytest.param(op, None, id=f"{op.name}-{NO_SAMPLES}"))
+    return found
+
+
+def graph_of(op: Any, sample: Sample) -> graphc.Graph:
+    builder = graphc.GraphBuilder(op.name)
+    inputs = [
+        builder.input(f"x{i}", TensorType.of(operand)) for i, operand in enumerate(sample.operands)
+    ]
+    return builder.finish(*builder.apply(op, tuple(inputs), dict(sample.attributes)))
+
+
+def wide(operands: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    return tuple(x.astype(np.float64) if x.dtype.kind == "f" else x for x in operands)
+
+
+def oracle(op: Any, sample: Sample) -> tuple[np.ndarray, ...]:
+    """The reference in float64 on the sample's values."""
+    widened = replace(sample, operands=wide(sample.operands))
+    return graphc.run(graph_of(op, widened), *widened.operands)
+
+
+def bound(op: Any, sample: Sample, want: np.ndarray, epsilon: float) -> Any:
+    """The greatest error allowed of a float result (see the table above), or None for equal."""
+    if op.kind in ("contract", "scatter") or op.name == "sum":
+        absolute = tuple(np.abs(x) if x.dtype.kind == "f" else x for x in sample.operands)
+        return SUM * epsilon * oracle(op, replace(sample, operands=absolute))[0]
+    if op.name == "prod":
+        return max(sample.operands[0].size, 1) * epsilon * np.abs(want)
+    if op.kind == "composite":
+        return COMPOSITE * epsilon * np.max(np.abs(want), initial=0)
+    return None
+
+
+def same(got: np.ndarray, want: np.ndarray) -> bool:
+    """Equal bits, NaN payloads aside."""
+    if got.dtype.kind != "f":
+        return np.array_equal(got, want)
+    numbers = ~np.isnan(want)
+    signs = np.signbit(got[numbers]) == np.signbit(want[numbers])
+    return np.array_equal(got, want, equal_nan=True) and bool(signs.all())
+
+
+def hold(op: Any, sample: Sample, got: tuple[np.ndarray, ...], want: tuple[np.ndarray, ...],
+         what: str) -> None:  # fmt: skip
+    """`got`, in the sample's dtype, is within the op's bound of the float64 results `want`."""
+    assert len(got) == len(want)
+    for result, exact in zip(got, want, strict=True):
+        if result.dtype.kind != "f":
+            np.testing.assert_array_equal(result, exact, err_msg=what)
+            continue
+        epsilon = float(np.finfo(result.dtype).eps)
+        rounded = exact.astype(result.dtype)
+        limit = bound(op, sample, exact, epsilon)
+        if limit is None and op.ulps == 0:
+            assert same(result, rounded), f"{what}\n{result}\n{rounded}"
+            continue
+        if limit is None:
+            # In float64 the oracle itself is up to 2 units off (libm).
+            units = op.ulps + 2 * (result.dtype == np.float64)
+            limit = units * np.abs(np.spacing(rounded)).astype(np.float64)
+        finite = np.isfinite(exact)
+        np.testing.assert_array_equal(
+            np.where(finite, 0, result), np.where(finite, 0, rounded), err_msg=what
+        )
+        error = np.abs(np.where(finite, result.astype(np.float64) - exact, 0))
+        assert (error <= np.broadcast_to(limit, error.shape)).all(), (
+            f"{what}: error {error.max()}, bound {np.max(limit)}"
+        )
+
+
+@pytest.mark.parametrize(("op", "dtype"), cases())
+def test_values(op: Any, dtype: DType | None) -> None:
+    assert dtype is not None, f"{op.name} has no samples: give its declaration one"
+    for number, drawn in enumerate(samples_of(op)):
+        sample = as_dtype(drawn, dtype)
+        if sample is None or not takes(op, sample):
+            continue
+        graph = graph_of(op, sample)
+        want = oracle(op, sample)
+        attributes = op.canonical(sample.attributes)
+        eager = op.run(sample.operands, attributes)
+        inferred = graph.output_types
+        assert tuple(TensorType.of(result) for result in eager) == inferred
+        runs = {
+            "reference": evaluate(graph, sample.operands, reference=True),
+            "eager": eager,
+            "none": graphc.compile(graph, "none")(*sample.operands),
+            "exact": graphc.compile(graph, "exact")(*sample.operands),
+        }
+        for name, results in runs.items():
+            assert tuple(TensorType.of(result) for result in results) == inferred, name
+            hold(op, sample, results, want, f"{op.name}, sample {number}, {dtype}, {name}")
+        for a, b in zip(runs["none"], runs["exact"], strict=True):
+            assert same(a, b), f"{op.name}, sample {number}: none and exact differ"
+
+
+@pytest.mark.parametrize("op", graphc.ops.table(), ids=lambda op: op.name)
+def test_exemptions_have_reasons(op: Any) -> None:
+    assert op.exempt.keys() <= CHECKS
+    assert all(len(reason) > 10 for reason in op.exempt.values())
+    floats = [s for each in samples_of(op) if (s := as_dtype(each, DType.f64)) and takes(op, s)]
+    between_floats = any(
+        any(x.dtype.kind == "f" for x in s.operands)
+        and any(type.dtype.is_float for type in graph_of(op, s).output_types)
+        for s in floats
+    )
+    if between_floats and "gradient" not in op.exempt:
+        assert op.differentiable, f"{op.name} maps floats to floats and has no gradient"
+        assert any(s.differentiable for s in floats)
+
+
+def close(got: np.ndarray, want: np.ndarray, factor: float) -> None:
+    assert got.shape == want.shape
+    if want.size == 0:
+        return
+    error = np.max(np.abs(got - want))
+    scale = max(float(np.max(np.abs(want))), 1e-3)
+    assert error <= factor * scale, f"error {error}, allowed {factor} of {scale}\n{got}\n{want}"
+
+
+def differentiable_cases() -> list[Any]:
+    return [
+        pytest.param(op, s, id=f"{op.name}-{number}")
+        for op in graphc.ops.table()
+        if op.differentiable and "gradient" not in op.exempt
+        for number, each in enumerate(samples_of(op))
+        if each.differentiable
+        and (s := as_dtype(each, DType.f64)) is not None
+        and any(x.dtype.kind == "f" for x in s.operands)
+        and graph_of(op, s).output_types[0].dtype.is_float
+    ]
+
+
+@pytest.mark.parametrize(("op", "sample"), differentiable_cases())
+def test_gradients(op: Any, sample: Sample) -> None:
+    import frontend
+
+    graph = graph_of(op, sample)
+    arrays = sample.operands
+    wrt = [i for i, array in enumerate(arrays) if array.dtype.kind == "f"]
+    random = np.random.default_rng(1)
+    joint = graphc.joint(graph)
+    scalar = len(joint.inputs) == len(graph.inputs)
+    (output,) = graph.output_types
+    cotangent = np.ones(()) if scalar else random.standard_normal(output.shape)
+    cotangent = cotangent.astype(output.dtype.numpy)
+    given = arrays if scalar else (*arrays, cotangent)
+
+    derived = graphc.run(joint, *given)[1:]
+    numeric = numeric_gradients(
+        lambda *values: evaluate(graph, values, reference=False), arrays, [cotangent], wrt
+    )
+    narrow = output.dtype is DType.f32  # a cast to f32 rounds what the numeric gradient measures
+    for got, want in zip(derived, numeric, strict=True):
+        close(got, want, 2e-2 if narrow else 2e-6)
+
+    factor = GRADIENT * float(np.finfo(output.dtype.numpy).eps)
+    compiled = graphc.compile(joint)(*given)[1:]
+    for got, want in zip(compiled, derived, strict=True):
+        close(got, want, factor)
+
+    tensors = [frontend.from_numpy(array.copy()) for array in arrays]
+    for i in wrt:
+        tensors[i].requires_grad_()
+    result = op(*tensors, **sample.attributes)
+    weight = frontend.from_numpy(cotangent)
+    taped = frontend.autograd.grad([result], [tensors[i] for i in wrt], [weight])
+    for got, want in zip(taped, derived, strict=True):
+        close(got.numpy(), want, factor)
