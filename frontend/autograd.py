@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 UNUSED = (
-    "One of the differentiated Tensors appears to not have been used in the graph. Set "
+    "The differentiated Tensor at index {} appears to not have been used in the graph. Set "
     "allow_unused=True if this is the desired behavior."
 )
 
@@ -79,8 +79,9 @@ def grad(
             filled(0, x.dtype, x.tensor_type.shape) if g is None else g
             for x, g in zip(chosen, found)
         )
-    if not allow_unused and any(gradient is None for gradient in found):
-        raise RuntimeError(UNUSED)
+    for index, gradient in enumerate(found):
+        if gradient is None and not allow_unused:
+            raise RuntimeError(UNUSED.format(index))
     return tuple(found)
 
 

@@ -53,9 +53,11 @@ class Entry:
         self.taps = [fn for _, fn in session.taps]
         self.first_tap = traced.first_tap
         self.first_update = traced.first_update
-        captured = [s.captured for s in self.sources if isinstance(s, CapturedSource)]
+        self.positions = [s.position for s in self.sources if isinstance(s, ArgumentSource)]
+        self.captured = [s.captured for s in self.sources if isinstance(s, CapturedSource)]
+        self.others = self.sources[len(self.positions) + len(self.captured) :]
         loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
-        self.guards = [*session.guards, TensorsGuard([*captured, *loose])]
+        self.guards = [*session.guards, TensorsGuard([*self.captured, *loose])]
         self.grad_guards = [
             GradGuard(_source_of(session, tensor), none) for tensor, none in session.grad_guards
         ]
@@ -118,7 +120,9 @@ class Entry:
 
     def call(self, arguments: Sequence[Tensor]) -> Any:
         self.calls += 1
-        arrays = [source.array(arguments) for source in self.sources]
+        arrays = [arguments[position]._value for position in self.positions]
+        arrays += [tensor._value for tensor in self.captured]
+        arrays += [source.array(arguments) for source in self.others]
         if self.function is not None:
             return self._call_differentiable(self.function, arguments, arrays)
         values = self.executable(*arrays)
@@ -157,10 +161,14 @@ class Entry:
         return self._built(results)
 
     def _count_updates(self, arguments: Sequence[Tensor]) -> None:
+        first, last = len(self.positions), len(self.positions) + len(self.captured)
         for position in self.updated:
-            tensor = self.sources[position].tensor(arguments)
-            if tensor is not None:
-                tensor._counter[0] += 1
+            tensor: Any = (
+                self.captured[position - first]
+                if first <= position < last
+                else self.sources[position].tensor(arguments)
+            )
+            tensor._counter[0] += 1
 
     def _built(self, results: list[Any]) -> Any:
         return results[0] if self.structure is tree.TENSOR else tree.build(

@@ -71,8 +71,10 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     kind = result_type(input, other)
     if kind.is_float:
         return trunc(binary(e.div, input, other))
-    quotient = abs(input) // (abs(other) if isinstance(other, Tensor) else math.fabs(other))
-    return casted(quotient * sign(input) * sign(other), kind)
+    # Rounded down, and one more where that is below a quotient that is not whole.
+    down = floor_divide(input, other)
+    below = logical_and(down < 0, down * other != input)
+    return casted(down + casted(below, kind), kind)
 
 
 def floor_divide(input: Any, other: Any) -> Tensor:

@@ -35,23 +35,27 @@ class ModuleGuard:
         self.count = len(state)
         self.names = [name for name, value in state.items() if is_plain(value)]
         self.values = [state[name] for name in self.names]
-        self.dicts = [name for name, value in state.items() if isinstance(value, dict)]
-        self.sizes = [len(state[name]) for name in self.dicts]
-        self.filled = [
-            (name, list(state[name].values())) for name in self.dicts if state[name]
-        ]
+        dicts = [name for name, value in state.items() if isinstance(value, dict)]
+        self.dicts = [state[name] for name in dicts]
+        self.sizes = list(map(len, self.dicts))
+        self.filled = [(items, list(items.values())) for items in self.dicts if items]
+        self._all_names = [*self.names, *dicts]
+        self._all_values = [*self.values, *self.dicts]
 
     def holds(self) -> bool:
         state = self.module.__dict__
         if len(state) != self.count:
             return False
-        if not all(map(same, map(state.get, self.names), self.values)):
+        # What was not assigned is the same object: one pass in C for all that is unchanged.
+        if not all(map(operator.is_, map(state.get, self._all_names), self._all_values)):
+            if not all(map(same, map(state.get, self.names), self.values)):
+                return False
+        if list(map(len, self.dicts)) != self.sizes:
             return False
-        if [len(state.get(name) or ()) for name in self.dicts] != self.sizes:
-            return False
-        return all(
-            all(map(operator.is_, state[name].values(), items)) for name, items in self.filled
-        )
+        for items, values in self.filled:
+            if not all(map(operator.is_, items.values(), values)):
+                return False
+        return True
 
     def reason(self) -> str:
         state, kind = self.module.__dict__, type(self.module).__name__

@@ -6,6 +6,7 @@ from typing import Any
 
 from frontend import functions as f
 from frontend import functions_index, functions_shape
+from frontend.dtypes import SCALAR_NAMES
 from frontend.promotion import can_cast, casted, expanded
 from frontend.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
@@ -23,8 +24,8 @@ def written(target: Tensor, result: Tensor) -> Tensor:
             )
         if not can_cast(result.dtype, target.dtype):
             raise DTypeError(
-                f"result type {result.dtype} can't be cast to the desired output type "
-                f"{target.dtype}",
+                f"result type {SCALAR_NAMES[result.dtype]} can't be cast to the desired output "
+                f"type {SCALAR_NAMES[target.dtype]}",
                 location=user_location(),
             )
         result = casted(result, target.dtype)

@@ -149,10 +149,16 @@ def floating(x: Any) -> Tensor:
 
 def no_bool_subtract(left: Any, right: Any) -> None:
     """Raise what PyTorch raises for `-` on bool tensors."""
-    for x in (left, right):
-        if isinstance(x, Tensor) and x.dtype is DType.bool:
-            raise DTypeError(
-                "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
-                "trying to invert a mask, use the `~` or `logical_not()` operator instead.",
-                location=user_location(),
-            )
+    found = [isinstance(x, Tensor) and x.dtype is DType.bool for x in (left, right)]
+    if all(found):
+        raise DTypeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead.",
+            location=user_location(),
+        )
+    if any(found):
+        raise DTypeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead.",
+            location=user_location(),
+        )

@@ -315,10 +315,10 @@ def escaped(name: str) -> TraceError:
     return error(name)
 
 
-def refuse(tensor: Tensor, what: str, hint: str = READ_HINT) -> None:
+def refuse(type: TensorType, what: str, hint: str = READ_HINT) -> None:
     """Raise the TraceError of a use that needs the value of a traced tensor."""
     raise TraceError(
-        f"{what} needs the value of a tensor {tensor.tensor_type} while it is traced; it is known "
+        f"{what} needs the value of a tensor {type} while it is traced; it is known "
         "only when the graph runs",
         hint=hint,
         location=user_location(),
@@ -333,9 +333,9 @@ def concrete(tensor: Tensor, what: str) -> np.ndarray:
         if isinstance(value, np.ndarray):
             return value
         raise escaped(what)
-    if type(value) is Var and value.context is not session.builder:
+    if isinstance(value, Var) and value.context is not session.builder:
         raise escaped(what)
-    refuse(tensor, what)
+    refuse(tensor.tensor_type, what)
     raise AssertionError("unreachable")
 
 

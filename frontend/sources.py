@@ -64,12 +64,16 @@ class GradSource(Source):
 class HostSource(Source):
     """A Python number in a dict, a learning rate say."""
 
-    __slots__ = ("dtype", "key", "mapping")
+    __slots__ = ("cell", "key", "mapping", "value")
 
     def __init__(self, mapping: Any, key: Any, dtype: DType):
         self.mapping = mapping
         self.key = key
-        self.dtype = dtype
+        self.value = mapping[key]
+        self.cell = np.array(self.value, dtype.numpy)
 
     def array(self, arguments: Sequence[Tensor]) -> np.ndarray:
-        return np.asarray(self.mapping[self.key], self.dtype.numpy)
+        value = self.mapping[self.key]
+        if value is not self.value:
+            self.cell[...] = self.value = value
+        return self.cell

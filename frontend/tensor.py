@@ -15,9 +15,7 @@ from frontend.host_values import HostValues
 from frontend.state import STATE
 from graphc.ir.types import DType, TensorType
 
-LEAF_IN_PLACE = (
-    "a leaf Variable that requires grad is being used in an in-place operation."
-)
+LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
 
 
 class Elided:
@@ -46,18 +44,6 @@ class Tensor(HostValues):
 
         def __getattr__(self, name: str) -> Any:
             """Methods come from `frontend.methods`."""
-
-        def __getitem__(self, index: Any) -> Any: ...
-        def __setitem__(self, index: Any, value: Any) -> None: ...
-        def __floordiv__(self, other: Any) -> Any: ...
-        def __rfloordiv__(self, other: Any) -> Any: ...
-        def __eq__(self, other: Any) -> Any: ...
-        def __ne__(self, other: Any) -> Any: ...
-        def __rpow__(self, other: Any) -> Any: ...
-        def __and__(self, other: Any) -> Any: ...
-        def __or__(self, other: Any) -> Any: ...
-        def __invert__(self) -> Any: ...
-        def __abs__(self) -> Any: ...
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         self = object.__new__(cls)
@@ -176,7 +162,7 @@ class Tensor(HostValues):
                 "var_no_grad = var.detach()."
             )
         if value and not self.dtype.is_float:
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+            raise RuntimeError("Only Tensors of floating point dtype can require gradients")
         if STATE.session is not None:
             STATE.session.note(self)
         self._requires_grad = bool(value)
@@ -217,8 +203,9 @@ class Tensor(HostValues):
                 )
             if value.tensor_type != self.tensor_type:
                 raise RuntimeError(
-                    f"assigned grad has data of a different type or size: {value.tensor_type}, "
-                    f"expected {self.tensor_type}"
+                    f"attempting to assign a gradient of type {value.tensor_type} to a tensor of "
+                    f"type {self.tensor_type}. Please ensure that the gradient and the tensor have "
+                    "the same shape and dtype."
                 )
         if STATE.session is not None:
             STATE.session.note_grad_write(self)
@@ -313,8 +300,7 @@ class Tensor(HostValues):
         every in-place operation. With grad mode on, the history of `new` comes along."""
         if new.tensor_type != self.tensor_type:
             raise RuntimeError(
-                f"result type {new.tensor_type} can't be cast to the desired output type "
-                f"{self.tensor_type}"
+                f"the new value {new.tensor_type} does not fit a tensor {self.tensor_type}"
             )
         recording = STATE.grad_enabled and (self._requires_grad or new._requires_grad)
         if recording:

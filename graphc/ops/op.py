@@ -48,7 +48,7 @@ class Sampler:
         self.random = np.random.default_rng(seed)
 
     def __call__(self, *operands: Array, differentiable: bool = True, **attributes: Any) -> Sample:
-        return Sample(operands, attributes, differentiable)
+        return Sample(tuple(map(np.asarray, operands)), attributes, differentiable)
 
     def normal(self, *shape: int) -> Array:
         return np.asarray(self.random.standard_normal(shape))

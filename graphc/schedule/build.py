@@ -98,6 +98,8 @@ class _Builder:
                 if (value := Value(identity, used_result(graph, identity)))
                 in read_outside[id(group)]
             ]
+            if not writes:
+                continue  # nothing needs it: at level none dead nodes are still there
             body, reads = kernel_body(graph, group, writes, self.kept)
             launches.append((group, body, reads, writes))
         in_place = self._in_place(launches)
