@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -170,7 +171,7 @@ def compare(job: Job, progress: Progress) -> dict[str, Any]:
     steps = job.epochs * (len(read_digits(job.image)[0]) // BATCH)
     for mode in ("eager", "compiled"):
         task = progress.add_task(f"{job.name} {mode}", total=steps)
-        runs[mode] = train(job, mode == "compiled", lambda task=task: progress.advance(task))
+        runs[mode] = train(job, mode == "compiled", partial(progress.advance, task))
     result: dict[str, Any] = {
         mode: {"accuracy": run.accuracy, "step_us": run.step * 1e6} for mode, run in runs.items()
     }

@@ -52,10 +52,7 @@ class ModuleGuard:
                 return False
         if list(map(len, self.dicts)) != self.sizes:
             return False
-        for items, values in self.filled:
-            if not all(map(operator.is_, items.values(), values)):
-                return False
-        return True
+        return all([all(map(operator.is_, now.values(), then)) for now, then in self.filled])
 
     def reason(self) -> str:
         state, kind = self.module.__dict__, type(self.module).__name__

@@ -67,7 +67,9 @@ def _formatter(array: np.ndarray) -> Any:
             return str(number)
         return format(number, style) + ("." if style == ".0f" else "")
 
-    width = max((len(text(item)) for item in shown), default=0) if array.ndim else 0
+    # nan and inf do not count: they may stand out, as in PyTorch.
+    widths = (len(text(item)) for item in shown if np.isfinite(item))
+    width = max(widths, default=0) if array.ndim else 0
     return lambda item: text(item).rjust(width)
 
 

@@ -307,7 +307,8 @@ class Tensor(HostValues):
             if self._requires_grad and self._edge is None:
                 raise RuntimeError(LEAF_IN_PLACE)
             if self._base is not None or self._view is not None:
-                leaf = (self._base or self)._edge is None and (self._base or self)._requires_grad
+                base = self if self._base is None else self._base
+                leaf = base._edge is None and base._requires_grad
                 raise RuntimeError(
                     ("a view of " + LEAF_IN_PLACE) if leaf else
                     "in-place operation on a view that takes part in differentiation; change the "

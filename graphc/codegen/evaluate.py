@@ -41,6 +41,7 @@ class Evaluator:
         self._buffers = dict(enumerate(buffers))
         self._memo: dict[object, list[tuple[Value, OpenBlock]]] = {}
         self._blocks: dict[str, OpenBlock] = {}
+        self._loaded_at: dict[Variable, frozenset[Variable]] = {}
 
     # -- blocks ------------------------------------------------------------------------------
 
@@ -66,7 +67,7 @@ class Evaluator:
 
     def value(self, value: GraphValue, index: Index, guards: tuple[Guard, ...] = ()) -> Value:
         """Element `index` of `value`; elements for which a guard fails are unspecified."""
-        variables = {variable for item in index for variable in item.variables()}
+        variables = self._variables(index)
         relevant = tuple(guard for guard in guards if guard[0].variables() & variables)
         for key in ((value, index, relevant), (value, index, ())):
             for known, block in self._memo.get(key, ()):
@@ -77,6 +78,12 @@ class Evaluator:
         entry = (made, self.block_of(made))
         self._memo.setdefault((value, index, relevant), []).append(entry)
         return made
+
+    def _variables(self, index: Index) -> frozenset[Variable]:
+        """The variables an index depends on, also through loaded ones: a guard on where an index
+        is loaded holds for what is read there."""
+        found = frozenset(variable for item in index for variable in item.variables())
+        return found.union(*(self._loaded_at.get(variable, ()) for variable in found))
 
     def _made(
         self, node: Node, value: GraphValue, index: Index, guards: tuple[Guard, ...]
@@ -127,19 +134,21 @@ class Evaluator:
         types = tuple(self.body.type_of(operand) for operand in node.operands)
 
         def read(at: tuple[Expr | int, ...]) -> Expr:
-            return self.dynamic(self.value(node.operands[1], as_index(at), guards))
+            return self.dynamic(node.operands[1], as_index(at), guards)
 
         source = op.source(index, types, read, **dict(node.attributes))
         return self.value(node.operands[0], as_index(source), guards)
 
-    def dynamic(self, value: Value) -> Expr:
-        """A loaded integer as a variable of index expressions."""
+    def dynamic(self, source: GraphValue, at: Index, guards: tuple[Guard, ...]) -> Expr:
+        """The integer at element `at` of `source` as a variable of index expressions."""
+        value = self.value(source, at, guards)
         block = self.block_of(value)
         with self.builder.at(block):
             wide = self.note(self.builder.convert(value, DType.i64), block)
         # One variable per value, so that equal indices are equal expressions.
         variable = Variable(f"g_{wide.name}", 1 << 40)
         self.integers.bind(variable, wide, block)
+        self._loaded_at[variable] = self._variables(at)
         return of(variable)
 
     def _generated(self, op: Generate, node: Node, value: GraphValue, index: Index) -> Value:

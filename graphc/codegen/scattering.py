@@ -60,7 +60,7 @@ def _add(builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, ou
 
     def target(index: Index, guards: Any) -> Expr:
         def read(at: Any) -> Expr:
-            return evaluator.dynamic(evaluator.value(node.operands[1], as_index(at), guards))
+            return evaluator.dynamic(node.operands[1], as_index(at), guards)
 
         return flatten(as_index(op.target(index, types, read, **dict(node.attributes))), shape)
 

@@ -263,7 +263,8 @@ class Gather(Op):
         grid = tuple(np.indices(result.shape, sparse=True))
         source = self.source(grid, types, lambda at: indices[at], **attributes)
         picked = x[tuple(source)] if source else x
-        return (np.ascontiguousarray(np.broadcast_to(picked, result.shape)),)
+        # Not ascontiguousarray: that makes a 0-d result 1-d.
+        return (np.array(np.broadcast_to(picked, result.shape), order="C"),)
 
 
 class ScatterAdd(Op):

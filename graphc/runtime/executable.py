@@ -22,6 +22,9 @@ from graphc.schedule.plan import Check, Plan
 
 Array = np.ndarray[Any, Any]
 
+# Stands in `_Frame.bound` for no array; None would be equal to an argument of None.
+_UNBOUND: Any = object()
+
 _DRIVER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -97,10 +100,18 @@ class Executable:
                 f"{self.graph.name} takes {len(self._types)} arrays "
                 f"({', '.join(self._names)}), not {len(arrays)}"
             )
-        frame = self._frames.pop() if self._frames else _Frame(self.plan, self._entry.block_bytes)
+        try:
+            frame = self._frames.pop()  # one step, so that two threads never get the same frame
+        except IndexError:
+            frame = _Frame(self.plan, self._entry.block_bytes)
         try:
             return self._run(frame, arrays)
+        except BaseException:
+            # Half bound: the next call must not take an argument for checked.
+            frame.bound = [_UNBOUND] * len(arrays)
+            raise
         finally:
+            frame.copies.clear()
             self._frames.append(frame)
 
     def _run(self, frame: _Frame, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
@@ -117,12 +128,12 @@ class Executable:
                 bound[slot] = array
             else:
                 # A copy lives for this call only; an updated argument gets its content back.
-                bound[slot] = None
+                bound[slot] = _UNBOUND
                 frame.copies[slot] = ready
                 if slot in self._updated:
                     late.append((array, ready))
         if rebound and self._updated:
-            self._check_overlap(frame, arrays)
+            self._check_overlap(arrays)
         outputs: list[Any] = [None] * len(self.plan.output_types)
         first = len(arrays)
         for position, shape, dtype in self._fresh:
@@ -135,7 +146,6 @@ class Executable:
             array[...] = ready
         for slot, position in self._updated.items():
             outputs[position] = arrays[slot]
-        frame.copies.clear()
         return tuple(outputs)
 
     def _prepared(self, slot: int, array: Any) -> Array:
@@ -153,21 +163,21 @@ class Executable:
             return array
         return np.require(array, requirements=("C", "A"))
 
-    def _check_overlap(self, frame: _Frame, arrays: tuple[Any, ...]) -> None:
+    def _check_overlap(self, arrays: tuple[Array, ...]) -> None:
         """An updated argument must not share memory with another one."""
-        spans = [
-            (frame.table[slot], frame.table[slot] + type.nbytes, slot)
-            for slot, type in enumerate(self.plan.argument_types)
-        ]
-        for start, end, slot in spans:
-            if slot not in self._updated:
-                continue
-            for other_start, other_end, other in spans:
-                if other != slot and start < other_end and other_start < end:
-                    frame.bound = [None] * len(arrays)
+        spans = sorted(
+            (*np.lib.array_utils.byte_bounds(array), slot) for slot, array in enumerate(arrays)
+        )
+        for position, (_, end, slot) in enumerate(spans):
+            for start, _, other in spans[position + 1 :]:
+                if start >= end:
+                    break
+                updated = [i for i in (slot, other) if i in self._updated]
+                if updated and _share_memory(arrays[slot], arrays[other]):
+                    first = updated[0]
                     raise ArgumentError(
-                        f"{self.graph.name}: argument {self._names[slot]!r} is updated in place "
-                        f"and shares memory with {self._names[other]!r}",
+                        f"{self.graph.name}: argument {self._names[first]!r} is updated in place "
+                        f"and shares memory with {self._names[slot + other - first]!r}",
                         hint="pass a copy of one",
                     )
 
@@ -187,7 +197,7 @@ class _Frame:
         count = len(plan.argument_types) + len(plan.output_types) + len(plan.constants)
         self.table: Any = (ctypes.c_void_p * max(count, 1))()
         self.table_address = ctypes.addressof(self.table)
-        self.bound: list[Any] = [None] * len(plan.argument_types)
+        self.bound: list[Any] = [_UNBOUND] * len(plan.argument_types)
         self.copies: dict[int, Array] = {}
         self._memory = np.empty(block_bytes + 64, np.uint8)
         start = -self._memory.ctypes.data % 64
@@ -203,6 +213,15 @@ class _Frame:
         raw = self._block[buffer.slot : buffer.slot + buffer.type.nbytes]
         content: Array = raw.view(buffer.type.dtype.numpy).reshape(buffer.type.shape)
         return content
+
+
+def _share_memory(one: Array, other: Array) -> bool:
+    """Whether two arrays whose bounds overlap have an element in common; yes where that is too
+    hard to tell."""
+    try:
+        return bool(np.shares_memory(one, other, max_work=1000))
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _described(array: Any) -> str:

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from graphc.ir.builder import GraphBuilder, Var
-from graphc.ir.nodes import CONSTANT, INPUT, Constant, Graph, Location, Value
+from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Value
 from graphc.ir.registry import lookup
 from graphc.ir.verifier import verify
 from graphc.passes.pipelines import optimize
 from graphc.schedule.access import coordinates
 from graphc.schedule.arena import lower_bound, plan_offsets
-from graphc.schedule.fusion import Group, fuse, used_result
+from graphc.schedule.fusion import Group, body_inputs, body_nodes, fuse, used_result
 from graphc.schedule.plan import (
     Buffer,
     Check,
@@ -49,8 +49,19 @@ def plan_graph(
 def make_plan(graph: Graph, *, fusion: bool = True) -> Plan:
     """The plan of a graph of primitive ops. With `fusion` false: one kernel and buffer per op."""
     prepared, checks = with_checks(graph)
-    groups = _checks_first(prepared, fuse(prepared, enabled=fusion), checks)
+    before = _checks_before(prepared, checks)
+    groups = _checks_first(prepared, fuse(prepared, enabled=fusion, before=before), checks)
     return _Builder(prepared, groups, checks, len(graph.outputs)).plan()
+
+
+def _checks_before(graph: Graph, checks: list[CheckValues]) -> dict[int, frozenset[int]]:
+    """For each node behind content checks the nodes that compute what the checks test."""
+    before: dict[int, frozenset[int]] = {}
+    for check in checks:
+        tested = frozenset(graph.outputs[p].node for p in (check.least, check.greatest))
+        for node in check.protected:
+            before[node] = before.get(node, frozenset()) | tested
+    return before
 
 
 def _checks_first(graph: Graph, groups: list[Group], checks: list[CheckValues]) -> list[Group]:
@@ -68,7 +79,7 @@ def _checks_first(graph: Graph, groups: list[Group], checks: list[CheckValues]) 
         if id(group) in needed:
             continue
         needed.add(id(group))
-        work += [owner[read.value.node] for read in group.reads if read.value.node in owner]
+        work += [owner[value.node] for value in group.sources if value.node in owner]
     return sorted(groups, key=lambda group: id(group) not in needed)
 
 
@@ -132,10 +143,10 @@ class _Builder:
         owner = {identity: id(group) for group in self.groups for identity in group.nodes}
         needed: dict[int, set[Value]] = {id(group): set() for group in self.groups}
         for group in self.groups:
-            for read in group.reads:
-                source = owner.get(read.value.node)
+            for value in group.sources:
+                source = owner.get(value.node)
                 if source is not None and source != id(group):
-                    needed[source].add(read.value)
+                    needed[source].add(value)
         for output in self.graph.outputs:
             if output.node in owner:
                 needed[owner[output.node]].add(output)
@@ -299,26 +310,8 @@ def kernel_body(
 ) -> tuple[Graph, list[Value]]:
     """The group as a graph of its own: its nodes and those computed again inside it; inputs are
     what it reads from memory, outputs are `writes`. Also the values read, in input order."""
-    needed: set[int] = set()
-    work = list(group.nodes)
-    own = set(group.nodes)
-    while work:
-        identity = work.pop()
-        if identity in needed:
-            continue
-        needed.add(identity)
-        for operand in graph.nodes[identity].operands:
-            if operand.node in own or not _in_memory(graph, operand, kept):
-                work.append(operand.node)
-    inputs = sorted(
-        {
-            operand
-            for identity in needed
-            for operand in graph.nodes[identity].operands
-            if operand.node not in needed
-        },
-        key=lambda value: (value.node, value.index),
-    )
+    needed = body_nodes(graph, group.nodes, kept)
+    inputs = body_inputs(graph, group.nodes, kept)
     builder = GraphBuilder("kernel")
     values: dict[Value, Var] = {}
     with builder.at(None):
@@ -334,11 +327,3 @@ def kernel_body(
             for index, result in enumerate(results):
                 values[Value(identity, index)] = result
     return builder.finish(*(values[value] for value in writes)), inputs
-
-
-def _in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
-    node = graph.nodes[value.node]
-    if node.op == CONSTANT:
-        # A uniform constant is written into the code; others are passed by pointer.
-        return node.attribute("value").scalar is None
-    return node.op == INPUT or value.node in kept

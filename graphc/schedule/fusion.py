@@ -17,7 +17,7 @@ A merge that would close a cycle of groups is refused, by reachability.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
@@ -37,18 +37,27 @@ GROUP_LIMIT = 96
 @dataclass(eq=False, slots=True)
 class Group:
     """Nodes kept in memory that one kernel computes. `domain` is the shape it iterates over;
-    `anchor` the contraction or scatter it is built around."""
+    `anchor` the contraction or scatter it is built around. `reads` are the elements read at an
+    index of the domain; `sources` the values read at all (also those a zero-size operand hides)."""
 
     nodes: list[int]
     domain: Shape
     anchor: int | None = None
     reads: list[Read] = field(default_factory=list)
+    sources: set[Value] = field(default_factory=set)
+    after: frozenset[int] = frozenset()  # kept nodes of other groups that run first: checks
 
 
-def fuse(graph: Graph, *, enabled: bool = True) -> list[Group]:
-    """The groups in an order in which they can run. With `enabled` false: a kernel per node."""
+def fuse(
+    graph: Graph, *, enabled: bool = True, before: Mapping[int, frozenset[int]] | None = None
+) -> list[Group]:
+    """The groups in an order in which they can run. With `enabled` false: a kernel per node.
+    `before[node]` are the kept nodes (content checks) that must have run when `node` runs."""
     kept = _kept(graph, enabled)
     groups = {identity: _group(graph, identity, kept) for identity in sorted(kept)}
+    for identity, group in groups.items():
+        inside = body_nodes(graph, [identity], kept)
+        group.after = frozenset().union(*((before or {}).get(i, frozenset()) for i in inside))
     if enabled:
         _Merger(graph, groups).run()
     return ordered(graph, list({id(group): group for group in groups.values()}.values()))
@@ -62,10 +71,11 @@ def ordered(graph: Graph, groups: list[Group]) -> list[Group]:
     quotient = networkx.DiGraph()
     quotient.add_nodes_from(range(len(groups)))
     for i, group in enumerate(groups):
-        for read in group.reads:
-            source = owner.get(read.value.node)
+        for value in group.sources:
+            source = owner.get(value.node)
             if source is not None and source != i:
                 quotient.add_edge(source, i)
+        quotient.add_edges_from((owner[check], i) for check in group.after)
     order = networkx.lexicographical_topological_sort(quotient, key=lambda i: max(groups[i].nodes))
     return [groups[i] for i in order]
 
@@ -147,7 +157,45 @@ def _group(graph: Graph, identity: int, kept: set[int]) -> Group:
     shape = graph.nodes[identity].types[index].shape
     group = Group([identity], shape, identity if kind in ANCHORS else None)
     group.reads = group_reads(graph, group, kept)
+    group.sources = set(body_inputs(graph, group.nodes, kept))
     return group
+
+
+def body_nodes(graph: Graph, nodes: list[int], kept: set[int]) -> set[int]:
+    """The nodes a kernel of these kept nodes is made of: they and those computed again in it."""
+    needed: set[int] = set()
+    work = list(nodes)
+    own = set(nodes)
+    while work:
+        identity = work.pop()
+        if identity in needed:
+            continue
+        needed.add(identity)
+        for operand in graph.nodes[identity].operands:
+            if operand.node in own or not in_memory(graph, operand, kept):
+                work.append(operand.node)
+    return needed
+
+
+def body_inputs(graph: Graph, nodes: list[int], kept: set[int]) -> list[Value]:
+    """The values in memory that a kernel of these kept nodes reads, in order."""
+    needed = body_nodes(graph, nodes, kept)
+    found = {
+        operand
+        for identity in needed
+        for operand in graph.nodes[identity].operands
+        if operand.node not in needed
+    }
+    return sorted(found, key=lambda value: (value.node, value.index))
+
+
+def in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
+    """Whether a value lies in memory between kernels."""
+    node = graph.nodes[value.node]
+    if node.op == CONSTANT:
+        # A uniform constant is written into the code; others are passed by pointer.
+        return node.attribute("value").scalar is None
+    return node.op == INPUT or value.node in kept
 
 
 def group_reads(graph: Graph, group: Group, kept: set[int]) -> list[Read]:
@@ -169,17 +217,15 @@ class _Merger:
         self.groups = groups
         self.successors: dict[int, set[int]] = {i: set() for i in groups}
         for identity, group in groups.items():
-            for read in group.reads:
-                if read.value.node in groups:
-                    self.successors[read.value.node].add(identity)
+            for value in group.sources:
+                if value.node in groups:
+                    self.successors[value.node].add(identity)
+            for check in group.after:
+                self.successors[check].add(identity)
 
     def run(self) -> None:
         for identity in sorted(self.groups):
-            sources = {
-                read.value.node
-                for read in self.groups[identity].reads
-                if read.value.node in self.groups
-            }
+            sources = {v.node for v in self.groups[identity].sources if v.node in self.groups}
             for source in sorted(sources):
                 producer, consumer = self.groups[source], self.groups[identity]
                 if producer is not consumer and self._allowed(producer, consumer):
@@ -277,7 +323,9 @@ class _Merger:
         longer = max(producer.domain, consumer.domain, key=len)
         nodes = sorted(producer.nodes + consumer.nodes)
         merged = Group(nodes, longer, producer.anchor)
+        merged.after = producer.after | consumer.after
         inside = set(nodes)
         merged.reads = [r for r in producer.reads + consumer.reads if r.value.node not in inside]
+        merged.sources = {v for v in producer.sources | consumer.sources if v.node not in inside}
         for identity in nodes:
             self.groups[identity] = merged

@@ -6,7 +6,7 @@ out: the same graph with, as further outputs, what the content checks test
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Location, Node, Value
@@ -20,13 +20,15 @@ from graphc.ops.op import raise_if_broken
 @dataclass(frozen=True, slots=True)
 class CheckValues:
     """A content check: the output positions that hold the least and the greatest element (or,
-    for `bound` None, twice whether any element is zero)."""
+    for `bound` None, twice whether any element is zero), and the nodes that must not run before
+    the check has passed: they would read outside their operands."""
 
     least: int
     greatest: int
     bound: int | None
     message: str
     location: Location | None
+    protected: tuple[int, ...]
 
 
 def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
@@ -38,6 +40,7 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
     extra: list[Var] = []
     made: dict[tuple[Value, bool], tuple[int, int]] = {}
     checks: dict[tuple[Value, int | None], CheckValues] = {}
+    protected: dict[tuple[Value, int | None], list[int]] = {}
     for identity, node in enumerate(graph.nodes):
         if node.op == INPUT:
             values[Value(identity)] = next(given)
@@ -46,7 +49,8 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
             if node.op == CONSTANT:
                 values[Value(identity)] = builder.constant(node.attribute("value"))
                 continue
-            for check in _open_checks(graph, node):
+            open_checks = _open_checks(graph, node)
+            for check in open_checks:
                 operand = node.operands[check.operand]
                 key = (operand, check.bound is None)
                 if key not in made:
@@ -56,12 +60,16 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
                 message = f"{node.op}: {check.message}"
                 checks.setdefault(
                     (operand, check.bound),
-                    CheckValues(*made[key], check.bound, message, node.location),
+                    CheckValues(*made[key], check.bound, message, node.location, ()),
                 )
             results = _copied(builder, node, values, graph, identity)
+            for check in open_checks:
+                behind = protected.setdefault((node.operands[check.operand], check.bound), [])
+                behind += [result.value.node for result in results.values()]
         values.update(results)
     outputs = [values[output] for output in graph.outputs]
-    return builder.finish(*outputs, *extra, aliases=graph.aliases), list(checks.values())
+    found = [replace(check, protected=tuple(protected[key])) for key, check in checks.items()]
+    return builder.finish(*outputs, *extra, aliases=graph.aliases), found
 
 
 def _open_checks(graph: Graph, node: Node) -> list[ContentCheck]:

@@ -1,0 +1,24 @@
+"""What tests of several packages share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+def _same_bits(found: Any, expected: Any, label: str = "") -> None:
+    """Equal arrays, signs of zeros included; NaNs are equal whatever their payload."""
+    assert len(found) == len(expected), label
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y, err_msg=label, strict=True)
+        if x.dtype.kind == "f":
+            numbers = ~np.isnan(y)
+            np.testing.assert_array_equal(np.signbit(x[numbers]), np.signbit(y[numbers]), label)
+
+
+@pytest.fixture(scope="session")
+def same_bits() -> Callable[..., None]:
+    return _same_bits
