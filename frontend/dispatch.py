@@ -36,7 +36,7 @@ class Prepared:
     def __init__(self, op: Any, types: tuple[TensorType, ...], attributes: dict[str, Any]):
         self.attributes = op.canonical(attributes)
         self.operand_types = types
-        self.types = op.infer(types, self.attributes)
+        self.types = tuple([interned(type) for type in op.infer(types, self.attributes)])
         self.type = self.types[0]
         floats = any(type.dtype.is_float for type in self.types)
         self.records = op.differentiable and floats
@@ -53,8 +53,16 @@ class Prepared:
         return made
 
 
+# By op, attributes and the ids of the operand types, which Prepared keeps alive. Ids hash faster
+# than types, and hit since types are interned.
 _PREPARED: dict[Any, Prepared] = {}
+_TYPES: dict[TensorType, TensorType] = {}
 _LIMIT = 1 << 16
+
+
+def interned(type: TensorType) -> TensorType:
+    """The one object for equal types."""
+    return _TYPES.setdefault(type, type)
 
 
 class TensorContext:
@@ -65,7 +73,7 @@ class TensorContext:
     ) -> tuple[Tensor, ...]:
         """Run `op`. Raises GraphError with the user's line where the operands do not fit."""
         try:
-            key = (op, *attributes.items(), *[x.tensor_type for x in operands])
+            key = (op, *attributes.items(), *[id(x.tensor_type) for x in operands])
             prepared = _PREPARED.get(key)
         except (TypeError, AttributeError):  # lists among the attributes; operands of other types
             key, prepared = (), None
@@ -110,8 +118,15 @@ def _prepare(
     for operand in operands:
         if not isinstance(operand, Tensor):
             raise TypeError(f"{op.name}(): expected a Tensor, got {type(operand).__name__}")
+        operand.tensor_type = interned(operand.tensor_type)
+    types = tuple([x.tensor_type for x in operands])
+    if key:
+        key = (op, *attributes.items(), *map(id, types))
+        known = _PREPARED.get(key)
+        if known is not None:
+            return known
     try:
-        prepared = Prepared(op, tuple([x.tensor_type for x in operands]), attributes)
+        prepared = Prepared(op, types, attributes)
     except GraphError as error:
         raise located(error) from None
     if len(_PREPARED) >= _LIMIT:

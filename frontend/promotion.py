@@ -118,7 +118,7 @@ def aligned(operands: tuple[Any, ...], dtype: DType) -> tuple[Tensor, ...]:
 def binary(op: Any, left: Any, right: Any) -> Tensor:
     """An elementwise op after promotion and broadcasting."""
     if isinstance(left, Tensor) and isinstance(right, Tensor):
-        if left.tensor_type == right.tensor_type:
+        if left.tensor_type is right.tensor_type or left.tensor_type == right.tensor_type:
             return CONTEXT.apply(op, (left, right), {})[0]
     else:
         # The common case of a tensor and a number of the same or a lower category.

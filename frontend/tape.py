@@ -261,7 +261,8 @@ def run_backward(
         taken = {id(gradient._value) for _, gradient in roots}
         for (node, _), gradient in cotangents.items():
             if isinstance(node, AccumulateGrad):
-                accumulate(node.variable, gradient, create_graph, taken)
+                given = _hooked(node.variable._hooks, gradient)
+                accumulate(node.variable, given, create_graph, taken)
         return []
     finally:
         STATE.grad_enabled = previous
@@ -313,7 +314,9 @@ def _unpacked(
             if node.retained is not None and index in node.retained:
                 retaining = node.retained[index]()
                 if retaining is not None:
-                    retaining._grad = cotangents[edge]
+                    given = cotangents[edge]
+                    kept = given if STATE.grad_enabled else _owned(retaining, given, None)
+                    retaining._grad = kept
             if edge in captured:
                 captured[edge] = cotangents[edge]
         if needed is not None and node not in needed:
@@ -353,7 +356,6 @@ def accumulate(
 ) -> None:
     """Add `gradient` to `variable.grad`: in place, unless the sum itself is to be differentiated.
     `taken` holds the ids of arrays that belong to others: those are copied."""
-    gradient = _hooked(variable._hooks, gradient)
     present = variable.grad
     if present is None:
         variable.grad = gradient if create_graph else _owned(variable, gradient, taken)

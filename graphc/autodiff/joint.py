@@ -95,7 +95,10 @@ def _seed_inputs(graph: Graph, builder: GraphBuilder) -> dict[int, Var]:
     floats = [position for position, type in enumerate(types) if type.dtype.is_float]
     if len(floats) == 1 and types[floats[0]].shape == ():
         return {}
-    return {p: builder.input(f"cotangent_{p}", types[p]) for p in floats}
+    # The graph may be a joint graph itself, with cotangents of its own.
+    taken = [name for name in graph.input_names if name.startswith("cotangent_")]
+    mark = "_" * max((len(name) - len(name.rstrip("_")) + 1 for name in taken), default=0)
+    return {p: builder.input(f"cotangent_{p}{mark}", types[p]) for p in floats}
 
 
 OnNode = Callable[[Node, tuple[Var, ...], tuple[Var, ...], tuple[bool, ...]], None]

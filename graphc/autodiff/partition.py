@@ -40,10 +40,10 @@ def partition(joint: Graph, outputs: int) -> Split:
     needed = _ancestors(joint, [v.node for v in joint.outputs[outputs:]])
     saved = _minimum_cut(joint, backward_only & needed, needed - backward_only, outputs)
     primal = [i for i in range(len(joint.inputs)) if i not in seeds]
-    taken = sorted(v.node for v in saved if joint.nodes[v.node].op == INPUT)
-    computed = sorted(
-        (v for v in saved if joint.nodes[v.node].op != INPUT), key=lambda v: (v.node, v.index)
-    )
+    # Forward overwrites an input it updates: backward gets a copy of the old content.
+    kept = {i for i in primal if i not in {target for _, target in joint.aliases}}
+    taken = sorted(v.node for v in saved if v.node in kept)
+    computed = sorted((v for v in saved if v.node not in kept), key=lambda v: (v.node, v.index))
     forward = _extract(
         joint, f"{joint.name}_forward", [Value(i) for i in primal],
         [*joint.outputs[:outputs], *computed], joint.aliases,

@@ -45,106 +45,10 @@ from graphc.codegen.loops import (
     While,
     result_type,
 )
+from graphc.codegen.scopes import IfScope, LoopScope, OpenBlock, WhileScope
 from graphc.codegen.verify_loops import verify
 from graphc.errors import VerifyError
 from graphc.ir.types import DType
-
-
-class OpenBlock:
-    """A block being written. `parent` is the block its loop or branch stands in."""
-
-    __slots__ = ("depth", "is_open", "parent", "statements")
-
-    def __init__(self, parent: OpenBlock | None) -> None:
-        self.statements: list[Statement] = []
-        self.parent = parent
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self.is_open = True
-
-    def encloses(self, other: OpenBlock) -> bool:
-        """Whether `other` is this block or lies inside it."""
-        inner: OpenBlock | None = other
-        while inner is not None:
-            if inner is self:
-                return True
-            inner = inner.parent
-        return False
-
-
-class LoopScope:
-    """A for loop being written: `variable`, `carried` inside, `results` after it."""
-
-    def __init__(self, variable: Value, carried: tuple[Value, ...]) -> None:
-        self.variable = variable
-        self.carried = carried
-        self.yields: tuple[Value, ...] = ()
-        self.results: tuple[Value, ...] = ()
-
-    def yield_(self, *values: Value) -> None:
-        """What the next iteration, or the result, gets for the carried values."""
-        self.yields = values
-
-
-class IfScope:
-    """A branch being written: blocks `then()` and `otherwise()`, `results` after it."""
-
-    def __init__(self, builder: LoopBuilder) -> None:
-        self._builder = builder
-        self._blocks: list[tuple[OpenBlock, tuple[Value, ...]]] = [(OpenBlock(None), ())] * 2
-        self._yields: tuple[Value, ...] = ()
-        self.results: tuple[Value, ...] = ()
-
-    def yield_(self, *values: Value) -> None:
-        """The results of the branch when this block runs; in number and type as in the other."""
-        self._yields = values
-
-    def then(self) -> Any:
-        """Context manager: the block that runs when the condition holds."""
-        return self._arm(0)
-
-    def otherwise(self) -> Any:
-        """Context manager: the block that runs when the condition does not hold."""
-        return self._arm(1)
-
-    @contextmanager
-    def _arm(self, arm: int) -> Iterator[None]:
-        self._yields = ()
-        with self._builder._inside() as block:
-            yield
-        self._blocks[arm] = (block, self._yields)
-
-
-class WhileScope:
-    """A while loop being written: blocks `condition()` and `body()`, `results` after it."""
-
-    def __init__(self, builder: LoopBuilder, carried: tuple[Value, ...]) -> None:
-        self._builder = builder
-        self._condition_block = OpenBlock(None)
-        self._body_block = OpenBlock(None)
-        self._condition: Value | None = None
-        self.carried = carried
-        self.yields: tuple[Value, ...] = ()
-        self.results: tuple[Value, ...] = ()
-
-    @contextmanager
-    def condition(self) -> Iterator[None]:
-        """The block that ends in `test(...)`."""
-        with self._builder._inside() as self._condition_block:
-            yield
-
-    @contextmanager
-    def body(self) -> Iterator[None]:
-        """The block that ends in `yield_(...)`."""
-        with self._builder._inside() as self._body_block:
-            yield
-
-    def test(self, condition: Value) -> None:
-        """The scalar bool that decides whether the body runs."""
-        self._condition = condition
-
-    def yield_(self, *values: Value) -> None:
-        """What the next test gets for the carried values."""
-        self.yields = values
 
 
 class LoopBuilder:
@@ -345,7 +249,8 @@ class LoopBuilder:
             self.block = saved
 
     @contextmanager
-    def _inside(self) -> Iterator[OpenBlock]:
+    def inside(self) -> Iterator[OpenBlock]:
+        """A new block inside the current one, which the scopes put into their statements."""
         block = OpenBlock(self.block)
         saved, self.block = self.block, block
         try:
@@ -366,7 +271,7 @@ class LoopBuilder:
         """A for loop; `carried` are the initial values. `hint` names the variable."""
         parameters = tuple(self.fresh(value.type, "carry") for value in carried)
         scope = LoopScope(self.fresh(INDEX_TYPE, hint), parameters)
-        with self._inside() as block:
+        with self.inside() as block:
             yield scope
         _check_yields("loop", parameters, scope.yields)
         scope.results = tuple(self.fresh(value.type) for value in carried)
@@ -383,7 +288,7 @@ class LoopBuilder:
         """`with b.if_(c) as branch:` around `with branch.then():`, `with branch.otherwise():`."""
         scope = IfScope(self)
         yield scope
-        (then, then_yields), (other, else_yields) = scope._blocks
+        (then, then_yields), (other, else_yields) = scope.blocks
         _check_yields("branch", then_yields, else_yields)
         scope.results = tuple(self.fresh(value.type) for value in then_yields)
         self.append(
@@ -399,15 +304,15 @@ class LoopBuilder:
         parameters = tuple(self.fresh(value.type, "carry") for value in carried)
         scope = WhileScope(self, parameters)
         yield scope
-        if scope._condition is None:
+        if scope.tested is None:
             raise VerifyError("a while loop without a condition", hint="call loop.test(condition)")
         _check_yields("while", parameters, scope.yields)
         scope.results = tuple(self.fresh(value.type) for value in carried)
         self.append(
             While(
                 tuple(zip(parameters, carried, strict=True)),
-                tuple(scope._condition_block.statements), scope._condition,
-                tuple(scope._body_block.statements), scope.yields, scope.results,
+                tuple(scope.condition_block.statements), scope.tested,
+                tuple(scope.body_block.statements), scope.yields, scope.results,
             )
         )  # fmt: skip
 

@@ -13,11 +13,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.codegen.builder import LoopBuilder, OpenBlock
+from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
 from graphc.codegen.nest import declare_buffers, lanes_for
+from graphc.codegen.scopes import OpenBlock
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue

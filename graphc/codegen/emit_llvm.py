@@ -12,7 +12,9 @@ is declared noalias; scratch is known apart from them, and from other scratch bu
 
 from __future__ import annotations
 
-from graphc.codegen.emit_ops import FunctionText, emit_let, llvm_type, type_code
+from graphc.codegen.emit_memory import MemoryText
+from graphc.codegen.emit_ops import emit_let
+from graphc.codegen.function_text import llvm_type
 from graphc.codegen.loops import (
     Barrier,
     Block,
@@ -20,7 +22,6 @@ from graphc.codegen.loops import (
     For,
     Gather,
     If,
-    Index,
     Kernel,
     Let,
     Load,
@@ -28,10 +29,8 @@ from graphc.codegen.loops import (
     Statement,
     Store,
     Value,
-    VectorType,
     While,
 )
-from graphc.ir.types import DType
 
 SCRATCH_ALIGNMENT = 64
 SIGNATURE = "ptr {0}%buffers, ptr {0}%dims, i64 %begin, i64 %end, ptr {1}%scratch"
@@ -72,28 +71,11 @@ def _quoted(name: str) -> str:
     return name if name.replace("_", "").replace(".", "").isalnum() else f'"{name}"'
 
 
-def _memory_type(type: VectorType) -> str:
-    """bool is a byte in memory."""
-    if type.dtype is not DType.bool:
-        return llvm_type(type)
-    return "i8" if type.is_scalar else f"<{type.lanes} x i8>"
-
-
-def _vector(type: VectorType, memory: bool = False) -> str:
-    """`type` as an LLVM vector even where it is a scalar: masked intrinsics know only those."""
-    scalar = VectorType(type.dtype)
-    return f"<{type.lanes} x {_memory_type(scalar) if memory else llvm_type(scalar)}>"
-
-
-class _KernelEmitter:
+class _KernelEmitter(MemoryText):
     def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
         self.kernel = kernel
-        self.function = FunctionText()
-        self.pointers: dict[str, str] = {}
-        self.aliasing: dict[str, str] = {}
         self.metadata: list[str] = []
-        self.addresses: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}
-        self.order: dict[str, int] = {}
         self.label = "entry"
         self.labels = 0
 
@@ -133,10 +115,6 @@ class _KernelEmitter:
                 self.aliasing[buffer.name] = f", !alias.scope !{own_list}, !noalias !{other_list}"
 
     # -- blocks -----------------------------------------------------------------------------------
-
-    def seen(self, *values: Value) -> None:
-        for value in values:
-            self.order[value.name] = len(self.order)
 
     def new_labels(self, *kinds: str) -> list[str]:
         self.labels += 1
@@ -272,146 +250,3 @@ class _KernelEmitter:
                 f"[ {function.text(second)}, %{ends[1]} ]",
             )
             self.seen(result)
-
-    # -- memory -----------------------------------------------------------------------------------
-
-    def address(self, buffer: Buffer, index: Index) -> str:
-        """The pointer to an element: outer loops first, so that LLVM hoists the common part."""
-        element = _memory_type(VectorType(buffer.dtype))
-        pointer = self.pointers[buffer.name]
-        terms = sorted(index.terms, key=lambda term: self.order[term[0].name])
-        path: tuple[tuple[str, int], ...] = ()
-        for value, factor in terms:
-            path = (*path, (value.name, factor))
-            known = self.addresses.get((buffer.name, path))
-            if known is None:
-                offset = self.function.text(value)
-                if factor != 1:
-                    offset = self.function.temporary(f"mul i64 {offset}, {factor}")
-                known = self.step(element, pointer, offset)
-                self.addresses[buffer.name, path] = known
-            pointer = known
-        return self.step(element, pointer, str(index.const)) if index.const else pointer
-
-    def step(self, element: str, pointer: str, offset: str) -> str:
-        return self.function.temporary(f"getelementptr {element}, ptr {pointer}, i64 {offset}")
-
-    def loaded(self, result: Value, text: str, vector: bool) -> None:
-        """Gives `result` its value from `text` as it came from memory; `vector`: from <1 x …>."""
-        function = self.function
-        type = result.type
-        if vector and type.is_scalar:
-            memory = _vector(type, memory=True)
-            text = function.temporary(f"extractelement {memory} {text}, i64 0")
-        if type.dtype is DType.bool:
-            zero = "0" if type.is_scalar else "zeroinitializer"
-            text = function.temporary(f"icmp ne {_memory_type(type)} {text}, {zero}")
-        function.alias(result, text)
-        self.seen(result)
-
-    def stored(self, value: Value, vector: bool) -> str:
-        """The text of `value` as it goes to memory; `vector`: as <1 x …>."""
-        function = self.function
-        text = function.text(value)
-        type = value.type
-        if type.dtype is DType.bool:
-            text = function.temporary(f"zext {function.typed(value)} to {_memory_type(type)}")
-        if vector and type.is_scalar:
-            memory = _vector(type, memory=True)
-            element = _memory_type(type)
-            text = function.temporary(f"insertelement {memory} poison, {element} {text}, i64 0")
-        return text
-
-    def mask(self, mask: Value | None, lanes: int) -> str:
-        if mask is None:
-            return "splat (i1 true)"
-        if lanes > 1:
-            return self.function.text(mask)
-        text = self.function.text(mask)
-        return self.function.temporary(f"insertelement <1 x i1> poison, i1 {text}, i64 0")
-
-    def load(self, statement: Load | Gather, pointer: str) -> None:
-        type = statement.result.type
-        align = statement.buffer.dtype.itemsize
-        note = self.aliasing.get(statement.buffer.name, "")
-        if statement.mask is None:
-            text = self.function.temporary(
-                f"load {_memory_type(type)}, ptr {pointer}, align {align}{note}"
-            )
-            self.loaded(statement.result, text, vector=False)
-            return
-        vector, flags = _vector(type, memory=True), f"<{type.lanes} x i1>"
-        name = f"llvm.masked.load.v{type.lanes}{_code(type)}.p0"
-        self.declare(name, vector, f"ptr, {flags}, {vector}")
-        mask = self.mask(statement.mask, type.lanes)
-        text = self.function.temporary(
-            f"call {vector} @{name}(ptr align {align} {pointer}, {flags} {mask}, "
-            f"{vector} zeroinitializer){note}"
-        )
-        self.loaded(statement.result, text, vector=True)
-
-    def store(self, statement: Store | Scatter, pointer: str) -> None:
-        value = statement.value
-        type = value.type
-        align = statement.buffer.dtype.itemsize
-        note = self.aliasing.get(statement.buffer.name, "")
-        if statement.mask is None:
-            text = self.stored(value, vector=False)
-            self.function.emit(
-                f"store {_memory_type(type)} {text}, ptr {pointer}, align {align}{note}"
-            )
-            return
-        vector, flags = _vector(type, memory=True), f"<{type.lanes} x i1>"
-        name = f"llvm.masked.store.v{type.lanes}{_code(type)}.p0"
-        self.declare(name, "void", f"{vector}, ptr, {flags}")
-        text = self.stored(value, vector=True)
-        mask = self.mask(statement.mask, type.lanes)
-        self.function.emit(
-            f"call void @{name}({vector} {text}, ptr align {align} {pointer}, {flags} {mask}){note}"
-        )
-
-    def lane_pointers(self, buffer: Buffer, indices: Value) -> str:
-        element = _memory_type(VectorType(buffer.dtype))
-        base = self.pointers[buffer.name]
-        typed = self.function.typed(indices)
-        return self.function.temporary(f"getelementptr {element}, ptr {base}, {typed}")
-
-    def gather(self, statement: Gather) -> None:
-        type = statement.result.type
-        pointers = self.lane_pointers(statement.buffer, statement.indices)
-        if type.is_scalar:
-            self.load(statement, pointers)
-            return
-        lanes, memory = type.lanes, _memory_type(type)
-        name = f"llvm.masked.gather.v{lanes}{_code(type)}.v{lanes}p0"
-        self.declare(name, memory, f"<{lanes} x ptr>, <{lanes} x i1>, {memory}")
-        text = self.function.temporary(
-            f"call {memory} @{name}(<{lanes} x ptr> align {statement.buffer.dtype.itemsize} "
-            f"{pointers}, <{lanes} x i1> {self.mask(statement.mask, lanes)}, "
-            f"{memory} zeroinitializer){self.aliasing.get(statement.buffer.name, '')}"
-        )
-        self.loaded(statement.result, text, vector=False)
-
-    def scatter(self, statement: Scatter) -> None:
-        type = statement.value.type
-        pointers = self.lane_pointers(statement.buffer, statement.indices)
-        if type.is_scalar:
-            self.store(statement, pointers)
-            return
-        lanes, memory = type.lanes, _memory_type(type)
-        name = f"llvm.masked.scatter.v{lanes}{_code(type)}.v{lanes}p0"
-        self.declare(name, "void", f"{memory}, <{lanes} x ptr>, <{lanes} x i1>")
-        text = self.stored(statement.value, vector=False)
-        self.function.emit(
-            f"call void @{name}({memory} {text}, <{lanes} x ptr> align "
-            f"{statement.buffer.dtype.itemsize} {pointers}, <{lanes} x i1> "
-            f"{self.mask(statement.mask, lanes)}){self.aliasing.get(statement.buffer.name, '')}"
-        )
-
-    def declare(self, name: str, result: str, parameters: str) -> None:
-        self.function.declarations.setdefault(name, f"declare {result} @{name}({parameters})")
-
-
-def _code(type: VectorType) -> str:
-    """The intrinsic suffix of one element in memory."""
-    return "i8" if type.dtype is DType.bool else type_code(VectorType(type.dtype))

@@ -6,105 +6,18 @@ stands for. opcodes.py states the meaning; nothing here is ever poison, undefine
 
 from __future__ import annotations
 
-import math
-import re
-import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from graphc.codegen.loops import Let, Value, VectorType
+from graphc.codegen.function_text import (
+    ELEMENT,
+    FunctionText,
+    literal,
+    llvm_type,
+    type_code,
+)
+from graphc.codegen.loops import Let, Value
 from graphc.errors import LoweringError
 from graphc.ir.types import DType
-
-_ELEMENT = {
-    DType.f32: "float",
-    DType.f64: "double",
-    DType.i32: "i32",
-    DType.i64: "i64",
-    DType.bool: "i1",
-}
-_CODE = {DType.f32: "f32", DType.f64: "f64", DType.i32: "i32", DType.i64: "i64", DType.bool: "i1"}
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
-
-
-def llvm_type(type: VectorType) -> str:
-    element = _ELEMENT[type.dtype]
-    return element if type.is_scalar else f"<{type.lanes} x {element}>"
-
-
-def type_code(type: VectorType) -> str:
-    """The suffix of an intrinsic's name for `type`."""
-    code = _CODE[type.dtype]
-    return code if type.is_scalar else f"v{type.lanes}{code}"
-
-
-def scalar_literal(value: float | int | bool, dtype: DType) -> str:
-    if dtype is DType.bool:
-        return "true" if value else "false"
-    if dtype.is_integer:
-        return str(int(value))
-    if math.isnan(value):
-        return "0x7FF8000000000000"
-    # LLVM writes every float by the bits of the double it equals.
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-
-
-def literal(value: float | int | bool, type: VectorType) -> str:
-    text = scalar_literal(value, type.dtype)
-    return text if type.is_scalar else f"splat ({_ELEMENT[type.dtype]} {text})"
-
-
-class FunctionText:
-    """The lines of one LLVM function, and what each value's name stands for in it."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.declarations: dict[str, str] = {}
-        self.constants: dict[str, float | int | bool] = {}
-        self._text: dict[str, str] = {}
-        self._count = 0
-
-    def emit(self, line: str) -> None:
-        self.lines.append("  " + line)
-
-    def temporary(self, instruction: str) -> str:
-        """A new name for the result of `instruction`."""
-        name = f"%t{self._count}"
-        self._count += 1
-        self.lines.append(f"  {name} = {instruction}")
-        return name
-
-    def own_name(self, value: Value) -> str:
-        """The name `value` has in LLVM when an instruction defines it."""
-        plain = f"v.{value.name}"
-        name = f"%{plain}" if _PLAIN_NAME.fullmatch(plain) else f'%"{plain}"'
-        self._text[value.name] = name
-        return name
-
-    def define(self, value: Value, instruction: str) -> None:
-        self.lines.append(f"  {self.own_name(value)} = {instruction}")
-
-    def alias(self, value: Value, text: str) -> None:
-        """`value` is another name, or a literal, and needs no instruction."""
-        self._text[value.name] = text
-
-    def constant(self, value: Value, number: float | int | bool) -> None:
-        self.constants[value.name] = number
-        self._text[value.name] = literal(number, value.type)
-
-    def text(self, value: Value) -> str:
-        return self._text[value.name]
-
-    def typed(self, value: Value) -> str:
-        return f"{llvm_type(value.type)} {self._text[value.name]}"
-
-    def intrinsic(self, name: str, result: str, arguments: Iterable[tuple[str, str]]) -> str:
-        """The call of an intrinsic or libm function; declares it."""
-        listed = list(arguments)
-        if name not in self.declarations:
-            types = ", ".join(type for type, _ in listed)
-            self.declarations[name] = f"declare {result} @{name}({types})"
-        operands = ", ".join(f"{type} {text}" for type, text in listed)
-        return f"call {result} @{name}({operands})"
 
 
 def emit_let(function: FunctionText, statement: Let) -> None:
@@ -372,7 +285,7 @@ def _iota(function: FunctionText, statement: Let) -> None:
     if type.is_scalar:
         function.constant(statement.result, 0)
         return
-    element = _ELEMENT[type.dtype]
+    element = ELEMENT[type.dtype]
     listed = ", ".join(f"{element} {lane}" for lane in range(type.lanes))
     function.alias(statement.result, f"<{listed}>")
 
@@ -407,7 +320,7 @@ def _shuffle(function: FunctionText, statement: Let) -> None:
 
 def _call(function: FunctionText, statement: Let) -> None:
     type = statement.result.type
-    element = _ELEMENT[type.dtype]
+    element = ELEMENT[type.dtype]
     name = statement.attribute + ("f" if type.dtype is DType.f32 else "")
 
     def call(arguments: list[str]) -> str:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import itertools
 
 from graphc.codegen.algebra import LoopAlgebra
-from graphc.codegen.builder import LoopBuilder, OpenBlock
+from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.integers import Guard, Integers
 from graphc.codegen.loops import Buffer, Value
+from graphc.codegen.scopes import OpenBlock
 from graphc.errors import LoweringError
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.nodes import Value as GraphValue

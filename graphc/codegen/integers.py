@@ -6,8 +6,9 @@ out: affine offsets for loads and stores, integer vectors for gathers, bool valu
 
 from __future__ import annotations
 
-from graphc.codegen.builder import LoopBuilder, OpenBlock
+from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.loops import Index, Value
+from graphc.codegen.scopes import OpenBlock
 from graphc.ir.types import DType
 from graphc.ops.index import Atom, Expr, Quotient, Variable
 

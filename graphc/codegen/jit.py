@@ -23,7 +23,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from graphc.codegen.emit_llvm import emit_module, scratch_layout
-from graphc.codegen.loops import Kernel, content_key
+from graphc.codegen.loops import Kernel
+from graphc.codegen.print_loops import content_key
 from graphc.codegen.target import Target, host
 from graphc.errors import ArgumentError, LoweringError
 from graphc.ir.types import DType

@@ -32,8 +32,8 @@ from graphc.codegen.loops import (
     Store,
     Value,
     While,
-    statement_text,
 )
+from graphc.codegen.print_loops import statement_text
 from graphc.errors import ArgumentError, VerifyError
 from graphc.ir.types import DType
 

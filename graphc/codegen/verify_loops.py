@@ -47,8 +47,8 @@ from graphc.codegen.loops import (
     operands,
     result_type,
     results,
-    statement_text,
 )
+from graphc.codegen.print_loops import statement_text
 from graphc.errors import VerifyError
 from graphc.ir.types import DType
 

@@ -133,7 +133,7 @@ class Executable:
                 if slot in self._updated:
                     late.append((array, ready))
         if rebound and self._updated:
-            self._check_overlap(arrays)
+            self._check_overlap(frame, arrays)
         outputs: list[Any] = [None] * len(self.plan.output_types)
         first = len(arrays)
         for position, shape, dtype in self._fresh:
@@ -163,11 +163,14 @@ class Executable:
             return array
         return np.require(array, requirements=("C", "A"))
 
-    def _check_overlap(self, arrays: tuple[Array, ...]) -> None:
+    def _check_overlap(self, frame: _Frame, arrays: tuple[Array, ...]) -> None:
         """An updated argument must not share memory with another one."""
-        spans = sorted(
-            (*np.lib.array_utils.byte_bounds(array), slot) for slot, array in enumerate(arrays)
-        )
+        spans = [
+            (*np.lib.array_utils.byte_bounds(arrays[slot]), slot) if slot in frame.copies
+            else (frame.table[slot] or 0, (frame.table[slot] or 0) + type.nbytes, slot)
+            for slot, type in enumerate(self.plan.argument_types)
+        ]  # fmt: skip
+        spans.sort()
         for position, (_, end, slot) in enumerate(spans):
             for start, _, other in spans[position + 1 :]:
                 if start >= end:

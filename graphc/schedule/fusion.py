@@ -30,8 +30,10 @@ from graphc.schedule.access import ANCHORS, REDUCTIONS, Read, coordinates, reads
 RECOMPUTE_LIMIT = 4
 # A row's elementwise part may be computed once more for each reduction over the row.
 ROW_RECOMPUTE_LIMIT = 24
-# Nodes of one kernel; LLVM's time grows faster than the size of a function.
-GROUP_LIMIT = 96
+# Nodes of one kernel, those computed again included, and of one chain computed again: LLVM's time
+# grows faster than the size of a function, and lowering goes down a chain by recursion.
+GROUP_LIMIT = 160
+CHAIN_LIMIT = 48
 
 
 @dataclass(eq=False, slots=True)
@@ -45,6 +47,7 @@ class Group:
     anchor: int | None = None
     reads: list[Read] = field(default_factory=list)
     sources: set[Value] = field(default_factory=set)
+    size: int = 1
     after: frozenset[int] = frozenset()  # kept nodes of other groups that run first: checks
 
 
@@ -115,6 +118,7 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
             }
     users = graph.users()
     cost = [0] * len(graph.nodes)
+    size = [0] * len(graph.nodes)
     for identity in compute:
         node = graph.nodes[identity]
         if identity in kept:
@@ -122,6 +126,9 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
         own = getattr(lookup(node.op), "cost", 0)
         inherited = sum(cost[v.node] for v in set(node.operands) if v.node not in kept)
         cost[identity] = own + inherited
+        size[identity] = 1 + sum(size[v.node] for v in set(node.operands) if v.node not in kept)
+        if size[identity] > CHAIN_LIMIT:
+            kept.add(identity)
         if cost[identity] <= RECOMPUTE_LIMIT:
             continue
         readers = {
@@ -158,6 +165,7 @@ def _group(graph: Graph, identity: int, kept: set[int]) -> Group:
     group = Group([identity], shape, identity if kind in ANCHORS else None)
     group.reads = group_reads(graph, group, kept)
     group.sources = set(body_inputs(graph, group.nodes, kept))
+    group.size = len(body_nodes(graph, group.nodes, kept))
     return group
 
 
@@ -232,7 +240,7 @@ class _Merger:
                     self._merge(producer, consumer)
 
     def _allowed(self, producer: Group, consumer: Group) -> bool:
-        if consumer.anchor is not None or len(producer.nodes) + len(consumer.nodes) > GROUP_LIMIT:
+        if consumer.anchor is not None or producer.size + consumer.size > GROUP_LIMIT:
             return False
         if producer.anchor is not None and (
             _kind(self.graph, producer.anchor) == "scatter"
@@ -324,6 +332,7 @@ class _Merger:
         nodes = sorted(producer.nodes + consumer.nodes)
         merged = Group(nodes, longer, producer.anchor)
         merged.after = producer.after | consumer.after
+        merged.size = producer.size + consumer.size
         inside = set(nodes)
         merged.reads = [r for r in producer.reads + consumer.reads if r.value.node not in inside]
         merged.sources = {v for v in producer.sources | consumer.sources if v.node not in inside}

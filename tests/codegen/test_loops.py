@@ -27,11 +27,11 @@ from graphc.codegen.loops import (
     Value,
     VectorType,
     While,
-    content_key,
     operands,
     results,
     walk,
 )
+from graphc.codegen.print_loops import content_key
 from graphc.codegen.verify_loops import verify
 from graphc.errors import VerifyError
 from graphc.ir.types import DType

@@ -247,3 +247,12 @@ def test_grad_must_fit() -> None:
         x.grad = torch.ones(3)
     with pytest.raises(TypeError, match="Tensor or None"):
         x.grad = 1.0
+
+
+def test_backward_to_chosen_inputs() -> None:
+    x, y = leaf(1, 2), leaf(3, 4)
+    x.register_hook(lambda g: g + 1)
+    (x * y).sum().backward(inputs=[x])
+    assert x.grad.tolist() == [4, 5] and y.grad is None  # the hook ran once
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        (x * y).sum().backward(inputs=[])

@@ -1,0 +1,169 @@
+"""Loop IR → text, and the content key that names a kernel's object code."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from graphc.codegen.loops import (
+    Barrier,
+    Block,
+    Buffer,
+    For,
+    Gather,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Scatter,
+    Statement,
+    Store,
+    Value,
+    While,
+)
+
+
+def print_kernel(kernel: Kernel) -> str:
+    """The text of a kernel."""
+    return "\n".join(_Printer().kernel(kernel, kernel.name))
+
+
+def content_key(kernel: Kernel) -> str:
+    """sha256 over the kernel's text with every name replaced by its place.
+
+    Kernels that differ only in names (their own, of buffers, of values) have the same key.
+    """
+    text = "\n".join(_Printer(anonymous=True).kernel(kernel, "kernel"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def index_text(index: Index, name: Callable[[Value], str]) -> str:
+    """`64*i + j + 3`, with values named by `name`."""
+    parts = []
+    for value, factor in index.terms:
+        text = name(value) if abs(factor) == 1 else f"{abs(factor)}*{name(value)}"
+        parts.append((factor < 0, text))
+    if index.const or not parts:
+        parts.append((index.const < 0, str(abs(index.const))))
+    negative, first = parts[0]
+    text = f"-{first}" if negative else first
+    return text + "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts[1:])
+
+
+def _attribute_text(attribute: Any) -> str:
+    if isinstance(attribute, tuple):
+        return f"({', '.join(map(str, attribute))})"
+    if isinstance(attribute, float):
+        return repr(attribute)
+    return str(attribute).lower() if isinstance(attribute, bool) else str(attribute)
+
+
+class _Printer:
+    """The text of a kernel; `anonymous` numbers all names in the order they are met."""
+
+    def __init__(self, anonymous: bool = False) -> None:
+        self.anonymous = anonymous
+        self.numbers: dict[tuple[type, str], str] = {}
+
+    def name(self, thing: Value | Buffer) -> str:
+        if not self.anonymous:
+            return thing.name
+        key = (type(thing), thing.name)
+        return self.numbers.setdefault(key, str(len(self.numbers)))
+
+    def value(self, value: Value) -> str:
+        return f"%{self.name(value)}"
+
+    def typed(self, value: Value) -> str:
+        return f"%{self.name(value)}: {value.type}"
+
+    def values(self, values: tuple[Value, ...]) -> str:
+        return ", ".join(map(self.value, values))
+
+    def kernel(self, kernel: Kernel, name: str) -> list[str]:
+        listed = ", ".join(
+            f"{self.name(buffer)}: {buffer.access} {buffer.dtype}[{buffer.size}]"
+            for buffer in kernel.buffers + kernel.scratch
+        )
+        begin, end = self.name(kernel.begin), self.name(kernel.end)
+        head = f"kernel {name}({listed}) over {begin} to {end} of {kernel.extent} {{"
+        return [head, *self.block(kernel.body), "}"]
+
+    def block(self, block: Block) -> list[str]:
+        return ["  " + line for statement in block for line in self.statement(statement)]
+
+    def statement(self, statement: Statement) -> list[str]:
+        match statement:
+            case Let():
+                parts = [statement.opcode]
+                if statement.operands:
+                    parts.append(self.values(statement.operands))
+                text = " ".join(parts)
+                if statement.attribute is not None:
+                    text += (", " if statement.operands else " ") + _attribute_text(
+                        statement.attribute
+                    )
+                return [f"{self.typed(statement.result)} = {text}"]
+            case For() | If() | While():
+                return self.nest(statement)
+            case Barrier():
+                return ["barrier"]
+            case _:
+                return [self.memory(statement)]
+
+    def memory(self, statement: Load | Gather | Store | Scatter) -> str:
+        if isinstance(statement, Load | Store):
+            place = index_text(statement.index, self.name)
+        else:
+            place = self.value(statement.indices)
+        text = f"{type(statement).__name__.lower()} {self.name(statement.buffer)}[{place}]"
+        if isinstance(statement, Load | Gather):
+            text = f"{self.typed(statement.result)} = {text}"
+        else:
+            text += f", {self.value(statement.value)}"
+        return text if statement.mask is None else f"{text} mask {self.value(statement.mask)}"
+
+    def nest(self, statement: For | If | While) -> list[str]:
+        if isinstance(statement, If):
+            return [
+                f"if {self.value(statement.condition)} {{",
+                *self.yielding(statement.then_body, statement.then_yields),
+                "} else {",
+                *self.yielding(statement.else_body, statement.else_yields),
+                self.closing(statement.results),
+            ]
+        carried = ", ".join(
+            f"{self.typed(parameter)} = {self.value(initial)}"
+            for parameter, initial in statement.carried
+        )
+        carry = f" carry ({carried})" if carried else ""
+        if isinstance(statement, While):
+            head = [
+                f"while{carry} {{",
+                *self.block(statement.condition_body),
+                f"}} test {self.value(statement.condition)} {{",
+            ]
+        else:
+            begin, end = (
+                self.value(bound) if isinstance(bound, Value) else str(bound)
+                for bound in (statement.begin, statement.end)
+            )
+            variable = self.value(statement.variable)
+            head = [f"for {variable} = {begin} to {end} step {statement.step}{carry} {{"]
+        body = self.yielding(statement.body, statement.yields)
+        return [*head, *body, self.closing(statement.results)]
+
+    def yielding(self, block: Block, yields: tuple[Value, ...]) -> list[str]:
+        lines = self.block(block)
+        return [*lines, f"  yield {self.values(yields)}"] if yields else lines
+
+    def closing(self, results: tuple[Value, ...]) -> str:
+        listed = ", ".join(map(self.typed, results))
+        return f"}} -> ({listed})" if listed else "}"
+
+
+def statement_text(statement: Statement) -> str:
+    """The first line of the statement's text, for messages."""
+    return _Printer().statement(statement)[0]

@@ -1,0 +1,193 @@
+"""Forward and backward as two graphs: together they are the joint graph, and little is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.autodiff.partition import Split, partition
+from graphc.ops import composite, contract, indexing, reduce
+from graphc.ops import elementwise as e
+
+Array = np.ndarray[Any, Any]
+
+
+def normal(seed: int, *shape: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def labels(high: int, *shape: int) -> Array:
+    return np.random.default_rng(0).integers(0, high, shape)
+
+
+def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, target: Any) -> Any:
+    hidden = e.relu(x @ w1 + b1)
+    return composite.cross_entropy(hidden @ w2 + b2, target)
+
+
+def convnet(x: Any, w: Any, dense: Any) -> Any:
+    flat = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    image = e.relu(contract.conv(x, w, **flat))
+    small = composite.max_pool(
+        image, kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1)
+    )
+    rows = graphc.ops.reshape(small, shape=(small.shape[0], dense.shape[0]))
+    return rows @ dense
+
+
+def normed(x: Any, w: Any, b: Any, m: Any) -> Any:
+    return e.tanh(composite.layer_norm(x, w, b) @ m), composite.gelu(x)
+
+
+def embedded(table: Any, rows: Any, w: Any) -> Any:
+    return composite.softmax(indexing.take(table, rows, axis=0) @ w, axis=1)
+
+
+NETS: dict[str, tuple[Callable[..., Any], list[Array]]] = {
+    "mlp": (mlp, [normal(1, 6, 5), normal(2, 5, 7), normal(3, 7), normal(4, 7, 4), normal(5, 4),
+                  labels(4, 6)]),
+    "convnet": (convnet, [normal(1, 2, 3, 6, 6), normal(2, 4, 3, 3, 3), normal(3, 36, 5)]),
+    "normed": (normed, [normal(1, 6, 8), normal(2, 8), normal(3, 8), normal(4, 8, 3)]),
+    "embedded": (embedded, [normal(1, 9, 4), labels(9, 6), normal(2, 4, 5)]),
+}  # fmt: skip
+
+
+def joint_of(name: str, *, level: str | None = None) -> tuple[graphc.Graph, int, list[Array]]:
+    """The joint graph, how many outputs are the forward's, and all arrays it takes."""
+    function, arrays = NETS[name]
+    g = graphc.GraphBuilder(name)
+    out = function(*(g.input(f"x{i}", str(graphc.TensorType.of(a))) for i, a in enumerate(arrays)))
+    outputs = out if isinstance(out, tuple) else (out,)
+    joint = graphc.joint(g.finish(*outputs))
+    if level is not None:
+        joint = graphc.optimize(joint, level)
+    cotangents = [
+        normal(20 + i, *type.shape) for i, type in enumerate(joint.input_types[len(arrays) :])
+    ]
+    return joint, len(outputs), [*arrays, *cotangents]
+
+
+def run_split(split: Split, outputs: int, arrays: list[Array], run: Any) -> tuple[Array, ...]:
+    """Forward, then backward with what forward saved."""
+    count = len(split.forward.inputs)
+    primal, cotangents = arrays[:count], arrays[count:]
+    made = run(split.forward, *primal)
+    taken = [primal[i] for i in split.saved_inputs]
+    gradients = run(split.backward, *taken, *made[outputs:], *cotangents)
+    return (*made[:outputs], *gradients)
+
+
+@pytest.mark.parametrize("level", [None, "exact"])
+@pytest.mark.parametrize("name", NETS)
+def test_forward_and_backward_are_the_joint_graph(name: str, level: str | None) -> None:
+    joint, outputs, arrays = joint_of(name, level=level)
+    split = partition(joint, outputs)
+    graphc.verify(split.forward)
+    graphc.verify(split.backward)
+    expected = graphc.run(joint, *arrays)
+    for found, wanted in zip(
+        run_split(split, outputs, arrays, graphc.run), expected, strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_compiled_halves_are_the_compiled_joint_graph(name: str) -> None:
+    """Recomputation in backward gives the bits that forward computed."""
+    joint, outputs, arrays = joint_of(name)
+
+    def run(graph: graphc.Graph, *values: Array) -> tuple[Array, ...]:
+        return graphc.compile(graph)(*values)
+
+    expected = run(joint, *arrays)
+    for found, wanted in zip(
+        run_split(partition(joint, outputs), outputs, arrays, run), expected, strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def saved_types(split: Split, outputs: int) -> list[str]:
+    return [str(type) for type in split.forward.output_types[outputs:]]
+
+
+def saved_ops(split: Split, outputs: int) -> list[str]:
+    forward = split.forward
+    return [forward.nodes[value.node].op for value in forward.outputs[outputs:]]
+
+
+def test_a_relu_net_saves_one_value_per_layer() -> None:
+    """Not the pre-activation next to the activation."""
+    g = graphc.GraphBuilder("net")
+    x, w1, w2, w3 = (g.input(n, "f32[16,16]") for n in ("x", "w1", "w2", "w3"))
+    joint = graphc.optimize(graphc.joint(g.finish(e.relu(e.relu(x @ w1) @ w2) @ w3)))
+    split = partition(joint, 1)
+    assert saved_types(split, 1) == ["f32[16,16]"] * 2
+    assert {joint.input_names[i] for i in split.saved_inputs} == {"x", "w1", "w2", "w3"}
+
+
+def test_cheap_chains_are_computed_again_from_one_value() -> None:
+    """tanh(sigmoid(exp(x @ w))): one of them is saved, whatever the rules read."""
+    g = graphc.GraphBuilder("chain")
+    x, w = g.input("x", "f32[16,16]"), g.input("w", "f32[16,16]")
+    joint = graphc.optimize(graphc.joint(g.finish(e.tanh(e.sigmoid(e.exp(x @ w))))))
+    assert len(saved_types(partition(joint, 1), 1)) == 1
+
+
+def test_inputs_are_not_copied_into_saved_values() -> None:
+    g = graphc.GraphBuilder("inputs")
+    x, y = g.input("x", "f32[16]"), g.input("y", "f32[16]")
+    split = partition(graphc.joint(g.finish(e.exp(x * y))), 1)
+    assert saved_types(split, 1) == [] and split.saved_inputs == (0, 1)
+
+
+def test_what_nothing_needs_is_not_saved() -> None:
+    g = graphc.GraphBuilder("linear")
+    x, w = g.input("x", "f32[4,4]"), g.input("w", "f32[4,4]")
+    split = partition(graphc.joint(g.finish(e.neg(x @ w) + x), ["w"]), 1)
+    assert saved_types(split, 1) == [] and split.saved_inputs == (0,)
+
+
+def test_a_small_statistic_is_preferred_to_a_large_value() -> None:
+    """What is broadcast back is saved before it is broadcast."""
+    g = graphc.GraphBuilder("statistic")
+    x = g.input("x", "f32[64,64]")
+    mean = composite.mean(x, axes=(1,))
+    joint = graphc.optimize(graphc.joint(g.finish(x * reduce.spread(e.exp(mean), (1,), x.shape))))
+    assert saved_types(partition(joint, 1), 1) == ["f32[64]"]
+
+
+def test_random_numbers_are_saved_not_drawn_again() -> None:
+    g = graphc.GraphBuilder("dropout")
+    x, state = g.input("x", "f32[8,8]"), g.input("state", "i64[2]")
+    draw, after = graphc.ops.random_uniform(state, shape=(8, 8))
+    kept = e.where(draw > 0.5, x * 2, x * 0)
+    joint = graphc.joint(g.finish(kept, after, aliases=[(1, 1)]), ["x"])
+    split = partition(joint, 2)
+    assert "random_uniform" not in [node.op for node in split.backward.nodes]
+    assert split.forward.aliases == ((1, 1),)
+    arrays = [normal(1, 8, 8), np.array([3, 4]), normal(2, 8, 8)]
+    expected = graphc.run(joint, *arrays)
+    for found, wanted in zip(run_split(split, 2, arrays, graphc.run), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_an_updated_input_that_backward_reads_is_saved_as_it_was() -> None:
+    """Forward overwrites w; backward needs its old content."""
+    g = graphc.GraphBuilder("updated")
+    x, w = g.input("x", "f32[5]"), g.input("w", "f32[5]")
+    joint = graphc.joint(g.finish(x * w, w + 1, aliases=[(1, 1)]), ["x"])
+    split = partition(joint, 2)
+    executables = [graphc.compile(split.forward), graphc.compile(split.backward)]
+    a, b, c = normal(1, 5), normal(2, 5), normal(3, 5)
+    old = b.copy()
+    made = executables[0](a, b)
+    np.testing.assert_array_equal(b, old + 1)
+    taken = [(a, b)[i] for i in split.saved_inputs]
+    _ = c
+    zeros = np.zeros(5, np.float32)
+    (by_x,) = executables[1](*taken, *made[2:], c, zeros)
+    np.testing.assert_array_equal(by_x, c * old)

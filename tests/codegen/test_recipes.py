@@ -1,0 +1,484 @@
+"""The kernel recipes: right results, the same bits for any layout and target, no stray access."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphc
+from graphc.codegen import jit, run_loops
+from graphc.codegen.contraction import CHAIN
+from graphc.codegen.lower import lower
+from graphc.codegen.run_loops import fma32
+from graphc.codegen.target import Target, host, named
+from graphc.ops import contract, indexing, movement, reduce
+from graphc.ops import elementwise as e
+from graphc.schedule.build import plan_graph
+from graphc.schedule.plan import KernelSpec, run_plan
+
+Array = np.ndarray[Any, Any]
+Graph = graphc.Graph
+
+
+def _targets() -> list[Target]:
+    """The lower levels this processor contains."""
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features()
+    found = []
+    if features.get("sse4.2"):
+        found.append(named("x86-64-v2"))
+    if features.get("avx2") and features.get("fma"):
+        found.append(named("x86-64-v3"))
+    return found
+
+
+def run_on(graph: Graph, arrays: list[Array], target: Target | None = None) -> tuple[Array, ...]:
+    """The graph's kernels, native for `target`."""
+
+    def run_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
+        jit.call_kernel(lower(kernel, target or host()), [*reads, *writes], target=target or host())
+
+    _, plan = plan_graph(graph)
+    return run_plan(plan, tuple(arrays), run_kernel)
+
+
+def interpreted(graph: Graph, arrays: list[Array], target: Target) -> tuple[Array, ...]:
+    """The same with the loops interpreted."""
+
+    def run_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
+        run_loops.run(lower(kernel, target), [*reads, *writes])
+
+    _, plan = plan_graph(graph)
+    return run_plan(plan, tuple(arrays), run_kernel)
+
+
+def bits(array: Array) -> Array:
+    return array.view(f"u{array.itemsize}") if array.dtype.kind == "f" else array
+
+
+def normal(seed: int, *shape: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def listed(shape: tuple[int, ...]) -> str:
+    return "[" + ",".join(map(str, shape)) + "]"
+
+
+# -- contractions ---------------------------------------------------------------------------------
+
+
+def product(form: str, batch: tuple[int, ...], m: int, n: int, k: int) -> Graph:
+    """NN, NT (the right operand stored transposed), TN (the left one), TT."""
+    g = graphc.GraphBuilder("product")
+    left, right = (m, k) if form[0] == "N" else (k, m), (k, n) if form[1] == "N" else (n, k)
+    x = g.input("x", "f32" + listed((*batch, *left)))
+    y = g.input("y", "f32" + listed((*batch, *right)))
+    rank = len(batch)
+    swap = (*range(rank), rank + 1, rank)
+    x = x if form[0] == "N" else movement.transpose(x, permutation=swap)
+    y = y if form[1] == "N" else movement.transpose(y, permutation=swap)
+    return g.finish(x @ y)
+
+
+def operands(form: str, batch: tuple[int, ...], m: int, n: int, k: int) -> tuple[Array, Array]:
+    """The operands in logical order."""
+    return normal(m * 31 + k, *batch, m, k), normal(n * 17 + k, *batch, k, n)
+
+
+def stored(form: str, x: Array, y: Array) -> list[Array]:
+    x = x if form[0] == "N" else x.swapaxes(-1, -2)
+    y = y if form[1] == "N" else y.swapaxes(-1, -2)
+    return [np.ascontiguousarray(x), np.ascontiguousarray(y)]
+
+
+def assert_near(found: Array, exact: Array, magnitude: Array, terms: int) -> None:
+    """Within the bound of a chain of `terms` roundings: terms · ε · Σ|a||b|."""
+    bound = (min(terms, CHAIN) + terms // CHAIN + 1) * 2.0**-24 * magnitude
+    assert (np.abs(found - exact) <= bound).all()
+
+
+dims = st.one_of(st.integers(0, 5), st.integers(6, 40), st.sampled_from([16, 17, 31, 32, 33, 64]))
+depths = st.one_of(dims, st.sampled_from([511, 512, 513, 1030]))
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(
+    form=st.sampled_from(["NN", "NT", "TN", "TT"]),
+    batch=st.sampled_from([(), (), (2,), (2, 3), (0,)]),
+    m=dims, n=dims, k=depths,
+)  # fmt: skip
+def test_products(form: str, batch: tuple[int, ...], m: int, n: int, k: int) -> None:
+    x, y = operands(form, batch, m, n, k)
+    (found,) = run_on(product(form, batch, m, n, k), stored(form, x, y))
+    wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
+    assert found.shape == (*batch, m, n)
+    assert_near(found, wide_x @ wide_y, np.abs(wide_x) @ np.abs(wide_y), k)
+
+
+def chained(x: Array, y: Array) -> Array:
+    """Level exact's arithmetic, written out: FMA chains of 512, added in order."""
+    total: Array | None = None
+    for first in range(0, x.shape[1], CHAIN):
+        chain = np.zeros((x.shape[0], y.shape[1]), np.float32)
+        for k in range(first, min(first + CHAIN, x.shape[1])):
+            left, right = np.broadcast_arrays(x[:, k, None], y[None, k, :])
+            chain = fma32(left, right, chain)
+        total = chain if total is None else total + chain
+    return np.zeros((x.shape[0], y.shape[1]), np.float32) if total is None else total
+
+
+@pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("shape", [(1, 1, 7), (5, 35, 3), (7, 19, 1100)])
+def test_products_are_chains_in_logical_order(form: str, shape: tuple[int, int, int]) -> None:
+    """The same bits for every storage order and every target, and those of the definition."""
+    x, y = operands(form, (), *shape)
+    expected = chained(x, y)
+    for target in (host(), *_targets()):
+        (found,) = run_on(product(form, (), *shape), stored(form, x, y), target)
+        np.testing.assert_array_equal(bits(found), bits(expected), err_msg=target.name)
+
+
+def test_integer_products_wrap() -> None:
+    g = graphc.GraphBuilder("integers")
+    x, y = g.input("x", "i32[3,20]"), g.input("y", "i32[20,18]")
+    random = np.random.default_rng(0)
+    a = random.integers(-(2**31), 2**31, (3, 20)).astype(np.int32)
+    b = random.integers(-(2**31), 2**31, (20, 18)).astype(np.int32)
+    np.testing.assert_array_equal(run_on(g.finish(x @ y), [a, b])[0], a @ b)
+
+
+geometries = st.tuples(
+    st.sampled_from([1, 2, 3]),  # stride
+    st.sampled_from([0, 1, 2]),  # padding
+    st.sampled_from([1, 2]),  # dilation
+    st.sampled_from([1, 2, 3]),  # kernel
+)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@given(
+    rows=geometries,
+    columns=geometries,
+    groups=st.sampled_from([1, 1, 2, 3]),
+    channels=st.integers(1, 3),
+    outputs=st.sampled_from([1, 2, 5, 16, 17]),
+    size=st.tuples(st.integers(5, 9), st.integers(5, 20)),
+    n=st.sampled_from([1, 2]),
+)
+def test_convolutions(
+    rows: Any, columns: Any, groups: int, channels: int, outputs: int, size: Any, n: int
+) -> None:
+    """Convolution and its two adjoints against float64."""
+    stride, padding, dilation, kernel = zip(rows, columns, strict=True)
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    x_shape = (n, channels * groups, *size)
+    w_shape = (outputs * groups, channels, *kernel)
+    x, w = normal(1, *x_shape), normal(2, *w_shape)
+    g = graphc.GraphBuilder("convolution")
+    vx, vw = g.input("x", "f32" + listed(x_shape)), g.input("w", "f32" + listed(w_shape))
+    out = contract.conv(vx, vw, **geometry)
+    cotangent = normal(3, *out.shape)
+    vg = g.input("g", "f32" + listed(out.shape))
+    by_x = contract.conv_input_grad(vg, vw, size=size, **geometry)
+    by_w = contract.conv_weight_grad(vx, vg, kernel=kernel, **geometry)
+    found = run_on(g.finish(out, by_x, by_w), [x, w, cotangent])
+
+    def exact(*arrays: Array) -> list[Array]:
+        a, b, c = (array.astype(np.float64) for array in arrays)
+        conv, into_x, into_w = (
+            contract.conv, contract.conv_input_grad, contract.conv_weight_grad,
+        )  # fmt: skip
+        return [
+            conv.compute((a, b), geometry)[0],
+            into_x.compute((c, b), {"size": size, **geometry})[0],
+            into_w.compute((a, c), {"kernel": kernel, **geometry})[0],
+        ]
+
+    terms = [
+        channels * kernel[0] * kernel[1],
+        outputs * kernel[0] * kernel[1],
+        n * out.shape[2] * out.shape[3],
+    ]
+    results = zip(
+        found, exact(x, w, cotangent), exact(abs(x), abs(w), abs(cotangent)), terms, strict=True
+    )
+    for actual, wanted, magnitude, count in results:
+        assert_near(actual, wanted, magnitude, count)
+
+
+# -- reductions -----------------------------------------------------------------------------------
+
+LENGTHS = [0, 1, 2, 16, 17, 63, 64, 65, 130]
+
+
+def in_lanes(x: Array, combine: Any, identity: Any) -> Array:
+    """The 64-lane tree over the last axis, written out."""
+    lanes = [np.full(x.shape[:-1], identity, x.dtype) for _ in range(64)]
+    for position in range(x.shape[-1]):
+        lanes[position % 64] = combine(lanes[position % 64], x[..., position])
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = [combine(lanes[i], lanes[i + half]) for i in range(half)]
+    return lanes[0]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("outer", [1, 3, 37])
+def test_sums_have_one_order(length: int, outer: int) -> None:
+    """Along rows, along columns, behind a transpose: the same bits, those of the definition."""
+    x = normal(length, outer, length)
+    expected = in_lanes(x, np.add, 0)
+
+    def along(axis: int, *, turned: bool) -> Array:
+        g = graphc.GraphBuilder("sums")
+        shape = (outer, length) if (axis == 1) != turned else (length, outer)
+        v = g.input("x", "f32" + listed(shape))
+        v = movement.transpose(v, permutation=(1, 0)) if turned else v
+        content = np.ascontiguousarray(x if shape == (outer, length) else x.T)
+        (found,) = run_on(g.finish(reduce.sum(v, axes=(axis,))), [content])
+        return found
+
+    for axis, turned in ((1, False), (0, False), (1, True), (0, True)):
+        found = along(axis, turned=turned)
+        # x + 0 and padding lanes may turn -0 into 0; no sum here is zero by chance.
+        np.testing.assert_array_equal(bits(found), bits(expected), err_msg=f"{axis} {turned}")
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("op", ["prod", "max", "min", "argmax", "argmin", "any", "all"])
+def test_other_reductions_along_rows_and_columns(op: str, length: int) -> None:
+    if length == 0 and op in ("max", "min", "argmax", "argmin"):
+        pytest.skip("needs elements")
+    random = np.random.default_rng(length)
+    x = random.integers(-3, 4, (5, length)).astype(np.float32)  # with ties
+    if op == "prod":
+        x = random.uniform(0.5, 1.5, (5, length)).astype(np.float32)
+    if op in ("any", "all"):
+        x = random.integers(0, 20, (5, length)) > (18 if op == "any" else 0)
+    results = []
+    for axis, content in ((1, x), (0, np.ascontiguousarray(x.T))):
+        g = graphc.GraphBuilder("reduced")
+        v = g.input("x", str(graphc.TensorType.of(content)))
+        (found,) = run_on(g.finish(getattr(graphc.ops, op)(v, axes=(axis,))), [content])
+        results.append(found)
+    np.testing.assert_array_equal(results[0], results[1])
+    if op == "prod":
+        np.testing.assert_array_equal(results[0], in_lanes(x, np.multiply, 1))
+    else:
+        np.testing.assert_array_equal(results[0], getattr(np, op)(x, axis=1))
+
+
+@pytest.mark.parametrize("length", [3, 65, 130])
+def test_reductions_over_several_axes_run_row_major(length: int) -> None:
+    x = normal(length, 3, 4, length)
+    g = graphc.GraphBuilder("several")
+    v = g.input("x", "f32" + listed(x.shape))
+    graph = g.finish(reduce.sum(v, axes=(0, 2)), reduce.sum(v, axes=(0, 1, 2)))
+    some, total = run_on(graph, [x])
+    rows = np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(4, -1)
+    np.testing.assert_array_equal(some, in_lanes(rows, np.add, 0))
+    np.testing.assert_array_equal(total, in_lanes(x.reshape(-1), np.add, 0))
+
+
+# -- targets --------------------------------------------------------------------------------------
+
+
+def _nest() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("nest")
+    x, b = g.input("x", "f32[5,77]"), g.input("b", "f32[77]")
+    return g.finish(graphc.ops.softmax(e.tanh(x + b), axis=1)), [normal(1, 5, 77), normal(2, 77)]
+
+
+def _columns() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("columns")
+    x = g.input("x", "f64[70,19]")
+    centred = x - reduce.spread(graphc.ops.mean(x, axes=(0,)), (0,), x.shape)
+    return g.finish(reduce.sum(centred * centred, axes=(0,))), [normal(1, 70, 19).astype(float)]
+
+
+def _contract() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("contract")
+    x, w, b = g.input("x", "f32[9,600]"), g.input("w", "f32[600,21]"), g.input("b", "f32[21]")
+    arrays = [normal(1, 9, 600), normal(2, 600, 21), normal(3, 21)]
+    return g.finish(e.sigmoid(x @ w + b)), arrays
+
+
+def _conv() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("conv")
+    x, w = g.input("x", "f32[2,3,7,9]"), g.input("w", "f32[18,3,3,3]")
+    ones = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    return g.finish(e.relu(contract.conv(x, w, **ones))), [
+        normal(1, 2, 3, 7, 9), normal(2, 18, 3, 3, 3)
+    ]  # fmt: skip
+
+
+def _scatter() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("scatter")
+    x, rows, d = g.input("x", "f32[6,20]"), g.input("rows", "i64[50]"), g.input("d", "f32[50,20]")
+    index = np.random.default_rng(0).integers(0, 6, 50)
+    return g.finish(indexing.index_add(x, rows, d, axis=0)), [
+        normal(1, 6, 20), index, normal(2, 50, 20)
+    ]  # fmt: skip
+
+
+def _random() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("random")
+    state = g.input("state", "i64[2]")
+    draw, after = graphc.ops.random_uniform(state, shape=(3, 41))
+    return g.finish(e.exp(draw), after), [np.array([3, 5])]
+
+
+EXAMPLES = {
+    "nest": _nest, "columns": _columns, "contract": _contract, "conv": _conv, "scatter": _scatter,
+    "random": _random,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_targets_give_the_same_bits(name: str) -> None:
+    graph, arrays = EXAMPLES[name]()
+    expected = run_on(graph, arrays)
+    for target in _targets():
+        for found, wanted in zip(run_on(graph, arrays, target), expected, strict=True):
+            np.testing.assert_array_equal(bits(found), bits(wanted), err_msg=target.name)
+
+
+@pytest.mark.parametrize("name", ["nest", "columns", "scatter", "random"])
+@pytest.mark.parametrize("target", ["aarch64", "x86-64-v4"])
+def test_other_targets_interpreted(name: str, target: str) -> None:
+    """Code for a processor that is not here runs in the interpreter of loops."""
+    graph, arrays = EXAMPLES[name]()
+    expected = run_on(graph, arrays)
+    for found, wanted in zip(interpreted(graph, arrays, named(target)), expected, strict=True):
+        np.testing.assert_array_equal(bits(found), bits(wanted))
+
+
+# -- scatter --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 7, 33])
+def test_scatter_adds_repeated_indices_in_order(width: int) -> None:
+    random = np.random.default_rng(width)
+    x, d = normal(1, 5, width), normal(2, 60, width)
+    rows = random.integers(0, 3, 60)
+    rows[:20] = 1
+    g = graphc.GraphBuilder("repeated")
+    vx, vr = g.input("x", "f32" + listed(x.shape)), g.input("rows", "i64[60]")
+    vd = g.input("d", "f32" + listed(d.shape))
+    (found,) = run_on(g.finish(indexing.index_add(vx, vr, vd, axis=0)), [x, rows, d])
+    expected = x.copy()
+    for row, added in zip(rows, d, strict=True):
+        expected[row] += added
+    np.testing.assert_array_equal(bits(found), bits(expected))
+
+
+def test_scatter_along_the_last_axis() -> None:
+    x, d = normal(1, 4, 9), normal(2, 4, 30)
+    index = np.random.default_rng(0).integers(0, 2, (4, 30))
+    g = graphc.GraphBuilder("last")
+    vx, vi, vd = g.input("x", "f32[4,9]"), g.input("i", "i64[4,30]"), g.input("d", "f32[4,30]")
+    (found,) = run_on(g.finish(indexing.scatter_add(vx, vi, vd, axis=1)), [x, index, d])
+    expected = x.copy()
+    for row in range(4):
+        for column in range(30):
+            expected[row, index[row, column]] += d[row, column]
+    np.testing.assert_array_equal(bits(found), bits(expected))
+
+
+# -- guard pages ----------------------------------------------------------------------------------
+
+
+class Guarded:
+    """Memory whose next page must not be touched: that ends the process."""
+
+    def __init__(self) -> None:
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.pages: list[tuple[ctypes.c_void_p, mmap.mmap]] = []
+
+    def array(self, content: Array) -> Array:
+        """A copy of `content` that ends where the page does."""
+        page = mmap.PAGESIZE
+        size = -(-max(content.nbytes, 1) // page) * page
+        block = mmap.mmap(-1, size + page)
+        behind = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(block)) + size)
+        assert self.libc.mprotect(behind, page, 0) == 0
+        self.pages.append((behind, block))
+        raw = np.frombuffer(block, np.uint8)[size - content.nbytes : size]
+        result = raw.view(content.dtype).reshape(content.shape)
+        result[...] = content
+        return result
+
+    def release(self) -> None:
+        for behind, _ in self.pages:
+            access = mmap.PROT_READ | mmap.PROT_WRITE
+            assert self.libc.mprotect(behind, mmap.PAGESIZE, access) == 0
+
+
+@pytest.fixture
+def guarded() -> Iterator[Guarded]:
+    memory = Guarded()
+    yield memory
+    memory.release()
+
+
+def _gather() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("gather")
+    table, rows = g.input("table", "f32[7,19]"), g.input("rows", "i64[5]")
+    picked = indexing.take(table, rows, axis=0)
+    return g.finish(picked * 2), [normal(1, 7, 19), np.array([6, 0, 6, 3, 6])]
+
+
+def _gather_last() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("gather_last")
+    table, index = g.input("table", "f32[3,21]"), g.input("index", "i32[3,37]")
+    content = np.random.default_rng(0).integers(0, 21, (3, 37)).astype(np.int32)
+    content[-1, -5:] = 20
+    return g.finish(indexing.gather(table, index, axis=1)), [normal(1, 3, 21), content]
+
+
+def _windows() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("windows")
+    x = g.input("x", "f32[2,3,9,11]")
+    shape = {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1), "dilation": (1, 1)}
+    return g.finish(graphc.ops.max_pool(x, **shape)), [normal(1, 2, 3, 9, 11)]
+
+
+def _moved() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("moved")
+    x, fill = g.input("x", "f32[5,19]"), g.input("fill", "f32[]")
+    wide = movement.pad(x, fill, low=(1, 2), high=(0, 3), interior=(0, 1))
+    return g.finish(wide, movement.slice_(x, start=(4, 18), size=(5, 10), step=(-1, -2))), [
+        normal(1, 5, 19), normal(2)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "make", [*EXAMPLES.values(), _gather, _gather_last, _windows, _moved],
+    ids=lambda make: make.__name__,
+)  # fmt: skip
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+def test_nothing_beyond_a_buffer_is_touched(guarded: Guarded, make: Any, target: str) -> None:
+    """Every buffer of every kernel ends at a page that must not be touched."""
+    if target not in ("host", *(each.name for each in _targets())):
+        pytest.skip(f"this processor is no {target}")
+    graph, arrays = make()
+
+    def run_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
+        chosen = named(target)
+        buffers = [guarded.array(array) for array in (*reads, *writes)]
+        jit.call_kernel(lower(kernel, chosen), buffers, target=chosen)
+        for place, result in zip(writes, buffers[len(reads) :], strict=True):
+            place[...] = result
+
+    _, plan = plan_graph(graph)
+    expected = run_on(graph, arrays)
+    for found, wanted in zip(run_plan(plan, tuple(arrays), run_kernel), expected, strict=True):
+        np.testing.assert_array_equal(bits(found), bits(wanted))
