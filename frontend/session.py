@@ -26,7 +26,7 @@ from graphc.ir.nodes import CONSTANT, Graph, Location, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 
-READ_HINT = "where(), cond(), or frontend.tap(t, fn) to be handed the value after the call"
+READ_HINT = "where(), or frontend.tap(t, fn) to be handed the value after the call"
 
 
 class Builder(GraphBuilder):

@@ -155,9 +155,9 @@ def _inputs_first(nodes: list[Node]) -> tuple[tuple[Node, ...], list[int]]:
     ), moved
 
 
-# Frames of these folders are ours, the first frame outside them is the user's.
+# Frames of these packages are ours, the first frame outside them is the user's.
 _OWN_PACKAGES = {"graphc", "frontend"}
-_OWN_FOLDERS: dict[str, bool] = {}
+_OWN_FILES: dict[str, bool] = {}
 
 
 def user_location() -> Location | None:
@@ -165,15 +165,23 @@ def user_location() -> Location | None:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        own = _OWN_FOLDERS.get(file)
+        own = _OWN_FILES.get(file)
         if own is None:
-            root = frame.f_globals.get("__name__", "").partition(".")[0]
-            # contextlib frames stand between ours; they are never the user's line.
-            own = _OWN_FOLDERS[file] = root in _OWN_PACKAGES or root == "contextlib"
+            own = _OWN_FILES[file] = _is_own(file, frame.f_globals)
         if not own:
             return Location(Path(file).name, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def _is_own(file: str, scope: dict[str, Any]) -> bool:
+    name = str(scope.get("__name__", ""))
+    if name == "__main__":
+        # `python -m graphc` and the console script start the dump tool; no user wrote them.
+        package = getattr(scope.get("__spec__"), "parent", "")
+        return package in _OWN_PACKAGES or Path(file).stem in _OWN_PACKAGES
+    # contextlib frames stand between ours; they are never the user's line.
+    return name.partition(".")[0] in _OWN_PACKAGES | {"contextlib"}
 
 
 def _checked_name(name: str, what: str) -> str:

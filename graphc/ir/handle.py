@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from graphc.errors import ShapeError
 from graphc.ir.registry import OpDefinition, lookup
 from graphc.ir.types import DType, Shape, TensorType, broadcast_shapes
 
@@ -101,7 +102,16 @@ def apply(op: OpDefinition, *operands: Any, **attributes: Any) -> Any:
 
 def binary(name: str, left: Any, right: Any) -> Any:
     """An elementwise op on two handles, or a handle and a Python number, with broadcasting."""
-    return apply(lookup(name), *aligned(left, right))
+    try:
+        operands = aligned(left, right)
+    except ShapeError as error:
+        from graphc.ir.builder import user_location
+
+        raise ShapeError(
+            f"{name} of {left.tensor_type} and {right.tensor_type}: {error}",
+            location=user_location(),
+        ) from None
+    return apply(lookup(name), *operands)
 
 
 def aligned(*operands: Any) -> tuple[Any, ...]:

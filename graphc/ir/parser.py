@@ -63,7 +63,9 @@ class _Parser:
 
     def peek(self, *wanted: str) -> bool:
         kind, text, _ = self._tokens[self._next]
-        return kind in wanted or (kind != "string" and text in wanted)
+        # `inf` and `nan` are numbers, and may be names too.
+        named = "name" in wanted and text in ("inf", "nan")
+        return kind in wanted or named or (kind != "string" and text in wanted)
 
     def accept(self, wanted: str) -> str | None:
         if not self.peek(wanted):
@@ -94,7 +96,7 @@ class _Parser:
             position = self.here()
             name = self.expect("value")
             self.expect(":")
-            type = TensorType.parse(self.expect("type"))
+            type = self._type()
             values[name] = self._guarded(position, builder.input, name[1:], type)
             inputs.append(name)
             if not self.peek(")"):
@@ -128,7 +130,7 @@ class _Parser:
         op_position = self.here()
         op = self.expect("name")
         if op == "constant":
-            values[name] = builder.constant(self._constant(self.expect("type")))
+            values[name] = builder.constant(self._constant(self._type()))
             return
         operands = []
         self.expect("(")
@@ -137,7 +139,7 @@ class _Parser:
             if not self.peek(")"):
                 self.expect(",")
         attributes: dict[str, Any] = {}
-        while self.peek("name") and not self.peek("graph"):
+        while self.peek("name") and not self.peek("graph", "return"):
             attribute = self.expect("name")
             self.expect("=")
             attributes[attribute] = self._attribute()
@@ -146,9 +148,9 @@ class _Parser:
             regions.append(self.graph())
         self.expect(":")
         types_position = self.here()
-        types = [TensorType.parse(self.expect("type"))]
+        types = [self._type()]
         while self.accept(","):
-            types.append(TensorType.parse(self.expect("type")))
+            types.append(self._type())
         definition = self._guarded(op_position, lookup, op)
         results = self._guarded(
             op_position, builder.apply, definition, tuple(operands), attributes, tuple(regions)
@@ -181,7 +183,7 @@ class _Parser:
                 r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], self.expect("string")[1:-1]
             )
         if self.peek("type"):
-            return self._constant(self.expect("type"))
+            return self._constant(self._type())
         if self.peek("number"):
             number = self.expect("number")
             return int(number) if re.fullmatch(r"[-+]?\d+", number) else float(number)
@@ -193,8 +195,15 @@ class _Parser:
             return DType[word]
         raise self._error(f"{word!r} is no attribute value", position)
 
-    def _constant(self, type_text: str) -> Constant:
-        type = TensorType.parse(type_text)
+    def _type(self) -> TensorType:
+        position = self.here()
+        text = self.expect("type")
+        try:
+            return TensorType.parse(text)
+        except ParseError as error:
+            raise self._error(str(error), position) from None
+
+    def _constant(self, type: TensorType) -> Constant:
         position = self.here()
         if self.accept("splat"):
             return Constant(np.full(type.shape, self._number(type.dtype), type.dtype.numpy))

@@ -59,9 +59,9 @@ class Elementwise(Op):
         first = types[0]
         for position, type in enumerate(types):
             if type.shape != first.shape:
-                shapes = ", ".join(str(list(t.shape)) for t in types)
+                listed = ", ".join(map(str, types))
                 raise ShapeError(
-                    f"{self.name} takes operands of one shape, got {shapes}", hint="broadcast them"
+                    f"{self.name} takes operands of one shape, got {listed}", hint="broadcast them"
                 )
             if self.predicate and position == 0:
                 self.expect_dtype(type, (DType.bool,))

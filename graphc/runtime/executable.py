@@ -221,8 +221,9 @@ class _Frame:
 def _share_memory(one: Array, other: Array) -> bool:
     """Whether two arrays whose bounds overlap have an element in common; yes where that is too
     hard to tell."""
+    effort: Any = 1000  # any number is taken; NumPy's annotations list two
     try:
-        return bool(np.shares_memory(one, other, max_work=1000))
+        return bool(np.shares_memory(one, other, max_work=effort))
     except np.exceptions.TooHardError:
         return True
 

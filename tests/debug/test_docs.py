@@ -16,6 +16,7 @@ import importlib
 import os
 import re
 import shlex
+import textwrap
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -72,7 +73,8 @@ def ulps_table() -> str:
 
 def declaration(file: str) -> str:
     text = (ROOT / file).read_text("utf-8")
-    return text.partition("# -- declaration\n")[2].partition("# -- end")[0].strip("\n") + "\n"
+    lines = text.partition("# -- declaration\n")[2].rpartition("# -- end")[0]
+    return textwrap.dedent(lines.rstrip(" ")).strip("\n") + "\n"
 
 
 def written_anew(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
