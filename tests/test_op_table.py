@@ -259,3 +259,71 @@ def test_gradients(op: Any, sample: Sample) -> None:
     taped = frontend.autograd.grad([result], [tensors[i] for i in wrt], [weight])
     for got, want in zip(taped, derived, strict=True):
         close(got.numpy(), want, factor)
+
+
+# -- special values -------------------------------------------------------------------------------
+
+SPECIAL = (
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.0, -2.5, 3.0, np.inf, -np.inf, np.nan, 1e-3, 88.7,
+    -88.7, 104.0, -104.0, 1e10, -1e10, "tiny", "-tiny", "least", "-least", "largest", "-largest",
+)  # fmt: skip
+
+
+def special_values(dtype: DType) -> np.ndarray:
+    info = np.finfo(dtype.numpy)
+    named = {"tiny": info.tiny, "least": info.smallest_subnormal, "largest": info.max}
+    return np.array(
+        [
+            x if isinstance(x, float) else named[x.lstrip("-")] * (-1 if x[0] == "-" else 1)
+            for x in SPECIAL
+        ],
+        dtype.numpy,
+    )
+
+
+def special_cases() -> list[Any]:
+    return [
+        pytest.param(op, dtype, id=f"{op.name}-{dtype}")
+        for op in graphc.ops.table()
+        if op.kind == "elementwise" and not op.parameters
+        for dtype in (DType.f32, DType.f64)
+        if dtype in op.dtypes
+    ]
+
+
+@pytest.mark.parametrize(("op", "dtype"), special_cases())
+def test_special_values(op: Any, dtype: DType) -> None:
+    """Every combination of NaN, infinities, zeros of both signs, subnormals, the largest and
+    arguments near overflow, against NumPy in the same dtype; signs of zeros count."""
+    values = special_values(dtype)
+    if op.arity == 3:
+        values = values[[0, 1, 2, 3, 10, 11, 12]]
+    grids = np.meshgrid(*[values] * op.arity, indexing="ij")
+    operands = [np.ascontiguousarray(grid.ravel()) for grid in grids]
+    if op.predicate:
+        operands[0] = operands[0] > 0
+    sample = Sample(tuple(operands))
+    graph = graph_of(op, sample)
+    (native,) = graphc.compile(graph)(*operands)
+    (want,) = op.run(tuple(operands), {})
+    wrong = np.flatnonzero(~_agrees(op, operands, native, want))
+    listed = [
+        f"{op.name}({', '.join(str(x[i]) for x in operands)}) is {native[i]}, not {want[i]}"
+        for i in wrong[:12]
+    ]
+    assert not len(wrong), f"{len(wrong)} wrong\n" + "\n".join(listed)
+
+
+def _agrees(op: Any, operands: list[np.ndarray], native: np.ndarray, want: np.ndarray) -> Any:
+    """Where `native` is right: the bits of `want`, or within `op.ulps` of float64 (2 more for the
+    libm of float64). Results that are not normal may differ by the least normal spacing."""
+    if op.ulps == 0:
+        return np.array([same(a, b) for a, b in zip(native, want, strict=True)])
+    exact = op.run(wide(tuple(operands)), {})[0]
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(native.dtype)
+        least = np.finfo(native.dtype).tiny
+        limit = (op.ulps + 2) * np.spacing(np.maximum(np.abs(rounded), least))
+        near = np.abs(native.astype(np.float64) - exact) <= limit
+    equal = (native == rounded) | (np.isnan(native) & np.isnan(rounded))
+    return np.where(np.isfinite(rounded), near, equal)

@@ -3,7 +3,8 @@ keeps what the reference computes, and all levels agree: plan = reference, loops
 bit, without passes = with passes bit for bit, native = reference within rounding.
 
 Rounding is compared where it means something: in graphs without jumps (comparisons, rounding,
-casts to integers, positions of maxima), and relative to the greatest magnitude on the way.
+casts to integers, positions of maxima) and without infinities and NaN on the way (0·inf is not
+0.0001·inf), relative to the greatest magnitude on the way.
 """
 
 from __future__ import annotations
@@ -379,12 +380,11 @@ def is_smooth(graph: graphc.Graph) -> bool:
 
 
 def magnitude(graph: graphc.Graph, arrays: list[np.ndarray]) -> float:
-    """The greatest finite magnitude of any value on the way, at least 1."""
-    every = tuple(
-        value for value in graph.values() if graph.type_of(value).dtype.is_float
-    )  # fmt: skip
+    """The greatest magnitude of any value on the way, at least 1; infinite beside NaN."""
+    every = tuple(value for value in graph.values() if graph.type_of(value).dtype.is_float)
     results = graphc.run(replace(graph, outputs=every, aliases=()), *arrays)
-    return max((float(np.max(np.abs(x[np.isfinite(x)]), initial=1.0)) for x in results), default=1)
+    found = [float(np.max(np.abs(x), initial=1.0)) for x in results]
+    return max((np.inf if np.isnan(each) else each for each in found), default=1.0)
 
 
 def close(found: Any, expected: Any, scale: float, label: str) -> None:

@@ -171,6 +171,6 @@ class LoopAlgebra:
         half: Any = self.constant(0.5, x)
         near = self.add(low, self.constant(1, x))
         rounded = self.select(self.gt(self.sub(whole, low), half), near, low)
-        none = self.mul(self.sign(quotient), zero)
+        none = self.mul(quotient, zero)  # a zero with the sign of x/y, which may itself be -0
         result = self.select(self.eq(whole, zero), none, rounded)
         return self.select(self.eq(y, zero), quotient, result)

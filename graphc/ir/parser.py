@@ -140,7 +140,10 @@ class _Parser:
                 self.expect(",")
         attributes: dict[str, Any] = {}
         while self.peek("name") and not self.peek("graph", "return"):
+            attribute_position = self.here()
             attribute = self.expect("name")
+            if attribute in attributes:
+                raise self._error(f"{attribute} is given twice", attribute_position)
             self.expect("=")
             attributes[attribute] = self._attribute()
         regions = []

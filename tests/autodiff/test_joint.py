@@ -1,4 +1,4 @@
-"""Derived backward graphs: conventions of `joint`, second derivatives, and errors of wrong rules."""
+"""Derived backward graphs: conventions of `joint`, second derivatives, errors of wrong rules."""
 
 from __future__ import annotations
 

@@ -32,9 +32,7 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, target: Any) -> Any:
 def convnet(x: Any, w: Any, dense: Any) -> Any:
     flat = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     image = e.relu(contract.conv(x, w, **flat))
-    small = composite.max_pool(
-        image, kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1)
-    )
+    small = composite.max_pool(image, kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1))
     rows = graphc.ops.reshape(small, shape=(small.shape[0], dense.shape[0]))
     return rows @ dense
 
@@ -89,9 +87,7 @@ def test_forward_and_backward_are_the_joint_graph(name: str, level: str | None) 
     graphc.verify(split.forward)
     graphc.verify(split.backward)
     expected = graphc.run(joint, *arrays)
-    for found, wanted in zip(
-        run_split(split, outputs, arrays, graphc.run), expected, strict=True
-    ):
+    for found, wanted in zip(run_split(split, outputs, arrays, graphc.run), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
 

@@ -293,3 +293,24 @@ def test_locations_are_comments() -> None:
 def test_an_op_is_declared_once(marked: Op) -> None:
     with pytest.raises(graphc.GraphError, match="'marked' is declared twice"):
         register(marked)
+
+
+def test_an_attribute_is_given_once() -> None:
+    text = "graph g(%x: f32[3]) {\n  %1 = sum(%x) axes=[0] axes=[0] : f32[]\n  return\n}"
+    with pytest.raises(graphc.ParseError, match="line 2, column 25: axes is given twice"):
+        graphc.parse(text)
+
+
+def test_every_sample_of_every_op_reads_back() -> None:
+    from graphc.ops.op import Sampler
+
+    for op in graphc.ops.table():
+        for sample in op.samples(Sampler()):
+            g = graphc.GraphBuilder("sample")
+            types = [graphc.TensorType.of(array) for array in sample.operands]
+            operands = tuple(g.input(f"x{i}", type) for i, type in enumerate(types))
+            try:
+                graph = g.finish(*g.apply(op, operands, sample.attributes))
+            except graphc.DTypeError:
+                continue  # samples hold float64, which not every op takes as it is
+            assert graphc.parse(str(graph)) == graph

@@ -1,4 +1,4 @@
-"""Operands and attributes that do not fit: the message names the op, shapes, dtypes and the line."""
+"""Operands and attributes that do not fit: the message names op, shapes, dtypes and the line."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_errors_name_the_users_line() -> None:
 def test_a_graph_value_has_no_truth_value() -> None:
     g = graphc.GraphBuilder("truth")
     x = g.input("x", "f32[]")
-    with pytest.raises(graphc.TraceError, match="no truth value(.|\n)*where"):
+    with pytest.raises(graphc.TraceError, match=r"no truth value(.|\n)*where"):
         if x > 0:
             pass
 
