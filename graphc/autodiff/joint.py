@@ -95,10 +95,25 @@ def _seed_inputs(graph: Graph, builder: GraphBuilder) -> dict[int, Var]:
     floats = [position for position, type in enumerate(types) if type.dtype.is_float]
     if len(floats) == 1 and types[floats[0]].shape == ():
         return {}
-    # The graph may be a joint graph itself, with cotangents of its own.
-    taken = [name for name in graph.input_names if name.startswith("cotangent_")]
-    mark = "_" * max((len(name) - len(name.rstrip("_")) + 1 for name in taken), default=0)
+    # The graph may be a joint graph itself, with cotangents of its own: one mark more.
+    marks = _cotangent_marks(graph)
+    mark = "_" * (max(marks.values()) + 1 if marks else 0)
     return {p: builder.input(f"cotangent_{p}{mark}", types[p]) for p in floats}
+
+
+def _cotangent_marks(graph: Graph) -> dict[int, int]:
+    """The inputs that are cotangents, and how many marks their names end with."""
+    return {
+        position: len(name) - len(name.rstrip("_"))
+        for position, name in enumerate(graph.input_names)
+        if name.startswith("cotangent_")
+    }
+
+
+def cotangent_inputs(joint: Graph) -> list[int]:
+    """The positions of a joint graph's cotangents: of the last derivative, where it has several."""
+    marks = _cotangent_marks(joint)
+    return [position for position, mark in marks.items() if mark == max(marks.values())]
 
 
 OnNode = Callable[[Node, tuple[Var, ...], tuple[Var, ...], tuple[bool, ...]], None]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphc.autodiff.joint import cotangent_inputs
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Location, Value
 from graphc.ir.registry import lookup
@@ -35,7 +36,7 @@ class Split:
 
 def partition(joint: Graph, outputs: int) -> Split:
     """Split a joint graph whose first `outputs` outputs are the forward's."""
-    seeds = [i for i, name in enumerate(joint.input_names) if name.startswith("cotangent_")]
+    seeds = cotangent_inputs(joint)
     backward_only = _descendants(joint, seeds)
     needed = _ancestors(joint, [v.node for v in joint.outputs[outputs:]])
     saved = _minimum_cut(joint, backward_only & needed, needed - backward_only, outputs)

@@ -154,11 +154,16 @@ class LoopAlgebra:
             return self._op("mod", x, y)
         zero = self.constant(0, x)
         remainder = self._op("rem", x, y)
-        differs = self._op("xor", self.lt(remainder, zero), self.lt(y, zero))
-        moved = self.select(differs, self.add(remainder, y), remainder)
+        moved = self.select(self._sign_differs(remainder, y), self.add(remainder, y), remainder)
         # An exact multiple is a zero with the divisor's sign.
         signed_zero = self.mul(self.sign(y), zero)
         return self.select(self.eq(remainder, zero), signed_zero, moved)
+
+    def _sign_differs(self, remainder: Value, divisor: Value) -> Value:
+        """Whether a remainder that is not zero has another sign than the divisor."""
+        zero = self.constant(0, remainder)
+        differs = self._op("xor", self.lt(remainder, zero), self.lt(divisor, zero))
+        return self._op("and", differs, self.ne(remainder, zero))
 
     def floordiv(self, x: Value, y: Value) -> Value:
         """Division rounded down, as NumPy's: the float one is exact where x/y would round up."""
@@ -166,7 +171,11 @@ class LoopAlgebra:
             return self._op("floordiv", x, y)
         zero = self.constant(0, x)
         quotient = self.div(x, y)
-        whole = self.div(self.sub(x, self.mod(x, y)), y)
+        remainder = self._op("rem", x, y)
+        towards_zero = self.div(self.sub(x, remainder), y)
+        # Not (x - mod(x, y)) / y: with an infinite divisor that is infinite over infinite.
+        lower = self.sub(towards_zero, self.constant(1, x))
+        whole = self.select(self._sign_differs(remainder, y), lower, towards_zero)
         low = self.floor(whole)
         half: Any = self.constant(0.5, x)
         near = self.add(low, self.constant(1, x))

@@ -183,7 +183,18 @@ def test_an_updated_input_that_backward_reads_is_saved_as_it_was() -> None:
     made = executables[0](a, b)
     np.testing.assert_array_equal(b, old + 1)
     taken = [(a, b)[i] for i in split.saved_inputs]
-    _ = c
     zeros = np.zeros(5, np.float32)
     (by_x,) = executables[1](*taken, *made[2:], c, zeros)
     np.testing.assert_array_equal(by_x, c * old)
+
+
+def test_the_joint_of_a_joint_is_split_at_its_own_cotangents() -> None:
+    g = graphc.GraphBuilder("twice")
+    x = g.input("x", "f32[5]")
+    second = graphc.joint(graphc.joint(g.finish(e.exp(x) * x)), ["x"])
+    split = partition(second, 2)
+    assert split.forward.input_names == ("x", "cotangent_0")
+    arrays = [normal(i, 5) for i in range(4)]
+    expected = graphc.run(second, *arrays)
+    for found, wanted in zip(run_split(split, 2, arrays, graphc.run), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)

@@ -98,7 +98,8 @@ def test_a_broken_rule_is_named(case: str) -> None:
 def test_each_rule_is_broken_once() -> None:
     from graphc.ir import verifier
 
-    listed = {word for word in (verifier.__doc__ or "").split() if word[0] == "G" and len(word) == 2}
+    words = (verifier.__doc__ or "").split()
+    listed = {word for word in words if word[0] == "G" and len(word) == 2}
     assert {rule for _, rule in BROKEN.values()} == listed
 
 
