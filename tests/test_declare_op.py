@@ -12,7 +12,8 @@ import frontend
 import graphc
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.ir.registry import unregister
-from graphc.ops.op import Sampler
+from graphc.ops.elementwise import elementwise
+from graphc.ops.op import FLOATS, Sampler
 
 
 @pytest.fixture
@@ -69,3 +70,22 @@ def test_it_works_everywhere(softsign: Any) -> None:
             np.testing.assert_allclose(compiled(given.numpy())[0], expected * 2, rtol=tolerance)
     both = graphc.compile(joint)(x, np.full_like(x, 0.5))
     np.testing.assert_allclose(both[1], numeric, rtol=1e-8)
+
+
+def test_zeros_of_both_signs_are_two_attributes() -> None:
+    """0.0 == -0.0, but kernels and shared nodes must not mix them up."""
+    scaled = elementwise(
+        "scaled", lambda s, x, *, by: s.mul(x, s.constant(by, x)), dtypes=FLOATS, samples=None
+    )
+    try:
+        for order in ((0.0, -0.0), (-0.0, 0.0)):
+            g = graphc.GraphBuilder("signs")
+            x = g.input("x", "f32[3]")
+            graph = g.finish(*(scaled(x, by=by) for by in order))
+            assert graphc.parse(str(graph)) == graph
+            for level in ("none", "exact"):
+                results = graphc.compile(graph, level)(np.ones(3, np.float32))
+                signs = [bool(np.signbit(result[0])) for result in results]
+                assert signs == [bool(np.signbit(by)) for by in order]
+    finally:
+        unregister("scaled")

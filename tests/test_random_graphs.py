@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import graphc
 from graphc import DType, ops
+from graphc.autodiff.partition import partition
 from graphc.codegen.run_plan_loops import run_plan_by_loops
 from graphc.ir.handle import broadcast_to
 from graphc.ir.registry import lookup
@@ -461,3 +462,39 @@ def test_two_runs_give_equal_results(level: str, same_bits: Callable[..., None])
     executable = graphc.compile(builder.finish(ops.composite.softmax(x, axis=1)), level)
     array = _array(np.random.default_rng(0), x.type)
     same_bits(executable(array), executable(array), level)
+
+
+@st.composite
+def joints(draw: Any) -> tuple[graphc.Graph, list[np.ndarray], int]:
+    """The joint graph of a random one, its arguments, and how many outputs are the forward's."""
+    graph, arrays = draw(graphs())
+    assume(any(type.dtype.is_float for type in graph.output_types))
+    joint = graphc.joint(graph)
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    seeds = joint.input_types[len(graph.inputs) :]
+    return joint, arrays + [_array(random, type) for type in seeds], len(graph.outputs)
+
+
+def hold_derived(
+    joint: graphc.Graph, arrays: list[np.ndarray], outputs: int, same_bits: Any
+) -> None:
+    """Gradients agree at all levels; forward and backward apart are the joint graph."""
+    hold_levels(joint, arrays, same_bits)
+    split = partition(joint, outputs)
+    graphc.verify(split.forward)
+    graphc.verify(split.backward)
+    count = len(split.forward.inputs)
+    expected = graphc.run(joint, *arrays)
+    made = graphc.run(split.forward, *arrays[:count])
+    same_bits(made[:outputs], expected[:outputs], f"forward\n{joint}\n{split.forward}")
+    kept = [arrays[position] for position in split.saved_inputs]
+    gradients = graphc.run(split.backward, *kept, *made[outputs:], *arrays[count:])
+    same_bits(gradients, expected[outputs:], f"backward\n{joint}\n{split.backward}")
+
+
+@settings(SETTINGS, max_examples=30)
+@given(drawn=joints())
+def test_derived_graphs(
+    drawn: tuple[graphc.Graph, list[np.ndarray], int], same_bits: Callable[..., None]
+) -> None:
+    hold_derived(*drawn, same_bits)

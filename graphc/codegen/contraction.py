@@ -1,10 +1,10 @@
 """The recipe `contract`: out[b, m, n] = Σ_k left[b, m, k] · right[b, n, k] in register tiles.
 
 For each batch and each panel of columns the right operand is packed into scratch, k by k, unless
-its rows lie contiguous in memory already; the left operand is packed once where its address is not
-affine in k. A tile of rows and vectors of columns stays in registers over all of k, one FMA chain
-per result, cut into partial sums of `CHAIN` products that are added in order. What the body
-computes from the result is computed from the registers.
+its rows lie contiguous in memory already; the left operand is packed once, ahead of all loops,
+where its address is not affine in k. A tile of rows and vectors of columns stays in registers over
+all of k, one FMA chain per result, cut into partial sums of `CHAIN` products that are added in
+order. What the body computes from the result is computed from the registers.
 """
 
 from __future__ import annotations
@@ -103,6 +103,9 @@ class _Contraction:
         while self.lanes > 1 and self.lanes // 2 >= self.n:
             self.lanes //= 2
         self.tile = choose_tile(max(self.m, 1), max(self.n, 1), self.lanes, registers)
+        self.packed_left: Packed | None = None
+        self.left_batch: tuple[Index, tuple[int, ...]] = ((), ())
+        self.right_is_direct = False
 
     def build(self) -> Kernel:
         batch = tuple(Variable(f"b{axis}", dim) for axis, dim in enumerate(self.space.batch))
@@ -110,6 +113,15 @@ class _Contraction:
         loops = [variable for variable in batch if variable.extent != 1]
         if 0 in (self.m, self.n) or 0 in self.space.batch:
             return self.builder.finish(extent=1)
+        m, n, k = (
+            Variable(f"probe_{name}", max(extent, 2))
+            for name, extent in zip("mnk", (self.m, self.n, self.k), strict=True)
+        )
+        left = self._left_case(index, of(m), of(k))
+        self.right_is_direct = self._is_direct(self._right_case(index, of(n), of(k)), n, 1)
+        if not self._is_direct(left, k, None):
+            used = {v for item in as_index(left.index) for v in item.variables()}
+            self._pack_left(index, [variable for variable in loops if variable in used])
         if not loops:
             self._panels(index)
             return self.builder.finish(extent=1)
@@ -189,27 +201,18 @@ class _Contraction:
         """All tiles of one batch element: panels of columns, tiles of rows inside."""
         width = self.tile.vectors * self.lanes
         whole, rest = divmod(self.n, width)
-        m, n, k = (
-            Variable(f"probe_{name}", max(extent, 2))
-            for name, extent in zip("mnk", (self.m, self.n, self.k), strict=True)
-        )
-        probe_batch = tuple(of(Variable(f"b{a}", d)) for a, d in enumerate(self.space.batch))
-        direct_left = self._is_direct(self._left_case(probe_batch, of(m), of(k)), k, None)
-        direct_right = self._is_direct(self._right_case(probe_batch, of(n), of(k)), n, 1)
-        left = None if direct_left else self._packed_left(batch)
         if whole:
             with self.builder.loop(0, whole, hint="panel") as loop:
                 panel = Variable("panel", whole)
                 self.integers.bind(panel, loop.variable, self.builder.block)
-                self._panel(batch, of(panel) * width, width, left, direct_right)
+                self._panel(batch, of(panel) * width, width)
         if rest:
-            self._panel(batch, of(whole * width), rest, left, direct_right)
+            self._panel(batch, of(whole * width), rest)
 
-    def _panel(
-        self, batch: Index, first: Expr, width: int, left: Packed | None, direct: bool
-    ) -> None:
+    def _panel(self, batch: Index, first: Expr, width: int) -> None:
         """Columns first..first + width of one batch element."""
         vectors = -(-width // self.lanes)
+        direct = self.right_is_direct
         right = None if direct else self._packed_right(batch, first, width, vectors)
         rows = self.tile.rows
         whole, rest = divmod(self.m, rows)
@@ -217,23 +220,40 @@ class _Contraction:
             with self.builder.loop(0, whole, hint="tile") as loop:
                 tile = Variable(f"tile{vectors}_{width}", whole)
                 self.integers.bind(tile, loop.variable, self.builder.block)
-                self._tile(batch, of(tile) * rows, rows, first, width, left, right)
+                self._tile(batch, of(tile) * rows, rows, first, width, right)
         if rest:
-            self._tile(batch, of(whole * rows), rest, first, width, left, right)
+            self._tile(batch, of(whole * rows), rest, first, width, right)
 
-    def _packed_left(self, batch: Index) -> Packed:
-        """The left operand of one batch element as [m, k]."""
-        memory = self.builder.scratch("left", self.dtype, max(self.m * self.k, 1))
-        with self.builder.loop(0, self.m, hint="pm") as rows:
-            m = Variable("pack_m", self.m)
-            self.integers.bind(m, rows.variable, self.builder.block)
+    def _pack_left(self, batch: Index, used: list[Variable]) -> None:
+        """The left operand as [used batch axes, m, k], ahead of all loops: a convolution's weight
+        is packed once, not once per image."""
+        extents = tuple(variable.extent for variable in used)
+        size = math.prod(extents) * self.m * self.k
+        memory = self.builder.scratch("left", self.dtype, max(size, 1))
+        self.packed_left = (memory, self.builder.block)
+        m = Variable("pack_m", self.m)
+
+        def pack(loops: list[Variable]) -> None:
+            if loops:
+                with self.builder.loop(0, loops[0].extent, hint="p") as loop:
+                    self.integers.bind(loops[0], loop.variable, self.builder.block)
+                    pack(loops[1:])
+                return
             self._packed_row(
                 self.k,
                 lambda at, guards: self._operand(self._left_case(batch, of(m), at), guards),
-                lambda at: of(m) * self.k + at,
+                lambda at: self._left_position(of(m), at),
                 memory,
             )
-        return memory, self.builder.block
+
+        self.left_batch = (tuple(of(variable) for variable in used), extents)
+        pack([*used, *([m] if self.m != 1 else [])])
+
+    def _left_position(self, m: Expr, k: Expr) -> Expr:
+        """Where the packed left operand holds (m, k) of the current batch element."""
+        index, extents = self.left_batch
+        position: Expr = (flatten(index, extents) * self.m + m) * self.k + k
+        return position
 
     def _packed_right(self, batch: Index, first: Expr, width: int, vectors: int) -> Packed:
         """Columns first..first + width of the right operand as [k, vectors · lanes]."""
@@ -280,11 +300,10 @@ class _Contraction:
         rows: int,
         first: Expr,
         width: int,
-        left: Packed | None,
         right: Packed | None,
     ) -> None:
         vectors = -(-width // self.lanes)
-        totals = self._products(batch, first_row, rows, first, width, vectors, left, right)
+        totals = self._products(batch, first_row, rows, first, width, vectors, right)
         for row in range(rows):
             for vector in range(vectors):
                 self._finish(
@@ -293,7 +312,7 @@ class _Contraction:
 
     def _products(
         self, batch: Index, first_row: Expr, rows: int, first: Expr, width: int, vectors: int,
-        left: Packed | None, right: Packed | None,
+        right: Packed | None,
     ) -> list[Value]:  # fmt: skip
         """The tile's sums over k: chains of `CHAIN` products, added in order."""
         zero = self.builder.splat(self.builder.const(self.dtype, 0), self.lanes)
@@ -310,7 +329,7 @@ class _Contraction:
                 ]
                 sums = []
                 for row in range(rows):
-                    element = self._left_element(batch, first_row + row, k, left)
+                    element = self._left_element(batch, first_row + row, k)
                     wide = self.builder.splat(element, self.lanes)
                     for vector in range(vectors):
                         old = loop.carried[row * vectors + vector]
@@ -341,10 +360,11 @@ class _Contraction:
             return self.builder.fma(x, y, total)
         return self.builder.add(self.builder.mul(x, y), total)
 
-    def _left_element(self, batch: Index, m: Expr, k: Expr, left: Packed | None) -> Value:
-        if left is None:
+    def _left_element(self, batch: Index, m: Expr, k: Expr) -> Value:
+        if self.packed_left is None:
             return self._operand(self._left_case(batch, m, k))
-        return self.evaluator.load(left[0], m * self.k + k, (), left[1])
+        memory, filled_in = self.packed_left
+        return self.evaluator.load(memory, self._left_position(m, k), (), filled_in)
 
     def _right_vector(
         self, batch: Index, first: Expr, width: int, vector: int, vectors: int, k: Expr,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,6 +73,16 @@ Attribute = int | float | bool | str | None | DType | Constant | tuple["Attribut
 Attributes = tuple[tuple[str, Attribute], ...]
 
 
+def exact(attribute: Any) -> Any:
+    """An attribute as a key that tells 1, 1.0 and True, and 0.0 and -0.0 apart."""
+    kind = type(attribute)
+    if kind is tuple:
+        return tuple([exact(item) for item in attribute])
+    if kind is float:
+        return (kind, attribute.hex())
+    return (kind, attribute) if kind is bool else attribute
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """Result `index` of node `node`."""
@@ -81,16 +91,26 @@ class Value:
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One operation: op name, operands, sorted attributes, subgraphs, result types."""
+    """One operation: op name, operands, sorted attributes, subgraphs, result types. Attributes
+    are compared exactly (`exact`), locations not at all."""
 
     op: str
     operands: tuple[Value, ...]
     attributes: Attributes
     types: tuple[TensorType, ...]
     regions: tuple[Graph, ...] = ()
-    location: Location | None = field(default=None, compare=False)
+    location: Location | None = None
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.op, self.operands, exact(self.attributes), self.types, self.regions)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def attribute(self, name: str) -> Any:
         for key, value in self.attributes:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import PassError
-from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value, exact
 from graphc.ir.printer import print_graph
 from graphc.ir.types import TensorType
 from graphc.passes.dead_code import dead_code
@@ -227,14 +227,4 @@ def _key(node: Node) -> Any:
     if node.op in COMMUTATIVE:
         operands = tuple(sorted(operands, key=lambda value: (value.node, value.index)))
     regions = tuple(print_graph(region, locations=False) for region in node.regions)
-    return (node.op, operands, _exact(node.attributes), regions)
-
-
-def _exact(attribute: Any) -> Any:
-    """An attribute as a key that tells 1, 1.0 and True, and 0.0 and -0.0 apart."""
-    kind = type(attribute)
-    if kind is tuple:
-        return tuple([_exact(item) for item in attribute])
-    if kind is float:
-        return (kind, attribute.hex())
-    return (kind, attribute) if kind is bool else attribute
+    return (node.op, operands, exact(node.attributes), regions)

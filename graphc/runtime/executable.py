@@ -119,7 +119,7 @@ class Executable:
         late: list[tuple[Array, Array]] = []
         rebound = False
         for slot, array in enumerate(arrays):
-            if array is bound[slot]:
+            if array is bound[slot] and self._still_fits(slot, array):
                 continue
             ready = self._prepared(slot, array)
             table[slot] = ready.ctypes.data
@@ -147,6 +147,11 @@ class Executable:
         for slot, position in self._updated.items():
             outputs[position] = arrays[slot]
         return tuple(outputs)
+
+    def _still_fits(self, slot: int, array: Array) -> bool:
+        """Whether an array seen before can be used again: its shape and flags may be set."""
+        writeable = slot not in self._updated or array.flags.writeable
+        return writeable and array.shape == self._types[slot][1]
 
     def _prepared(self, slot: int, array: Any) -> Array:
         """The array itself if native code can take it as it is, else a contiguous copy."""

@@ -186,15 +186,16 @@ def body_nodes(graph: Graph, nodes: list[int], kept: set[int]) -> set[int]:
 
 
 def body_inputs(graph: Graph, nodes: list[int], kept: set[int]) -> list[Value]:
-    """The values in memory that a kernel of these kept nodes reads, in order."""
+    """The values in memory that a kernel of these kept nodes reads, in order of first use, so
+    that equal layers have equal kernels."""
     needed = body_nodes(graph, nodes, kept)
     found = {
-        operand
-        for identity in needed
+        operand: None
+        for identity in sorted(needed)
         for operand in graph.nodes[identity].operands
         if operand.node not in needed
     }
-    return sorted(found, key=lambda value: (value.node, value.index))
+    return list(found)
 
 
 def in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
@@ -242,6 +243,8 @@ class _Merger:
     def _allowed(self, producer: Group, consumer: Group) -> bool:
         if consumer.anchor is not None or producer.size + consumer.size > GROUP_LIMIT:
             return False
+        if consumer.after & set(producer.nodes):
+            return False  # a content check is over before what it protects starts
         if producer.anchor is not None and (
             _kind(self.graph, producer.anchor) == "scatter"
             or producer.domain != consumer.domain
@@ -263,7 +266,7 @@ class _Merger:
         rank = len(shape)
         if read.guarded:
             return False
-        if read.reduced:
+        if read.reduced and read.index != at[:rank]:
             # A reduction over the rows of what the producer computes.
             rows = consumer.domain
             lead = read.index[: len(rows)] == at

@@ -271,3 +271,14 @@ def test_locations_can_be_set_and_are_the_users_else() -> None:
     graph = g.finish(y * y)
     assert str(graph.nodes[1].location) == "model.py:3 in forward"
     assert graph.nodes[2].location.file == "test_graph.py"  # type: ignore[union-attr]
+
+
+def test_equality_tells_attributes_apart_that_python_calls_equal() -> None:
+    def marked(mark: Any) -> Node:
+        return Node("op", (), (("mark", mark),), (F32,))
+
+    marks = [0, 0.0, -0.0, False, 1, 1.0, True, (0.0,), (-0.0,), (0,), None, "0"]
+    for i, left in enumerate(marks):
+        for j, right in enumerate(marks):
+            assert (marked(left) == marked(right)) == (i == j)
+    assert len({marked(mark) for mark in marks}) == len(marks)
