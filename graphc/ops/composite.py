@@ -13,7 +13,7 @@ from graphc.ops import reduce as r
 from graphc.ops.generate import iota_like
 from graphc.ops.indexing import gather
 from graphc.ops.kind_composite import Composite
-from graphc.ops.movement import concat, reshape, slice_
+from graphc.ops.movement import concat, pad, reshape, slice_, transpose
 from graphc.ops.op import Check, Sampler
 from graphc.ops.windows import unwindows, windows
 
@@ -284,13 +284,30 @@ def _max_pool_vjp(
     chosen = e.eq(best, iota_like(x, flat.shape, rank))
     placed = e.where(chosen, *aligned(r.spread(g, (rank,), flat.shape), 0.0))
     taps = reshape(placed, shape=(*g.shape, *kernel))
-    size = x.shape[rank - count :]
-    spread = unwindows(taps, lift(0, g), size=size, kernel=kernel, **geometry)
-    return (r.sum(spread, axes=tuple(range(rank, rank + count))),)
+    return (_overlapped(taps, x.shape[rank - count :], kernel, **geometry),)
+
+
+def _overlapped(taps: Any, size: Shape, kernel: Shape, **geometry: Shape) -> Any:
+    """The adjoint of a pooling's windows: each place takes the sum of the taps that fall on it."""
+    count = len(kernel)
+    lead = len(taps.shape) - 2 * count
+    if geometry["stride"] != kernel or any(geometry["padding"]) or max(geometry["dilation"]) > 1:
+        zero = lift(0, taps)
+        spread = unwindows(taps, zero, size=size, kernel=kernel, **geometry)
+        return r.sum(spread, axes=tuple(range(lead + count, lead + 2 * count)))
+    # Windows that tile the axes: one tap falls on each place, none on a rest at the end.
+    order = [axis for i in range(count) for axis in (lead + i, lead + count + i)]
+    tiled = transpose(taps, permutation=(*range(lead), *order))
+    covered = tuple(n * k for n, k in zip(taps.shape[lead:], kernel, strict=False))
+    flat = reshape(tiled, shape=(*taps.shape[:lead], *covered))
+    rest = tuple(whole - part for whole, part in zip(size, covered, strict=True))
+    none = (0,) * (lead + count)
+    return pad(flat, lift(0, flat), low=none, high=(*none[:lead], *rest), interior=none)
 
 
 max_pool = Composite("max_pool", _max_pool, vjp=_max_pool_vjp, samples=lambda m: [
     m(m.apart(2, 3, 6, 6), kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1)),
+    m(m.apart(2, 7, 5), kernel=(2, 3), stride=(2, 3), padding=(0, 0), dilation=(1, 1)),
     m(m.apart(1, 5, 7), kernel=(3, 2), stride=(2, 1), padding=(1, 1), dilation=(1, 2)),
     m(m.apart(2, 9), kernel=(3,), stride=(1,), padding=(1,), dilation=(1,)),
 ])  # fmt: skip
@@ -323,8 +340,7 @@ def _avg_pool_vjp(
         ones = _windows(broadcast_to(lift(1, x), x.shape), 0.0, kernel, **geometry)
         share = g / r.sum(ones, axes=tuple(range(rank, rank + count)))
     size = x.shape[rank - count :]
-    placed = unwindows(_tapped(share, kernel), lift(0, g), size=size, kernel=kernel, **geometry)
-    return (r.sum(placed, axes=tuple(range(rank, rank + count))),)
+    return (_overlapped(_tapped(share, kernel), size, kernel, **geometry),)
 
 
 avg_pool = Composite("avg_pool", _avg_pool, vjp=_avg_pool_vjp, samples=lambda m: [
