@@ -119,26 +119,31 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
     users = graph.users()
     cost = [0] * len(graph.nodes)
     size = [0] * len(graph.nodes)
+    epilogue: set[int] = set()  # the only way from a contraction's result to its readers
     for identity in compute:
         node = graph.nodes[identity]
         if identity in kept:
             continue
-        own = getattr(lookup(node.op), "cost", 0)
-        inherited = sum(cost[v.node] for v in set(node.operands) if v.node not in kept)
-        cost[identity] = own + inherited
-        size[identity] = 1 + sum(size[v.node] for v in set(node.operands) if v.node not in kept)
-        if size[identity] > CHAIN_LIMIT:
-            kept.add(identity)
-        if cost[identity] <= RECOMPUTE_LIMIT:
-            continue
+        inlined = {v.node for v in node.operands if v.node not in kept}
+        cost[identity] = getattr(lookup(node.op), "cost", 0) + sum(cost[i] for i in inlined)
+        size[identity] = 1 + sum(size[i] for i in inlined)
         readers = {
             user for index in range(len(node.types)) for user in users[Value(identity, index)]
         }
-        if kinds[identity] != "movement" and (
-            len(readers) > 1 or any(_widens(graph, identity, reader) for reader in readers)
-        ):
+        if size[identity] > CHAIN_LIMIT:
             kept.add(identity)
-            cost[identity] = 0
+        elif kinds[identity] != "movement":
+            if kinds[identity] == "elementwise" and any(
+                set(users[v]) == {identity} and (kinds[v.node] == "contract" or v.node in epilogue)
+                for v in node.operands
+            ):
+                epilogue.add(identity)
+            costly = cost[identity] > RECOMPUTE_LIMIT
+            shared = len(readers) > 1
+            widened = any(_widens(graph, identity, reader) for reader in readers)
+            # An epilogue is kept instead of the contraction's result, so it costs nothing.
+            if (costly and (shared or widened)) or (shared and identity in epilogue):
+                kept.add(identity)
     return kept
 
 
