@@ -18,6 +18,7 @@ from frontend.tensor import Tensor, make
 from graphc.autodiff.sweep import reads
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
+from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kind_composite import Composite
 from graphc.ops.movement import broadcast, reshape, slice_, transpose
@@ -73,7 +74,7 @@ class TensorContext:
     ) -> tuple[Tensor, ...]:
         """Run `op`. Raises GraphError with the user's line where the operands do not fit."""
         try:
-            key = (op, *attributes.items(), *[id(x.tensor_type) for x in operands])
+            key = (op, *map(exact, attributes.items()), *[id(x.tensor_type) for x in operands])
             prepared = _PREPARED.get(key)
         except (TypeError, AttributeError):  # lists among the attributes; operands of other types
             key, prepared = (), None
@@ -121,7 +122,7 @@ def _prepare(
         operand.tensor_type = interned(operand.tensor_type)
     types = tuple([x.tensor_type for x in operands])
     if key:
-        key = (op, *attributes.items(), *map(id, types))
+        key = (op, *map(exact, attributes.items()), *map(id, types))
         known = _PREPARED.get(key)
         if known is not None:
             return known

@@ -10,7 +10,6 @@ order. What the body computes from the result is computed from the registers.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.builder import LoopBuilder
@@ -20,6 +19,7 @@ from graphc.codegen.loops import Buffer, Kernel, Value
 from graphc.codegen.nest import declare_buffers, lanes_for
 from graphc.codegen.scopes import OpenBlock
 from graphc.codegen.target import Target
+from graphc.codegen.tiles import choose_tile, vector_registers
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -36,39 +36,12 @@ Packed = tuple[Buffer, OpenBlock]
 """Scratch that holds an operand, and the block it was filled in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """Rows, and vectors of columns, that stay in registers."""
-
-    rows: int
-    vectors: int
-
-
-def choose_tile(m: int, n: int, lanes: int, registers: int) -> Tile:
-    """The tile with the highest (tail efficiency · intensity) that fits the registers: rows·vectors
-    accumulators, a vector of each column block, and one broadcast."""
-    best, best_score = Tile(1, 1), -1.0
-    for vectors in range(1, 4):
-        for rows in range(1, 15):
-            if rows * vectors + vectors + 1 > registers:
-                continue
-            covered = -(-m // rows) * rows * -(-n // (vectors * lanes)) * vectors * lanes
-            tail = m * n / covered
-            intensity = rows * vectors / (rows + vectors)
-            # Latency 4 on two pipes wants eight chains under way.
-            chains = min(rows * vectors, 8) / 8
-            score = tail * intensity * chains
-            if score > best_score:
-                best, best_score = Tile(rows, vectors), score
-    return best
-
-
 def lower_contract(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body around one contraction and its epilogue."""
     builder = LoopBuilder(name)
     inputs, outputs = declare_buffers(builder, body)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
-    registers = 32 if target.vector_bytes == 64 or "aarch64" in target.triple else 16
+    registers = vector_registers(target)
     return _Contraction(builder, evaluator, body, outputs, registers).build()
 
 

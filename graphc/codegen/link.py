@@ -42,12 +42,12 @@ class Entry:
 
 
 # Equal kernels are lowered and compiled once per process: a memo of a pure function.
-_native: dict[tuple[KernelSpec, str], NativeKernel] = {}
+_native: dict[tuple[KernelSpec, Target], NativeKernel] = {}
 
 
 def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -> NativeKernel:
     """The kernel compiled and loaded; `timings` (seconds by phase) is added to."""
-    key = (spec, target.key)
+    key = (spec, target)
     if key not in _native:
         started = time.perf_counter()
         kernel = lower(spec, target)

@@ -251,3 +251,23 @@ def test_random_streams_repeat() -> None:
     assert abs(numbers.mean().item()) < 0.03 and abs(numbers.std().item() - 1) < 0.03
     own = torch.Generator().manual_seed(3)
     assert torch.equal(torch.rand(4, generator=own), first[0])
+
+
+def test_attributes_that_compare_equal_are_told_apart() -> None:
+    """0.0 == -0.0 and 1 == True as dictionary keys, but they mean other computations."""
+    from graphc.ir.registry import unregister
+    from graphc.ops.elementwise import elementwise
+    from graphc.ops.op import FLOATS
+
+    copysign = elementwise(
+        "copysign_of_attribute",
+        lambda s, x, *, by: s.mul(x, s.constant(by, x)),
+        dtypes=FLOATS,
+        samples=lambda m: [m(m.normal(3), by=1.0)],
+    )
+    try:
+        one = torch.tensor(1.0)
+        signs = [np.signbit(copysign(one, by=by).numpy()) for by in (0.0, -0.0)]
+        assert signs == [False, True]
+    finally:
+        unregister("copysign_of_attribute")
