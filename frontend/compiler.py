@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -186,6 +187,10 @@ def _source_of(session: Any, tensor: Tensor) -> Source:
     return slot.source if slot is not None else CapturedSource(tensor)
 
 
+MANY_TRACES = 8
+"""Traces of one signature after which a warning says what keeps changing."""
+
+
 class CompiledFunction:
     """A function or Module that runs as native code; made by `frontend.compile`."""
 
@@ -238,6 +243,13 @@ class CompiledFunction:
         self._entries[key] = [entry, *entries]
         types = ", ".join(map(str, key[1]))
         self._history.append(f"{reason} ({types}) at {user_location()}")
+        _log(f"{name_of(self.function)} traced: {self._history[-1]}")
+        if len(entries) + 1 == MANY_TRACES:
+            warnings.warn(
+                f"compiled {name_of(self.function)} was traced {MANY_TRACES} times for one "
+                f"signature, last {reason}; explain() lists all reasons",
+                stacklevel=3,
+            )
         return entry
 
     @property
@@ -279,6 +291,13 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {name_of(self.function)}: {len(self.entries)} entries>"
+
+
+def _log(message: str) -> None:
+    """Say so on the logger `frontend.compile`, imported here since few programs listen."""
+    import logging
+
+    logging.getLogger("frontend.compile").info(message)
 
 
 def _check_overlap(traced: Trace, leaves: Sequence[Tensor]) -> None:

@@ -288,3 +288,18 @@ def test_compiled_inside_compiled_and_inside_a_trace() -> None:
     assert outer(torch.ones(2)).tolist() == [3, 3]
     assert not inner.entries
     assert torch.trace(inner, torch.ones(2)).output_types[0].shape == (2,)
+
+
+def test_tracing_again_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    layer = nn.Linear(2, 2)
+    layer.factor = 0
+    run = torch.compile(lambda x: layer(x) * layer.factor)
+    with caplog.at_level("INFO", logger="frontend.compile"):
+        run(torch.ones(1, 2))
+        layer.factor = 1
+        run(torch.ones(1, 2))
+    assert ["first call" in caplog.text, "again: " in caplog.text] == [True, True]
+    with pytest.warns(UserWarning, match="traced 8 times for one signature"):
+        for factor in range(2, 8):
+            layer.factor = factor
+            run(torch.ones(1, 2))
