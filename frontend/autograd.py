@@ -9,6 +9,8 @@ from frontend.dispatch import filled
 from frontend.state import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from frontend.tape import accumulate, run_backward
 from frontend.tensor import Tensor
+from graphc.errors import GraphError
+from graphc.ir.builder import user_location
 
 __all__ = [
     "backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "no_grad",
@@ -105,7 +107,12 @@ def _root_gradient(tensor: Tensor, gradient: Any) -> Tensor:
         )
     if gradient is None:
         if tensor.numel() != 1:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            raise GraphError(
+                "grad can be implicitly created only for scalar outputs, "
+                f"not for {tensor.tensor_type}",
+                hint="sum() or mean() it, or pass the gradient: backward(gradient)",
+                location=user_location(),
+            )
         return filled(1, tensor.dtype, tensor.tensor_type.shape)
     if not isinstance(gradient, Tensor):
         raise TypeError(

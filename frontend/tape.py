@@ -22,6 +22,7 @@ from frontend.state import STATE
 from frontend.tensor import Tensor, make
 from graphc.autodiff.sweep import Reads, Record, Unread, sweep
 from graphc.errors import GraphError
+from graphc.ir.builder import user_location
 from graphc.ir.types import TensorType
 
 Edge = tuple[Any, int]
@@ -133,7 +134,7 @@ class TapeNode:
     def unpack(self, wanted: tuple[bool, ...]) -> Record:
         """The record for the sweep. Raises RuntimeError where saved values are gone or changed."""
         if self.freed:
-            raise RuntimeError(FREED)
+            raise GraphError(f"{FREED} ({self.name()})", location=user_location())
         saves = self.saves
         inputs: list[Any] = [UnreadTensor(type) for type in saves.types]
         for position, saved in zip(saves.inputs, self.inputs):

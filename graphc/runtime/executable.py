@@ -16,6 +16,7 @@ import numpy as np
 from graphc.codegen.link import Entry, link
 from graphc.codegen.target import Target, host
 from graphc.errors import ArgumentError, GraphError
+from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
 from graphc.schedule.build import Observer, plan_graph
 from graphc.schedule.plan import Check, Plan
@@ -96,9 +97,8 @@ class Executable:
 
     def __call__(self, *arrays: Any) -> tuple[Array, ...]:
         if len(arrays) != len(self._types):
-            raise ArgumentError(
-                f"{self.graph.name} takes {len(self._types)} arrays "
-                f"({', '.join(self._names)}), not {len(arrays)}"
+            raise self._refused(
+                f"takes {len(self._types)} arrays ({', '.join(self._names)}), not {len(arrays)}"
             )
         try:
             frame = self._frames.pop()  # one step, so that two threads never get the same frame
@@ -148,6 +148,10 @@ class Executable:
             outputs[position] = arrays[slot]
         return tuple(outputs)
 
+    def _refused(self, message: str, hint: str | None = None) -> ArgumentError:
+        """The error for arguments that cannot be taken, with the caller's line."""
+        return ArgumentError(f"{self.graph.name}: {message}", hint=hint, location=user_location())
+
     def _still_fits(self, slot: int, array: Array) -> bool:
         """Whether an array seen before can be used again: its shape and flags may be set."""
         writeable = slot not in self._updated or array.flags.writeable
@@ -157,13 +161,15 @@ class Executable:
         """The array itself if native code can take it as it is, else a contiguous copy."""
         dtype, shape = self._types[slot]
         if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
-            raise ArgumentError(
-                f"{self.graph.name}: argument {self._names[slot]!r} is {_described(array)}, "
+            raise self._refused(
+                f"argument {self._names[slot]!r} is {_described(array)}, "
                 f"expected {dtype.name}{list(shape)}"
             )
         if slot in self._updated and not array.flags.writeable:
-            raise ArgumentError(f"{self.graph.name}: argument {self._names[slot]!r} is updated in "
-                                "place, and the array given is read-only")  # fmt: skip
+            raise self._refused(
+                f"argument {self._names[slot]!r} is updated in place, "
+                "and the array given is read-only"
+            )
         if array.flags.c_contiguous and array.flags.aligned:
             return array
         return np.require(array, requirements=("C", "A"))
@@ -183,8 +189,8 @@ class Executable:
                 updated = [i for i in (slot, other) if i in self._updated]
                 if updated and _share_memory(arrays[slot], arrays[other]):
                     first = updated[0]
-                    raise ArgumentError(
-                        f"{self.graph.name}: argument {self._names[first]!r} is updated in place "
+                    raise self._refused(
+                        f"argument {self._names[first]!r} is updated in place "
                         f"and shares memory with {self._names[slot + other - first]!r}",
                         hint="pass a copy of one",
                     )

@@ -55,7 +55,7 @@ def test_arguments_that_do_not_fit(position: int, bad: Any, message: str) -> Non
 
 
 def test_the_wrong_number_of_arguments() -> None:
-    with pytest.raises(ArgumentError, match=r"affine takes 3 arrays \(x, w, b\), not 2"):
+    with pytest.raises(ArgumentError, match=r"affine: takes 3 arrays \(x, w, b\), not 2"):
         affine()(*arrays()[:2])
 
 
