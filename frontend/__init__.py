@@ -6,29 +6,14 @@
 Everything runs eagerly; `frontend.compile` makes native code of the same functions.
 """
 
-# ruff: noqa: F401 (everything imported here is public)
+# ruff: noqa: F401, F403, F405 (what is public says each module in its __all__)
 
 from __future__ import annotations
 
 from frontend import autograd, nn, optim, utils
 from frontend import methods as _methods  # first: attaches the methods to Tensor
 from frontend.compiler import compile
-from frontend.creation import (
-    arange,
-    as_tensor,
-    empty,
-    empty_like,
-    eye,
-    from_numpy,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    tensor,
-    zeros,
-    zeros_like,
-)
+from frontend.creation import *
 from frontend.dtypes import (
     Size,
     bool,
@@ -42,150 +27,14 @@ from frontend.dtypes import (
     int64,
     long,
 )
-from frontend.functions import (
-    abs,
-    add,
-    addcdiv,
-    addcmul,
-    ceil,
-    clamp,
-    clone,
-    cos,
-    div,
-    erf,
-    exp,
-    exp2,
-    floor,
-    floor_divide,
-    lerp,
-    log,
-    log1p,
-    log2,
-    log10,
-    maximum,
-    minimum,
-    mul,
-    nan_to_num,
-    neg,
-    pow,
-    reciprocal,
-    relu,
-    remainder,
-    round,
-    rsqrt,
-    rsub,
-    sigmoid,
-    sign,
-    sin,
-    sqrt,
-    square,
-    sub,
-    tanh,
-    trunc,
-    where,
-)
-from frontend.functions_index import (
-    gather,
-    index_add,
-    index_select,
-    masked_fill,
-    masked_select,
-    nonzero,
-    scatter,
-    scatter_add,
-    take_along_dim,
-    tril,
-    triu,
-)
-from frontend.functions_logic import (
-    allclose,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
-    eq,
-    equal,
-    ge,
-    gt,
-    isclose,
-    isfinite,
-    isinf,
-    isnan,
-    le,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    lt,
-    ne,
-)
-from frontend.functions_matrix import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
-from frontend.functions_reduce import (
-    all,
-    amax,
-    amin,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    log_softmax,
-    logsumexp,
-    max,
-    mean,
-    min,
-    norm,
-    prod,
-    softmax,
-    std,
-    sum,
-    var,
-)
-from frontend.functions_shape import (
-    broadcast_tensors,
-    broadcast_to,
-    cat,
-    chunk,
-    concat,
-    concatenate,
-    flatten,
-    flip,
-    movedim,
-    narrow,
-    permute,
-    ravel,
-    repeat_interleave,
-    reshape,
-    roll,
-    split,
-    squeeze,
-    stack,
-    t,
-    tile,
-    transpose,
-    unbind,
-    unflatten,
-    unsqueeze,
-)
+from frontend.functions.index import *
+from frontend.functions.logic import *
+from frontend.functions.matrix import *
+from frontend.functions.pointwise import *
+from frontend.functions.reduce import *
+from frontend.functions.shape import *
 from frontend.promotion import can_cast, promote_types, result_type
-from frontend.random import (
-    Generator,
-    bernoulli,
-    default_generator,
-    fork_rng,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    normal,
-    rand,
-    rand_like,
-    randint,
-    randint_like,
-    randn,
-    randn_like,
-    randperm,
-    seed,
-    set_rng_state,
-)
+from frontend.random import *
 from frontend.serialization import load, save
 from frontend.state import (
     enable_grad,

@@ -15,6 +15,12 @@ from frontend.tensor import Tensor, from_data, make
 from graphc.ir.types import DType, TensorType
 from graphc.ops.generate import iota
 
+__all__ = [
+    "arange", "as_tensor", "empty", "empty_like", "eye", "from_numpy", "full", "full_like",
+    "linspace", "ones", "ones_like", "tensor", "zeros", "zeros_like",
+]  # fmt: skip
+METHODS = "new_tensor new_full new_zeros new_ones new_empty"
+
 
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,

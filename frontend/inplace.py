@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend import functions as f
-from frontend import functions_index, functions_shape
 from frontend.dtypes import SCALAR_NAMES
+from frontend.functions.shape import expand
 from frontend.promotion import can_cast, casted, expanded
 from frontend.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
@@ -32,7 +31,9 @@ def written(target: Tensor, result: Tensor) -> Tensor:
     return target._assign(result)
 
 
-def _in_place(function: Any) -> Any:
+def in_place(function: Any) -> Any:
+    """The in-place method of a function."""
+
     def method(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
         return written(self, function(self, *arguments, **keywords))
 
@@ -45,7 +46,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """The elements of `src`, cast and broadcast, in place of this tensor's."""
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' must be Tensor, not {type(src).__name__}")
-    spread = functions_shape.expand(src, self.tensor_type.shape)
+    spread = expand(src, self.tensor_type.shape)
     return self._assign(casted(spread, self.dtype))
 
 
@@ -72,16 +73,6 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 METHODS = {
-    f"{function.__name__}_": _in_place(function)
-    for function in (
-        f.add, f.sub, f.mul, f.div, f.floor_divide, f.remainder, f.pow, f.neg, f.exp, f.log, f.sin,
-        f.cos, f.sqrt, f.rsqrt, f.tanh, f.sigmoid, f.erf, f.floor, f.ceil, f.round, f.abs, f.sign,
-        f.relu, f.trunc, f.reciprocal, f.square, f.clamp, f.lerp, f.addcmul, f.addcdiv,
-        f.nan_to_num, functions_index.masked_fill, functions_index.scatter_add,
-        functions_index.scatter, functions_index.index_add, functions_index.tril,
-        functions_index.triu,
-    )
-} | {
     "copy_": copy_, "fill_": fill_, "zero_": zero_, "masked_scatter_": masked_scatter_,
 }  # fmt: skip
 

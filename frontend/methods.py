@@ -1,52 +1,19 @@
-"""Which functions are methods of Tensor: one table, read once at import."""
+"""Attaches to Tensor what can be done with tensors: each family of functions says in METHODS which
+of its names are methods, and in IN_PLACE which have a form that ends in `_`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from frontend import (
-    creation,
-    functions,
-    functions_index,
-    functions_logic,
-    functions_matrix,
-    functions_reduce,
-    functions_shape,
-    inplace,
-    random,
-)
+from frontend import creation, inplace, random
 from frontend.dtypes import as_dtype, device
+from frontend.functions import index, logic, matrix, pointwise, reduce, shape
 from frontend.promotion import casted
 from frontend.tensor import Tensor
 from graphc.ir.types import DType
 
-METHODS: dict[Any, str] = {
-    functions: (
-        "add sub mul div floor_divide remainder neg pow exp log sin cos sqrt rsqrt tanh sigmoid "
-        "erf floor ceil round abs sign relu trunc square reciprocal log1p log2 log10 exp2 maximum "
-        "minimum clamp lerp addcmul addcdiv nan_to_num clone"
-    ),
-    functions_logic: (
-        "eq ne lt le gt ge logical_and logical_or logical_xor logical_not bitwise_and bitwise_or "
-        "bitwise_xor bitwise_not isnan isinf isfinite isclose allclose equal"
-    ),
-    functions_reduce: (
-        "sum prod mean var std amax amin argmax argmin max min any all softmax log_softmax "
-        "logsumexp norm count_nonzero"
-    ),
-    functions_shape: (
-        "reshape view view_as reshape_as flatten ravel unflatten permute transpose t movedim "
-        "squeeze unsqueeze expand expand_as broadcast_to contiguous narrow split chunk unbind flip "
-        "roll repeat tile repeat_interleave"
-    ),
-    functions_matrix: "matmul mm bmm mv dot outer addmm baddbmm",
-    functions_index: (
-        "gather take_along_dim scatter_add scatter index_select index_add masked_fill "
-        "masked_select nonzero tril triu"
-    ),
-    creation: "new_tensor new_full new_zeros new_ones new_empty",
-    random: "bernoulli uniform_ normal_ bernoulli_ random_",
-}
+FAMILIES = (pointwise, logic, reduce, shape, matrix, index, creation, random)
+"""Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
 
 ALIASES = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
@@ -109,9 +76,11 @@ def _reflected(function: Any) -> Any:
 
 def install(target: Any = Tensor) -> None:
     """Attach everything to Tensor."""
-    for module, names in METHODS.items():
-        for name in names.split():
-            setattr(Tensor, name, getattr(module, name))
+    for family in FAMILIES:
+        for name in family.METHODS.split():
+            setattr(Tensor, name, getattr(family, name))
+        for name in getattr(family, "IN_PLACE", "").split():
+            setattr(Tensor, f"{name}_", inplace.in_place(getattr(family, name)))
     for name, method in inplace.METHODS.items():
         setattr(Tensor, name, method)
     for name, known in ALIASES.items():
@@ -124,9 +93,9 @@ def install(target: Any = Tensor) -> None:
         setattr(Tensor, name, _cast_method(name, dtype))
     for function in (to, type_as, cpu, cuda):
         setattr(Tensor, function.__name__, function)
-    target.where = lambda self, condition, other: functions.where(condition, self, other)
-    target.T = property(lambda self: functions_shape.permute(self, *reversed(range(self.dim()))))
-    target.mT = property(lambda self: functions_shape.transpose(self, -2, -1))
+    target.where = lambda self, condition, other: pointwise.where(condition, self, other)
+    target.T = property(lambda self: shape.permute(self, *reversed(range(self.dim()))))
+    target.mT = property(lambda self: shape.transpose(self, -2, -1))
     _install_operators(target)
 
 
@@ -145,10 +114,10 @@ def _guarded(function: Any) -> Any:
 
 
 def _install_operators(target: Any) -> None:
-    f, logic, i = functions, functions_logic, inplace.operator
+    f, i = pointwise, inplace.operator
     plain = {
         "add": f.add, "sub": f.sub, "mul": f.mul, "truediv": f.div, "floordiv": f.floor_divide,
-        "mod": f.remainder, "pow": f.pow, "matmul": functions_matrix.matmul,
+        "mod": f.remainder, "pow": f.pow, "matmul": matrix.matmul,
         "and": logic.bitwise_and, "or": logic.bitwise_or, "xor": logic.bitwise_xor,
     }  # fmt: skip
     for name, function in plain.items():
@@ -163,8 +132,8 @@ def _install_operators(target: Any) -> None:
     target.__pos__ = lambda self: self
     target.__abs__ = f.abs
     target.__invert__ = logic.bitwise_not
-    target.__getitem__ = functions_index.getitem
-    target.__setitem__ = functions_index.setitem
+    target.__getitem__ = index.getitem
+    target.__setitem__ = index.setitem
 
 
 install()

@@ -14,16 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from frontend import functions as f
 from frontend.creation import shape_of
 from frontend.dispatch import CONTEXT
 from frontend.dtypes import as_dtype
+from frontend.functions import pointwise as f
 from frontend.promotion import casted
 from frontend.state import STATE, no_grad
 from frontend.tensor import Tensor, from_data
 from graphc.errors import TraceError
 from graphc.ir.types import DType
 from graphc.ops.generate import random_uniform
+
+__all__ = [
+    "Generator", "bernoulli", "default_generator", "fork_rng", "get_rng_state", "initial_seed",
+    "manual_seed", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm", "seed", "set_rng_state",
+]  # fmt: skip
+METHODS = "bernoulli uniform_ normal_ bernoulli_ random_"
 
 
 class Generator:

@@ -280,7 +280,7 @@ class Tensor(HostValues):
     def register_hook(self, hook: Any) -> Any:
         """`hook(grad)` sees the gradient of this tensor, and may return another in its place.
         Returns a handle whose `remove()` takes the hook off."""
-        from frontend.hooks import RemovableHandle
+        from frontend.utils.hooks import RemovableHandle
 
         if not self._requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")

@@ -262,7 +262,7 @@ def trace_callable(obj: Any, input_types: list[TensorType]) -> Graph | None:
     """The graph of a Module or function on inputs of these types: what `graphc dump` calls. None
     where `obj` is neither."""
     from frontend.compiler import CompiledFunction
-    from frontend.nn.module import Module
+    from frontend.nn.modules.module import Module
 
     known = isinstance(obj, Module | CompiledFunction) or inspect.isroutine(obj)
     if not known or inspect.isbuiltin(obj):

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend import tracer
 from frontend.dtypes import float64
-from frontend.functions import maximum
+from frontend.functions.pointwise import maximum
 from frontend.optim.optimizer import Group, Optimizer, option
 from frontend.tensor import Tensor
 

@@ -115,7 +115,7 @@ class Custom(dict):
     ("obj", "where"),
     [
         ({"a": {"b": [1, object()]}}, r"\['a'\]\['b'\]\[1\] is a builtins.object"),
-        ({"net": nn.ReLU()}, r"\['net'\] is a frontend.nn.activation.ReLU"),
+        ({"net": nn.ReLU()}, r"\['net'\] is a frontend.nn.modules.activation.ReLU"),
         ({"x": np.ones(2)}, r"\['x'\] is a numpy.ndarray"),
         ({"x": np.float64(2)}, r"\['x'\] is a numpy.float64"),
         ({(1, 2): 3}, r"key \(1, 2\) of the object is a builtins.tuple"),

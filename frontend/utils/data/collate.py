@@ -9,7 +9,7 @@ import numpy as np
 
 from frontend.creation import tensor
 from frontend.dtypes import float64
-from frontend.functions_shape import stack
+from frontend.functions.shape import stack
 from frontend.tensor import Tensor
 
 

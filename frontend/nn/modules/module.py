@@ -12,10 +12,12 @@ from typing import Any, NamedTuple, Self
 
 from frontend import tracer
 from frontend.nn.checks import class_name, type_name
+from frontend.nn.modules.state_dict import IncompatibleKeys, load_into, state_of
 from frontend.nn.parameter import Parameter
-from frontend.nn.state_dict import IncompatibleKeys, load_into, state_of
 from frontend.state import STATE
 from frontend.tensor import Tensor
+
+__all__ = ["Module"]
 
 
 class _Slot(NamedTuple):

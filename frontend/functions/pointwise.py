@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from frontend.dispatch import CONTEXT, filled
-from frontend.functions_logic import both_bool, isinf, isnan, logical_and, logical_or
+from frontend.functions.logic import both_bool, isinf, isnan, logical_and, logical_or
 from frontend.promotion import (
     aligned,
     binary,
@@ -23,6 +23,23 @@ from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
+
+__all__ = [
+    "abs", "add", "addcdiv", "addcmul", "ceil", "clamp", "clone", "cos", "div", "erf", "exp",
+    "exp2", "floor", "floor_divide", "lerp", "log", "log1p", "log2", "log10", "maximum",
+    "minimum", "mul", "nan_to_num", "neg", "pow", "reciprocal", "relu", "remainder", "round",
+    "rsqrt", "rsub", "sigmoid", "sign", "sin", "sqrt", "square", "sub", "tanh", "trunc",
+    "where",
+]  # fmt: skip
+METHODS = (
+    "add sub mul div floor_divide remainder neg pow exp log sin cos sqrt rsqrt tanh sigmoid erf "
+    "floor ceil round abs sign relu trunc square reciprocal log1p log2 log10 exp2 maximum minimum "
+    "clamp lerp addcmul addcdiv nan_to_num clone"
+)
+IN_PLACE = (
+    "add sub mul div floor_divide remainder pow neg exp log sin cos sqrt rsqrt tanh sigmoid erf "
+    "floor ceil round abs sign relu trunc reciprocal square clamp lerp addcmul addcdiv nan_to_num"
+)
 
 # -- arithmetic ----------------------------------------------------------------------------------
 

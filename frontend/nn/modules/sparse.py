@@ -7,10 +7,12 @@ from typing import Any
 from frontend.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init
-from frontend.nn.module import Module
+from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.state import no_grad
 from frontend.tensor import Tensor
+
+__all__ = ["Embedding"]
 
 
 class Embedding(Module):

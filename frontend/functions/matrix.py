@@ -7,13 +7,18 @@ from typing import Any
 
 from frontend.dispatch import CONTEXT
 from frontend.dtypes import SCALAR_NAMES
-from frontend.functions_shape import expand
+from frontend.functions.shape import expand
 from frontend.promotion import common_shape
 from frontend.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ops import contract
 from graphc.ops import movement as m
+
+__all__ = [
+    "addmm", "baddbmm", "bmm", "dot", "matmul", "mm", "mv", "outer",
+]  # fmt: skip
+METHODS = "matmul mm bmm mv dot outer addmm baddbmm"
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:

@@ -13,6 +13,16 @@ from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 
+__all__ = [
+    "allclose", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "eq", "equal", "ge",
+    "gt", "isclose", "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "lt", "ne",
+]  # fmt: skip
+METHODS = (
+    "eq ne lt le gt ge logical_and logical_or logical_xor logical_not bitwise_and bitwise_or "
+    "bitwise_xor bitwise_not isnan isinf isfinite isclose allclose equal"
+)
+
 
 def both_bool(x: Any, y: Any) -> bool:
     """Whether both are bool, as tensors or numbers."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from frontend.creation import shape_of
 from frontend.dispatch import CONTEXT
-from frontend.functions_reduce import axes_of, dimension
+from frontend.functions.reduce import axes_of, dimension
 from frontend.promotion import casted, common_shape, promote_types
 from frontend.tensor import Tensor
 from graphc.errors import ShapeError
@@ -17,6 +17,17 @@ from graphc.ir.handle import lift
 from graphc.ir.types import DType
 from graphc.ops import composite
 from graphc.ops import movement as m
+
+__all__ = [
+    "broadcast_tensors", "broadcast_to", "cat", "chunk", "concat", "concatenate", "flatten",
+    "flip", "movedim", "narrow", "permute", "ravel", "repeat_interleave", "reshape", "roll",
+    "split", "squeeze", "stack", "t", "tile", "transpose", "unbind", "unflatten", "unsqueeze",
+]  # fmt: skip
+METHODS = (
+    "reshape view view_as reshape_as flatten ravel unflatten permute transpose t movedim squeeze "
+    "unsqueeze expand expand_as broadcast_to contiguous narrow split chunk unbind flip roll "
+    "repeat tile repeat_interleave"
+)
 
 
 def _reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontend.nn import functional as F
-from frontend.nn.module import Module
+from frontend.nn.modules.module import Module
 from frontend.tensor import Tensor
+
+__all__ = ["MaxPool2d", "AvgPool2d"]
 
 IntOrInts = int | Sequence[int]
 

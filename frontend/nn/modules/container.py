@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, Self, SupportsIndex
 
-from frontend.nn.module import Module
+from frontend.nn.modules.module import Module
+
+__all__ = ["Sequential", "ModuleList"]
 
 
 class _Ordered(Module):

@@ -10,9 +10,11 @@ from frontend.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init
 from frontend.nn.checks import expanded
-from frontend.nn.module import Module
+from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.tensor import Tensor
+
+__all__ = ["Conv1d", "Conv2d"]
 
 IntOrInts = int | Sequence[int]
 

@@ -15,6 +15,8 @@ from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType
 from graphc.ops import composite, elementwise, indexing, movement
 
+__all__ = ["cross_entropy", "mse_loss", "nll_loss"]
+
 
 class LengthError(ShapeError, ValueError):
     """Input and target of different batch sizes: a ValueError in PyTorch."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from frontend.nn import functional as F
-from frontend.nn.module import Module
+from frontend.nn.modules.module import Module
 from frontend.tensor import Tensor
+
+__all__ = ["Dropout"]
 
 
 class Dropout(Module):

@@ -10,7 +10,7 @@ from frontend.state import no_grad
 from frontend.tensor import Tensor
 
 if TYPE_CHECKING:
-    from frontend.nn.module import Module
+    from frontend.nn.modules.module import Module
 
 
 class IncompatibleKeys(NamedTuple):

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from frontend import functions as f
 from frontend.dispatch import CONTEXT, filled
 from frontend.dtypes import as_dtype
-from frontend.functions_logic import isfinite, truth
+from frontend.functions import pointwise as f
+from frontend.functions.logic import isfinite, truth
 from frontend.promotion import casted, floating
 from frontend.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
@@ -19,6 +19,15 @@ from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops import composite, indexing, reduce
 from graphc.ops import movement as m
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "log_softmax",
+    "logsumexp", "max", "mean", "min", "norm", "prod", "softmax", "std", "sum", "var",
+]  # fmt: skip
+METHODS = (
+    "sum prod mean var std amax amin argmax argmin max min any all softmax log_softmax logsumexp "
+    "norm count_nonzero"
+)
 
 # PyTorch's `torch.return_types`: what reductions along a dimension return.
 max_result: Any = namedtuple("max", "values indices")  # type: ignore[name-match]

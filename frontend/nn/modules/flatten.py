@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from frontend.nn.module import Module
+from frontend.nn.modules.module import Module
 from frontend.tensor import Tensor
+
+__all__ = ["Flatten"]
 
 
 class Flatten(Module):

@@ -8,9 +8,11 @@ from typing import Any
 from frontend.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init
-from frontend.nn.module import Module
+from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.tensor import Tensor
+
+__all__ = ["Linear", "Identity"]
 
 
 class Linear(Module):

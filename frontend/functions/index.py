@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from frontend import functions as f
-from frontend import functions_shape as s
 from frontend.dispatch import CONTEXT
-from frontend.functions_reduce import dimension
+from frontend.functions import pointwise as f
+from frontend.functions import shape as s
+from frontend.functions.reduce import dimension
 from frontend.promotion import casted
 from frontend.state import STATE
 from frontend.tensor import Tensor, from_data, make
@@ -19,6 +19,16 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops import indexing
 from graphc.ops import movement as m
 from graphc.ops.generate import iota
+
+__all__ = [
+    "gather", "index_add", "index_select", "masked_fill", "masked_select", "nonzero", "scatter",
+    "scatter_add", "take_along_dim", "tril", "triu",
+]  # fmt: skip
+METHODS = (
+    "gather take_along_dim scatter_add scatter index_select index_add masked_fill masked_select "
+    "nonzero tril triu"
+)
+IN_PLACE = "masked_fill scatter_add scatter index_add tril triu"
 
 
 class Part:

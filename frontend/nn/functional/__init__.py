@@ -1,0 +1,14 @@
+"""`frontend.nn.functional`: layers as functions of tensors, a file per family."""
+
+# ruff: noqa: F403 (each file says in __all__ what is public)
+
+from frontend.nn.functional.activation import *
+from frontend.nn.functional.attention import *
+from frontend.nn.functional.conv import *
+from frontend.nn.functional.dropout import *
+from frontend.nn.functional.linear import *
+from frontend.nn.functional.loss import *
+from frontend.nn.functional.normalization import *
+from frontend.nn.functional.padding import *
+from frontend.nn.functional.pooling import *
+from frontend.nn.functional.sparse import *
