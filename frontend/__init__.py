@@ -10,6 +10,9 @@ Everything runs eagerly; `frontend.compile` makes native code of the same functi
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from frontend import autograd, nn, optim, utils
 from frontend import methods as _methods  # first: attaches the methods to Tensor
 from frontend.compiler import compile
@@ -51,6 +54,19 @@ from graphc.ir.types import DType as dtype
 
 clip, subtract, multiply, divide, true_divide = clamp, sub, mul, div, div
 negative, absolute, swapaxes = neg, abs, transpose
+
+
+# Imported when first asked for: `import frontend` stays fast.
+_LAZY = {
+    "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
+    "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'frontend' has no attribute {name!r}")
 
 
 def is_tensor(obj: object) -> bool:  # type: ignore[valid-type]

@@ -16,9 +16,10 @@ from typing import Any
 from frontend import tree
 from frontend.graph_function import TracedFunction
 from frontend.guards import GradGuard, TensorsGuard
+from frontend.on_tape import Elided
 from frontend.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
 from frontend.state import STATE
-from frontend.tensor import Elided, Tensor, make
+from frontend.tensor import Tensor, make
 from frontend.tracer import Trace, name_of, run_trace
 from graphc.errors import ArgumentError
 from graphc.ir.builder import user_location

@@ -6,6 +6,7 @@ run on tensors as they are.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
 from typing import Any
@@ -15,12 +16,15 @@ import numpy as np
 from frontend.state import STATE
 from frontend.tape import Saves, record
 from frontend.tensor import Tensor, make
+from frontend.views import View
 from graphc.autodiff.sweep import reads
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
+from graphc.ops.elementwise import cast
 from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds import Gather, Movement
 from graphc.ops.movement import broadcast, reshape, slice_, transpose
 
 VIEWS = (reshape, transpose, slice_, broadcast)
@@ -30,19 +34,25 @@ class Prepared:
     """What is known of an op for given attributes and operand types."""
 
     __slots__ = (
-        "attributes", "composite", "operand_types", "records", "saves", "type",
-        "types", "view",
+        "attributes", "checked", "composite", "compute", "operand_types", "plain", "records",
+        "saves", "type", "types", "view", "widened",
     )  # fmt: skip
 
     def __init__(self, op: Any, types: tuple[TensorType, ...], attributes: dict[str, Any]):
         self.attributes = op.canonical(attributes)
         self.operand_types = types
-        self.types = tuple([interned(type) for type in op.infer(types, self.attributes)])
+        self.widened = _widened(op, types)
+        wide = self.widened or types
+        self.types = tuple(op.infer(wide, self.attributes))
+        if self.widened:
+            self.types = _narrowed(self.types, types)
         self.type = self.types[0]
-        floats = any(type.dtype.is_float for type in self.types)
-        self.records = op.differentiable and floats
+        self.records = op.differentiable and any(type.dtype.is_float for type in self.types)
         self.composite = isinstance(op, Composite) and not op.has_own_gradient
         self.view = op in VIEWS
+        self.checked = op.check_rule is not None
+        self.compute = op.direct(self.attributes)
+        self.plain = len(self.types) == 1 and not (self.view or self.checked or self.widened)
         self.saves: dict[tuple[bool, ...], Saves] = {}
 
     def saves_for(
@@ -54,16 +64,26 @@ class Prepared:
         return made
 
 
-# By op, attributes and the ids of the operand types, which Prepared keeps alive. Ids hash faster
-# than types, and hit since types are interned.
+def _widened(op: Any, types: tuple[TensorType, ...]) -> tuple[TensorType, ...] | None:
+    """The operand types `op` computes with, where some are storage types it does not take."""
+    if op is cast or isinstance(op, Movement | Gather):
+        return None
+    if not any(type.dtype.is_storage for type in types):
+        return None
+    return tuple([type.with_dtype(type.dtype.computes_as) for type in types])
+
+
+def _narrowed(
+    results: tuple[TensorType, ...], operands: tuple[TensorType, ...]
+) -> tuple[TensorType, ...]:
+    """Results in the storage type of the operands they were widened from."""
+    stored = {x.dtype.computes_as: x.dtype for x in operands if x.dtype.is_storage}
+    return tuple([type.with_dtype(stored.get(type.dtype, type.dtype)) for type in results])
+
+
+# By op, operand types and attributes. Types are interned, so that this hashes fast.
 _PREPARED: dict[Any, Prepared] = {}
-_TYPES: dict[TensorType, TensorType] = {}
 _LIMIT = 1 << 16
-
-
-def interned(type: TensorType) -> TensorType:
-    """The one object for equal types."""
-    return _TYPES.setdefault(type, type)
 
 
 class TensorContext:
@@ -74,33 +94,56 @@ class TensorContext:
     ) -> tuple[Tensor, ...]:
         """Run `op`. Raises GraphError with the user's line where the operands do not fit."""
         try:
-            key = (op, *map(exact, attributes.items()), *[id(x.tensor_type) for x in operands])
-            prepared = _PREPARED.get(key)
+            if attributes:
+                types = [x.tensor_type for x in operands]
+                prepared = _PREPARED.get((op, *types, *map(exact, attributes.items())))
+            else:
+                prepared = _PREPARED.get((op, *[x.tensor_type for x in operands]))
         except (TypeError, AttributeError):  # lists among the attributes; operands of other types
-            key, prepared = (), None
+            prepared = None
         if prepared is None:
-            prepared = _prepare(key, op, operands, attributes)
-        attributes = prepared.attributes
+            prepared = _prepare(op, operands, attributes)
+        if prepared.widened is not None:
+            return self._widened(op, operands, prepared)
         wanted = None
         if prepared.records and STATE.grad_enabled:
+            for x in operands:
+                if x._view is not None:
+                    x._view.bring_history(x)
             wanted = tuple([x._requires_grad for x in operands])
             if True not in wanted:
                 wanted = None
             elif prepared.composite:
-                made = op.define(*operands, **attributes)
+                made = op.define(*operands, **prepared.attributes)
                 return made if isinstance(made, tuple) else (made,)
-        session = STATE.session
-        if session is None:
-            results = _computed(op, operands, attributes, prepared)
+        if STATE.session is not None:
+            results = _emitted(op, operands, prepared)
+        elif prepared.plain:
+            results = _computed_plainly(op, operands, prepared)
         else:
-            values = session.emit(op, operands, attributes)
-            results = tuple([make(v, type) for v, type in zip(values, prepared.types)])
-            if prepared.view:
-                session.make_view(results[0], operands[0], op, attributes)
+            results = _computed(op, operands, prepared)
         if wanted is not None:
+            attributes = prepared.attributes
             saves = prepared.saves.get(wanted) or prepared.saves_for(op, attributes, wanted)
             record(op, attributes, operands, results, saves)
         return results
+
+    def _widened(
+        self, op: Any, operands: tuple[Any, ...], prepared: Prepared
+    ) -> tuple[Tensor, ...]:
+        """Arithmetic on storage types: in the type they compute in, rounded to the stored one."""
+        assert prepared.widened is not None
+        wide = [
+            x if x.tensor_type is type else self.apply(cast, (x,), {"dtype": type.dtype})[0]
+            for x, type in zip(operands, prepared.widened)
+        ]
+        made = self.apply(op, tuple(wide), prepared.attributes)
+        return tuple(
+            [
+                x if x.tensor_type is type else self.apply(cast, (x,), {"dtype": type.dtype})[0]
+                for x, type in zip(made, prepared.types)
+            ]
+        )
 
     def constant(self, array: Any) -> Tensor:
         """A tensor over `array`, not to be changed in place."""
@@ -113,28 +156,23 @@ CONTEXT = TensorContext()
 Tensor.context = CONTEXT
 
 
-def _prepare(
-    key: Any, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]
-) -> Prepared:
+def _prepare(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Prepared:
     for operand in operands:
         if not isinstance(operand, Tensor):
             raise TypeError(f"{op.name}(): expected a Tensor, got {type(operand).__name__}")
-        operand.tensor_type = interned(operand.tensor_type)
     types = tuple([x.tensor_type for x in operands])
-    if key:
-        key = (op, *map(exact, attributes.items()), *map(id, types))
-        known = _PREPARED.get(key)
-        if known is not None:
-            return known
     try:
         prepared = Prepared(op, types, attributes)
     except GraphError as error:
         raise located(error) from None
     if len(_PREPARED) >= _LIMIT:
         _PREPARED.clear()
-    if key:
-        _PREPARED[key] = prepared
+    with contextlib.suppress(TypeError):  # a list among the attributes
+        _PREPARED[(op, *types, *map(exact, attributes.items()))] = prepared
     return prepared
+
+
+# -- computing -----------------------------------------------------------------------------------
 
 
 def _quiet_runner() -> Any:
@@ -153,44 +191,66 @@ class _Quiet(threading.local):
 
 
 _QUIET = _Quiet()
+_new = object.__new__
+_Array = np.ndarray
 
 
-def _computed(
-    op: Any, operands: tuple[Any, ...], attributes: dict[str, Any], prepared: Prepared
+def _computed_plainly(
+    op: Any, operands: tuple[Any, ...], prepared: Prepared
 ) -> tuple[Tensor, ...]:
+    """The one result by NumPy, of an op without checks that makes no view."""
+    arrays = [x._value for x in operands]
+    for array in arrays:
+        if array.__class__ is not _Array:
+            raise escaped(op.name)
+    value = _QUIET.run(prepared.compute, *arrays)
+    result = _new(Tensor)
+    result._value = value if value.__class__ is _Array else np.asarray(value)
+    result.tensor_type = prepared.type
+    result._counter = [0]
+    return (result,)
+
+
+def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
     """The results by NumPy."""
     arrays = tuple([x._value for x in operands])
     for array in arrays:
         if type(array) is not np.ndarray:
             raise escaped(op.name)
     try:
-        if op.check_rule is not None:
-            op.run_checks(arrays, attributes)
-        values = _QUIET.run(op.compute, arrays, attributes)
+        if prepared.checked:
+            op.run_checks(arrays, prepared.attributes)
+        values = _QUIET.run(op.compute, arrays, prepared.attributes)
     except GraphError as error:
         raise located(error) from None
     if prepared.view:
-        return (_viewed(values[0], prepared.type, operands[0]),)
-    if len(values) == 1:
-        tensor = _new(Tensor)
-        tensor._value = values[0]
-        tensor.tensor_type = prepared.type
-        tensor._counter = [0]
-        return (tensor,)
+        return (_viewed(values[0], op, operands[0], prepared),)
     return tuple([make(value, type) for value, type in zip(values, prepared.types)])
 
 
-_new = object.__new__
-
-
-def _viewed(value: Any, type: TensorType, operand: Tensor) -> Tensor:
+def _viewed(value: Any, op: Any, operand: Tensor, prepared: Prepared) -> Tensor:
     """The result of a movement: a view of its operand where NumPy made it one."""
-    result = make(value, type)
+    result = make(value, prepared.type)
     owner = operand._value if operand._value.base is None else operand._value.base
     if value is operand._value or value.base is owner:
-        result._base = operand._base if operand._base is not None else operand
-        result._counter = operand._counter
+        result._counter = counter = operand._counter
+        result._view = View(
+            operand, op, prepared.attributes, counter[0], bool(STATE.grad_enabled)
+        )
     return result
+
+
+def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
+    """The results as variables of the active trace."""
+    session: Any = STATE.session
+    values = session.emit(op, operands, prepared.attributes)
+    results = tuple([make(v, type) for v, type in zip(values, prepared.types)])
+    if prepared.view:
+        session.make_view(results[0], operands[0], op, prepared.attributes)
+    return results
+
+
+# -- errors and constants ------------------------------------------------------------------------
 
 
 def escaped(name: str) -> TraceError:
@@ -210,22 +270,25 @@ def located(error: GraphError) -> GraphError:
     return type(error)(message, hint=error.hint, location=user_location())
 
 
-_SCALARS: dict[Any, np.ndarray] = {}
+_FILLED: dict[Any, np.ndarray] = {}
 
 
 def filled(number: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
     """`number` in `dtype`, repeated to `shape`, as a constant not to be changed in place."""
-    # -0.0 equals 0.0, so zeros go by their text.
-    key = (number or str(number), type(number), dtype, shape)
-    array = _SCALARS.get(key)
-    if array is None:
-        array = np.broadcast_to(np.asarray(number).astype(dtype.numpy), shape)
-        if len(_SCALARS) > 4096:
-            _SCALARS.clear()
-        _SCALARS[key] = array
-    session = STATE.session
-    kind = TensorType(dtype, shape)
-    if session is None:
-        return make(array, kind)
-    return make(session.filled_value(number, kind), kind)
+    return filled_like(number, TensorType(dtype, shape))
 
+
+def filled_like(number: Any, type: TensorType) -> Tensor:
+    """`number` as a constant of a tensor type, not to be changed in place."""
+    session = STATE.session
+    if session is not None:
+        return make(session.filled_value(number, type), type)
+    # -0.0 equals 0.0, so zeros go by their text.
+    key = (number or str(number), number.__class__, type)
+    array = _FILLED.get(key)
+    if array is None:
+        array = np.broadcast_to(np.asarray(number).astype(type.dtype.numpy), type.shape)
+        if len(_FILLED) > 4096:
+            _FILLED.clear()
+        _FILLED[key] = array
+    return make(array, type)

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from frontend.backward import run_backward
 from frontend.session import Session
 from frontend.state import STATE
-from frontend.tape import Saves, record, run_backward
+from frontend.tape import Saves, record
 from frontend.tensor import Tensor, make
 from graphc.ir.builder import Var
 from graphc.ir.nodes import Graph

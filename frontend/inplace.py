@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from frontend.dtypes import SCALAR_NAMES
 from frontend.functions.shape import expand
 from frontend.promotion import can_cast, casted, expanded
-from frontend.tensor import Tensor
+from frontend.state import STATE
+from frontend.tensor import LEAF_IN_PLACE, Tensor, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 
@@ -31,10 +34,27 @@ def written(target: Tensor, result: Tensor) -> Tensor:
     return target._assign(result)
 
 
+def _before(target: Tensor, others: tuple[Any, ...]) -> Tensor:
+    """What `target` is before it is written, with memory of its own where the tape may save it."""
+    taken = any(isinstance(x, Tensor) and x.requires_grad for x in others)
+    if not taken and not target.requires_grad:
+        return target
+    if target.is_leaf and target.requires_grad:
+        raise RuntimeError(LEAF_IN_PLACE)
+    value = target._value
+    copy = make(np.array(value) if isinstance(value, np.ndarray) else value, target.tensor_type)
+    if STATE.session is not None:
+        copy._value = STATE.session.value_of(target)
+    copy._edge, copy._requires_grad = target._edge, target._requires_grad
+    return copy
+
+
 def in_place(function: Any) -> Any:
     """The in-place method of a function."""
 
     def method(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+        if STATE.grad_enabled:
+            return written(self, function(_before(self, arguments), *arguments, **keywords))
         return written(self, function(self, *arguments, **keywords))
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"
@@ -81,6 +101,8 @@ def operator(function: Any) -> Any:
     """`x += y` and the like."""
 
     def method(self: Tensor, other: Any) -> Tensor:
+        if STATE.grad_enabled:
+            return written(self, function(_before(self, (other,)), other))
         return written(self, function(self, other))
 
     return method

@@ -150,7 +150,7 @@ class Session:
         if noted is None and isinstance(tensor._value, np.ndarray):
             noted = self.noted[id(tensor)] = Noted(tensor)
             tensor._counter = [0]
-            tensor._edge = tensor._base = tensor._view = tensor._accumulator = None
+            tensor._edge = tensor._view = tensor._accumulator = None
         return noted
 
     def _make_input(self, tensor: Tensor, name: str, source: Source) -> Var:
@@ -245,7 +245,8 @@ class Session:
         if op is None:
             result._value = value
         result._counter = parent._counter
-        result._view = View(parent, op, attributes, parent._counter[0])
+        tracked = None if op is None else bool(STATE.grad_enabled)
+        result._view = View(parent, op, attributes, parent._counter[0], tracked)
 
     def _refresh(self, tensor: Tensor, view: View) -> None:
         """Bring a view up to date with what it shows."""

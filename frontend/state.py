@@ -19,6 +19,9 @@ class State(threading.local):
     """Per thread: whether the tape records, the active trace, the dtype of Python floats."""
 
     grad_enabled: bool = True
+    inference: bool = False
+    detect_anomaly: bool = False
+    check_nan: bool = True
     session: Session | None = None
     default_dtype: DType = DType.f32
 

@@ -11,34 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frontend.dtypes import CPU, SCALAR_NAMES, Size, as_dtype, device, dtype_of_data
-from frontend.host_values import HostValues
+from frontend.on_tape import OnTape
 from frontend.state import STATE
 from graphc.ir.types import DType, TensorType
 
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
 
 
-class Elided:
-    """Stands in `.grad` where a compiled step left no gradient behind."""
-
-
-class Tensor(HostValues):
+class Tensor(OnTape):
     """An n-dimensional array of one dtype that may take part in differentiation.
 
     `Tensor(data)` makes a tensor of the default dtype from numbers, `Tensor(2, 3)` an
     uninitialised one of that shape; `frontend.tensor` is the usual way.
     """
 
-    # Instance attributes with their common values, so that making a tensor sets only three.
-    _edge: Any = None  # (tape node, result index) of what made it
-    _requires_grad: bool = False
-    _grad: Any = None
-    _view: Any = None  # in a trace: the View it is
-    _base: Any = None  # eager: the tensor whose memory it shows
-    _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
-    _hooks: Any = None
     _value: Any
-    _counter: list[int]  # the version, one item, shared among views
 
     if TYPE_CHECKING:
 
@@ -147,77 +134,7 @@ class Tensor(HostValues):
             return self.to(dtype)
         return f"torch.{SCALAR_NAMES[self.dtype]}Tensor"
 
-    # -- the tape ----------------------------------------------------------------------------
-
-    @property
-    def requires_grad(self) -> bool:
-        return self._requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        if self._edge is not None and not value:
-            raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a "
-                "computed variable in a subgraph that doesn't require differentiation use "
-                "var_no_grad = var.detach()."
-            )
-        if value and not self.dtype.is_float:
-            raise RuntimeError("Only Tensors of floating point dtype can require gradients")
-        if STATE.session is not None:
-            STATE.session.note(self)
-        self._requires_grad = bool(value)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        self.requires_grad = requires_grad
-        return self
-
-    @property
-    def is_leaf(self) -> bool:
-        return self._edge is None
-
-    @property
-    def grad_fn(self) -> Any:
-        return None if self._edge is None else self._edge[0]
-
-    @property
-    def output_nr(self) -> int:
-        return 0 if self._edge is None else self._edge[1]
-
-    @property
-    def grad(self) -> Any:
-        session = STATE.session
-        grad = self._grad if session is None else session.read_grad(self)
-        if grad.__class__ is Elided:
-            raise RuntimeError(
-                "this gradient was not kept: the training step was compiled with keep_grads=False"
-            )
-        return grad
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        if value is not None:
-            if not isinstance(value, Tensor):
-                raise TypeError(
-                    f"assigned grad expected to be a Tensor or None but got grad of type "
-                    f"{type(value).__name__!r}"
-                )
-            if value.tensor_type != self.tensor_type:
-                raise RuntimeError(
-                    f"attempting to assign a gradient of type {value.tensor_type} to a tensor of "
-                    f"type {self.tensor_type}. Please ensure that the gradient and the tensor have "
-                    "the same shape and dtype."
-                )
-        if STATE.session is not None:
-            STATE.session.note_grad_write(self)
-        self._grad = value
-
-    @grad.deleter
-    def grad(self) -> None:
-        self.grad = None
-
-    @property
-    def _version(self) -> int:
-        return self._counter[0]
+    # -- memory shared with others ---------------------------------------------------------------
 
     @property
     def data(self) -> Tensor:
@@ -250,49 +167,6 @@ class Tensor(HostValues):
         self._requires_grad = False
         return self
 
-    def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Any = None,
-    ) -> None:
-        """Add d(self)/d(leaf) to the `.grad` of every leaf it depends on."""
-        from frontend.autograd import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
-    def retain_grad(self) -> None:
-        """Keep the gradient of this non-leaf in `.grad`."""
-        if not self._requires_grad:
-            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        if self._edge is not None:
-            import weakref
-
-            node, index = self._edge
-            node.retained = {**(node.retained or {}), index: weakref.ref(self)}
-
-    @property
-    def retains_grad(self) -> bool:
-        node = self.grad_fn
-        return node is not None and self._edge[1] in (node.retained or {})
-
-    def register_hook(self, hook: Any) -> Any:
-        """`hook(grad)` sees the gradient of this tensor, and may return another in its place.
-        Returns a handle whose `remove()` takes the hook off."""
-        from frontend.utils.hooks import RemovableHandle
-
-        if not self._requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self._edge is None:
-            if self._hooks is None:
-                self._hooks = {}
-            return RemovableHandle(self._hooks, hook)
-        node, index = self._edge
-        if node.hooks is None:
-            node.hooks = {}
-        return RemovableHandle(node.hooks.setdefault(index, {}), hook)
-
     # -- changing the value ------------------------------------------------------------------
 
     def _assign(self, new: Tensor) -> Tensor:
@@ -302,18 +176,12 @@ class Tensor(HostValues):
             raise RuntimeError(
                 f"the new value {new.tensor_type} does not fit a tensor {self.tensor_type}"
             )
-        recording = STATE.grad_enabled and (self._requires_grad or new._requires_grad)
-        if recording:
-            if self._requires_grad and self._edge is None:
-                raise RuntimeError(LEAF_IN_PLACE)
-            if self._base is not None or self._view is not None:
-                base = self if self._base is None else self._base
-                leaf = base._edge is None and base._requires_grad
-                raise RuntimeError(
-                    ("a view of " + LEAF_IN_PLACE) if leaf else
-                    "in-place operation on a view that takes part in differentiation; change the "
-                    "tensor it is a view of, by index assignment or `where`"
-                )  # fmt: skip
+        view = self._view
+        recording = STATE.grad_enabled and (self.requires_grad or new.requires_grad)
+        if STATE.grad_enabled and view is not None:
+            view.check_writable(recording)
+        if recording and self._requires_grad and self._edge is None:
+            raise RuntimeError(LEAF_IN_PLACE)
         if STATE.session is not None:
             STATE.session.assign(self, new)
         else:
@@ -326,7 +194,9 @@ class Tensor(HostValues):
                 )
             np.copyto(target, new._array("an in-place operation"))
             self._counter[0] += 1
-        if recording:
+        if recording and view is not None and view.tracked:
+            view.write_history(self, new)
+        elif recording:
             self._edge = new._edge
             self._requires_grad = new._requires_grad
         return self

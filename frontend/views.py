@@ -1,4 +1,8 @@
-"""Views inside a trace: what shows what, so that a mutation through a view reaches its base."""
+"""Views: what shows what, so that a mutation through one of them reaches the others.
+
+Eager tensors share memory, so only the history (the place on the tape) has to follow; in a trace
+the value does too (`session.assign`). Both are brought up to date when next looked at.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensor import Tensor
+from frontend.tensor import LEAF_IN_PLACE, Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.handle import lift
@@ -15,15 +19,69 @@ from graphc.ops import movement as m
 
 
 class View:
-    """A tensor is `op` of `parent` (None: the same elements), made when the version was `seen`."""
+    """A tensor is `op` of `parent` (None: the same elements). `seen` is the version its value was
+    made at (in a trace), `known` the version its history was. `tracked` says whether the tape knows
+    the view: True; False for one made under no_grad; None for detach(), a view to nobody."""
 
-    __slots__ = ("attributes", "op", "parent", "seen")
+    __slots__ = ("attributes", "known", "op", "parent", "seen", "tracked")
 
-    def __init__(self, parent: Tensor, op: Any, attributes: dict[str, Any], seen: int):
+    def __init__(
+        self, parent: Tensor, op: Any, attributes: dict[str, Any], seen: int, tracked: bool | None
+    ):
         self.parent = parent
         self.op = op
         self.attributes = attributes
-        self.seen = seen
+        self.seen = self.known = seen
+        self.tracked = tracked
+
+    # -- history -----------------------------------------------------------------------------
+
+    def bring_history(self, tensor: Tensor) -> None:
+        """Where what `tensor` (this view) shows was changed since: its place on the tape anew."""
+        if self.known == tensor._counter[0] or not self.tracked:
+            return
+        self.known = tensor._counter[0]
+        if self.parent.requires_grad:
+            self._rederive(tensor)
+
+    def check_writable(self, recording: bool) -> None:
+        """Raise RuntimeError where PyTorch forbids an in-place operation on this view with grad
+        mode on; `recording` says whether it would be recorded."""
+        if self.tracked is None:
+            return
+        root: Any = self.parent
+        while root._view is not None and root._view.tracked is not None:
+            root = root._view.parent
+        if self.tracked is False and (recording or root._requires_grad):
+            raise RuntimeError(
+                "A view was created in no_grad mode and is being modified inplace with grad mode "
+                "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. "
+                "You can clarify your code by moving both the view and the inplace either both "
+                "inside the no_grad block (if you don't want the inplace to be tracked) or both "
+                "outside (if you want the inplace to be tracked)."
+            )
+        if root._requires_grad and root._edge is None:
+            raise RuntimeError(f"a view of {LEAF_IN_PLACE}")
+
+    def write_history(self, tensor: Tensor, new: Tensor) -> None:
+        """`tensor` (this view) took the value and history of `new`: the parent is then made of what
+        it was and of `new`, and the view is a view of that."""
+        parent: Any = self.parent
+        made = written_back(self, new)
+        if parent._view is not None and parent._view.tracked:
+            parent._view.write_history(parent, made)
+        else:
+            parent._edge, parent._requires_grad = made._edge, made._requires_grad
+        self.known = tensor._counter[0]
+        self._rederive(tensor)
+
+    def _rederive(self, tensor: Tensor) -> None:
+        from frontend.dispatch import CONTEXT
+        from frontend.state import enable_grad
+
+        with enable_grad():
+            (again,) = CONTEXT.apply(self.op, (self.parent,), self.attributes)
+        tensor._edge, tensor._requires_grad = again._edge, again._requires_grad
 
 
 def written_back(view: View, new: Tensor) -> Tensor:

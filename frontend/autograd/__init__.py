@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
+from frontend.backward import accumulate, run_backward
 from frontend.dispatch import filled
 from frontend.state import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from frontend.tape import accumulate, run_backward
 from frontend.tensor import Tensor
 from graphc.errors import GraphError
 from graphc.ir.builder import user_location
 
 __all__ = [
-    "backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "no_grad",
+    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck",
+    "gradgradcheck", "inference_mode", "is_grad_enabled", "no_grad", "set_detect_anomaly",
     "set_grad_enabled",
 ]  # fmt: skip
+
+# Imported when first asked for: `import frontend` stays fast.
+_LAZY = {
+    "Function": "function", "once_differentiable": "function", "gradcheck": "gradient_check",
+    "gradgradcheck": "gradient_check", "detect_anomaly": "anomaly_mode",
+    "set_detect_anomaly": "anomaly_mode",
+}  # fmt: skip
+_MODULES = ("anomaly_mode", "function", "functional", "gradient_check")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(f"frontend.autograd.{_LAZY[name]}"), name)
+    if name in _MODULES:
+        return import_module(f"frontend.autograd.{name}")
+    raise AttributeError(f"module 'frontend.autograd' has no attribute {name!r}")
+
+
+Variable = Tensor
 
 UNUSED = (
     "The differentiated Tensor at index {} appears to not have been used in the graph. Set "

@@ -1,5 +1,15 @@
 """`frontend.utils`: what stands beside the network; `frontend.utils.data` feeds it."""
 
-from frontend.utils import data
+from __future__ import annotations
 
-__all__ = ["data"]
+from importlib import import_module
+from typing import Any
+
+_MODULES = ("data", "dlpack")
+
+
+def __getattr__(name: str) -> Any:
+    """Submodules are imported when first asked for: `import frontend` stays fast."""
+    if name in _MODULES:
+        return import_module(f"frontend.utils.{name}")
+    raise AttributeError(f"module 'frontend.utils' has no attribute {name!r}")

@@ -7,6 +7,7 @@ backward graph (handles record) and, since a gradient is made of ordinary ops, h
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -51,24 +52,23 @@ def sweep(
     records: Iterable[Record],
     cotangents: dict[Hashable, Any],
     on_record: Callable[[Record], Any] | None = None,
+    after: Callable[[Record, list[Any], list[Any]], list[Any]] | None = None,
 ) -> None:
     """Run the rules of `records` (latest first), adding to `cotangents` by key.
 
     Gradients of a record's outputs are removed once used. `on_record(record)` may return a
-    context manager the rule runs in (it hands on the source location).
+    context manager the rule runs in (it hands on the source location). `after(record, gradients,
+    found)` sees what a rule made of its gradients and returns what goes on.
     """
     for record in records:
         gradients = [cotangents.pop(key, None) for key in record.output_keys]
         if all(gradient is None for gradient in gradients):
             continue
-        if on_record is None:
+        with nullcontext() if on_record is None else on_record(record):
             found = input_gradients(record, gradients)
-        else:
-            with on_record(record):
-                found = input_gradients(record, gradients)
-                _accumulate(record, found, cotangents)
-            continue
-        _accumulate(record, found, cotangents)
+            if after is not None:
+                found = after(record, gradients, found)
+            _accumulate(record, found, cotangents)
 
 
 def _accumulate(record: Record, found: list[Any], cotangents: dict[Hashable, Any]) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class DType(Enum):
     itemsize: int
     is_float: bool  # type: ignore[valid-type]
     is_integer: bool  # type: ignore[valid-type]
+    computes_as: DType  # what arithmetic on it is done in
+    is_storage: bool  # type: ignore[valid-type]
 
     def __repr__(self) -> str:
         return str(self.value)
@@ -65,34 +67,53 @@ for _member, _numpy in {
     _member.itemsize = _member.numpy.itemsize
     _member.is_float = _member.numpy.kind == "f"
     _member.is_integer = _member.numpy.kind == "i"
+    _member.computes_as = _member
+    _member.is_storage = False
 
 _BY_NUMPY: dict[np.dtype[Any], DType] = {member.numpy: member for member in DType}
 
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class TensorType:
-    """dtype and shape of one value. Text: `f32[32,64]`, a 0-d value is `f32[]`."""
+    """dtype and shape of one value. Text: `f32[32,64]`, a 0-d value is `f32[]`.
+
+    Equal types are one object, so comparing and hashing them costs what it costs for an object.
+    """
+
+    __slots__ = ("dtype", "nbytes", "numel", "shape")
 
     dtype: DType
     shape: Shape
+    numel: int
+    nbytes: int
 
-    def __post_init__(self) -> None:
-        if any(dim < 0 for dim in self.shape):
-            raise ShapeError(f"negative dimension in shape {list(self.shape)}")
+    def __new__(cls, dtype: DType, shape: Shape) -> TensorType:
+        known = _INTERNED.get((dtype, shape))
+        if known is not None:
+            return known
+        if any(dim < 0 for dim in shape):
+            raise ShapeError(f"negative dimension in shape {list(shape)}")
+        made = super().__new__(cls)
+        put = partial(object.__setattr__, made)
+        put("dtype", dtype)
+        put("shape", tuple([int(dim) for dim in shape]))
+        put("numel", math.prod(made.shape))
+        put("nbytes", made.numel * dtype.itemsize)
+        return _INTERNED.setdefault((dtype, made.shape), made)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a TensorType is fixed: {name} cannot be set")
+
+    def __reduce__(self) -> Any:
+        return TensorType, (self.dtype, self.shape)
+
+    def __repr__(self) -> str:
+        return f"TensorType({self})"
 
     @property
     def rank(self) -> int:
         return len(self.shape)
-
-    @property
-    def numel(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return self.numel * self.dtype.itemsize
 
     def __str__(self) -> str:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
@@ -117,6 +138,8 @@ class TensorType:
         dims = [dim for dim in match[2].replace(" ", "").split(",") if dim]
         return TensorType(DType[match[1]], tuple(int(dim) for dim in dims))
 
+
+_INTERNED: dict[tuple[DType, Shape], TensorType] = {}
 
 _TYPE_TEXT = re.compile(r"([a-z][a-z0-9]*)\[((?:\s*\d+\s*,)*\s*(?:\d+)?\s*)\]")
 
