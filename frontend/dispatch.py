@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from frontend.state import STATE
-from frontend.tape import Saves, record
+from frontend.tape import Saves, TapeNode, next_sequence, record
 from frontend.tensor import Tensor, make
 from frontend.views import View
 from graphc.autodiff.sweep import reads
@@ -52,7 +52,8 @@ class Prepared:
         self.view = op in VIEWS
         self.checked = op.check_rule is not None
         self.compute = op.direct(self.attributes)
-        self.plain = len(self.types) == 1 and not (self.view or self.checked or self.widened)
+        awkward = self.view or self.checked or self.widened or self.composite
+        self.plain = len(self.types) == 1 and not awkward
         self.saves: dict[tuple[bool, ...], Saves] = {}
 
     def saves_for(
@@ -248,6 +249,80 @@ def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Te
     if prepared.view:
         session.make_view(results[0], operands[0], op, prepared.attributes)
     return results
+
+
+# -- the fast lane -------------------------------------------------------------------------------
+# Eager mode on small tensors costs what the code from a Python operator to NumPy costs. These two
+# are `apply` unrolled for the ops it is mostly called with: one or two operands, one result, no
+# attributes, no checks. Whatever is unusual is left to `apply`.
+
+
+def apply_unary(op: Any, x: Tensor) -> Tensor:
+    """`CONTEXT.apply(op, (x,), {})[0]`."""
+    prepared = _PREPARED.get((op, x.tensor_type))
+    if prepared is None or not prepared.plain or STATE.watched:
+        return CONTEXT.apply(op, (x,), {})[0]
+    array = x._value
+    if array.__class__ is not _Array:
+        raise escaped(op.name)
+    value = _QUIET.run(prepared.compute, array)
+    result = _new(Tensor)
+    result._value = value if value.__class__ is _Array else np.asarray(value)
+    result.tensor_type = prepared.type
+    result._counter = [0]
+    if prepared.records and STATE.grad_enabled:
+        if x._view is not None:
+            x._view.bring_history(x)
+        if x._requires_grad:
+            _note(op, prepared, (x,), (True,), (x._edge or (x, 0),), result)
+    return result
+
+
+def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
+    """`CONTEXT.apply(op, (x, y), {})[0]`."""
+    prepared = _PREPARED.get((op, x.tensor_type, y.tensor_type))
+    if prepared is None or not prepared.plain or STATE.watched:
+        return CONTEXT.apply(op, (x, y), {})[0]
+    left, right = x._value, y._value
+    if left.__class__ is not _Array or right.__class__ is not _Array:
+        raise escaped(op.name)
+    value = _QUIET.run(prepared.compute, left, right)
+    result = _new(Tensor)
+    result._value = value if value.__class__ is _Array else np.asarray(value)
+    result.tensor_type = prepared.type
+    result._counter = [0]
+    if prepared.records and STATE.grad_enabled:
+        if x._view is not None:
+            x._view.bring_history(x)
+        if y._view is not None:
+            y._view.bring_history(y)
+        one, other = x._requires_grad, y._requires_grad
+        if one or other:
+            edges = (
+                (x._edge or (x, 0)) if one else None, (y._edge or (y, 0)) if other else None,
+            )  # fmt: skip
+            _note(op, prepared, (x, y), (one, other), edges, result)
+    return result
+
+
+def _note(
+    op: Any, prepared: Prepared, operands: tuple[Tensor, ...], wanted: tuple[bool, ...],
+    edges: tuple[Any, ...], result: Tensor,
+) -> None:  # fmt: skip
+    """`record` for one result, outside of traces."""
+    saves = prepared.saves.get(wanted) or prepared.saves_for(op, prepared.attributes, wanted)
+    node = _new(TapeNode)
+    node.op = op
+    node.attributes = prepared.attributes
+    node.saves = saves
+    node.sequence = next_sequence()
+    node.edges = edges
+    if saves.inputs:
+        node.inputs = [(x := operands[i], x._value, x._counter[0]) for i in saves.inputs]
+    result._edge = (node, 0)
+    result._requires_grad = True
+    if saves.outputs:
+        node.outputs = [(result._value, result._counter, 0)]
 
 
 # -- errors and constants ------------------------------------------------------------------------

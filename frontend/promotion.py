@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dispatch import CONTEXT, filled
+from frontend.dispatch import CONTEXT, apply_binary, filled, filled_like
 from frontend.state import STATE
 from frontend.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
@@ -118,15 +118,15 @@ def aligned(operands: tuple[Any, ...], dtype: DType) -> tuple[Tensor, ...]:
 def binary(op: Any, left: Any, right: Any) -> Tensor:
     """An elementwise op after promotion and broadcasting."""
     if isinstance(left, Tensor) and isinstance(right, Tensor):
-        if left.tensor_type is right.tensor_type or left.tensor_type == right.tensor_type:
-            return CONTEXT.apply(op, (left, right), {})[0]
+        if left.tensor_type is right.tensor_type:
+            return apply_binary(op, left, right)
     else:
         # The common case of a tensor and a number of the same or a lower category.
         tensor, number = (left, right) if isinstance(left, Tensor) else (right, left)
         if tensor.tensor_type.dtype.is_float and type(number) in (int, float, bool):
-            constant = filled(number, tensor.tensor_type.dtype, tensor.tensor_type.shape)
+            constant = filled_like(number, tensor.tensor_type)
             pair = (left, constant) if tensor is left else (constant, right)
-            return CONTEXT.apply(op, pair, {})[0]
+            return apply_binary(op, *pair)
     dtype = result_type(left, right)
     return CONTEXT.apply(op, aligned((left, right), dtype), {})[0]
 

@@ -16,14 +16,21 @@ if TYPE_CHECKING:
 
 
 class State(threading.local):
-    """Per thread: whether the tape records, the active trace, the dtype of Python floats."""
+    """Per thread: whether the tape records, the active trace, the dtype of Python floats.
+    `watched` follows from the others: ops are traced, or note where they were called."""
 
     grad_enabled: bool = True
     inference: bool = False
     detect_anomaly: bool = False
     check_nan: bool = True
     session: Session | None = None
+    watched: bool = False
     default_dtype: DType = DType.f32
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ("session", "detect_anomaly"):
+            super().__setattr__("watched", self.session is not None or self.detect_anomaly)
 
 
 STATE = State()

@@ -19,7 +19,7 @@ from graphc.ir.builder import user_location
 from graphc.ir.types import TensorType
 
 Edge = tuple[Any, int]
-_SEQUENCE = count().__next__
+next_sequence = count().__next__
 
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after "
@@ -87,7 +87,7 @@ class TapeNode:
         self.op = op
         self.attributes = attributes
         self.saves = saves
-        self.sequence = _SEQUENCE()
+        self.sequence = next_sequence()
         self.edges = tuple(
             [(x._edge or (x, 0)) if x._requires_grad else None for x in operands]
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.dispatch import CONTEXT, filled
+from frontend.dispatch import CONTEXT, apply_unary, filled
 from frontend.functions.logic import both_bool, isinf, isnan, logical_and, logical_or
 from frontend.promotion import (
     aligned,
@@ -159,7 +159,7 @@ def _multiplied(x: Tensor, times: int) -> Tensor:
 
 def _unary(op: Any, text: str) -> Any:
     def function(input: Tensor) -> Tensor:
-        return CONTEXT.apply(op, (floating(input),), {})[0]
+        return apply_unary(op, floating(input))
 
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = f"{text}, elementwise; integers become the default float dtype."
