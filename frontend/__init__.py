@@ -60,6 +60,7 @@ negative, absolute, swapaxes = neg, abs, transpose
 _LAZY = {
     "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
+    "install_as": "frontend.install",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from frontend.sources import ArgumentSource, CapturedSource, GradSource, HostSou
 from frontend.state import STATE
 from frontend.tensor import Tensor, make
 from frontend.tracer import Trace, name_of, run_trace
-from graphc.errors import ArgumentError
+from graphc.errors import ArgumentError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
 
@@ -321,23 +321,60 @@ def _check_overlap(traced: Trace, leaves: Sequence[Tensor]) -> None:
                 )
 
 
+def is_compiling() -> bool:
+    """Whether a trace is under way."""
+    return STATE.session is not None
+
+
+def disable(function: Any = None, recursive: bool = True) -> Any:
+    """A function (or Module) that always runs eagerly: `compile` leaves it as it is, and calling it
+    inside a compiled function is a TraceError, since a graph has no place for it."""
+    if function is None:
+        return disable
+    target = getattr(function, "forward", function)
+    name = name_of(function)
+
+    @functools.wraps(target)
+    def eager(*arguments: Any, **keywords: Any) -> Any:
+        if STATE.session is not None:
+            raise TraceError(
+                f"{name} is marked to run eagerly (compiler.disable) and was called in a trace",
+                hint="compile the parts before and after it, or run the whole eagerly: "
+                "compile(..., disable=True)",
+                location=user_location(),
+            )
+        return target(*arguments, **keywords)
+
+    eager._runs_eagerly = True  # type: ignore[attr-defined]
+    if target is function:
+        return eager
+    function.forward = eager
+    return function
+
+
 def compile(
-    function: Any = None, *, level: str = "exact", keep_grads: bool = True, **ignored: Any
-) -> Any:
+    function: Any = None, *, level: str = "exact", keep_grads: bool = True, disable: bool = False,
+    **ignored: Any,
+) -> Any:  # fmt: skip
     """`function` (or a Module) as native code: `compile(model)`, `@compile`, `@compile(level=…)`.
 
     `level`: "none" (one kernel per op), "exact" (same bits as any other exact run), "relaxed".
     With `keep_grads=False` gradients a training step leaves behind are not written to `.grad`, so
-    the update can be fused with what makes them; reading `.grad` then raises. Raises ValueError
-    for an unknown level.
+    the update can be fused with what makes them; reading `.grad` then raises. With `disable` the
+    function stays as it is. PyTorch's other options (`mode`, `backend`, …) are accepted and have no
+    effect. Raises ValueError for an unknown level.
     """
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
-    unknown = ignored.keys() - {"fullgraph", "dynamic", "backend", "mode", "options", "disable"}
+    unknown = ignored.keys() - {"fullgraph", "dynamic", "backend", "mode", "options"}
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     if function is None:
-        return lambda target: compile(target, level=level, keep_grads=keep_grads)
+        return lambda target: compile(
+            target, level=level, keep_grads=keep_grads, disable=disable
+        )
     if not callable(function):
         raise TypeError(f"compile() takes a function or Module, not {type(function).__name__}")
+    if disable or getattr(getattr(function, "forward", function), "_runs_eagerly", False):
+        return function
     return CompiledFunction(function, level, keep_grads)

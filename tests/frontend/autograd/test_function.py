@@ -101,7 +101,7 @@ def test_saved_tensors_are_version_checked_and_freed() -> None:
     x = leaf(1, 2) * 1
     y = Cube.apply(x)
     x.add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation.*CubeBackward"):
+    with pytest.raises(RuntimeError, match=r"modified by an inplace operation.*CubeBackward"):
         y.sum().backward()
     x = leaf(1, 2)
     y = Exponential.apply(x)

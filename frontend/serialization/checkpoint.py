@@ -1,4 +1,4 @@
-"""`save` and `load`: checkpoints that run no code when they are read.
+"""Checkpoints: files that run no code when they are read.
 
 in : tensors, numbers, strings, None, bools, in any nesting of dict, OrderedDict, list and tuple
 out: one file, and from it the same objects
@@ -40,9 +40,8 @@ from graphc.errors import GraphError
 from graphc.ir.types import DType, TensorType
 
 FORMAT = "graphc.checkpoint.1"
-_TYPES = {
-    "F32": DType.f32, "F64": DType.f64, "I32": DType.i32, "I64": DType.i64, "BOOL": DType.bool,
-}  # fmt: skip
+# A safetensors file names element types as we do, in capitals: "F32", "I64", "BOOL".
+_TYPES = {dtype.value.upper(): dtype for dtype in DType}
 _DICTS: dict[str, type] = {"dict": dict, "OrderedDict": OrderedDict}
 _LISTS: dict[str, Callable[..., Any]] = {"list": list, "tuple": tuple}
 
@@ -51,40 +50,27 @@ class CheckpointError(GraphError):
     """An object that cannot be saved, or a file that is no checkpoint. Names key or file."""
 
 
-def save(obj: Any, f: Any) -> None:
-    """Write `obj` to `f`, a path or a file open for writing bytes. Raises CheckpointError, naming
-    the key, for an object the format does not hold; then nothing is written."""
+def written(obj: Any) -> bytes:
+    """The bytes of a checkpoint of `obj`. Raises CheckpointError, naming the key, for an object the
+    format does not hold."""
     writer = _Writer()
     structure = writer.node(obj, "")
     metadata = {"format": FORMAT, "structure": json.dumps(structure, allow_nan=False)}
-    data = safetensors.numpy.save(writer.arrays, metadata)
-    if hasattr(f, "write"):
-        f.write(data)
-    else:
-        _write_atomically(Path(f), data)
+    return safetensors.numpy.save(writer.arrays, metadata)
 
 
-def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
-    """What `save` wrote to `f`, a path or a file open for reading bytes.
+def read(data: bytes) -> Any:
+    """The object in the bytes of a checkpoint. Raises ValueError and the like where they hold
+    none; nothing is kept of what was read by then."""
+    return _Reader(data).read()
 
-    `map_location` can be the CPU only. `weights_only=False` is refused: this format holds no code.
-    Raises CheckpointError, naming the file, where it is truncated, damaged or no checkpoint;
-    OSError where it cannot be read.
-    """
-    if map_location is not None and str(map_location) != "cpu":
-        raise CheckpointError(f"load: map_location {map_location!r}: tensors live on the CPU")
-    if not weights_only:
-        raise CheckpointError("load: weights_only=False asks to run code from the file, which "
-                              "checkpoints never do", hint="weights_only=True")  # fmt: skip
-    name = str(getattr(f, "name", f)) if hasattr(f, "read") else os.fspath(f)
-    data = f.read() if hasattr(f, "read") else Path(f).read_bytes()
-    try:
-        return _Reader(data).read()
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(
-            f"{name} is not a checkpoint of frontend.save, or is damaged: {error}",
-            hint="write it again with frontend.save",
-        ) from error
+
+def array_of(stored: dict[str, Any], name: str) -> np.ndarray:
+    """An array of its own from what `safetensors.deserialize` gives."""
+    if stored["dtype"] not in _TYPES:
+        raise ValueError(f"tensor {name} has the dtype {stored['dtype']}")
+    dtype = _TYPES[stored["dtype"]].numpy
+    return np.frombuffer(bytearray(stored["data"]), dtype).reshape(stored["shape"])
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -150,7 +136,7 @@ def _scalar(obj: Any, path: str) -> Any:
     )
 
 
-def _write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes) -> None:
     """Write beside `path`, then put the file in its place."""
     handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.")
     try:
@@ -171,8 +157,7 @@ def _write_atomically(path: Path, data: bytes) -> None:
 
 
 class _Reader:
-    """Turns the bytes of a file into the object. Raises ValueError and the like where they do not
-    hold one; nothing is kept of what was read by then."""
+    """Turns the bytes of a file into the object."""
 
     def __init__(self, data: bytes):
         self.stored = dict(safetensors.deserialize(data))
@@ -217,12 +202,7 @@ class _Reader:
 
     def _array(self, name: str) -> np.ndarray:
         if name not in self._arrays:
-            stored = self.stored[name]
-            if stored["dtype"] not in _TYPES:
-                raise ValueError(f"tensor {name} has the dtype {stored['dtype']}")
-            dtype = _TYPES[stored["dtype"]]
-            array = np.frombuffer(bytes(stored["data"]), dtype.numpy.newbyteorder("<"))
-            self._arrays[name] = array.astype(dtype.numpy).reshape(stored["shape"])
+            self._arrays[name] = array_of(self.stored[name], name)
         return self._arrays[name]
 
 

@@ -1,0 +1,156 @@
+"""Writes docs/coverage.md: which of PyTorch's public names the frontend has.
+
+    python docs/coverage.py            write docs/coverage.md from docs/pytorch_names.txt
+    python docs/coverage.py --names    write docs/pytorch_names.txt anew (needs torch)
+
+A name is *done* where the frontend has it. Names that are not are *planned*, unless they belong to
+something the project leaves out; those are listed with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+NAMES = HERE / "pytorch_names.txt"
+TABLE = HERE / "coverage.md"
+
+SPACES = (
+    "torch", "torch.Tensor", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.utils",
+    "torch.optim", "torch.optim.lr_scheduler", "torch.autograd", "torch.autograd.functional",
+    "torch.distributions", "torch.utils.data",
+)  # fmt: skip
+
+# What the project leaves out: a pattern of names, and why.
+OUT_OF_SCOPE = (
+    (r"cudnn|miopen|mkldnn|cuda|ipu|xla|xpu|hpu|vulkan|fbgemm|vmap|DataParallel|Distributed|"
+     r"is_distributed|pin_memory|is_pinned|is_shared|share_memory|module_load|"
+     r"SyncBatchNorm|convert_sync|skip_init|get_device_module|set_default_device|"
+     r"get_default_device|Event|Stream|mtia|is_maia|is_mps|is_vulkan|is_meta|is_mtia",
+     "other devices, several machines"),
+    (r"sparse|csr|csc|bsr|bsc|coo|ccol|crow|col_indices|row_indices|coalesce|smm|spmm|hspmm|"
+     r"hsmm|dsmm|saddmm|to_dense|SparseAdam|values_copy|^indices$|^values$|sspaddmm|"
+     r"jagged|nested|to_padded", "sparse and nested tensors"),
+    (r"quint|qint|quantiz|q_scale|q_zero|q_per|qscheme|per_tensor|per_channel|fake_quant|"
+     r"dequantize|int_repr|choose_qparams|fused_moving", "quantized tensors"),
+    (r"complex|conj|polar$|^angle|^real$|^imag$|cfloat|cdouble|chalf|view_as_real|resolve_neg|"
+     r"is_neg$|stft|istft|^chalf", "complex numbers"),
+    (r"Script|JIT|Graph$|^Block|Value$|CompilationUnit|import_ir|parse_|jit|Type$|Future|"
+     r"^fork$|^wait$|Code$|CallStack|FunctionSchema|Argument|AliasDb|Gradient$|IODescriptor|"
+     r"ErrorReport|Module(Dict)?Serial|Serialization|PyTorchFile|OperatorInfo|ThroughputBenchmark|"
+     r"Logger|Capsule|Node$|^Use$|^Tag|Dispatch|DisableTorch|merge_type|unify_type|AggregationType|"
+     r"Benchmark|ExecutionPlan|StaticModule|SymInt|SymFloat|SymBool|^sym_|TracingState|"
+     r"Concrete|FatalError|DeepCopyMemo|PRIVATE_OPS|typename|classproperty|get_file_path|"
+     r"prepare_multiprocessing|FileCheck|CompleteArg|^AVG$|^SUM$|USE_|compiled_with|export$|"
+     r"has_names|names$|align_|refine_names|rename|init_num_threads|thread_safe_generator|"
+     r"variable$|kineto|ProfilerEvent|profil|graph$|forward_ad|^functional$",
+     "internals, TorchScript, named tensors"),
+    (r"_copy$|native_|_native|convolution$|conv_tbc|batch_norm_|_backward|grid_sampler|"
+     r"embedding_renorm|feature_dropout|segment_reduce|_legacy|unsafe_|hash_tensor|nonzero_static|"
+     r"affine_grid_generator|norm_except|slice_inverse|empty_quantized|empty_permuted|"
+     r"bit$|bits\d|float4|float8|uint(1|2|3|4|5|6|7)$|^int(1|2|3|4|5|6|7)$|Storage|storage|"
+     r"untyped|from_file|module_load|resize_as_sparse|layout|set_$|"
+     r"is_warn_always|set_warn_always|flush_denormal|autocast|GradScaler|OutOfMemory|Accelerator|"
+     r"_batched|get_float32|set_float32|interop|_indices_copy|sym_|newaxis_",
+     "storage, autocast, variants for PyTorch's own compiler"),
+)  # fmt: skip
+
+
+def public_names() -> Iterator[tuple[str, list[str]]]:
+    """(namespace, its names), as recorded."""
+    space = ""
+    found: dict[str, list[str]] = {}
+    for line in NAMES.read_text("utf-8").splitlines():
+        if line.startswith("["):
+            space = line.strip("[]")
+        elif line and not line.startswith("#"):
+            found.setdefault(space, []).extend(line.split())
+    yield from found.items()
+
+
+def place(space: str) -> Any:
+    """The frontend's object for one of PyTorch's namespaces."""
+    if space == "torch.Tensor":
+        return import_module("frontend").Tensor
+    return import_module("frontend" + space.removeprefix("torch"))
+
+
+def reason(name: str) -> str | None:
+    """Why a name is left out; None where it is planned."""
+    for pattern, why in OUT_OF_SCOPE:
+        if re.search(pattern, name):
+            return why
+    return None
+
+
+def table() -> str:
+    """The text of docs/coverage.md."""
+    lines = [
+        "# What of PyTorch the frontend has", "",
+        "Written by `python docs/coverage.py`; a test keeps it current. *Done*: the frontend has",
+        "the name, with PyTorch's meaning. *Planned*: not yet. The rest is left out, with the",
+        "reason. Names are those of PyTorch 2.13.", "",
+        "| namespace | done | planned | out of scope |", "|---|---|---|---|",
+    ]  # fmt: skip
+    details: list[str] = []
+    for space, names in public_names():
+        target = place(space)
+        done = [name for name in names if hasattr(target, name)]
+        missing = [name for name in names if not hasattr(target, name)]
+        planned = [name for name in missing if reason(name) is None]
+        left_out = len(missing) - len(planned)
+        lines.append(f"| `{space}` | {len(done)} | {len(planned)} | {left_out} |")
+        details += ["", f"## {space}", "", f"Done: {listed(done)}"]
+        if planned:
+            details += ["", f"Planned: {listed(planned)}"]
+        for why in dict.fromkeys(w for w in map(reason, missing) if w):
+            left = [name for name in missing if reason(name) == why]
+            details += ["", f"Out of scope ({why}): {listed(left)}"]
+    return "\n".join([*lines, *details]) + "\n"
+
+
+def listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def record_names() -> str:
+    """The text of docs/pytorch_names.txt, from an installed torch."""
+    import inspect
+    import textwrap
+    from types import ModuleType
+
+    lines = ["# Public names of PyTorch 2.13, written by `python docs/coverage.py --names`."]
+    for space in SPACES:
+        target = (
+            import_module("torch").Tensor if space == "torch.Tensor" else import_module(space)
+        )
+        listed = getattr(target, "__all__", None) or dir(target)
+        names = []
+        for name in sorted(set(listed)):
+            value = getattr(target, name, None)
+            foreign = inspect.getmodule(value)
+            outside = foreign is not None and not foreign.__name__.startswith("torch")
+            plain = inspect.isfunction(value) or inspect.isclass(value)
+            if not name.startswith("_") and not isinstance(value, ModuleType):
+                if not (outside and plain):
+                    names.append(name)
+        lines += ["", f"[{space}]", *textwrap.wrap(" ".join(names), 99)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--names"]:
+        NAMES.write_text(record_names(), "utf-8")
+    elif not sys.argv[1:]:
+        TABLE.write_text(table(), "utf-8")
+    else:
+        raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

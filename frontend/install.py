@@ -1,0 +1,94 @@
+"""`install_as("torch")`: scripts that import torch get the frontend.
+
+Every `torch.x` is then the very module `frontend.x`, loaded once, so classes stay identical
+whichever name they are imported by; `torchvision` is `frontend.vision`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+class _SameModule(Loader):
+    """Loads a module that exists under another name."""
+
+    def __init__(self, target: str):
+        self.target = target
+        self.spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(self.target)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has put the alias's spec on the module by now.
+        module.__spec__ = self.spec
+
+
+class _Aliases(MetaPathFinder):
+    """Finds modules of `names` (alias to target package)."""
+
+    def __init__(self, names: dict[str, str]):
+        self.names = names
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        alias, dot, rest = fullname.partition(".")
+        package = self.names.get(alias)
+        if package is None:
+            return None
+        wanted = f"{package}{dot}{rest}"
+        try:
+            module = import_module(wanted)
+        except ModuleNotFoundError as error:
+            if error.name is None or not wanted.startswith(error.name):
+                raise
+            raise ModuleNotFoundError(
+                f"No module named {fullname!r} (frontend has no {wanted!r})", name=fullname
+            ) from None
+        return ModuleSpec(fullname, _SameModule(wanted), is_package=hasattr(module, "__path__"))
+
+
+class Installed:
+    """What `install_as` did; `remove()`, or leaving a `with` block, undoes it."""
+
+    def __init__(self, finder: _Aliases):
+        self._finder = finder
+
+    def remove(self) -> None:
+        """Take the names back; modules that imported them keep what they have."""
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+        for name in [name for name in sys.modules if name.partition(".")[0] in self._finder.names]:
+            del sys.modules[name]
+
+    def __enter__(self) -> Installed:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()
+
+
+def install_as(name: str = "torch") -> Installed:
+    """From here on `import name` (and `name.nn`, …) gives the frontend. As "torch" it takes
+    "torchvision" along. Raises RuntimeError where another module of that name is loaded already.
+    """
+    names = {name: "frontend"} | ({"torchvision": "frontend.vision"} if name == "torch" else {})
+    for alias, target in names.items():
+        loaded = sys.modules.get(alias)
+        if loaded is not None and loaded is not sys.modules.get(target):
+            raise RuntimeError(
+                f"{alias} is imported already, from {getattr(loaded, '__file__', 'somewhere')}; "
+                f"call install_as({name!r}) before anything imports it"
+            )
+    finder = _Aliases(names)
+    sys.meta_path.insert(0, finder)
+    return Installed(finder)

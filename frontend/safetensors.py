@@ -1,0 +1,101 @@
+"""safetensors files (https://github.com/huggingface/safetensors): named tensors, both ways.
+
+The names and signatures are those of `safetensors.torch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from frontend.serialization.checkpoint import CheckpointError, array_of, write_atomically
+from frontend.tensor import Tensor, make
+from graphc.ir.types import TensorType
+
+
+def save(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """The bytes of a safetensors file with these tensors. Raises CheckpointError for other values,
+    and for two names of one memory, which the format cannot express."""
+    arrays: dict[str, np.ndarray] = {}
+    owners: dict[int, str] = {}
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise CheckpointError(
+                f"safetensors: {name!r} is a {type(tensor).__name__}, not a Tensor"
+            )
+        array = tensor.detach()._array("safetensors.save()")
+        other = owners.setdefault(array.ctypes.data, name) if array.size else name
+        if other != name:
+            raise CheckpointError(
+                f"safetensors: {name!r} and {other!r} share memory",
+                hint="leave one out, clone() it, or use save_model",
+            )
+        arrays[name] = np.ascontiguousarray(array).reshape(array.shape)
+    return safetensors.numpy.save(arrays, metadata)
+
+
+def save_file(
+    tensors: Mapping[str, Tensor], filename: Any, metadata: dict[str, str] | None = None
+) -> None:
+    """`save` to a file, which is replaced only when all is written."""
+    write_atomically(Path(filename), save(tensors, metadata))
+
+
+def load(data: bytes) -> dict[str, Tensor]:
+    """The tensors in the bytes of a safetensors file. Raises CheckpointError."""
+    try:
+        arrays = {name: array_of(stored, name) for name, stored in safetensors.deserialize(data)}
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"not a safetensors file, or damaged: {error}") from error
+    return {name: make(array, TensorType.of(array)) for name, array in arrays.items()}
+
+
+def load_file(filename: Any, device: Any = "cpu") -> dict[str, Tensor]:
+    """The tensors in a safetensors file. Raises CheckpointError, OSError."""
+    if str(device) != "cpu":
+        raise CheckpointError(f"load_file: device {device!r}: tensors live on the CPU")
+    return load(Path(filename).read_bytes())
+
+
+def save_model(model: Any, filename: Any, metadata: dict[str, str] | None = None) -> None:
+    """The state dict of a module; shared tensors are stored under their first name."""
+    kept: dict[str, Tensor] = {}
+    owners: dict[int, str] = {}
+    notes = dict(metadata or {})
+    for name, tensor in model.state_dict().items():
+        if not isinstance(tensor, Tensor):
+            raise CheckpointError(f"save_model: {name!r} is extra state, not a Tensor")
+        address = tensor._array("save_model()").ctypes.data
+        other = owners.setdefault(address, name) if tensor.numel() else name
+        if other == name:
+            kept[name] = tensor
+        else:
+            notes[name] = other
+    save_file(kept, filename, notes or None)
+
+
+def load_model(
+    model: Any, filename: Any, strict: bool = True, device: Any = "cpu"
+) -> tuple[set[str], list[str]]:
+    """Copy a file's tensors into a module; (missing names, unexpected names). Names that share a
+    tensor which is there count as present. Raises RuntimeError with `strict` where names differ."""
+    state = load_file(filename, device)
+    targets = model.state_dict()
+    known = [targets[name] for name in state if name in targets]
+    present = {tensor._array("load_model()").ctypes.data for tensor in known}
+    result = model.load_state_dict(state, strict=False)
+    missing = {
+        name
+        for name in result.missing_keys
+        if targets[name]._array("load_model()").ctypes.data not in present
+    }
+    if strict and (missing or result.unexpected_keys):
+        raise RuntimeError(
+            f"Error(s) in loading state_dict for {type(model).__name__}: missing keys "
+            f"{sorted(missing)}, unexpected keys {sorted(result.unexpected_keys)}"
+        )
+    return missing, list(result.unexpected_keys)

@@ -1,0 +1,245 @@
+"""PyTorch's zip files: tensors come along, anything else is refused before it runs.
+
+The files are built here byte by byte, so no torch is needed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frontend as torch
+from frontend import nn
+from frontend.serialization import CheckpointError
+
+
+class Global:
+    """Pickles as the name of something in a module that need not exist."""
+
+    def __init__(self, module: str, name: str):
+        self.text = f"c{module}\n{name}\n".encode()
+
+
+class Call:
+    """Pickles as a call."""
+
+    def __init__(self, function: Any, *arguments: Any, state: Any = None):
+        self.function = function
+        self.arguments = arguments
+        self.state = state
+
+
+class Stored:
+    """Pickles as a persistent id."""
+
+    def __init__(self, *identity: Any):
+        self.identity = identity
+
+
+def pickled(value: Any) -> bytes:
+    """The pickle program, protocol 2, of plain values and the three above."""
+    match value:
+        case Global():
+            return value.text
+        case Call():
+            made = pickled(value.function) + pickled(value.arguments) + b"R"
+            return made if value.state is None else made + pickled(value.state) + b"b"
+        case Stored():
+            return pickled(value.identity) + b"Q"
+        case tuple():
+            return b"(" + b"".join(map(pickled, value)) + b"t"
+        case list():
+            return b"](" + b"".join(map(pickled, value)) + b"e"
+        case dict():
+            items = b"".join(pickled(k) + pickled(v) for k, v in value.items())
+            return b"}(" + items + b"u"
+    return pickle.dumps(value, 2)[2:-1]
+
+
+def archive(value: Any, storages: dict[str, bytes] | None = None, **members: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        program = value if isinstance(value, bytes) else b"\x80\x02" + pickled(value) + b"."
+        file.writestr("model/data.pkl", program)
+        file.writestr("model/version", "3\n")
+        for key, data in (storages or {}).items():
+            file.writestr(f"model/data/{key}", data)
+        for name, data in members.items():
+            file.writestr(f"model/{name}", data)
+    return buffer.getvalue()
+
+
+def tensor(
+    key: str, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0,
+    kind: str = "FloatStorage", requires_grad: bool = False,
+) -> Call:  # fmt: skip
+    stored = Stored("storage", Global("torch", kind), key, "cpu", 100)
+    hooks = Call(Global("collections", "OrderedDict"))
+    return Call(Global("torch._utils", "_rebuild_tensor_v2"), stored, offset, shape, strides,
+                requires_grad, hooks)  # fmt: skip
+
+
+DATA = {"0": np.arange(6, dtype=np.float32).tobytes(), "1": np.arange(3).tobytes()}
+
+
+def loaded(value: Any, storages: dict[str, bytes] = DATA, **options: Any) -> Any:
+    return torch.load(io.BytesIO(archive(value, storages)), **options)
+
+
+def test_tensors_views_parameters_and_containers() -> None:
+    whole = tensor("0", (2, 3), (3, 1))
+    found = loaded(
+        {
+            "w": whole, "t": tensor("0", (3, 2), (1, 3), 0), "row": tensor("0", (3,), (1,), 3),
+            "n": tensor("1", (3,), (1,), kind="LongStorage"), "epoch": 3, "none": None,
+            "p": Call(Global("torch._utils", "_rebuild_parameter"), tensor("0", (6,), (1,)), True,
+                      Call(Global("collections", "OrderedDict"))),
+            "size": Call(Global("torch", "Size"), (2, 3)), "list": [1.5, (True, "x")],
+        }
+    )  # fmt: skip
+    assert found["w"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert found["t"].tolist() == [[0, 3], [1, 4], [2, 5]] and found["row"].tolist() == [3, 4, 5]
+    assert found["n"].dtype is torch.int64 and found["size"] == torch.Size([2, 3])
+    assert isinstance(found["p"], nn.Parameter) and found["p"].requires_grad
+    assert (found["epoch"], found["none"], found["list"]) == (3, None, [1.5, (True, "x")])
+    found["row"].zero_()  # tensors over one storage share it
+    assert found["w"].tolist() == [[0, 1, 2], [0, 0, 0]]
+
+
+def test_a_state_dict_with_metadata_loads_into_a_module() -> None:
+    items = [("weight", tensor("0", (2, 3), (3, 1))), ("bias", tensor("0", (2,), (1,)))]
+    state = Call(Global("collections", "OrderedDict"), [list(item) for item in items],
+                 state={"_metadata": {"": {"version": 1}}})  # fmt: skip
+    found = loaded(state)
+    assert type(found) is OrderedDict and found._metadata == {"": {"version": 1}}
+    layer = nn.Linear(3, 2)
+    layer.load_state_dict(found)
+    assert layer.weight.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def trap(path: Path) -> str:
+    return f"touch {path}"
+
+
+def programs(path: Path) -> dict[str, Any]:
+    """Known ways to make a pickle run something."""
+    command = trap(path)
+    system = Global("os", "system")
+    text = f"__import__('os').system({command!r})"
+    plain = {
+        "a call of os.system": Call(system, command),
+        "posix.system": Call(Global("posix", "system"), command),
+        "builtins.eval": Call(Global("builtins", "eval"), text),
+        "python 2's __builtin__": Call(Global("__builtin__", "eval"), text),
+        "getattr chain": Call(Call(Global("builtins", "getattr"), Global("os", "path"), "os"), 1),
+        "subprocess": Call(Global("subprocess", "Popen"), ["touch", str(path)]),
+        "numpy's loader": Call(Global("numpy", "load"), str(path), True),
+        "torch.load again": Call(Global("torch", "load"), str(path)),
+        "torch.hub": Call(Global("torch.hub", "load"), str(path)),
+        "a dotted name": Call(Global("torch", "_utils.os.system"), command),
+        "the frontend itself": Call(Global("frontend.serialization", "load"), str(path)),
+        "hidden in a dict key": {Call(system, command): 1},
+        "hidden in a tensor's size": Call(
+            Global("torch._utils", "_rebuild_tensor_v2"), Call(system, command), 0, (), (), False
+        ),
+        "state of an OrderedDict": Call(
+            Global("collections", "OrderedDict"), state={"items": Call(system, command)}
+        ),
+        "hooks of a tensor": Call(
+            Global("torch._utils", "_rebuild_tensor_v2"),
+            Stored("storage", Global("torch", "FloatStorage"), "0", "cpu", 6), 0, (2,), (1,), False,
+            [1],
+        ),
+        "a name as an object": Global("os", "system"),
+        "an allowed class called as a storage": Call(Global("torch", "FloatStorage"), 3),
+        "functools.partial": Call(Global("functools", "partial"), system, command),
+        "copyreg": Call(Global("copyreg", "_reconstructor"), Global("os", "_wrap_close")),
+    }  # fmt: skip
+    quoted = command.encode()
+    raw = {
+        "INST": b"(S'" + quoted + b"'\nios\nsystem\n.",
+        "OBJ": b"(cos\nsystem\nS'" + quoted + b"'\no.",
+        "NEWOBJ": b"\x80\x02csubprocess\nPopen\n(S'touch'\nt\x81.",
+        "STACK_GLOBAL": b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c"
+        + struct.pack("<B", len(quoted)) + quoted + b"\x85R.",
+        "BUILD on a placeholder": b"\x80\x02" + pickled(tensor("0", (2,), (1,)))
+        + pickled({"requires_grad": True, "__class__": 1}) + b"b.",
+        "EXT": b"\x80\x02\x82\x01.",
+        "a second pickle behind the first": b"\x80\x02}.cos\nsystem\n(S'" + quoted + b"'\ntR.",
+    }  # fmt: skip
+    return plain | raw
+
+
+NAMES = list(programs(Path("x")))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tricks_run_nothing(name: str, tmp_path: Path) -> None:
+    target = tmp_path / "pwned"
+    program = programs(target)[name]
+    data = archive(program, DATA)
+    if name == "a second pickle behind the first":
+        assert torch.load(io.BytesIO(data)) == {}  # only the first is read
+    else:
+        with pytest.raises(CheckpointError, match="is not a checkpoint"):
+            torch.load(io.BytesIO(data))
+    assert not target.exists()
+
+
+def test_a_trap_would_have_run(tmp_path: Path) -> None:
+    """The programs above are real: plain unpickling runs one."""
+    target = tmp_path / "pwned"
+    program = b"\x80\x02" + pickled(programs(target)["a call of os.system"]) + b"."
+    pickle.loads(program)
+    assert target.exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (tensor("0", (7,), (1,)), "beyond its storage"),
+        (tensor("0", (2,), (100,)), "beyond its storage"),
+        (tensor("0", (2,), (1,), 1 << 60), "beyond its storage"),
+        (tensor("0", (-2,), (1,)), "strange geometry"),
+        (tensor("0", (2,), (-1,)), "strange geometry"),
+        (tensor("0", (2, 3), (1,)), "strange geometry"),
+        (tensor("9", (2,), (1,)), "no item named"),
+        (Stored("storage", 1, 2, 3, 4), "strange storage"),
+        (Stored("../../etc/passwd"), "strange storage"),
+    ],
+)
+def test_impossible_tensors_are_refused(value: Any, message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        loaded(value)
+
+
+def test_damaged_files_are_refused() -> None:
+    data = archive({"w": tensor("0", (2, 3), (3, 1))}, DATA)
+    for length in range(4, len(data), 7):
+        with pytest.raises(CheckpointError, match="is not a checkpoint"):
+            torch.load(io.BytesIO(data[:length]))
+    with pytest.raises(CheckpointError, match="byte order"):
+        torch.load(io.BytesIO(archive(1, byteorder=b"big")))
+    cycle = b"\x80\x02]q\x00h\x00a."
+    with pytest.raises(CheckpointError, match="contains itself"):
+        torch.load(io.BytesIO(archive(cycle)))
+
+
+def test_a_whole_module_is_loaded_only_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    torch.save(model, path)
+    with pytest.raises(CheckpointError, match="whole pickled module"):
+        torch.load(path)
+    again = torch.load(path, weights_only=False)
+    assert again[0].weight.tolist() == model[0].weight.tolist()
+    assert os.listdir(tmp_path) == ["model.pt"]

@@ -1,0 +1,50 @@
+"""`install_as`: torch's names on the frontend's modules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import frontend
+
+
+def test_every_name_is_the_frontends_own() -> None:
+    code = """
+import sys, frontend
+handle = frontend.install_as("torch")
+import torch, torch.nn as nn, torch.nn.functional as F, torch.optim.lr_scheduler
+from torch.nn.modules.module import Module
+from torch.utils.data import DataLoader
+from torch import autograd
+import torchvision.transforms
+assert torch is frontend and nn is frontend.nn and F is frontend.nn.functional
+assert Module is frontend.nn.Module and DataLoader is frontend.utils.data.DataLoader
+assert torch.optim.lr_scheduler.StepLR is frontend.optim.lr_scheduler.StepLR
+for name, module in list(sys.modules.items()):
+    if name.partition(".")[0] == "torch":
+        own = sys.modules["frontend" + name[len("torch"):]]
+        assert module is own and module.__name__.startswith("frontend"), name
+        assert module.__spec__.name.startswith("frontend"), name
+try:
+    import torch.jit
+except ModuleNotFoundError as error:
+    assert "torch.jit" in str(error)
+else:
+    raise AssertionError
+handle.remove()
+assert "torch" not in sys.modules
+print("done")
+"""
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120
+    )
+    assert result.stdout == "done\n", result.stderr
+
+
+def test_a_module_of_that_name_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "somebody", ModuleType("somebody"))
+    with pytest.raises(RuntimeError, match="somebody is imported already"):
+        frontend.install_as("somebody")
