@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+
+# Tests compile what they test: kernels kept by an earlier run could hide a bug.
+os.environ["GRAPHC_CACHE"] = "off"
 
 
 def _same_bits(found: Any, expected: Any, label: str = "") -> None:

@@ -13,11 +13,13 @@ LLVM aborts the process on a malformed module, so every module is verified befor
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,8 +36,6 @@ from graphc.ir.types import DType
 SPEED_LEVEL = 2
 TUNING = {"loop_unrolling": False, "loop_vectorization": False, "slp_vectorization": False}
 CODEGEN_LEVEL = 3
-# Part of every symbol: change it when the emitter changes what equal loops become.
-EMITTER_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class ObjectStore(Protocol):
 
     def get(self, symbol: str) -> bytes | None: ...
 
-    def put(self, symbol: str, object: bytes) -> None: ...
+    def put(self, symbol: str, object: bytes, facts: Mapping[str, Any]) -> None: ...
 
 
 _lock = threading.RLock()
@@ -63,15 +63,34 @@ _trackers: list[Any] = []
 _engine: list[Any] = []
 
 
-def kernel_symbol(kernel: Kernel, target: Target) -> str:
-    """The symbol of the kernel's function: a hash of loops, target, LLVM and settings."""
+def kernel_facts(kernel: Kernel, target: Target) -> dict[str, Any]:
+    """What a kernel's object code depends on: a digest of its loops, target, LLVM, settings."""
     from llvmlite import binding
 
-    settings = (
-        content_key(kernel), target.key, binding.llvm_version_info, EMITTER_VERSION, SPEED_LEVEL,
-        sorted(TUNING.items()), CODEGEN_LEVEL,
-    )  # fmt: skip
-    return "kernel_" + hashlib.sha256(repr(settings).encode()).hexdigest()[:32]
+    return {
+        "loops": content_key(kernel)[:32],
+        "target": target.key,
+        "llvm": ".".join(map(str, binding.llvm_version_info)),
+        "settings": repr((SPEED_LEVEL, sorted(TUNING.items()), CODEGEN_LEVEL)),
+        "emitter": _emitter(),
+    }
+
+
+@functools.cache
+def _emitter() -> str:
+    """A digest of the code that turns loops into LLVM IR: equal loops may become other code when it
+    changes."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("emit_*.py")):
+        digest.update(path.read_bytes())
+    digest.update((Path(__file__).parent / "function_text.py").read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def kernel_symbol(kernel: Kernel, target: Target) -> str:
+    """The symbol of the kernel's function: a hash of its facts."""
+    facts = repr(sorted(kernel_facts(kernel, target).items()))
+    return "kernel_" + hashlib.sha256(facts.encode()).hexdigest()[:32]
 
 
 def compile_kernel(
@@ -93,7 +112,8 @@ def compile_kernel(
             timings = {"emit": time.perf_counter() - started}
             made = CompiledKernel(symbol, compile_text(text, target, timings), timings)
             if store is not None:
-                store.put(symbol, made.object)
+                facts = {**kernel_facts(kernel, target), "kernel": kernel.name}
+                store.put(symbol, made.object, facts)
         _compiled[symbol] = made
         return made
 

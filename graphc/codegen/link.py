@@ -14,6 +14,7 @@ from graphc.codegen.emit_llvm import scratch_layout
 from graphc.codegen.jit import compile_driver, kernel_address, kernel_symbol
 from graphc.codegen.loops import Kernel
 from graphc.codegen.lower import lower
+from graphc.codegen.object_cache import user_cache
 from graphc.codegen.target import Target
 from graphc.ir.types import DType
 from graphc.schedule.arena import aligned
@@ -52,7 +53,7 @@ def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -
         started = time.perf_counter()
         kernel = lower(spec, target)
         lowered = time.perf_counter()
-        address = kernel_address(kernel, target)
+        address = kernel_address(kernel, target, user_cache())
         timings["loops"] = timings.get("loops", 0.0) + lowered - started
         timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - lowered
         symbol = kernel_symbol(kernel, target)

@@ -93,4 +93,37 @@ def _run_dump(arguments: argparse.Namespace) -> None:
         print(text.rstrip("\n"))
 
 
-COMMANDS = (_add_dump,)
+# -- cache -----------------------------------------------------------------------------------------
+
+
+def _add_cache(commands: Any) -> None:
+    parser = commands.add_parser(
+        "cache",
+        help="look at the compiled kernels kept on disk",
+        description="Look at the compiled kernels kept on disk between processes.",
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("ls", help="what is kept, latest used first").set_defaults(run=_run_cache)
+    actions.add_parser("clear", help="remove everything").set_defaults(run=_run_cache)
+    why = actions.add_parser("why", help="which kernels of a graph are there, and why others miss")
+    why.add_argument("reference", metavar="FILE.py:NAME", help="what is compiled")
+    why.add_argument("--input", metavar="TYPE", action="append", default=[], dest="inputs")
+    why.add_argument("--level", choices=tuple(LEVELS), default="exact", help="default: exact")
+    why.add_argument("--target", metavar="TARGET", default="host")
+    why.set_defaults(run=_run_cache)
+
+
+def _run_cache(arguments: argparse.Namespace) -> None:
+    from graphc.debug import cache
+
+    if arguments.action == "why":
+        types = [TensorType.parse(text) for text in arguments.inputs]
+        graph = load_graph(arguments.reference, types)
+        lines = cache.why(graph, arguments.level, arguments.target)
+    else:
+        lines = cache.listing() if arguments.action == "ls" else cache.cleared()
+    for line in lines:
+        print(line)
+
+
+COMMANDS = (_add_dump, _add_cache)

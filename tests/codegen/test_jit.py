@@ -88,7 +88,7 @@ def test_object_code_can_come_from_a_store() -> None:
         def get(self, symbol: str) -> bytes | None:
             return self.kept.get(symbol)
 
-        def put(self, symbol: str, object: bytes) -> None:
+        def put(self, symbol: str, object: bytes, facts: object) -> None:
             self.kept[symbol] = object
 
     store = Store()
