@@ -168,11 +168,13 @@ def compile_driver(
     symbols: Mapping[str, int],
     entry: str = "driver",
     target: Target | None = None,
+    store: ObjectStore | None = None,
 ) -> int:
     """The address of function `entry` of a module that calls the functions `symbols` names.
 
     The text's function keeps its name; it is loaded under a hash of the text and the addresses,
-    so two drivers may have the same entry name, and the same driver is loaded once.
+    so two drivers may have the same entry name, and the same driver is loaded once. In a store its
+    object code has a hash of the text for a name: addresses are bound when it is loaded.
     """
     from llvmlite import binding
 
@@ -181,7 +183,7 @@ def compile_driver(
     with _lock:
         if key in _addresses:
             return _addresses[key]
-        code = compile_text(text, target)
+        code = _driver_code(text, entry, target, store)
         builder = binding.JITLibraryBuilder().add_current_process().add_object_img(code)
         for name, address in symbols.items():
             builder.import_symbol(name, address)
@@ -189,6 +191,24 @@ def compile_driver(
         _trackers.append(tracker)
         _addresses[key] = tracker[entry]
         return _addresses[key]
+
+
+def _driver_code(text: str, entry: str, target: Target, store: ObjectStore | None) -> bytes:
+    from llvmlite import binding
+
+    facts = {
+        "loops": hashlib.sha256(text.encode()).hexdigest()[:32],
+        "target": target.key,
+        "llvm": ".".join(map(str, binding.llvm_version_info)),
+    }
+    name = hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
+    kept = store.get(f"kernel_{name}") if store is not None else None
+    if kept is not None:
+        return kept
+    code = compile_text(text, target)
+    if store is not None:
+        store.put(f"kernel_{name}", code, {**facts, "kernel": entry})
+    return code
 
 
 def llvm_text(kernel: Kernel, target: Target | None = None, optimised: bool = False) -> str:

@@ -72,7 +72,7 @@ def link(plan: Plan, target: Target) -> Entry:
     started = time.perf_counter()
     text = driver_text(plan, kernels, target.triple)
     addresses = {kernel.symbol: kernel.address for kernel in kernels.values()}
-    address = compile_driver(text, addresses, target=target)
+    address = compile_driver(text, addresses, target=target, store=user_cache())
     timings["driver"] = time.perf_counter() - started
     scratch = max((kernel.scratch_bytes for kernel in kernels.values()), default=0)
     return Entry(address, aligned(plan.arena_bytes) + scratch, timings)

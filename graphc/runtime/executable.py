@@ -1,6 +1,6 @@
 """Executable: a compiled graph that is called with NumPy arrays.
 
-One call is one foreign call: pointers to arguments and outputs go into a table, the driver runs
+One call is one foreign call (`native_call`): the arrays' pointers go into a table, the driver runs
 the kernels over a block of planned memory. Memory of a call belongs to that call, so Python threads
 may call one executable at once.
 """
@@ -18,15 +18,12 @@ from graphc.codegen.target import Target, host
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
+from graphc.runtime.native_call import Call, enter, slots
 from graphc.schedule.build import Observer, plan_graph
 from graphc.schedule.plan import Check, Plan
 
 Array = np.ndarray[Any, Any]
 
-# Stands in `_Frame.bound` for no array; None would be equal to an argument of None.
-_UNBOUND: Any = object()
-
-_DRIVER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def compile(
@@ -80,7 +77,7 @@ class Executable:
         self.target = target
         self.timings = timings
         self._entry = entry
-        self._driver = _DRIVER(entry.address)
+        self._enter = enter()
         self._names = graph.input_names
         self._types = [(type.dtype.numpy, type.shape) for type in plan.argument_types]
         self._updated = {target: output for output, target in plan.aliases}
@@ -89,6 +86,9 @@ class Executable:
             for position, type in enumerate(plan.output_types)
             if position not in dict(plan.aliases)
         ]
+        first = len(plan.argument_types)
+        places = [first + position for position, _, _ in self._fresh]
+        self._slots, self._alive = slots(plan.argument_types, set(self._updated), places)
         self._frames: list[_Frame] = []
 
     def __repr__(self) -> str:
@@ -96,66 +96,54 @@ class Executable:
         return f"<Executable {self.graph.name}: {kernels} kernels, {self.plan.arena_bytes} bytes>"
 
     def __call__(self, *arrays: Any) -> tuple[Array, ...]:
+        return self.run(list(arrays))
+
+    def run(self, arrays: list[Any]) -> tuple[Array, ...]:
+        """The same for a list, which is used up."""
         if len(arrays) != len(self._types):
             raise self._refused(
                 f"takes {len(self._types)} arrays ({', '.join(self._names)}), not {len(arrays)}"
             )
+        given = arrays
+        if self._fresh:
+            arrays = arrays + [np.empty(shape, dtype) for _, shape, dtype in self._fresh]
         try:
             frame = self._frames.pop()  # one step, so that two threads never get the same frame
         except IndexError:
-            frame = _Frame(self.plan, self._entry.block_bytes)
-        try:
-            return self._run(frame, arrays)
-        except BaseException:
-            # Half bound: the next call must not take an argument for checked.
-            frame.bound = [_UNBOUND] * len(arrays)
-            raise
-        finally:
-            frame.copies.clear()
-            self._frames.append(frame)
-
-    def _run(self, frame: _Frame, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
-        table, bound = frame.table, frame.bound
-        late: list[tuple[Array, Array]] = []
-        rebound = False
-        for slot, array in enumerate(arrays):
-            if array is bound[slot] and self._still_fits(slot, array):
-                continue
-            ready = self._prepared(slot, array)
-            table[slot] = ready.ctypes.data
-            rebound = True
-            if ready is array:
-                bound[slot] = array
-            else:
-                # A copy lives for this call only; an updated argument gets its content back.
-                bound[slot] = _UNBOUND
-                frame.copies[slot] = ready
-                if slot in self._updated:
-                    late.append((array, ready))
-        if rebound and self._updated:
-            self._check_overlap(frame, arrays)
+            frame = _Frame(self)
+        status = self._enter(id(arrays), frame.call_address)
+        if status:
+            self._recover(frame, status, given, arrays)
+        self._frames.append(frame)
+        if not self._updated:
+            return tuple(arrays[len(given) :])
         outputs: list[Any] = [None] * len(self.plan.output_types)
-        first = len(arrays)
-        for position, shape, dtype in self._fresh:
-            fresh = outputs[position] = np.empty(shape, dtype)
-            table[first + position] = fresh.ctypes.data
-        failed = self._driver(frame.table_address, frame.block_address)
-        if failed:
-            raise self._failure(frame, failed - 1)
-        for array, ready in late:
-            array[...] = ready
+        for (position, _, _), fresh in zip(self._fresh, arrays[len(given) :]):
+            outputs[position] = fresh
         for slot, position in self._updated.items():
-            outputs[position] = arrays[slot]
+            outputs[position] = given[slot]
         return tuple(outputs)
+
+    def _recover(self, frame: _Frame, status: int, given: list[Any], arrays: list[Any]) -> None:
+        """What native code could not take as it is: arrays of other layouts are copied and the call
+        is made again; the rest is an error."""
+        if status > 0:
+            raise self._failure(frame, status - 1)
+        ready = [self._prepared(slot, array) for slot, array in enumerate(given)]
+        self._check_overlap(given)
+        items = [*ready, *arrays[len(given) :]]
+        status = self._enter(id(items), frame.call_address)
+        if status < 0:
+            raise self._refused(f"internal: native code refused prepared arrays ({status})")
+        if status:
+            raise self._failure(frame, status - 1)
+        for slot in self._updated:
+            if ready[slot] is not given[slot]:
+                given[slot][...] = ready[slot]
 
     def _refused(self, message: str, hint: str | None = None) -> ArgumentError:
         """The error for arguments that cannot be taken, with the caller's line."""
         return ArgumentError(f"{self.graph.name}: {message}", hint=hint, location=user_location())
-
-    def _still_fits(self, slot: int, array: Array) -> bool:
-        """Whether an array seen before can be used again: its shape and flags may be set."""
-        writeable = slot not in self._updated or array.flags.writeable
-        return writeable and array.shape == self._types[slot][1]
 
     def _prepared(self, slot: int, array: Any) -> Array:
         """The array itself if native code can take it as it is, else a contiguous copy."""
@@ -170,24 +158,23 @@ class Executable:
                 f"argument {self._names[slot]!r} is updated in place, "
                 "and the array given is read-only"
             )
+        if type(array) is not np.ndarray or array.dtype is not dtype:
+            array = np.asarray(array).view(dtype)  # the same memory, as a plain array
         if array.flags.c_contiguous and array.flags.aligned:
             return array
         return np.require(array, requirements=("C", "A"))
 
-    def _check_overlap(self, frame: _Frame, arrays: tuple[Array, ...]) -> None:
+    def _check_overlap(self, given: list[Array]) -> None:
         """An updated argument must not share memory with another one."""
-        spans = [
-            (*np.lib.array_utils.byte_bounds(arrays[slot]), slot) if slot in frame.copies
-            else (frame.table[slot] or 0, (frame.table[slot] or 0) + type.nbytes, slot)
-            for slot, type in enumerate(self.plan.argument_types)
-        ]  # fmt: skip
-        spans.sort()
+        spans = sorted(
+            (*np.lib.array_utils.byte_bounds(array), slot) for slot, array in enumerate(given)
+        )
         for position, (_, end, slot) in enumerate(spans):
             for start, _, other in spans[position + 1 :]:
                 if start >= end:
                     break
                 updated = [i for i in (slot, other) if i in self._updated]
-                if updated and _share_memory(arrays[slot], arrays[other]):
+                if updated and _share_memory(given[slot], given[other]):
                     first = updated[0]
                     raise self._refused(
                         f"argument {self._names[first]!r} is updated in place "
@@ -205,22 +192,27 @@ class Executable:
 
 
 class _Frame:
-    """The memory of one call: pointer table, and the block of arena and scratch."""
+    """The memory of one call: the driver's pointer table, and the block of arena and scratch."""
 
-    def __init__(self, plan: Plan, block_bytes: int):
+    def __init__(self, owner: Executable):
+        plan = owner.plan
         count = len(plan.argument_types) + len(plan.output_types) + len(plan.constants)
         self.table: Any = (ctypes.c_void_p * max(count, 1))()
-        self.table_address = ctypes.addressof(self.table)
-        self.bound: list[Any] = [_UNBOUND] * len(plan.argument_types)
-        self.copies: dict[int, Array] = {}
+        block_bytes = owner._entry.block_bytes
         self._memory = np.empty(block_bytes + 64, np.uint8)
         start = -self._memory.ctypes.data % 64
         self._block = self._memory[start:]
-        self.block_address = self._memory.ctypes.data + start
         first = len(plan.argument_types) + len(plan.output_types)
         self._constants = [constant.array for constant in plan.constants]
         for slot, array in enumerate(self._constants):
             self.table[first + slot] = array.ctypes.data
+        self._call = Call(
+            len(plan.argument_types) + len(owner._fresh), len(plan.argument_types),
+            ctypes.addressof(owner._slots), ctypes.addressof(self.table),
+            self._memory.ctypes.data + start, owner._entry.address, id(np.ndarray),
+            bool(owner._updated),
+        )  # fmt: skip
+        self.call_address = ctypes.addressof(self._call)
 
     def view(self, buffer: Any) -> Array:
         """An arena buffer's content after a run."""

@@ -1,0 +1,272 @@
+"""The way from Python into native code: one foreign call that takes a list of arrays.
+
+In: the address of a Python list of NumPy arrays and of a `Call` block. The function made here reads
+each array object as NumPy lays it out in memory, checks it against what the plan expects (dtype,
+shape, contiguous, aligned, writable where it is updated, no overlap with an updated one), puts its
+data pointer into the driver's table and runs the driver. Per array this costs a few nanoseconds,
+where asking the array from Python costs hundreds.
+
+Out: what the driver returned (0, or 1 + the step whose content check failed), `UNFIT` or `OVERLAP`.
+Then nothing was run, and Python finds out what was wrong.
+
+The layout of lists and arrays is part of CPython's and NumPy's binary interfaces; `_check_layout`
+compares it with a live array before it is first relied on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.codegen.jit import compile_driver
+from graphc.codegen.object_cache import user_cache
+from graphc.codegen.target import host
+from graphc.errors import LoweringError
+from graphc.ir.types import TensorType
+
+UNFIT, OVERLAP = -1, -2
+
+# Of NumPy's array flags.
+CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+
+# Offsets in bytes. Every object begins with CPython's header; the last word of it is the type.
+HEADER = object.__basicsize__
+TYPE = HEADER - 8
+LIST_ITEMS = HEADER + 8
+DATA, RANK, DIMENSIONS, DESCRIPTOR, FLAGS = (HEADER + offset for offset in (0, 8, 16, 40, 48))
+
+
+class Slot(ctypes.Structure):
+    """What one array has to be. A `descriptor` of 0 asks for no check (an array made for the call);
+    `updated` says that the driver writes it, `entry` is its place in the driver's table."""
+
+    _fields_ = (
+        ("descriptor", ctypes.c_void_p), ("rank", ctypes.c_int64), ("dimensions", ctypes.c_void_p),
+        ("flags", ctypes.c_int64), ("nbytes", ctypes.c_int64), ("updated", ctypes.c_int64),
+        ("entry", ctypes.c_int64),
+    )  # fmt: skip
+
+
+class Call(ctypes.Structure):
+    """What a call needs besides the arrays. `arguments` slots come first among `count`."""
+
+    _fields_ = (
+        ("count", ctypes.c_int64), ("arguments", ctypes.c_int64), ("slots", ctypes.c_void_p),
+        ("table", ctypes.c_void_p), ("arena", ctypes.c_void_p), ("driver", ctypes.c_void_p),
+        ("array_type", ctypes.c_void_p), ("has_updates", ctypes.c_int64),
+    )  # fmt: skip
+
+
+def slots(
+    arguments: Sequence[TensorType], updated: set[int], fresh: Sequence[int]
+) -> tuple[Any, list[Any]]:
+    """The table of slots: arguments, then arrays for the outputs at the positions `fresh` of the
+    driver's table; and what it points to, to be kept alive with it."""
+    made = (Slot * max(len(arguments) + len(fresh), 1))()
+    alive: list[Any] = []
+    for number, type in enumerate(arguments):
+        dimensions = (ctypes.c_int64 * max(len(type.shape), 1))(*type.shape)
+        descriptor = type.dtype.numpy
+        alive += [dimensions, descriptor]
+        flags = CONTIGUOUS | ALIGNED | (WRITEABLE if number in updated else 0)
+        made[number] = Slot(
+            id(descriptor), len(type.shape), ctypes.addressof(dimensions), flags, type.nbytes,
+            number in updated, number,
+        )  # fmt: skip
+    for number, entry in enumerate(fresh, len(arguments)):
+        made[number] = Slot(None, 0, None, 0, 0, 0, entry)
+    return made, alive
+
+
+@functools.cache
+def enter() -> Any:
+    """The function `enter(list address, call address) -> status`; a call releases the GIL."""
+    _check_layout()
+    address = compile_driver(_text(host().triple), {}, "enter", store=user_cache())
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(address)
+
+
+def _check_layout() -> None:
+    array = np.zeros((2, 3), np.float32)
+    holder = [array]
+
+    def word(address: int, kind: Any = ctypes.c_int64) -> int:
+        return int(kind.from_address(address).value)
+
+    found = word(word(id(holder) + LIST_ITEMS))
+    same = (
+        found == id(array)
+        and word(found + TYPE) == id(np.ndarray)
+        and word(found + DATA) == array.ctypes.data
+        and word(found + RANK, ctypes.c_int32) == 2
+        and word(word(found + DIMENSIONS) + 8) == 3
+        and word(found + DESCRIPTOR) == id(array.dtype)
+        and word(found + FLAGS, ctypes.c_int32) & 0xFFF == array.flags.num & 0xFFF
+    )
+    if not same:
+        raise LoweringError(
+            f"NumPy {np.__version__} lays out arrays in memory otherwise than native calls expect"
+        )
+
+
+def _text(triple: str) -> str:
+    """The LLVM IR of `enter`: two loops over the slots, then the driver."""
+    field = {name: Call.__dict__[name].offset for name, _ in Call._fields_}
+    slot = {name: Slot.__dict__[name].offset for name, _ in Slot._fields_}
+    return f'''target triple = "{triple}"
+
+define i64 @enter(ptr %list, ptr %call) nounwind {{
+entry:
+  %count = load i64, ptr %call
+  %arguments.p = getelementptr i8, ptr %call, i64 {field["arguments"]}
+  %arguments = load i64, ptr %arguments.p
+  %slots.p = getelementptr i8, ptr %call, i64 {field["slots"]}
+  %slots = load ptr, ptr %slots.p
+  %table.p = getelementptr i8, ptr %call, i64 {field["table"]}
+  %table = load ptr, ptr %table.p
+  %type.p = getelementptr i8, ptr %call, i64 {field["array_type"]}
+  %type = load ptr, ptr %type.p
+  %items.p = getelementptr i8, ptr %list, i64 {LIST_ITEMS}
+  %items = load ptr, ptr %items.p
+  br label %bind
+
+bind:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %bound ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %overlaps
+
+one:
+  %slot.at = mul i64 %i, {ctypes.sizeof(Slot)}
+  %slot = getelementptr i8, ptr %slots, i64 %slot.at
+  %item.p = getelementptr ptr, ptr %items, i64 %i
+  %item = load ptr, ptr %item.p
+  %descriptor = load ptr, ptr %slot
+  %unchecked = icmp eq ptr %descriptor, null
+  br i1 %unchecked, label %bound, label %check
+
+check:
+  %kind.p = getelementptr i8, ptr %item, i64 {TYPE}
+  %kind = load ptr, ptr %kind.p
+  %is.array = icmp eq ptr %kind, %type
+  br i1 %is.array, label %check.type, label %unfit
+
+check.type:
+  %own.p = getelementptr i8, ptr %item, i64 {DESCRIPTOR}
+  %own = load ptr, ptr %own.p
+  %same = icmp eq ptr %own, %descriptor
+  %rank.p = getelementptr i8, ptr %item, i64 {RANK}
+  %rank.32 = load i32, ptr %rank.p
+  %rank = sext i32 %rank.32 to i64
+  %wanted.p = getelementptr i8, ptr %slot, i64 {slot["rank"]}
+  %wanted = load i64, ptr %wanted.p
+  %same.rank = icmp eq i64 %rank, %wanted
+  %flags.p = getelementptr i8, ptr %item, i64 {FLAGS}
+  %flags.32 = load i32, ptr %flags.p
+  %flags = zext i32 %flags.32 to i64
+  %mask.p = getelementptr i8, ptr %slot, i64 {slot["flags"]}
+  %mask = load i64, ptr %mask.p
+  %masked = and i64 %flags, %mask
+  %same.flags = icmp eq i64 %masked, %mask
+  %ok.1 = and i1 %same, %same.rank
+  %ok = and i1 %ok.1, %same.flags
+  %shape.p = getelementptr i8, ptr %item, i64 {DIMENSIONS}
+  %shape = load ptr, ptr %shape.p
+  %dims.p = getelementptr i8, ptr %slot, i64 {slot["dimensions"]}
+  %dims = load ptr, ptr %dims.p
+  br i1 %ok, label %dims.loop, label %unfit
+
+dims.loop:
+  %d = phi i64 [ 0, %check.type ], [ %d.next, %dim ]
+  %dims.more = icmp slt i64 %d, %rank
+  br i1 %dims.more, label %dim, label %bound
+
+dim:
+  %dim.p = getelementptr i64, ptr %shape, i64 %d
+  %dim.own = load i64, ptr %dim.p
+  %dim.q = getelementptr i64, ptr %dims, i64 %d
+  %dim.wanted = load i64, ptr %dim.q
+  %d.next = add i64 %d, 1
+  %same.dim = icmp eq i64 %dim.own, %dim.wanted
+  br i1 %same.dim, label %dims.loop, label %unfit
+
+bound:
+  %data.p = getelementptr i8, ptr %item, i64 {DATA}
+  %data = load ptr, ptr %data.p
+  %entry.p = getelementptr i8, ptr %slot, i64 {slot["entry"]}
+  %place = load i64, ptr %entry.p
+  %place.p = getelementptr ptr, ptr %table, i64 %place
+  store ptr %data, ptr %place.p
+  %i.next = add i64 %i, 1
+  br label %bind
+
+overlaps:
+  %updates.p = getelementptr i8, ptr %call, i64 {field["has_updates"]}
+  %updates = load i64, ptr %updates.p
+  %any = icmp ne i64 %updates, 0
+  br i1 %any, label %outer, label %run
+
+outer:
+  %u = phi i64 [ 0, %overlaps ], [ %u.next, %outer.next ]
+  %u.more = icmp slt i64 %u, %arguments
+  br i1 %u.more, label %outer.slot, label %run
+
+outer.slot:
+  %u.at = mul i64 %u, {ctypes.sizeof(Slot)}
+  %u.slot = getelementptr i8, ptr %slots, i64 %u.at
+  %u.updated.p = getelementptr i8, ptr %u.slot, i64 {slot["updated"]}
+  %u.updated = load i64, ptr %u.updated.p
+  %is.updated = icmp ne i64 %u.updated, 0
+  %u.bytes.p = getelementptr i8, ptr %u.slot, i64 {slot["nbytes"]}
+  %u.bytes = load i64, ptr %u.bytes.p
+  %u.p = getelementptr i64, ptr %table, i64 %u
+  %u.begin = load i64, ptr %u.p
+  %u.end = add i64 %u.begin, %u.bytes
+  br i1 %is.updated, label %inner, label %outer.next
+
+inner:
+  %v = phi i64 [ 0, %outer.slot ], [ %v.next, %inner.next ]
+  %v.more = icmp slt i64 %v, %arguments
+  br i1 %v.more, label %inner.slot, label %outer.next
+
+inner.slot:
+  %v.at = mul i64 %v, {ctypes.sizeof(Slot)}
+  %v.bytes.at = add i64 %v.at, {slot["nbytes"]}
+  %v.bytes.p = getelementptr i8, ptr %slots, i64 %v.bytes.at
+  %v.bytes = load i64, ptr %v.bytes.p
+  %v.p = getelementptr i64, ptr %table, i64 %v
+  %v.begin = load i64, ptr %v.p
+  %v.end = add i64 %v.begin, %v.bytes
+  %other = icmp ne i64 %u, %v
+  %before = icmp ult i64 %u.begin, %v.end
+  %after = icmp ult i64 %v.begin, %u.end
+  %meet = and i1 %before, %after
+  %shared = and i1 %meet, %other
+  br i1 %shared, label %overlap, label %inner.next
+
+inner.next:
+  %v.next = add i64 %v, 1
+  br label %inner
+
+outer.next:
+  %u.next = add i64 %u, 1
+  br label %outer
+
+run:
+  %arena.p = getelementptr i8, ptr %call, i64 {field["arena"]}
+  %arena = load ptr, ptr %arena.p
+  %driver.p = getelementptr i8, ptr %call, i64 {field["driver"]}
+  %driver = load ptr, ptr %driver.p
+  %status = call i64 %driver(ptr %table, ptr %arena)
+  ret i64 %status
+
+unfit:
+  ret i64 {UNFIT}
+
+overlap:
+  ret i64 {OVERLAP}
+}}
+'''
