@@ -1,0 +1,100 @@
+"""What it costs to call: a small eager op with gradient recording, and a small compiled function.
+
+`--what op` (the default): 1,000 additions of two vectors of 8 that require grad, so that the
+microseconds printed are nanoseconds an addition. `--what call`: 100 calls of a compiled function of
+one input and 20 parameters of 8 elements each; the microseconds printed are hundredths a call.
+PyTorch runs the same lines eagerly, NumPy the bare additions.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from harness import Step, main
+
+ADDITIONS, CALLS, PARAMETERS = 1000, 100, 20
+
+
+def additions(torch: ModuleType) -> Step:
+    x = torch.ones(8, requires_grad=True)
+    y = torch.ones(8, requires_grad=True)
+
+    def step() -> float:
+        for _ in range(ADDITIONS):
+            z = x + y
+        return float(z.detach().numpy()[0])
+
+    return step
+
+
+def calls(torch: ModuleType, compile: Any) -> Step:
+    class Sum(torch.nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            made = [torch.nn.Parameter(torch.ones(8)) for _ in range(PARAMETERS)]
+            self.parts = torch.nn.ParameterList(made)
+
+        def forward(self, x: Any) -> Any:
+            for part in self.parts:
+                x = x + part
+            return x
+
+    run = compile(Sum())
+    x = torch.ones(8)
+
+    def step() -> float:
+        with torch.no_grad():
+            for _ in range(CALLS):
+                y = run(x)
+        return float(y.numpy()[0])
+
+    return step
+
+
+def graphc() -> Step:
+    import frontend
+
+    if os.environ.get("WHAT") == "call":
+        return calls(frontend, frontend.compile)
+    return additions(frontend)
+
+
+def torch() -> Step:
+    import torch
+
+    torch.set_num_threads(1)
+    if os.environ.get("WHAT") == "call":
+        return calls(torch, lambda module: module)
+    return additions(torch)
+
+
+def numpy() -> Step:
+    x, y = np.ones(8, np.float32), np.ones(8, np.float32)
+    parts = [np.ones(8, np.float32) for _ in range(PARAMETERS)]
+
+    def add() -> float:
+        for _ in range(ADDITIONS):
+            z = np.add(x, y)
+        return float(z[0])
+
+    def call() -> float:
+        for _ in range(CALLS):
+            z = x
+            for part in parts:
+                z = np.add(z, part)
+        return float(z[0])
+
+    return call if os.environ.get("WHAT") == "call" else add
+
+
+if __name__ == "__main__":
+    if "--what" in sys.argv:
+        at = sys.argv.index("--what")
+        os.environ["WHAT"] = sys.argv[at + 1]  # the workers inherit it
+        del sys.argv[at : at + 2]
+    what = "compiled calls" if os.environ.get("WHAT") == "call" else "eager additions, recorded"
+    main(f"Small calls: {what}", {"graphc": graphc, "torch": torch, "numpy": numpy})
