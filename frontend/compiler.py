@@ -8,184 +8,20 @@ one entry; one whose results require gradients becomes a forward and a backward 
 from __future__ import annotations
 
 import functools
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend import tree
-from frontend.graph_function import TracedFunction
-from frontend.guards import GradGuard, TensorsGuard
-from frontend.on_tape import Elided
-from frontend.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
+from frontend.entry import Entry, LastCall
+from frontend.sources import HostSource
 from frontend.state import STATE
-from frontend.tensor import Tensor, make
+from frontend.tensor import Tensor
 from frontend.tracer import Trace, name_of, run_trace
 from graphc.errors import ArgumentError, TraceError
 from graphc.ir.builder import user_location
-from graphc.ir.nodes import Graph
 
 LEVELS = ("none", "exact", "relaxed")
-
-
-def compile_graph(graph: Graph, level: str) -> Any:
-    """An executable of a graph (replaceable in tests)."""
-    import graphc
-
-    return graphc.compile(graph, level)
-
-
-class Entry:
-    """One compiled signature: inputs and where they come from, guards, where results go."""
-
-    def __init__(self, traced: Trace, owner: CompiledFunction, grad_enabled: bool):
-        self.owner = owner
-        self.calls = 0
-        self.seconds = 0.0
-        self.executables: list[Any] = []
-        session = traced.session
-        slots = sorted(session.slots, key=lambda slot: _ORDER[type(slot.source)])
-        order = {id(slot): position for position, slot in enumerate(slots)}
-        self.names = [slot.name for slot in slots]
-        self.sources = [slot.source for slot in slots]
-        self.structure = traced.structure
-        self.returned = [(r.position, r.source) for r in traced.returned]
-        self.updated = [order[id(slot)] for slot in traced.updated]
-        self.grads = traced.grads
-        self.taps = [fn for _, fn in session.taps]
-        self.first_tap = traced.first_tap
-        self.first_update = traced.first_update
-        self.positions = [s.position for s in self.sources if isinstance(s, ArgumentSource)]
-        self.captured = [s.captured for s in self.sources if isinstance(s, CapturedSource)]
-        self.others = self.sources[len(self.positions) + len(self.captured) :]
-        loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
-        self.guards = [*session.guards, TensorsGuard([*self.captured, *loose])]
-        self.grad_guards = [
-            GradGuard(_source_of(session, tensor), none) for tensor, none in session.grad_guards
-        ]
-        self.trains = session.backward_called
-        self.function: TracedFunction | None = None
-        with session:
-            results = [r.tensor for r in traced.returned if r.source is None]
-            differentiable = grad_enabled and not self.trains
-            differentiable &= any(tensor._requires_grad for tensor in results)
-            inputs = [(slot.name, slot.tensor, slot.var) for slot in slots]
-            first = traced.first_update
-            updates = [
-                (traced.outputs[first + i], position) for i, position in enumerate(self.updated)
-            ]
-            if not differentiable:
-                aliases = [(first + i, position) for i, position in enumerate(self.updated)]
-                outputs = traced.outputs
-                if not owner.keep_grads:
-                    outputs = self._without_grads(traced)
-                named = [(name, var) for name, _, var in inputs]
-                self.graph = session.builder.snapshot(named, outputs, aliases)
-                self.types = self.graph.output_types
-        if differentiable:
-            tapped = [tensor for tensor, _ in session.taps]
-            self.function = TracedFunction(
-                session, session.builder.name, inputs, [*results, *tapped], updates, self._compile
-            )
-            self.results = len(results)
-        else:
-            self.executable = self._compile(self.graph)
-
-    def _without_grads(self, traced: Trace) -> list[Any]:
-        """The outputs without gradients; taps move up."""
-        self.grads = [(target, None if p is None else -1, kind) for target, p, kind in self.grads]
-        count = self.first_update + len(self.updated)
-        self.first_tap = count
-        return traced.outputs[:count] + traced.outputs[traced.first_tap :]
-
-    def _compile(self, graph: Graph) -> Any:
-        started = time.perf_counter()
-        made = compile_graph(graph, self.owner.level)
-        self.seconds += time.perf_counter() - started
-        self.executables.append(made)
-        return made
-
-    # -- guards ------------------------------------------------------------------------------
-
-    def holds(self, arguments: Sequence[Tensor]) -> bool:
-        if not all([guard.holds() for guard in self.guards]):
-            return False
-        return all([guard.holds_for(arguments) for guard in self.grad_guards])
-
-    def broken(self, arguments: Sequence[Tensor]) -> str:
-        """Why the entry does not hold."""
-        reasons = [guard.reason() for guard in self.guards if not guard.holds()]
-        reasons += [g.reason() for g in self.grad_guards if not g.holds_for(arguments)]
-        return "; ".join(reasons)
-
-    # -- calling -----------------------------------------------------------------------------
-
-    def call(self, arguments: Sequence[Tensor]) -> Any:
-        self.calls += 1
-        arrays = [arguments[position]._value for position in self.positions]
-        arrays += [tensor._value for tensor in self.captured]
-        arrays += [source.array(arguments) for source in self.others]
-        if self.function is not None:
-            return self._call_differentiable(self.function, arguments, arrays)
-        values = self.executable(*arrays)
-        self._count_updates(arguments)
-        for target, position, kind in self.grads:
-            tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
-            if position is None:
-                tensor._grad = None
-            elif position < 0:
-                tensor._grad = ELIDED
-            else:
-                tensor._grad = make(values[position], kind)
-        for fn, position in zip(self.taps, range(self.first_tap, len(values))):
-            fn(make(values[position], self.types[position]))
-        return self._built(
-            [
-                make(values[position], self.types[position])
-                if source is None
-                else source.tensor(arguments)
-                for position, source in self.returned
-            ]
-        )
-
-    def _call_differentiable(
-        self, function: TracedFunction, arguments: Sequence[Tensor], arrays: Sequence[Any]
-    ) -> Any:
-        tensors = [source.tensor(arguments) for source in self.sources]
-        made = function(tensors, arrays)
-        self._count_updates(arguments)
-        for fn, value in zip(self.taps, made[self.results :]):
-            fn(value)
-        results = [
-            made[position] if source is None else source.tensor(arguments)
-            for position, source in self.returned
-        ]
-        return self._built(results)
-
-    def _count_updates(self, arguments: Sequence[Tensor]) -> None:
-        first, last = len(self.positions), len(self.positions) + len(self.captured)
-        for position in self.updated:
-            tensor: Any = (
-                self.captured[position - first]
-                if first <= position < last
-                else self.sources[position].tensor(arguments)
-            )
-            tensor._counter[0] += 1
-
-    def _built(self, results: list[Any]) -> Any:
-        return results[0] if self.structure is tree.TENSOR else tree.build(
-            self.structure, iter(results)
-        )  # fmt: skip
-
-
-ELIDED = Elided()
-_ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
-
-
-def _source_of(session: Any, tensor: Tensor) -> Source:
-    noted = session.noted.get(id(tensor))
-    slot = noted.slot if noted is not None else None
-    return slot.source if slot is not None else CapturedSource(tensor)
 
 
 MANY_TRACES = 8
@@ -199,12 +35,16 @@ class CompiledFunction:
         self.function = function
         self.level = level
         self.keep_grads = keep_grads
+        self._last: LastCall | None = None
         self._entries: dict[Any, list[Entry]] = {}
         self._history: list[str] = []
         if hasattr(function, "__name__"):
             functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        last = self._last
+        if last is not None and not keywords and last.fits(arguments):
+            return last.entry.call(arguments)
         if STATE.session is not None:
             return self.function(*arguments, **keywords)
         leaves: list[Tensor] = []
@@ -228,8 +68,18 @@ class CompiledFunction:
             ) from None
         for entry in entries or ():
             if entry.holds(leaves):
-                return entry.call(leaves)
-        return self._new_entry(key, leaves, structure).call(leaves)
+                break
+        else:
+            entry = self._new_entry(key, leaves, structure)
+            if not entry.holds(leaves):
+                raise TraceError(
+                    f"tracing {name_of(self.function)} changed what the trace relies on: "
+                    f"{entry.broken(leaves)}",
+                    location=user_location(),
+                )
+        plain = not keywords and len(leaves) == len(arguments) and distinct
+        self._last = LastCall(entry, leaves) if plain else None
+        return entry.call(leaves)
 
     def _new_entry(self, key: Any, leaves: list[Tensor], structure: Any) -> Entry:
         entries = self._entries.get(key, [])

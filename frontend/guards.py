@@ -29,13 +29,15 @@ def same(left: Any, right: Any) -> bool:
 class ModuleGuard:
     """Plain attributes of a Module, and what its dicts hold (parameters, submodules, hooks)."""
 
+    marked = True
+
     def __init__(self, module: Any):
         state = module.__dict__
         self.module = module
         self.count = len(state)
         self.names = [name for name, value in state.items() if is_plain(value)]
         self.values = [state[name] for name in self.names]
-        dicts = [name for name, value in state.items() if isinstance(value, dict)]
+        dicts = self.dict_names = [n for n, value in state.items() if isinstance(value, dict)]
         self.dicts = [state[name] for name in dicts]
         self.sizes = list(map(len, self.dicts))
         self.filled = [(items, list(items.values())) for items in self.dicts if items]
@@ -61,7 +63,12 @@ class ModuleGuard:
             if not same(now, value):
                 shown = "deleted" if now is _MISSING else repr(now)
                 return f"{kind}.{name} was {value!r}, is {shown}"
-        return f"attributes, submodules, parameters or hooks of {kind} changed"
+        filled = {id(items): then for items, then in self.filled}
+        for name, items, size in zip(self.dict_names, self.dicts, self.sizes):
+            then = filled.get(id(items), [])
+            if len(items) != size or not all(map(operator.is_, items.values(), then)):
+                return f"{kind}.{name} changed: {size} items became {len(items)}"
+        return f"attributes of {kind} were added or removed"
 
     def __str__(self) -> str:
         frozen = ", ".join(f"{n}={v!r}" for n, v in zip(self.names, self.values))
@@ -70,6 +77,8 @@ class ModuleGuard:
 
 class ItemGuard:
     """One item of a dict: an optimizer's option, a global, the content of a closure cell."""
+
+    marked = False
 
     def __init__(self, mapping: Any, key: Any, what: str):
         self.mapping = mapping
@@ -91,6 +100,8 @@ class ItemGuard:
 class CellGuard:
     """The plain content of a closure cell."""
 
+    marked = False
+
     def __init__(self, name: str, cell: Any):
         self.name = name
         self.cell = cell
@@ -108,6 +119,8 @@ class CellGuard:
 
 class TensorsGuard:
     """Types and requires_grad of captured tensors."""
+
+    marked = True
 
     def __init__(self, tensors: Sequence[Tensor]):
         self.tensors = list(tensors)

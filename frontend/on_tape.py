@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
+from frontend.changes import changed
 from frontend.host_values import HostValues
 from frontend.state import STATE
 from frontend.utils.hooks import RemovableHandle
@@ -51,6 +52,7 @@ class OnTape(HostValues):
         if STATE.session is not None:
             STATE.session.note(self)
         self._requires_grad = bool(value)
+        changed()
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         self.requires_grad = requires_grad

@@ -6,10 +6,12 @@ is; what can be done with tensors stands in `functions*.py` and is attached by `
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from frontend.changes import changed
 from frontend.dtypes import CPU, SCALAR_NAMES, Size, as_dtype, device, dtype_of_data
 from frontend.on_tape import OnTape
 from frontend.state import STATE
@@ -151,6 +153,7 @@ class Tensor(OnTape):
         self._value = new._value
         self.tensor_type = new.tensor_type
         self._counter = [self._counter[0]]
+        changed()
 
     def detach(self) -> Tensor:
         """The same memory, off the tape."""
@@ -165,6 +168,7 @@ class Tensor(OnTape):
             STATE.session.note(self)
         self._edge = None
         self._requires_grad = False
+        changed()
         return self
 
     # -- changing the value ------------------------------------------------------------------
@@ -199,6 +203,8 @@ class Tensor(OnTape):
         elif recording:
             self._edge = new._edge
             self._requires_grad = new._requires_grad
+        if recording:
+            changed()
         return self
 
     # -- copying -----------------------------------------------------------------------------
@@ -230,11 +236,21 @@ class Tensor(OnTape):
         copy._requires_grad = self._requires_grad
         if self._grad is not None:
             copy._grad = self._grad.__deepcopy__(memo)
+        vars(copy).update(deepcopy(added_attributes(self), memo))
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         array = np.array(self._array("pickling"))
-        return _unpickled, (type(self), array, self._requires_grad)
+        made = (type(self), array, self._requires_grad)
+        return _unpickled, made, added_attributes(self) or None
+
+
+_OWN = {*OnTape.__annotations__, "_value", "tensor_type"}
+
+
+def added_attributes(tensor: Tensor) -> dict[str, Any]:
+    """What the user put on a tensor: copies and pickles have it too."""
+    return {name: value for name, value in vars(tensor).items() if name not in _OWN}
 
 
 def _unpickled(cls: type, array: np.ndarray, requires_grad: bool) -> Any:

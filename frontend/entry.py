@@ -1,0 +1,245 @@
+"""One compiled signature of a function: what goes in and where it comes from, what it relies on,
+where results go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from frontend import tree
+from frontend.changes import CHANGES
+from frontend.graph_function import TracedFunction
+from frontend.guards import GradGuard, TensorsGuard
+from frontend.on_tape import Elided
+from frontend.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
+from frontend.state import STATE
+from frontend.tensor import Tensor, make
+from frontend.tracer import Trace
+from graphc.ir.nodes import Graph
+
+if TYPE_CHECKING:
+    from frontend.compiler import CompiledFunction
+
+
+def compile_graph(graph: Graph, level: str) -> Any:
+    """An executable of a graph (replaceable in tests)."""
+    import graphc
+
+    return graphc.compile(graph, level)
+
+
+class Entry:
+    """One compiled signature: inputs and where they come from, guards, where results go."""
+
+    def __init__(self, traced: Trace, owner: CompiledFunction, grad_enabled: bool):
+        self.owner = owner
+        self.calls = 0
+        self.seconds = 0.0
+        self.executables: list[Any] = []
+        session = traced.session
+        slots = sorted(session.slots, key=lambda slot: _ORDER[type(slot.source)])
+        order = {id(slot): position for position, slot in enumerate(slots)}
+        self.names = [slot.name for slot in slots]
+        self.sources = [slot.source for slot in slots]
+        self.structure = traced.structure
+        self.returned = [(r.position, r.source) for r in traced.returned]
+        self.updated = [order[id(slot)] for slot in traced.updated]
+        self.grads = traced.grads
+        self.taps = [fn for _, fn in session.taps]
+        self.first_tap = traced.first_tap
+        self.first_update = traced.first_update
+        self.positions = [s.position for s in self.sources if isinstance(s, ArgumentSource)]
+        self.captured = [s.captured for s in self.sources if isinstance(s, CapturedSource)]
+        self.others = self.sources[len(self.positions) + len(self.captured) :]
+        loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
+        self.guards = [*session.guards, TensorsGuard([*self.captured, *loose])]
+        # Those that see a new mark are looked at again only then; the rest at every call.
+        self.marked = [guard for guard in self.guards if guard.marked]
+        self.unmarked = [guard for guard in self.guards if not guard.marked]
+        self.mark: object = None  # the mark at which the former held
+        self.arrays: list[Any] = []  # of captured tensors, at that mark
+        self.counters: list[list[int]] = []  # of captured tensors that are updated
+        self.grad_guards = [
+            GradGuard(_source_of(session, tensor), none) for tensor, none in session.grad_guards
+        ]
+        self.trains = session.backward_called
+        self.function: TracedFunction | None = None
+        with session:
+            results = [r.tensor for r in traced.returned if r.source is None]
+            differentiable = grad_enabled and not self.trains
+            differentiable &= any(tensor._requires_grad for tensor in results)
+            inputs = [(slot.name, slot.tensor, slot.var) for slot in slots]
+            first = traced.first_update
+            updates = [
+                (traced.outputs[first + i], position) for i, position in enumerate(self.updated)
+            ]
+            if not differentiable:
+                aliases = [(first + i, position) for i, position in enumerate(self.updated)]
+                outputs = traced.outputs
+                if not owner.keep_grads:
+                    outputs = self._without_grads(traced)
+                named = [(name, var) for name, _, var in inputs]
+                self.graph = session.builder.snapshot(named, outputs, aliases)
+                self.types = self.graph.output_types
+        if differentiable:
+            tapped = [tensor for tensor, _ in session.taps]
+            self.function = TracedFunction(
+                session, session.builder.name, inputs, [*results, *tapped], updates, self._compile
+            )
+            self.results = len(results)
+        else:
+            self.executable = self._compile(self.graph)
+        # One fresh tensor is returned and nothing else is left behind.
+        new = [position for position, source in self.returned if source is None]
+        self.single = self.structure is tree.TENSOR and new == [0] and not (self.grads or self.taps)
+
+    def _without_grads(self, traced: Trace) -> list[Any]:
+        """The outputs without gradients; taps move up."""
+        self.grads = [(target, None if p is None else -1, kind) for target, p, kind in self.grads]
+        count = self.first_update + len(self.updated)
+        self.first_tap = count
+        return traced.outputs[:count] + traced.outputs[traced.first_tap :]
+
+    def _compile(self, graph: Graph) -> Any:
+        started = time.perf_counter()
+        made = compile_graph(graph, self.owner.level)
+        self.seconds += time.perf_counter() - started
+        self.executables.append(made)
+        return made
+
+    # -- guards ------------------------------------------------------------------------------
+
+    def holds(self, arguments: Sequence[Tensor]) -> bool:
+        mark = CHANGES.mark
+        if mark is not self.mark:
+            for guard in self.marked:
+                if not guard.holds():
+                    return False
+            self._bind()
+            self.mark = mark
+        for guard in self.unmarked:
+            if not guard.holds():
+                return False
+        return all([guard.holds_for(arguments) for guard in self.grad_guards])
+
+    def _bind(self) -> None:
+        """Look up what belongs to captured tensors; a new mark tells when it may be another."""
+        first, last = len(self.positions), len(self.positions) + len(self.captured)
+        self.arrays = [tensor._value for tensor in self.captured]
+        self.counters = [
+            self.captured[i - first]._counter for i in self.updated if first <= i < last
+        ]
+        self.other_updates = [
+            self.sources[i] for i in self.updated if not first <= i < last
+        ]
+
+    def broken(self, arguments: Sequence[Tensor]) -> str:
+        """Why the entry does not hold."""
+        reasons = [guard.reason() for guard in self.guards if not guard.holds()]
+        reasons += [g.reason() for g in self.grad_guards if not g.holds_for(arguments)]
+        return "; ".join(reasons)
+
+    # -- calling -----------------------------------------------------------------------------
+
+    def call(self, arguments: Sequence[Tensor]) -> Any:
+        self.calls += 1
+        arrays = [arguments[position]._value for position in self.positions]
+        arrays += self.arrays
+        if self.others:
+            arrays += [source.array(arguments) for source in self.others]
+        if self.function is not None:
+            return self._call_differentiable(self.function, arguments, arrays)
+        values = self.executable.run(arrays)
+        if self.updated:
+            self._count_updates(arguments)
+        if self.single:
+            return make(values[0], self.types[0])
+        for target, position, kind in self.grads:
+            tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
+            if position is None:
+                tensor._grad = None
+            elif position < 0:
+                tensor._grad = ELIDED
+            else:
+                tensor._grad = make(values[position], kind)
+        for fn, position in zip(self.taps, range(self.first_tap, len(values))):
+            fn(make(values[position], self.types[position]))
+        return self._built(
+            [
+                make(values[position], self.types[position])
+                if source is None
+                else source.tensor(arguments)
+                for position, source in self.returned
+            ]
+        )
+
+    def _call_differentiable(
+        self, function: TracedFunction, arguments: Sequence[Tensor], arrays: Sequence[Any]
+    ) -> Any:
+        tensors = [source.tensor(arguments) for source in self.sources]
+        made = function(tensors, arrays)
+        self._count_updates(arguments)
+        for fn, value in zip(self.taps, made[self.results :]):
+            fn(value)
+        results = [
+            made[position] if source is None else source.tensor(arguments)
+            for position, source in self.returned
+        ]
+        return self._built(results)
+
+    def _count_updates(self, arguments: Sequence[Tensor]) -> None:
+        for counter in self.counters:
+            counter[0] += 1
+        for source in self.other_updates:
+            tensor: Any = source.tensor(arguments)
+            tensor._counter[0] += 1
+
+    def _built(self, results: list[Any]) -> Any:
+        return results[0] if self.structure is tree.TENSOR else tree.build(
+            self.structure, iter(results)
+        )  # fmt: skip
+
+
+ELIDED = Elided()
+_ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
+
+
+def _source_of(session: Any, tensor: Tensor) -> Source:
+    noted = session.noted.get(id(tensor))
+    slot = noted.slot if noted is not None else None
+    return slot.source if slot is not None else CapturedSource(tensor)
+
+
+class LastCall:
+    """The entry of the last call and what its arguments were like: distinct tensors and nothing
+    else. A call with the same needs no key and no search."""
+
+    __slots__ = ("count", "default_dtype", "entry", "expected", "grad_enabled")
+
+    def __init__(self, entry: Entry, arguments: Sequence[Tensor]):
+        self.entry = entry
+        self.count = len(arguments)
+        self.expected = [(x.__class__, x.tensor_type, x._requires_grad) for x in arguments]
+        self.grad_enabled = STATE.grad_enabled
+        self.default_dtype = STATE.default_dtype
+
+    def fits(self, arguments: Sequence[Any]) -> bool:
+        """Whether a call with these arguments is one of the same entry."""
+        if len(arguments) != self.count or STATE.watched:
+            return False
+        if (
+            STATE.grad_enabled is not self.grad_enabled
+            or STATE.default_dtype is not self.default_dtype
+        ):
+            return False
+        for argument, (kind, type, requires_grad) in zip(arguments, self.expected):
+            if (
+                argument.__class__ is not kind
+                or argument.tensor_type is not type
+                or argument._requires_grad is not requires_grad
+            ):
+                return False
+        if self.count > 1 and len({id(argument) for argument in arguments}) != self.count:
+            return False
+        return self.entry.holds(arguments)
