@@ -27,10 +27,12 @@ from graphc.ops.generate import random_uniform
 
 __all__ = [
     "Generator", "bernoulli", "default_generator", "fork_rng", "get_rng_state", "initial_seed",
-    "manual_seed", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
+    "manual_seed", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
     "randn_like", "randperm", "seed", "set_rng_state",
 ]  # fmt: skip
-METHODS = "bernoulli uniform_ normal_ bernoulli_ random_"
+METHODS = (
+    "bernoulli multinomial uniform_ normal_ bernoulli_ random_ exponential_ log_normal_"
+)
 
 
 class Generator:
@@ -201,6 +203,56 @@ def normal(
         return normal_numbers(shape_of((size,)), kind, generator) * std + mean
 
 
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Positions (int64) drawn by the weights `input` [n] or [rows, n]: [num_samples] or
+    [rows, num_samples]. Without replacement each position is drawn at most once. Raises
+    RuntimeError for negative or infinite weights, or too few that are not 0; in a trace weights are
+    not known and not checked."""
+    if input.dim() not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not input.dtype.is_float:
+        raise RuntimeError(
+            "multinomial only supports floating-point dtypes for input, got: " + str(input.dtype)
+        )
+    count = input.shape[-1]
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > count:
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+        )
+    if STATE.session is None:
+        _check_weights(input, num_samples, replacement)
+    from frontend.functions.order import cumsum, topk
+
+    with no_grad():
+        weights = casted(input, DType.f64)
+        if not replacement:
+            # A race of exponential clocks: the order of arrival is the order of drawing.
+            arrival = -f.log(1 - uniform(tuple(input.shape), DType.f64, generator)) / weights
+            return topk(arrival, num_samples, -1, largest=False)[1]
+        upper = cumsum(weights, -1)
+        drawn = uniform((*input.shape[:-1], num_samples), DType.f64, generator) * upper[..., -1:]
+        passed = upper.unsqueeze(-2) <= drawn.unsqueeze(-1)
+        return passed.sum(-1)
+
+
+def _check_weights(input: Tensor, num_samples: int, replacement: bool) -> None:
+    weights = input._array("multinomial()")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if (weights.sum(-1) <= 0).any():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if not replacement and ((weights > 0).sum(-1) < num_samples).any():
+        raise RuntimeError(
+            "invalid multinomial distribution (with replacement=False, not enough non-negative "
+            "category to sample)"
+        )
+
+
 def rand_like(input: Tensor, *, dtype: Any = None, **options: Any) -> Tensor:
     return rand(input.shape, dtype=dtype or input.dtype, **options)
 
@@ -240,6 +292,22 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     """Filled with 1 with probability p, else 0."""
     drawn = uniform(self.tensor_type.shape, None, generator)
     return self._assign(casted(drawn < p, self.dtype))
+
+
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Filled with exponential numbers of the rate `lambd`."""
+    with no_grad():
+        drawn = uniform(self.tensor_type.shape, self.dtype, generator)
+        return self._assign(-f.log(1 - drawn) / lambd)
+
+
+def log_normal_(
+    self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
+) -> Tensor:
+    """Filled with exp of normal numbers of this mean and standard deviation."""
+    with no_grad():
+        numbers = normal_numbers(self.tensor_type.shape, self.dtype, generator) * std + mean
+        return self._assign(f.exp(numbers))
 
 
 def random_(

@@ -1,11 +1,30 @@
 """`frontend.utils.data`: datasets, samplers and the loader, named as PyTorch's."""
 
-from frontend.utils.data.collate import default_collate
+from frontend.utils.data.collate import default_collate, default_convert
 from frontend.utils.data.dataloader import DataLoader
-from frontend.utils.data.dataset import Dataset, Subset, TensorDataset, random_split
-from frontend.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from frontend.utils.data.dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from frontend.utils.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from frontend.utils.data.worker import get_worker_info
 
 __all__ = [
-    "BatchSampler", "DataLoader", "Dataset", "RandomSampler", "Sampler", "SequentialSampler",
-    "Subset", "TensorDataset", "default_collate", "random_split",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",
+    "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
+    "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "default_collate",
+    "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip

@@ -48,6 +48,19 @@ def default_collate(batch: Sequence[Any]) -> Any:
     return type(first)(*parts) if named else parts
 
 
+def default_convert(data: Any) -> Any:
+    """An item with its NumPy arrays and numbers as tensors, in the containers as they are."""
+    if isinstance(data, np.ndarray | np.generic):
+        return tensor(data) if np.asarray(data).dtype.kind not in "OSU" else data
+    if isinstance(data, Mapping):
+        return type(data)((key, default_convert(item)) for key, item in data.items())
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(default_convert, data))
+    if isinstance(data, tuple | list):
+        return [default_convert(item) for item in data]
+    return data
+
+
 def _check_equal(shapes: list[list[int]]) -> None:
     for i, shape in enumerate(shapes):
         if shape != shapes[0]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from frontend import random
+from frontend.creation import as_tensor
+from frontend.dtypes import float64
 
 
 class Sampler:
@@ -68,6 +70,56 @@ class RandomSampler(Sampler):
             return random.randperm(size, generator=self.generator).tolist()
         numbers = random.rand((self.num_samples,), generator=self.generator)
         return np.minimum(numbers.numpy().astype(np.float64) * size, size - 1).astype(int).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """`indices` in a random order, anew at each iteration."""
+
+    def __init__(self, indices: Sequence[int], generator: Any = None):
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        order = random.randperm(len(self.indices), generator=self.generator).tolist()
+        return (self.indices[i] for i in order)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """`num_samples` indices drawn by `weights`, with replacement or without."""
+
+    def __init__(
+        self, weights: Sequence[float], num_samples: int, replacement: bool = True,
+        generator: Any = None,
+    ):  # fmt: skip
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            )
+        if not isinstance(replacement, bool):
+            raise ValueError(
+                f"replacement should be a boolean value, but got replacement={replacement}"
+            )
+        self.weights = as_tensor(weights, dtype=float64)
+        if self.weights.dim() != 1:
+            raise ValueError(
+                "weights should be a 1d sequence but given weights have shape "
+                f"{tuple(self.weights.shape)}"
+            )
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        drawn = random.multinomial(
+            self.weights, self.num_samples, self.replacement, generator=self.generator
+        )
+        return iter(drawn.tolist())
 
     def __len__(self) -> int:
         return self.num_samples

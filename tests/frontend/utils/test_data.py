@@ -148,7 +148,6 @@ def test_splits() -> None:
         ({"batch_size": 0}, ValueError, "positive integer value, but got batch_size=0"),
         ({"shuffle": True, "sampler": [0]}, ValueError, "mutually exclusive with shuffle"),
         ({"num_workers": -1}, ValueError, "num_workers option should be non-negative"),
-        ({"num_workers": 2}, NotImplementedError, "use num_workers=0"),
         ({"batch_sampler": [[0]], "batch_size": 2}, ValueError, "batch_sampler option is mutually"),
         ({"batch_size": None, "drop_last": True}, ValueError, "disables auto-batching"),
     ],
