@@ -6,36 +6,43 @@
 Everything runs eagerly; `frontend.compile` makes native code of the same functions.
 """
 
-# ruff: noqa: F401, F403, F405 (what is public says each module in its __all__)
+# ruff: noqa: F401, F403 (what is public says each module in its __all__)
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-from frontend import autograd, nn, optim, utils
+from frontend import autograd, linalg, nn, optim, utils
 from frontend import methods as _methods  # first: attaches the methods to Tensor
 from frontend.compiler import compile
 from frontend.creation import *
-from frontend.dtypes import (
-    Size,
-    bool,
-    device,
-    double,
-    float,
-    float32,
-    float64,
-    int,
-    int32,
-    int64,
-    long,
-)
+from frontend.dtypes import *
+from frontend.environment import *
+from frontend.functions.distances import *
+from frontend.functions.einsum import *
 from frontend.functions.index import *
+from frontend.functions.layers import *
+from frontend.functions.layout import *
+from frontend.functions.linalg import *
 from frontend.functions.logic import *
+from frontend.functions.masks import *
 from frontend.functions.matrix import *
+from frontend.functions.order import *
+from frontend.functions.order_statistics import *
 from frontend.functions.pointwise import *
+from frontend.functions.rearrange import *
 from frontend.functions.reduce import *
+from frontend.functions.repeating import *
+from frontend.functions.scatter import *
+from frontend.functions.select import *
 from frontend.functions.shape import *
+from frontend.functions.spatial import *
+from frontend.functions.special import *
+from frontend.functions.statistics import *
+from frontend.functions.top_level import *
+from frontend.functions.unary import *
+from frontend.printing import set_printoptions
 from frontend.promotion import can_cast, promote_types, result_type
 from frontend.random import *
 from frontend.serialization import load, save
@@ -49,22 +56,29 @@ from frontend.state import (
     set_grad_enabled,
 )
 from frontend.tensor import Tensor
+from frontend.tensor_types import *
 from frontend.tracer import tap, trace
-from graphc.ir.types import DType as dtype
-
-clip, subtract, multiply, divide, true_divide = clamp, sub, mul, div, div
-negative, absolute, swapaxes = neg, abs, transpose
-
+from frontend.version import __version__
 
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
     "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
+    "from_dlpack": "frontend.utils.dlpack",
     "install_as": "frontend.install",
+    "to_dlpack": "frontend.utils.dlpack",
 }  # fmt: skip
 
 
+_MODULES = (
+    "accelerator", "backends", "cuda", "distributions", "mps", "safetensors", "version", "vision",
+    "xpu",
+)  # fmt: skip
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"frontend.{name}")
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'frontend' has no attribute {name!r}")

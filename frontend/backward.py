@@ -41,20 +41,23 @@ def run_backward(
             earlier = cotangents.get(edge)
             cotangents[edge] = gradient if earlier is None else earlier + gradient
         targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
-        nodes = _reachable(cotangents)
+        nodes, leaves = _reachable(cotangents)
         needed = None if targets is None else _leading_to(nodes, set(targets))
         captured: dict[Edge, Any] = dict.fromkeys(targets or ())
-        records = _unpacked(nodes, cotangents, captured, needed, retain_graph)
+        if targets is not None:
+            leaves = {edge: last for edge, last in leaves.items() if edge in captured}
+        records = _unpacked(nodes, cotangents, captured, needed, retain_graph, leaves)
         sweep(records, cotangents, _around(session), _after)
         for edge in captured:
             if isinstance(edge[0], Tensor) and edge in cotangents:
-                captured[edge] = _hooked(edge[0]._hooks, cotangents[edge])
+                captured[edge] = _leaf_gradient(edge, cotangents, leaves)
         if targets is not None:
             return [captured[edge] for edge in targets]
         taken = {id(gradient._value) for _, gradient in roots}
-        for (leaf, _), gradient in cotangents.items():
+        for edge in cotangents:
+            leaf = edge[0]
             if isinstance(leaf, Tensor):
-                given = _hooked(leaf._hooks, gradient)
+                given = _leaf_gradient(edge, cotangents, leaves)
                 accumulate(leaf, given, create_graph, taken)
                 for hook in tuple((leaf._post_hooks or {}).values()):
                     hook(leaf)
@@ -63,9 +66,16 @@ def run_backward(
         STATE.grad_enabled = previous
 
 
-def _reachable(cotangents: dict[Any, Any]) -> list[TapeNode]:
-    """Every op node behind the roots, latest first."""
+def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, int]) -> Tensor:
+    """A leaf's gradient after its hooks: those that were not called on the way are called now."""
+    return cotangents[edge] if edge in leaves else _hooked(edge[0]._hooks, cotangents[edge])
+
+
+def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, int]]:
+    """Every op node behind the roots, latest first; and of the leaves with hooks among them, the
+    number of the last node that gives to each."""
     found: dict[int, TapeNode] = {}
+    leaves: dict[Edge, int] = {}
     stack = [node for node, _ in cotangents if isinstance(node, TapeNode)]
     while stack:
         node = stack.pop()
@@ -73,9 +83,13 @@ def _reachable(cotangents: dict[Any, Any]) -> list[TapeNode]:
             continue
         found[node.sequence] = node
         for edge in node.edges:
-            if edge is not None and isinstance(edge[0], TapeNode):
+            if edge is None:
+                continue
+            if isinstance(edge[0], TapeNode):
                 stack.append(edge[0])
-    return [found[sequence] for sequence in sorted(found, reverse=True)]
+            elif edge[0]._hooks:
+                leaves[edge] = min(node.sequence, leaves.get(edge, node.sequence))
+    return [found[sequence] for sequence in sorted(found, reverse=True)], leaves
 
 
 def _leading_to(nodes: list[TapeNode], targets: set[Edge]) -> dict[TapeNode, tuple[bool, ...]]:
@@ -99,9 +113,14 @@ def _unpacked(
     captured: dict[Edge, Any],
     needed: dict[TapeNode, tuple[bool, ...]] | None,
     retain_graph: bool,
+    leaves: dict[Edge, int],
 ) -> Iterator[Record]:
     """Records for the sweep. When one is drawn, the gradients of its results are complete: hooks
-    see them here, and requested ones are kept."""
+    see them here, and requested ones are kept. Hooks of a leaf are called as soon as the last node
+    that gives to it has run."""
+    ends: dict[int, list[Edge]] = {}
+    for edge, last in leaves.items():
+        ends.setdefault(last, []).append(edge)
     for node in nodes:
         for index in range(len(node.saves.result_types)):
             edge = (node, index)
@@ -125,6 +144,9 @@ def _unpacked(
         yield node.unpack(wanted)
         if not retain_graph:
             node.free()
+        for edge in ends.get(node.sequence, ()):
+            if edge in cotangents:
+                cotangents[edge] = _hooked(edge[0]._hooks, cotangents[edge])
 
 
 def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,12 @@ from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
 from graphc.ops.elementwise import cast
 from graphc.ops.kind_composite import Composite
-from graphc.ops.kinds import Gather, Movement
+from graphc.ops.kind_index import Gather, Scatter
+from graphc.ops.kinds import Movement
 from graphc.ops.movement import broadcast, reshape, slice_, transpose
+from graphc.ops.strided import diagonal, slide
 
-VIEWS = (reshape, transpose, slice_, broadcast)
+VIEWS = (reshape, transpose, slice_, broadcast, diagonal, slide)
 
 
 class Prepared:
@@ -68,6 +71,8 @@ class Prepared:
 def _widened(op: Any, types: tuple[TensorType, ...]) -> tuple[TensorType, ...] | None:
     """The operand types `op` computes with, where some are storage types it does not take."""
     if op is cast or isinstance(op, Movement | Gather):
+        return None
+    if isinstance(op, Scatter) and op.combine is None:  # elements are moved, as they are
         return None
     if not any(type.dtype.is_storage for type in types):
         return None
@@ -204,7 +209,10 @@ def _computed_plainly(
     for array in arrays:
         if array.__class__ is not _Array:
             raise escaped(op.name)
-    value = _QUIET.run(prepared.compute, *arrays)
+    try:
+        value = _QUIET.run(prepared.compute, *arrays)
+    except GraphError as error:  # a content check inside a composite
+        raise located(error) from None
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type
@@ -246,6 +254,8 @@ def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Te
     session: Any = STATE.session
     values = session.emit(op, operands, prepared.attributes)
     results = tuple([make(v, type) for v, type in zip(values, prepared.types)])
+    if session.watched is not None:
+        session.watched += map(weakref.ref, results)
     if prepared.view:
         session.make_view(results[0], operands[0], op, prepared.attributes)
     return results

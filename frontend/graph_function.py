@@ -19,6 +19,7 @@ from frontend.session import Session
 from frontend.state import STATE
 from frontend.tape import Saves, record
 from frontend.tensor import Tensor, make
+from frontend.underived import DerivativeError, mark
 from graphc.ir.builder import Var
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
@@ -46,6 +47,7 @@ class TracedFunction:
         with session:
             self.wanted = tuple(t._requires_grad and t._edge is None for _, t, _ in inputs)
             self.active = [i for i, tensor in enumerate(outputs) if tensor._requires_grad]
+        self.underived: dict[int, str] = {}  # outputs without derivative, and of what
         self.types = [tensor.tensor_type for tensor in outputs]
         self._plain: Any = None
         self._pair: Any = None
@@ -78,7 +80,11 @@ class TracedFunction:
         if self._pair is None:
             from graphc.autodiff.partition import partition
 
-            cotangents, gradients = self._gradients(create_graph=False)
+            try:
+                cotangents, gradients = self._gradients(create_graph=False)
+            except DerivativeError:
+                self._set_apart()
+                cotangents, gradients = self._gradients(create_graph=False)
             present = [g for g in gradients if g is not None]
             more = [(f"cotangent_{i}", tensor._value) for i, tensor in enumerate(cotangents)]
             joint = self.graph(present, more)
@@ -119,19 +125,34 @@ class TracedFunction:
                 roots, chosen, retain_graph=True, create_graph=create_graph
             )
 
+    def _set_apart(self) -> None:
+        """Outputs that backward cannot pass are no longer active: the others have gradients."""
+        for i in self.active:
+            self.active, everything = [i], self.active
+            try:
+                self._gradients(create_graph=False)
+            except DerivativeError as error:
+                self.underived[i] = error.function
+            self.active = everything
+        self.active = [i for i in self.active if i not in self.underived]
+
     # -- calling -----------------------------------------------------------------------------
 
     def __call__(self, tensors: Sequence[Tensor | None], arrays: Sequence[Any]) -> list[Tensor]:
         """The outputs; updates are written into the arrays. `tensors[i]` is what input i is a
         value of on the tape, `arrays[i]` its value."""
-        recording = STATE.grad_enabled and bool(self.active) and any(
+        recording = STATE.grad_enabled and bool(self.active or self.underived) and any(
             want and tensor is not None and tensor._requires_grad
             for want, tensor in zip(self.wanted, tensors)
         )  # fmt: skip
         if not recording:
             values = self.plain(*arrays)
             return [make(value, type) for value, type in zip(values, self.types)]
-        return self.pair.call(tensors, arrays)
+        outputs = self.pair.call(tensors, arrays)
+        operands = tuple([t for t in tensors if t is not None and t._requires_grad])
+        for i, reason in self.underived.items():
+            mark(reason, operands, outputs[i])
+        return outputs
 
 
 # The call itself keeps what backward needs.

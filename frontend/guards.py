@@ -71,7 +71,8 @@ class ModuleGuard:
         return f"attributes of {kind} were added or removed"
 
     def __str__(self) -> str:
-        frozen = ", ".join(f"{n}={v!r}" for n, v in zip(self.names, self.values))
+        shown = [(n, v) for n, v in zip(self.names, self.values) if not n.startswith("_")]
+        frozen = ", ".join(f"{n}={v!r}" for n, v in shown)
         return f"{type(self.module).__name__}({frozen})"
 
 
@@ -95,6 +96,31 @@ class ItemGuard:
 
     def __str__(self) -> str:
         return f"{self.what} {self.key}={self.value!r}"
+
+
+class ZeroGuard:
+    """Whether a number in a dict (or in a tuple there) is 0."""
+
+    marked = False
+
+    def __init__(self, mapping: Any, key: Any, index: int | None):
+        self.mapping = mapping
+        self.key = key
+        self.index = index
+        self.value = self._value()
+
+    def _value(self) -> Any:
+        found = self.mapping.get(self.key, 0)
+        return found if self.index is None else found[self.index]
+
+    def holds(self) -> bool:
+        return bool(self._value()) == bool(self.value)
+
+    def reason(self) -> str:
+        return f"option {self.key!r} was {self.value!r}, is {self._value()!r}"
+
+    def __str__(self) -> str:
+        return f"option {self.key} is {'not ' if self.value else ''}0"
 
 
 class CellGuard:

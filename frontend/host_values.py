@@ -32,7 +32,9 @@ class HostValues(Handle):
         def __abs__(self) -> Any: ...
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The array itself, sharing memory."""
+        """The array itself, sharing memory. That of bfloat16 has the dtype of ml_dtypes (PyTorch
+        raises TypeError). Raises RuntimeError for a tensor that requires gradients, unless
+        `force`."""
         if self._requires_grad and not force:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
@@ -43,10 +45,37 @@ class HostValues(Handle):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()
         if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ValueError(
+                    f"Unable to avoid copy while creating an array of {np.dtype(dtype)} from a "
+                    f"tensor of {self.dtype}"
+                )
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    def __array_wrap__(
+        self, array: np.ndarray, context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        """What a NumPy function of tensors gives: a tensor."""
+        from frontend.creation import from_numpy
+
+        return from_numpy(np.asarray(array))
+
     __array_priority__ = 1000  # NumPy leaves `array * tensor` to the tensor
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """A DLPack capsule over the tensor's memory: see `frontend.utils.dlpack`."""
+        from frontend.utils.dlpack import exported
+
+        given = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        asked = {name: value for name, value in given.items() if value is not None}
+        return exported(self, stream=stream, **asked)  # type: ignore[arg-type]
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # DLPack's kDLCPU
 
     def item(self) -> Any:
         """The one element as a Python number."""
@@ -73,8 +102,11 @@ class HostValues(Handle):
     def __float__(self) -> float:
         return float(self._number("float()"))
 
+    def __complex__(self) -> complex:
+        return complex(self._number("complex()"))
+
     def __index__(self) -> int:
-        if not (self.dtype.is_integer and self.tensor_type.numel == 1):
+        if self.dtype.is_float or self.tensor_type.numel != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self._number("int()"))
 
@@ -107,6 +139,21 @@ class HostValues(Handle):
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:
-        if not self.tensor_type.shape and spec:
-            return format(self._number("formatting"), spec)
-        return format(repr(self), spec)
+        """A 0-d tensor is formatted as its number."""
+        if not self.tensor_type.shape:
+            return format(self._array("format()").item(), spec)
+        if spec:
+            raise TypeError("unsupported format string passed to Tensor.__format__")
+        return str(self)
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, Handle | int | float | np.generic):
+            raise RuntimeError(
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+                f"{type(element)}."
+            )
+        return bool((self == element).any())
+
+    def __reversed__(self) -> Any:
+        """The elements of each dimension in reverse order."""
+        return self.flip(*range(len(self.tensor_type.shape)))  # type: ignore[attr-defined]

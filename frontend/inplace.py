@@ -84,17 +84,7 @@ def zero_(self: Tensor) -> Tensor:
     return fill_(self, 0)
 
 
-def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """The elements of `source`, in order, where `mask` holds."""
-    new = self.detach().clone()
-    array, chosen = new._array("masked_scatter_"), mask._array("masked_scatter_")
-    array[chosen] = source._array("masked_scatter_").reshape(-1)[: int(chosen.sum())]
-    return self._assign(new)
-
-
-METHODS = {
-    "copy_": copy_, "fill_": fill_, "zero_": zero_, "masked_scatter_": masked_scatter_,
-}  # fmt: skip
+METHODS = {"copy_": copy_, "fill_": fill_, "zero_": zero_}
 
 
 def operator(function: Any) -> Any:

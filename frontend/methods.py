@@ -5,69 +5,40 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend import creation, inplace, random
-from frontend.dtypes import as_dtype, device
-from frontend.functions import index, logic, matrix, pointwise, reduce, shape
-from frontend.promotion import casted
+from frontend import creation, inplace, random, tensor_types
+from frontend.functions import (
+    conversion,
+    distances,
+    einsum,
+    index,
+    layers,
+    layout,
+    linalg,
+    logic,
+    masks,
+    matrix,
+    order,
+    order_statistics,
+    pointwise,
+    rearrange,
+    reduce,
+    repeating,
+    scatter,
+    select,
+    shape,
+    special,
+    statistics,
+    unary,
+)
 from frontend.tensor import Tensor
-from graphc.ir.types import DType
 
-FAMILIES = (pointwise, logic, reduce, shape, matrix, index, creation, random)
+FAMILIES = (
+    unary, pointwise, special, logic, reduce, statistics, distances, layout, shape, repeating,
+    rearrange, matrix, einsum, linalg, index, masks, scatter, select,
+    order, order_statistics, layers, creation, random,
+    conversion, tensor_types,
+)  # fmt: skip
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
-
-ALIASES = {
-    "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
-    "negative": "neg", "absolute": "abs", "clip": "clamp", "greater": "gt", "less": "lt",
-    "greater_equal": "ge", "less_equal": "le", "not_equal": "ne", "swapaxes": "transpose",
-    "swapdims": "transpose", "sgn": "sign",
-}  # fmt: skip
-
-
-def to(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
-    """The tensor in another dtype: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`.
-    The tensor itself where nothing changes, unless `copy`."""
-    dtype = keywords.get("dtype")
-    place = keywords.get("device")
-    for argument in arguments:
-        if isinstance(argument, Tensor):
-            dtype = argument.dtype
-        elif isinstance(argument, bool):
-            continue  # non_blocking, copy
-        elif isinstance(argument, device) or (isinstance(argument, str) and _is_device(argument)):
-            place = argument
-        elif argument is not None:
-            dtype = argument
-    if place is not None:
-        device(place)  # raises for anything but the CPU
-    result = self if dtype is None else casted(self, as_dtype(dtype))
-    copies = keywords.get("copy") or (len(arguments) > 2 and arguments[-1] is True)
-    return result.clone() if copies and result is self else result
-
-
-def _is_device(text: str) -> bool:
-    return text.partition(":")[0] in ("cpu", "cuda", "mps", "meta")
-
-
-def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """The tensor in the dtype of `other`."""
-    return casted(self, other.dtype)
-
-
-def _cast_method(name: str, dtype: DType) -> Any:
-    def method(self: Tensor, memory_format: Any = None) -> Tensor:
-        return casted(self, dtype)
-
-    method.__name__ = method.__qualname__ = name
-    return method
-
-
-def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    return self
-
-
-def cuda(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
-    """Raises AssertionError: there is no CUDA."""
-    raise AssertionError("Torch not compiled with CUDA enabled")
 
 
 def _reflected(function: Any) -> Any:
@@ -83,19 +54,11 @@ def install(target: Any = Tensor) -> None:
             setattr(Tensor, f"{name}_", inplace.in_place(getattr(family, name)))
     for name, method in inplace.METHODS.items():
         setattr(Tensor, name, method)
-    for name, known in ALIASES.items():
-        setattr(target, name, getattr(target, known))
-        if hasattr(target, f"{known}_"):
-            setattr(target, f"{name}_", getattr(target, f"{known}_"))
-    casts = {"float": DType.f32, "double": DType.f64, "int": DType.i32, "long": DType.i64,
-             "bool": DType.bool}  # fmt: skip
-    for name, dtype in casts.items():
-        setattr(Tensor, name, _cast_method(name, dtype))
-    for function in (to, type_as, cpu, cuda):
-        setattr(Tensor, function.__name__, function)
     target.where = lambda self, condition, other: pointwise.where(condition, self, other)
-    target.T = property(lambda self: shape.permute(self, *reversed(range(self.dim()))))
-    target.mT = property(lambda self: shape.transpose(self, -2, -1))
+    target.T = property(lambda self: layout.permute(self, *reversed(range(self.dim()))))
+    target.mT = property(lambda self: layout.swapped(self, "mT"))
+    target.mH = property(lambda self: layout.swapped(self, "mH"))
+    target.H = property(layout.hermitian)
     _install_operators(target)
 
 
@@ -119,6 +82,7 @@ def _install_operators(target: Any) -> None:
         "add": f.add, "sub": f.sub, "mul": f.mul, "truediv": f.div, "floordiv": f.floor_divide,
         "mod": f.remainder, "pow": f.pow, "matmul": matrix.matmul,
         "and": logic.bitwise_and, "or": logic.bitwise_or, "xor": logic.bitwise_xor,
+        "lshift": logic.bitwise_left_shift, "rshift": logic.bitwise_right_shift,
     }  # fmt: skip
     for name, function in plain.items():
         setattr(target, f"__{name}__", function)
@@ -128,10 +92,10 @@ def _install_operators(target: Any) -> None:
         setattr(target, f"__{name}__", getattr(logic, name))
     target.__eq__ = _guarded(logic.eq)
     target.__ne__ = _guarded(logic.ne)
-    target.__neg__ = f.neg
-    target.__pos__ = lambda self: self
-    target.__abs__ = f.abs
-    target.__invert__ = logic.bitwise_not
+    target.__neg__ = unary.neg
+    target.__pos__ = unary.positive
+    target.__abs__ = unary.abs
+    target.__invert__ = logic.invert
     target.__getitem__ = index.getitem
     target.__setitem__ = index.setitem
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from frontend.dispatch import CONTEXT, apply_binary, filled, filled_like
+from frontend.dtypes import CATEGORY, as_dtype, promote_types
 from frontend.state import STATE
 from frontend.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
@@ -19,14 +21,7 @@ from graphc.ir.types import DType, broadcast_shapes
 from graphc.ops.elementwise import cast
 from graphc.ops.movement import broadcast
 
-_RANK = {DType.bool: 0, DType.i32: 1, DType.i64: 2, DType.f32: 3, DType.f64: 4}
-_CATEGORY = {DType.bool: 0, DType.i32: 1, DType.i64: 1, DType.f32: 2, DType.f64: 2}
 Number = (int, float, np.generic)
-
-
-def promote_types(left: DType, right: DType) -> DType:
-    """The smallest dtype that holds both."""
-    return left if _RANK[left] >= _RANK[right] else right
 
 
 def number_dtype(number: Any) -> DType:
@@ -35,7 +30,7 @@ def number_dtype(number: Any) -> DType:
         return DType.bool
     if isinstance(number, int | np.integer):
         return DType.i64
-    if isinstance(number, float | np.floating):
+    if isinstance(number, float | np.floating | ml_dtypes.bfloat16):
         return STATE.default_dtype
     raise TypeError(f"expected a Tensor or a number, got {type(number).__name__}")
 
@@ -54,15 +49,16 @@ def result_type(*operands: Any) -> DType:
     for dtype_ in by_priority:
         if dtype_ is None:
             continue
-        if result is None or _CATEGORY[dtype_] > _CATEGORY[result]:
+        if result is None or CATEGORY[dtype_] > CATEGORY[result]:
             result = dtype_
     assert result is not None
     return result
 
 
-def can_cast(source: DType, target: DType) -> bool:
-    """True where an in-place result of `source` may be written to `target`."""
-    return _CATEGORY[source] <= _CATEGORY[target]
+def can_cast(from_: Any, to: Any) -> bool:
+    """True where an in-place result of dtype `from_` may be written to `to`: bool < integers <
+    floats."""
+    return CATEGORY[as_dtype(from_)] <= CATEGORY[as_dtype(to)]
 
 
 def casted(tensor: Tensor, dtype: DType) -> Tensor:
@@ -117,16 +113,18 @@ def aligned(operands: tuple[Any, ...], dtype: DType) -> tuple[Tensor, ...]:
 
 def binary(op: Any, left: Any, right: Any) -> Tensor:
     """An elementwise op after promotion and broadcasting."""
-    if isinstance(left, Tensor) and isinstance(right, Tensor):
-        if left.tensor_type is right.tensor_type:
-            return apply_binary(op, left, right)
-    else:
-        # The common case of a tensor and a number of the same or a lower category.
-        tensor, number = (left, right) if isinstance(left, Tensor) else (right, left)
-        if tensor.tensor_type.dtype.is_float and type(number) in (int, float, bool):
-            constant = filled_like(number, tensor.tensor_type)
-            pair = (left, constant) if tensor is left else (constant, right)
-            return apply_binary(op, *pair)
+    # The common cases: tensors of one type, a tensor and a number of the same or a lower category.
+    if isinstance(left, Tensor):
+        kind = left.tensor_type
+        if isinstance(right, Tensor):
+            if kind is right.tensor_type:
+                return apply_binary(op, left, right)
+        elif kind.dtype.is_float and right.__class__ in (int, float, bool):
+            return apply_binary(op, left, filled_like(right, kind))
+    elif isinstance(right, Tensor):
+        kind = right.tensor_type
+        if kind.dtype.is_float and left.__class__ in (int, float, bool):
+            return apply_binary(op, filled_like(left, kind), right)
     dtype = result_type(left, right)
     return CONTEXT.apply(op, aligned((left, right), dtype), {})[0]
 
@@ -149,7 +147,10 @@ def floating(x: Any) -> Tensor:
 
 def no_bool_subtract(left: Any, right: Any) -> None:
     """Raise what PyTorch raises for `-` on bool tensors."""
-    found = [isinstance(x, Tensor) and x.dtype is DType.bool for x in (left, right)]
+    found = [
+        x.dtype is DType.bool if isinstance(x, Tensor) else isinstance(x, bool)
+        for x in (left, right)
+    ]
     if all(found):
         raise DTypeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "

@@ -9,6 +9,7 @@ on those, so `backward()` inside the function just adds its ops to the graph.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -115,6 +116,8 @@ class Session:
         self._hosts: dict[Any, Tensor] = {}
         self._grads: dict[int, Tensor] = {}  # id of a .grad tensor -> whose it is
         self._guarded: set[int] = set()
+        self.ended = False  # a trace that has ended is resumed to derive its backward
+        self.watched: list[Any] | None = None  # weak references to what is made while a hook runs
         self._previous: list[Session | None] = []
 
     # -- entering and leaving ----------------------------------------------------------------
@@ -183,14 +186,15 @@ class Session:
                 slot.name = names.of(slot.tensor)
             slot.name = names.unique(slot.name)
 
-    def host(self, mapping: Any, key: Any, dtype: DType) -> Tensor:
-        """A 0-d input read from `mapping[key]` at every call."""
-        found = self._hosts.get((id(mapping), key))
+    def host(self, mapping: Any, key: Any, index: int | None, dtype: DType) -> Tensor:
+        """A 0-d input read from `mapping[key]` (or `mapping[key][index]`) at every call."""
+        found = self._hosts.get((id(mapping), key, index))
         if found is None:
-            kind = TensorType(dtype, ())
-            found = make(None, kind)
-            found._value = self._add_slot(str(key), HostSource(mapping, key, dtype), found).var
-            self._hosts[(id(mapping), key)] = found
+            found = make(None, TensorType(dtype, ()))
+            name = str(key) if index is None else f"{key}_{index}"
+            source = HostSource(mapping, key, index, dtype)
+            found._value = self._add_slot(name, source, found).var
+            self._hosts[(id(mapping), key, index)] = found
         return found
 
     def traced_input(self, type: TensorType) -> Tensor:
@@ -247,6 +251,8 @@ class Session:
         result._counter = parent._counter
         tracked = None if op is None else bool(STATE.grad_enabled)
         result._view = View(parent, op, attributes, parent._counter[0], tracked)
+        if self.watched is not None:
+            self.watched.append(weakref.ref(result))
 
     def _refresh(self, tensor: Tensor, view: View) -> None:
         """Bring a view up to date with what it shows."""

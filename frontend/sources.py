@@ -62,18 +62,21 @@ class GradSource(Source):
 
 
 class HostSource(Source):
-    """A Python number in a dict, a learning rate say."""
+    """A Python number in a dict, a learning rate say; with `index`, one in a tuple there."""
 
-    __slots__ = ("cell", "key", "mapping", "value")
+    __slots__ = ("cell", "index", "key", "mapping", "value")
 
-    def __init__(self, mapping: Any, key: Any, dtype: DType):
+    def __init__(self, mapping: Any, key: Any, index: int | None, dtype: DType):
         self.mapping = mapping
         self.key = key
-        self.value = mapping[key]
+        self.index = index
+        self.value = mapping[key] if index is None else mapping[key][index]
         self.cell = np.array(self.value, dtype.numpy)
 
     def array(self, arguments: Sequence[Tensor]) -> np.ndarray:
         value = self.mapping[self.key]
+        if self.index is not None:
+            value = value[self.index]
         if value is not self.value:
             self.cell[...] = self.value = value
         return self.cell

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frontend.changes import changed
-from frontend.dtypes import CPU, SCALAR_NAMES, Size, as_dtype, device, dtype_of_data
+from frontend.dtypes import CPU, SCALAR_NAMES, Size, device, strided
+from frontend.host_data import array_of
 from frontend.on_tape import OnTape
-from frontend.state import STATE
+from frontend.state import STATE, no_grad
 from graphc.ir.types import DType, TensorType
 
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
@@ -39,17 +40,12 @@ class Tensor(OnTape):
         self._counter = [0]
         return self
 
-    def __init__(self, *data: Any):
-        dtype = STATE.default_dtype
-        sizes = len(data) != 1 or isinstance(data[0], int | Size)
-        if sizes and all(isinstance(item, int | Size) for item in data):
-            shape = data[0] if data and isinstance(data[0], Size) else data
-            array = np.zeros(shape if data else (0,), dtype.numpy)
-        elif isinstance(data[0], Tensor):
-            array = data[0].numpy().astype(dtype.numpy)
-        else:
-            array = np.asarray(data[0], dtype.numpy)
-        self._set(array)
+    def __init__(self, *data: Any, **options: Any):
+        from frontend.tensor_types import made_of
+
+        made = made_of(data, options, None)
+        self._value, self.tensor_type = made._value, made.tensor_type
+        self._counter, self._view = made._counter, made._view
 
     def _set(self, array: np.ndarray) -> None:
         self.tensor_type = TensorType.of(array)
@@ -71,7 +67,7 @@ class Tensor(OnTape):
 
     @property
     def shape(self) -> Size:
-        return Size(self.tensor_type.shape)
+        return tuple.__new__(Size, self.tensor_type.shape)
 
     @property
     def dtype(self) -> DType:
@@ -85,8 +81,10 @@ class Tensor(OnTape):
     def device(self) -> device:
         return CPU
 
-    is_sparse = is_quantized = is_cuda = is_meta = False
-    layout = "strided"
+    is_cpu = True
+    is_cuda = is_meta = is_mps = is_xpu = is_mkldnn = False
+    is_sparse = is_quantized = is_nested = False
+    layout = strided
 
     def size(self, dim: int | None = None) -> Any:
         return self.shape if dim is None else self.tensor_type.shape[dim]
@@ -131,9 +129,12 @@ class Tensor(OnTape):
         return int(self._array("data_ptr()").ctypes.data)
 
     def type(self, dtype: Any = None) -> Any:
-        """The type's name ("torch.FloatTensor"), or the tensor cast to `dtype`."""
+        """The type's name ("torch.FloatTensor"), or the tensor cast to `dtype`: also to
+        `torch.LongTensor`, "torch.LongTensor"."""
         if dtype is not None:
-            return self.to(dtype)
+            from frontend.tensor_types import dtype_of_type
+
+            return self.to(dtype_of_type(dtype))
         return f"torch.{SCALAR_NAMES[self.dtype]}Tensor"
 
     # -- memory shared with others ---------------------------------------------------------------
@@ -145,11 +146,17 @@ class Tensor(OnTape):
 
     @data.setter
     def data(self, new: Tensor) -> None:
-        if STATE.session is not None:
-            self._assign(new.detach())
-            return
         if not isinstance(new, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(new).__name__}")
+        if self._requires_grad and not new.tensor_type.dtype.is_float:
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex "
+                "dtype"
+            )
+        if STATE.session is not None:
+            with no_grad():
+                self._assign(new.detach())
+            return
         self._value = new._value
         self.tensor_type = new.tensor_type
         self._counter = [self._counter[0]]
@@ -271,15 +278,7 @@ _new = object.__new__
 
 def from_data(data: Any, dtype: Any = None, *, copy: bool = True) -> Tensor:
     """A tensor from numbers, nested lists, arrays or tensors. Raises TypeError, ValueError."""
-    if isinstance(data, Tensor):
-        array = data._array("tensor()")
-    elif isinstance(data, list | tuple) and any(isinstance(item, Tensor) for item in data):
-        array = np.array([np.asarray(item) for item in data])
-    else:
-        array = data
-    wanted = dtype_of_data(array, STATE.default_dtype) if dtype is None else as_dtype(dtype)
-    made = np.array(array, wanted.numpy) if copy else np.asarray(array, wanted.numpy)
     tensor = object.__new__(Tensor)
     tensor._counter = [0]
-    tensor._set(made)
+    tensor._set(array_of(data, dtype, STATE.default_dtype, copy))
     return tensor

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from frontend import tree
-from frontend.guards import ItemGuard, ModuleGuard, is_plain, same, variable_guards
+from frontend.guards import (
+    ItemGuard,
+    ModuleGuard,
+    ZeroGuard,
+    is_plain,
+    same,
+    variable_guards,
+)
 from frontend.session import Noted, Session, Slot, paused
 from frontend.sources import ArgumentSource, Source
 from frontend.state import STATE
@@ -30,17 +37,25 @@ suspended = paused
 # -- hooks of Modules and optimizers -------------------------------------------------------------
 
 
-def host_value(mapping: Any, key: Any, dtype: DType = DType.f64) -> Any:
-    """The number `mapping[key]`; in a trace a 0-d input that is read anew at each call, so that a
-    changed learning rate needs no new graph.
+def host_value(
+    mapping: Any, key: Any, index: int | None = None, dtype: DType = DType.f64
+) -> Any:
+    """The number `mapping[key]` (or `mapping[key][index]`); in a trace a 0-d input that is read
+    anew at each call, so that a changed learning rate needs no new graph.
 
-    float64 by default: 0-d operands yield to the dtype of what they scale, so a product gets the
-    same bits as with the Python number, and `1 - beta**t` loses no digits.
+    Whether it is 0 is frozen and guarded, and a 0 stays a number: code may leave out what it would
+    do. float64 by default: 0-d operands yield to the dtype of what they scale, so a product gets
+    the same bits as with the Python number, and `1 - beta**t` loses no digits.
     """
-    value = mapping[key]
-    if STATE.session is None or isinstance(value, Tensor):
+    value = mapping[key] if index is None else mapping[key][index]
+    session = STATE.session
+    if session is None or isinstance(value, Tensor):
         return value
-    return STATE.session.host(mapping, key, dtype)
+    if key != "lr":
+        session.guard((id(mapping), key, index), ZeroGuard(mapping, key, index))
+        if not value:
+            return value
+    return session.host(mapping, key, index, dtype)
 
 
 def note_mapping(mapping: Any, key: Any) -> Any:
@@ -69,11 +84,13 @@ def check_attribute_write(owner: Any, name: str, value: Any) -> None:
     known = owner.__dict__.get(name)
     if (known is value and name in owner.__dict__) or (is_plain(value) and same(known, value)):
         return
+    hint = "assign it outside; keep changing numbers in a buffer, updated in place (add_, copy_)"
+    if isinstance(value, Tensor):
+        hint = "return it, copy_() it into a buffer, or hand it out with frontend.tap(t, fn)"
     raise TraceError(
         f"{type(owner).__name__}.{name} is assigned while tracing; compiled code would not repeat "
         "the assignment",
-        hint="assign it outside; keep changing numbers in a buffer and update it in place "
-        "(add_, copy_)",
+        hint=hint,
         location=user_location(),
     )
 
@@ -84,6 +101,12 @@ def tap(t: Tensor, fn: Callable[[Tensor], Any]) -> Tensor:
         fn(t)
     else:
         session = STATE.session
+        if session.ended:
+            raise TraceError(
+                "frontend.tap in the backward of a compiled function: its graph hands out nothing",
+                hint="compile the whole step, so that backward() is called inside",
+                location=user_location(),
+            )
         session.taps.append((make(session.value_of(t), t.tensor_type), fn))
     return t
 
@@ -199,6 +222,7 @@ def run_trace(
         returned: list[Tensor] = []
         shape = tree.flatten(result, returned)
         traced = Trace(session, shape, returned)
+    session.ended = True
     session.name_slots(function)
     return traced
 
@@ -230,8 +254,9 @@ def name_of(function: Any) -> str:
     return name if NAME.fullmatch(name) else "traced"
 
 
-def trace(function: Callable[..., Any], *example_inputs: Any, **keywords: Any) -> Graph:
-    """The graph of a function or Module on inputs like these (Tensors or NumPy arrays).
+def trace(function: Any, *example_inputs: Any, **keywords: Any) -> Any:
+    """The graph of a function or Module on inputs like these (Tensors or NumPy arrays). Of a matrix,
+    as in PyTorch, the sum of its diagonal.
 
     Inputs: the tensor arguments by parameter name, then what the function captured (parameters by
     their path, state, `.grad`s). Outputs: the returned tensors in order, then the new contents of
@@ -240,6 +265,10 @@ def trace(function: Callable[..., Any], *example_inputs: Any, **keywords: Any) -
     """
     from frontend.compiler import CompiledFunction
 
+    if isinstance(function, Tensor):
+        from frontend.functions.linalg import trace as matrix_trace
+
+        return matrix_trace(function)
     if isinstance(function, CompiledFunction):
         function = function.function
     if not callable(function):

@@ -16,6 +16,7 @@ from graphc.ir.builder import user_location
 from graphc.ir.handle import lift
 from graphc.ops import elementwise
 from graphc.ops import movement as m
+from graphc.ops import strided
 
 
 class View:
@@ -96,6 +97,8 @@ def written_back(view: View, new: Tensor) -> Tensor:
         return m.transpose(new, permutation=inverse)
     if view.op is m.slice_ and all(step > 0 for step in view.attributes["step"]):
         return _unsliced(view, new, shape)
+    if view.op is strided.diagonal:
+        return _off_diagonal(view, new, shape)
     raise TraceError(
         f"in-place operation on a view made by {view.op.name}, whose elements share memory",
         hint="clone() it first",
@@ -105,15 +108,22 @@ def written_back(view: View, new: Tensor) -> Tensor:
 
 def _unsliced(view: View, new: Tensor, shape: tuple[int, ...]) -> Tensor:
     start, size, step = (view.attributes[name] for name in ("start", "size", "step"))
-    if 0 in size:
-        return view.parent
-    span = tuple((n - 1) * by + 1 for n, by in zip(size, step))
+    span = tuple(max((n - 1) * by + 1, 0) for n, by in zip(size, step))
     geometry = {
         "low": start,
         "high": tuple(dim - at - n for dim, at, n in zip(shape, start, span)),
-        "interior": tuple(by - 1 for by in step),
+        "interior": tuple(by - 1 if n else 0 for n, by in zip(size, step)),
     }
     placed = m.pad(new, lift(0, new), **geometry)
     inside = new.context.constant(np.ones(size, bool))
     mask = m.pad(inside, lift(False, inside), **geometry)
+    return elementwise.where(mask, placed, view.parent)
+
+
+def _off_diagonal(view: View, new: Tensor, shape: tuple[int, ...]) -> Tensor:
+    axis1, axis2 = view.attributes["axis1"], view.attributes["axis2"]
+    place = {**view.attributes, "rows": shape[axis1], "columns": shape[axis2]}
+    inside = new.context.constant(np.ones(new.tensor_type.shape, bool))
+    mask = strided.diagonal_embed(inside, lift(False, inside), **place)
+    placed = strided.diagonal_embed(new, lift(0, new), **place)
     return elementwise.where(mask, placed, view.parent)

@@ -34,6 +34,10 @@ class IndexRangeError(GraphError, IndexError):
     """An index (axis, gather index, label) outside its range."""
 
 
+class ContentError(GraphError, ValueError):
+    """An operand whose content an op does not take (a zero divisor, a negative variance)."""
+
+
 class TraceError(GraphError):
     """Something that cannot be traced: data-dependent Python control flow, escaped tensors."""
 

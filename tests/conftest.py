@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,6 +18,9 @@ def _same_bits(found: Any, expected: Any, label: str = "") -> None:
     """Equal arrays, signs of zeros included; NaNs are equal whatever their payload."""
     assert len(found) == len(expected), label
     for x, y in zip(found, expected, strict=True):
+        assert x.dtype == y.dtype, label
+        if x.dtype == ml_dtypes.bfloat16:  # NumPy's comparison does not know its NaN
+            x, y = x.astype(np.float32), y.astype(np.float32)
         np.testing.assert_array_equal(x, y, err_msg=label, strict=True)
         if x.dtype.kind == "f":
             numbers = ~np.isnan(y)

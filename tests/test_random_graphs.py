@@ -30,12 +30,17 @@ from graphc.schedule.plan import run_plan, verify_plan
 
 f32, f64, i32, i64, boolean = DType.f32, DType.f64, DType.i32, DType.i64, DType.bool
 
+STORAGE = [dtype for dtype in DType if dtype.is_storage]
+
 SMOOTH = ["neg", "tanh", "sigmoid", "erf", "abs", "relu", "sin", "cos", "gelu"]
 BINARY = ["add", "sub", "mul", "minimum", "maximum"]
 COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
 LOGICAL = ["logical_and", "logical_or", "logical_xor"]
 # A small change of an operand may change their result by a lot.
-JUMPS = {*COMPARISONS, "sign", "floor", "ceil", "round", "mod", "floordiv", "argmax", "argmin"}
+JUMPS = {
+    *COMPARISONS, "sign", "floor", "ceil", "round", "mod", "floordiv", "argmax", "argmin",
+    "argsort", "argcummax", "argcummin", "argmedian", "searchsorted",
+}  # fmt: skip
 DIMS = st.sampled_from([0, 1, 1, 2, 3, 3, 4, 5, 7, 8, 9, 17, 70])
 LIMIT = 3000  # elements of one value: the loops are interpreted
 
@@ -58,11 +63,15 @@ class Drawer:
             raise Nothing
         return self.draw(st.sampled_from(found))
 
-    def floats(self, wanted: Any = lambda v: True) -> Any:
-        return self.pick(lambda v: v.dtype.is_float and wanted(v))
+    def computed(self, wanted: Any = lambda v: True) -> Any:
+        """A value of a type ops compute with."""
+        return self.pick(lambda v: not v.dtype.is_storage and wanted(v))
 
-    def numbers(self) -> Any:
-        return self.pick(lambda v: v.dtype is not boolean)
+    def floats(self, wanted: Any = lambda v: True) -> Any:
+        return self.computed(lambda v: v.dtype.is_float and wanted(v))
+
+    def numbers(self, wanted: Any = lambda v: True) -> Any:
+        return self.computed(lambda v: v.dtype is not boolean and wanted(v))
 
     def partner(self, x: Any) -> Any:
         """A value of x's dtype that broadcasts with it."""
@@ -77,7 +86,9 @@ class Drawer:
 
     def index(self, bound: int, wanted: Any = lambda v: True) -> Any:
         """A drawn integer value, brought into [0, bound)."""
-        index = self.pick(lambda v: v.dtype.is_integer and np.prod(v.shape) <= 64 and wanted(v))
+        index = self.computed(
+            lambda v: v.dtype.is_integer and np.prod(v.shape) <= 64 and wanted(v)
+        )
         limit = self.builder.constant(np.asarray(bound, index.dtype.numpy))
         return lookup("mod")(index, broadcast_to(limit, index.shape))
 
@@ -131,11 +142,11 @@ class Drawer:
 
     def draw_where(self) -> Any:
         p = self.pick(lambda v: v.dtype is boolean)
-        x = self.pick(lambda v: v.shape == p.shape)
+        x = self.computed(lambda v: v.shape == p.shape)
         return lookup("where")(p, x, self.partner(x))
 
     def draw_cast(self) -> Any:
-        return lookup("cast")(self.pick(), dtype=self.one(f32, f64, i32, i64, boolean))
+        return lookup("cast")(self.pick(), dtype=self.one(f32, f64, i32, i64, boolean, *STORAGE))
 
     def draw_scalar(self) -> Any:
         x = self.floats()
@@ -206,7 +217,7 @@ class Drawer:
         return tuple(a for a in range(len(x.shape)) if self.draw(st.booleans()))
 
     def draw_reduce(self) -> Any:
-        x = self.pick()
+        x = self.computed()
         axes = self.some_axes(x)
         if x.dtype is boolean:
             return lookup(self.one("any", "all"))(x, axes=axes)
@@ -216,7 +227,7 @@ class Drawer:
         return lookup(name)(x, axes=axes)
 
     def draw_arg(self) -> Any:
-        x = self.pick(lambda v: v.dtype is not boolean and any(v.shape))
+        x = self.numbers(lambda v: any(v.shape))
         axis = self.one(*(a for a, dim in enumerate(x.shape) if dim))
         return lookup(self.one("argmax", "argmin"))(x, axes=(axis,))
 
@@ -281,7 +292,7 @@ class Drawer:
         return lookup("gather")(x, index, axis=len(lead))
 
     def draw_scatter_add(self) -> Any:
-        source = self.pick(lambda v: v.dtype is not boolean and v.shape)
+        source = self.numbers(lambda v: v.shape)
         lead, bound = source.shape[:-1], self.one(1, 3, 9)
         x = broadcast_to(
             self.pick(lambda v: v.dtype is source.dtype and v.shape == ()), (*lead, bound)
@@ -290,7 +301,7 @@ class Drawer:
         return lookup("scatter_add")(x, index, source, axis=len(lead))
 
     def draw_index_add(self) -> Any:
-        source = self.pick(lambda v: v.dtype is not boolean and v.shape)
+        source = self.numbers(lambda v: v.shape)
         bound = self.one(1, 3, 9)
         x = broadcast_to(
             self.pick(lambda v: v.dtype is source.dtype and v.shape == ()),
@@ -298,6 +309,62 @@ class Drawer:
         )
         index = self.index(bound, lambda v: v.shape == source.shape[:1])
         return lookup("index_add")(x, index, source, axis=0)
+
+    def draw_scatter(self) -> Any:
+        source = self.numbers(lambda v: v.shape)
+        lead, bound = source.shape[:-1], self.one(1, 3, 9)
+        x = broadcast_to(
+            self.pick(lambda v: v.dtype is source.dtype and v.shape == ()), (*lead, bound)
+        )
+        index = self.index(bound, lambda v: v.shape == source.shape)
+        name = self.one("scatter_set", "scatter_set", "scatter_max", "scatter_min")
+        return lookup(name)(x, index, source, axis=len(lead))
+
+    def draw_index_set(self) -> Any:
+        source = self.pick(lambda v: v.shape)
+        bound = self.one(1, 3, 9)
+        x = broadcast_to(
+            self.pick(lambda v: v.dtype is source.dtype and v.shape == ()),
+            (bound, *source.shape[1:]),
+        )
+        index = self.index(bound, lambda v: v.shape == source.shape[:1])
+        return lookup("index_set")(x, index, source, axis=0)
+
+    # -- order -------------------------------------------------------------------------------
+
+    def draw_scan(self) -> Any:
+        x = self.numbers(lambda v: v.shape)
+        name = self.one("cumsum", "cumsum", "argcummax", "argcummin")
+        return lookup(name)(x, axis=self.draw(st.integers(0, len(x.shape) - 1)))
+
+    def draw_sort(self) -> Any:
+        x = self.numbers(lambda v: v.shape)
+        axis = self.draw(st.integers(0, len(x.shape) - 1))
+        positions = lookup("argsort")(x, axis=axis, descending=self.draw(st.booleans()))
+        if self.draw(st.booleans()) or not x.shape[axis]:
+            return positions
+        return lookup("gather")(x, positions, axis=axis)
+
+    def draw_search(self) -> Any:
+        line = self.numbers(lambda v: v.shape)
+        lead = line.shape[:-1]
+        x = self.pick(lambda v: v.dtype is line.dtype and v.shape and v.shape[:-1] == lead)
+        return lookup("searchsorted")(line, x, right=self.draw(st.booleans()))
+
+    def draw_bits(self) -> Any:
+        x = self.numbers(lambda v: v.dtype.is_integer)
+        name = self.one("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")
+        return lookup(name)(x, self.partner(x))
+
+    def draw_diagonal(self) -> Any:
+        x = self.pick(lambda v: len(v.shape) >= 2)
+        attributes = {"offset": self.one(-1, 0, 0, 2), "axis1": 0, "axis2": len(x.shape) - 1}
+        return lookup("diagonal")(x, **attributes)
+
+    def draw_slide(self) -> Any:
+        x = self.pick(lambda v: v.shape and v.shape[-1])
+        size = self.draw(st.integers(1, min(x.shape[-1], 4)))
+        return lookup("slide")(x, axis=len(x.shape) - 1, size=size, step=self.one(1, 2))
 
     # -- from nothing ------------------------------------------------------------------------
 
@@ -332,7 +399,8 @@ def graphs(draw: Any) -> tuple[graphc.Graph, list[np.ndarray]]:
     dims = st.sampled_from(draw(st.lists(DIMS, min_size=1, max_size=3)))
     shapes = draw(st.lists(st.lists(dims, max_size=3), min_size=2, max_size=5))
     main = draw(st.sampled_from([f32, f32, f64]))
-    dtypes = [draw(st.sampled_from([main, main, main, i64, i32, boolean])) for _ in shapes]
+    stored = draw(st.sampled_from(STORAGE))
+    dtypes = [draw(st.sampled_from([main, main, main, i64, i32, boolean, stored])) for _ in shapes]
     inputs = [
         builder.input(f"x{i}", graphc.TensorType(dtype, tuple(shape)))
         for i, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
@@ -374,8 +442,9 @@ def _array(random: np.random.Generator, type: graphc.TensorType, special: bool =
 def is_smooth(graph: graphc.Graph) -> bool:
     for node in graph.nodes:
         jumps = node.op in JUMPS and any(graph.type_of(v).dtype.is_float for v in node.operands)
-        to_whole = node.op == "cast" and not node.types[0].dtype.is_float
-        if jumps or (to_whole and graph.type_of(node.operands[0]).dtype.is_float):
+        to = node.types[0].dtype
+        steps = node.op == "cast" and (to.is_storage or not to.is_float)
+        if jumps or (steps and graph.type_of(node.operands[0]).dtype.is_float):
             return False
     return True
 
@@ -391,7 +460,7 @@ def magnitude(graph: graphc.Graph, arrays: list[np.ndarray]) -> float:
 def close(found: Any, expected: Any, scale: float, label: str) -> None:
     """Within rounding of the magnitudes."""
     for x, y in zip(found, expected, strict=True):
-        if x.dtype.kind != "f":
+        if x.dtype not in (np.float32, np.float64):
             np.testing.assert_array_equal(x, y, err_msg=label)
             continue
         tolerance = 2e-4 if x.dtype == np.float32 or "f32" in label else 1e-9

@@ -1,4 +1,8 @@
-"""Reading and writing elements: `x[...]`, `x[...] = v`, gather, scatter, masks."""
+"""`x[...]` and `x[...] = v`, for every kind of index (`frontend.indices` says what one means).
+
+An assignment goes the way of reading back: into the view that numbers and slices select, or by a
+scatter into that view's elements. Where positions repeat, the last value in row-major order stays.
+"""
 
 from __future__ import annotations
 
@@ -6,372 +10,224 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dispatch import CONTEXT
-from frontend.functions import pointwise as f
+from frontend.dispatch import CONTEXT, filled
+from frontend.dtypes import SCALAR_NAMES
 from frontend.functions import shape as s
-from frontend.functions.reduce import dimension
-from frontend.promotion import casted
+from frontend.indices import Joined, Part, is_mask, placement
+from frontend.promotion import casted, expanded
 from frontend.state import STATE
-from frontend.tensor import Tensor, from_data, make
-from graphc.errors import DTypeError, IndexRangeError
+from frontend.tensor import Tensor
+from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
-from graphc.ir.types import DType, TensorType
-from graphc.ops import indexing
+from graphc.ir.types import DType
+from graphc.ops import elementwise as e
+from graphc.ops import indexing, order
 from graphc.ops import movement as m
-from graphc.ops.generate import iota
 
-__all__ = [
-    "gather", "index_add", "index_select", "masked_fill", "masked_select", "nonzero", "scatter",
-    "scatter_add", "take_along_dim", "tril", "triu",
-]  # fmt: skip
-METHODS = (
-    "gather take_along_dim scatter_add scatter index_select index_add masked_fill masked_select "
-    "nonzero tril triu"
-)
-IN_PLACE = "masked_fill scatter_add scatter index_add tril triu"
+__all__ = ["index_put"]
+METHODS = "index_put"
+IN_PLACE = "index_put"
 
 
-class Part:
-    """What of a tensor an index selects: a slice, then a shape, then index tensors per axis."""
-
-    __slots__ = ("advanced", "shape", "size", "start", "step")
-
-    def __init__(self, shape: tuple[int, ...], index: Any):
-        items = _items(shape, index)
-        self.start, self.size, self.step, self.shape = [], [], [], []
-        self.advanced: dict[int, Tensor] = {}  # axis of the shape after slicing -> indices
-        axis = 0
-        for item in items:
-            if item is None:
-                self.shape.append(1)
-                continue
-            dim = shape[axis]
-            axis += 1
-            if isinstance(item, Tensor):
-                self.advanced[len(self.shape)] = _wrapped(item, dim)
-                start, size, step = 0, dim, 1
-            elif isinstance(item, slice):
-                start, stop, step = item.indices(dim)
-                if step < 0:
-                    raise ValueError("step must be greater than zero")
-                size = max(0, -(-(stop - start) // step))
-                start = start if size else 0
-            else:
-                start, size, step = _position(item, dim, axis - 1), 1, 1
-            self.start.append(start)
-            self.size.append(size)
-            self.step.append(step)
-            if isinstance(item, slice | Tensor):
-                self.shape.append(size)
-
-    def take_slice(self, x: Tensor) -> Tensor:
-        """The part that slicing and reshaping select: a view."""
-        shape = tuple(self.shape)
-        if self.size != list(x.tensor_type.shape) or set(self.step) - {1}:
-            attributes = {
-                "start": tuple(self.start), "size": tuple(self.size), "step": tuple(self.step)
-            }  # fmt: skip
-            x = CONTEXT.apply(m.slice_, (x,), attributes)[0]
-            if x.tensor_type.shape == shape:
-                return x
-        return CONTEXT.apply(m.reshape, (x,), {"shape": shape})[0]
-
-
-def _position(item: Any, dim: int, axis: int) -> int:
-    position = item.__index__()
-    if not -dim <= position < dim:
-        raise IndexRangeError(
-            f"index {position} is out of bounds for dimension {axis} with size {dim}",
-            location=user_location(),
-        )
-    return position % dim
-
-
-def _items(shape: tuple[int, ...], index: Any) -> list[Any]:
-    """One item per axis (None beside them), Ellipsis filled in, lists and masks as tensors."""
-    given = list(index) if isinstance(index, tuple) else [index]
-    items: list[Any] = []
-    for item in given:
-        items += _expanded_item(item)
-    used = sum(item is not None and item is not Ellipsis for item in items)
-    if used > len(shape):
-        raise IndexRangeError(
-            f"too many indices for tensor of dimension {len(shape)}", location=user_location()
-        )
-    dots = [position for position, item in enumerate(items) if item is Ellipsis]
-    at = dots[0] if dots else len(items)
-    fill = [slice(None)] * (len(shape) - used)
-    return [item for item in items[:at] + fill + items[at + 1 :] if item is not Ellipsis]
-
-
-def _expanded_item(item: Any) -> list[Any]:
-    if item is None or item is Ellipsis or isinstance(item, slice):
-        return [item]
-    if isinstance(item, list | np.ndarray):
-        item = from_data(item, DType.i64 if isinstance(item, list) and not item else None)
-    if isinstance(item, bool):
-        raise TypeError("indexing with a Python bool is not supported; use a bool tensor")
-    if isinstance(item, Tensor):
-        if item.dtype is DType.bool:
-            positions = item._array("indexing by a bool mask").nonzero()
-            return [from_data(p, copy=False) for p in positions]
-        if item.dtype.is_float:
-            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        # A concrete 0-d integer is a plain position; a traced one is looked up at run time.
-        if not item.dim() and isinstance(item._value, np.ndarray) and STATE.session is None:
-            return [int(item._value)]
-        return [item]
-    if hasattr(item, "__index__"):
-        return [item]
-    raise TypeError(
-        "only integers, slices (`:`), ellipsis (`...`), None and long or bool tensors are valid "
-        f"indices (got {type(item).__name__})"
-    )
-
-
-def _wrapped(index: Tensor, dim: int) -> Tensor:
-    """Index with negative positions counted from the end."""
-    if isinstance(index._value, np.ndarray) and STATE.session is None:
-        array = index._value
-        if not array.size or array.min() >= 0:
-            return index
-    return f.where(index < 0, index + dim, index)
+# -- reading -------------------------------------------------------------------------------------
 
 
 def getitem(self: Tensor, index: Any) -> Tensor:
-    """`self[index]`: numbers, slices and None give views; index tensors and masks copy."""
+    """`self[index]`: numbers, slices and None give views; index tensors and masks copy. Raises
+    IndexError; TraceError for a mask in a trace, since the result's shape depends on data."""
     part = Part(self.tensor_type.shape, index)
-    x = part.take_slice(self)
-    return _advanced(x, part.advanced) if part.advanced else x
+    x = part.view(self)
+    if not part.advanced:
+        return x
+    joined = Joined(x, part.positions())
+    return CONTEXT.apply(indexing.take, (joined.x, joined.position), {"axis": joined.at})[0]
 
 
-def _advanced(x: Tensor, indices: dict[int, Tensor]) -> Tensor:
-    """Index tensors along several axes: along one it is a `take`, along several the axes are
-    joined to one and so are the positions."""
-    axes = sorted(indices)
-    if len(axes) == 1:
-        return CONTEXT.apply(indexing.take, (x, indices[axes[0]]), {"axis": axes[0]})[0]
-    adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
-    at = axes[0] if adjacent else 0
-    x, position = _joined(x, axes, at, indices)
-    return CONTEXT.apply(indexing.take, (x, position), {"axis": at})[0]
-
-
-def _joined(
-    x: Tensor, axes: list[int], at: int, indices: dict[int, Tensor]
-) -> tuple[Tensor, Tensor]:
-    shape = x.tensor_type.shape
-    rest = [axis for axis in range(len(shape)) if axis not in axes]
-    order = rest[:at] + axes + rest[at:]
-    if order != list(range(len(shape))):
-        x = s.permute(x, order)
-    sizes = [shape[axis] for axis in axes]
-    spread = s.broadcast_tensors(*[casted(indices[axis], DType.i64) for axis in axes])
-    position: Any = 0
-    for index, size, axis in zip(spread, sizes, axes):
-        message = f"index out of range for axis {axis} of {x.tensor_type}"
-        checked = CONTEXT.apply(
-            indexing.check_index, (index,), {"bound": size, "message": message}
-        )[0]
-        position = position * size + checked
-    count = int(np.prod(sizes))
-    lead = [shape[axis] for axis in rest]
-    return s.reshape(x, *lead[:at], count, *lead[at:]), position
+# -- writing -------------------------------------------------------------------------------------
 
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
-    """`self[index] = value`, in place. Raises RuntimeError where `value` does not fit."""
-    if isinstance(index, Tensor) and index.dtype is DType.bool and not _is_plain(self, value):
-        _assign_masked(self, index, value)
-        return
-    if _is_plain(self, value) and not _has_traced(index):
-        _assign_array(self, index, value)
-        return
+    """`self[index] = value`, in place. `value` is a number, or a tensor that broadcasts to what the
+    index selects; where positions repeat, the last value in row-major order stays. Raises
+    IndexError, RuntimeError where `value` does not fit, TypeError where it is neither."""
+    value = value if isinstance(value, Tensor) else _number(self, value)
     part = Part(self.tensor_type.shape, index)
-    # Where a flat copy of the positions is written, the new value is read; else the old one.
-    positions = s.reshape(_iota(self.numel()), *self.tensor_type.shape)
-    chosen = part.take_slice(positions)
-    chosen = _advanced(chosen, part.advanced) if part.advanced else chosen
-    if not isinstance(value, Tensor):
-        value = from_data(value, self.dtype)
-    new = s.ravel(s.expand(_fitted(casted(value, self.dtype), chosen.dim()), chosen.shape))
-    flat = s.ravel(chosen)
-    none = s.ravel(self * 0).detach() if self.dtype.is_float else s.ravel(self) * 0
-    zero = from_data(np.zeros(self.numel(), self.dtype.numpy)) if STATE.session is None else none
-    ones = from_data(np.ones(flat.numel(), np.int64))
-    base = from_data(np.zeros(self.numel(), np.int64))
-    hit = CONTEXT.apply(indexing.index_add, (base, flat, ones), {"axis": 0})[0]
-    spread = CONTEXT.apply(indexing.index_add, (zero, flat, new), {"axis": 0})[0]
-    written = f.where(hit > 0, spread, s.ravel(self))
-    self._assign(s.reshape(written, *self.tensor_type.shape))
+    value = _same_dtype(self, value, part) if part.advanced else casted(value, self.dtype)
+    if _is_plain(self, value):
+        _write_array(self, part, value)
+        return
+    view = self if part.is_whole else part.view(self)
+    if part.advanced:
+        view._assign(_placed(view, part, value))
+        return
+    new = _spread(value, view.tensor_type.shape, indexed=False)
+    if part.is_whole:
+        # What is overwritten has a gradient: of zeros, as in PyTorch.
+        everywhere = filled(True, DType.bool, new.tensor_type.shape)
+        new = CONTEXT.apply(e.where, (everywhere, new, view), {})[0]
+    view._assign(new)
 
 
-def _is_plain(self: Tensor, value: Any) -> bool:
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with `values`, broadcast, written at index tensors (one per dimension, None
+    for all of it), or added there. Where positions repeat, values add up or the last stays, in
+    row-major order."""
+    items = tuple(slice(None) if item is None else item for item in indices)
+    part = Part(input.tensor_type.shape, items)
+    values = _same_dtype(input, values, part)
+    if accumulate:
+        return _put(input, part.positions(), values, indexing.index_add)
+    return _placed(input, part, values)
+
+
+def _placed(view: Tensor, part: Part, value: Tensor) -> Tensor:
+    """The new value of `view` with `value` where the index tensors of `part` point."""
+    if len(part.advanced) == 1:
+        ((axis, item),) = part.advanced.items()
+        if is_mask(item) and (STATE.session is not None or value.numel() == 1):
+            return _masked(view, item, axis, value)
+    return _put(view, part.positions(), value, indexing.index_set)
+
+
+def _put(x: Tensor, indices: dict[int, Tensor], value: Tensor, op: Any) -> Tensor:
+    joined = Joined(x, indices)
+    new = _spread(value, joined.shape)
+    made = CONTEXT.apply(op, (joined.x, joined.position, new), {"axis": joined.at})[0]
+    return joined.undone(made)
+
+
+def _masked(view: Tensor, mask: Tensor, axis: int, value: Tensor) -> Tensor:
+    """`view` with `value` where a mask over the dimensions from `axis` on holds."""
+    shape = view.tensor_type.shape
+    sizes = mask.tensor_type.shape or (1,)
+    behind = len(shape) - axis - len(sizes)
+    held = s.reshape(mask, *(1,) * axis, *sizes, *(1,) * behind)
+    given = value.tensor_type.shape
+    extra = len(given) - (axis + 1 + behind)
+    if extra > 0 and given[:extra] == (1,) * extra:
+        given = given[extra:]
+        value = s.reshape(value, given)
+    at = len(given) - behind - 1  # the dimension of `value` that counts the masked elements
+    if at < 0:
+        new = _spread(value, shape)
+    elif given[at] == 1 and at <= axis:
+        new = _spread(s.reshape(value, *given[:at], *(1,) * len(sizes), *given[at + 1 :]), shape)
+    else:
+        count = given[at]
+        message = (
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
+            f"indexing result: the mask {list(mask.shape)} does not hold {count} times"
+        )
+        new, fits = in_turn(shape, mask, axis, value, message)
+        held = CONTEXT.apply(e.logical_and, s.broadcast_tensors(held, fits), {})[0]
+    return CONTEXT.apply(e.where, (expanded(held, shape), new, view), {})[0]
+
+
+def in_turn(
+    shape: tuple[int, ...], mask: Tensor, axis: int, value: Tensor, message: str, *,
+    at_most: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """For each element of `shape` the value that goes there if the mask, over the dimensions from
+    `axis` on, holds: the n-th where it holds for the n-th time. And whether there are as many
+    values as places (`at_most`: no fewer), which is checked when it runs, with `message`."""
+    behind = shape[axis + max(mask.dim(), 1) :]
+    count = value.tensor_type.shape[value.dim() - len(behind) - 1]
+    flat = casted(s.reshape(mask, -1), DType.i64)
+    places, values = flat.sum(), filled(count, DType.i64, ())
+    fits = CONTEXT.apply(e.le if at_most else e.eq, (places, values), {})[0]
+    fits = CONTEXT.apply(indexing.check_all, (fits,), {"message": message})[0]
+    if not count or not flat.numel():
+        none = value.sum() if value.dtype.is_float else filled(0, value.dtype, ())
+        return expanded(none, shape), fits
+    seen = CONTEXT.apply(order.cumsum, (flat,), {"axis": 0})[0]
+    # Before the first place there is no value: any will do, it is not used.
+    turn = (seen - 1).clamp(0, count - 1)
+    spread = _spread(value, (*shape[:axis], count, *behind))
+    picked = CONTEXT.apply(indexing.take, (spread, turn), {"axis": axis})[0]
+    return s.reshape(picked, *shape), fits
+
+
+def _number(target: Tensor, value: Any) -> Tensor:
+    if not isinstance(value, bool | int | float | np.integer):
+        kind = type(value)
+        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        raise TypeError(f"can't assign a {module}{kind.__name__} to a {target.type()}")
+    return filled(value, target.dtype, ())
+
+
+def _same_dtype(target: Tensor, value: Tensor, part: Part) -> Tensor:
+    """A value for an assignment by index tensors: PyTorch casts it only where it is one number for
+    a mask."""
+    if value.dtype is target.dtype:
+        return value
+    if value.numel() == 1 and all(map(is_mask, part.advanced.values())):
+        return casted(value, target.dtype)
+    raise DTypeError(
+        "Index put requires the source and destination dtypes match, got "
+        f"{SCALAR_NAMES[target.dtype]} for the destination and {SCALAR_NAMES[value.dtype]} for "
+        "the source.",
+        location=user_location(),
+    )
+
+
+def _spread(value: Tensor, shape: tuple[int, ...], *, indexed: bool = True) -> Tensor:
+    """`value` broadcast to `shape`, without leading dimensions of size 1 that are too many.
+    `indexed` says in which of PyTorch's words to refuse."""
+    given = value.tensor_type.shape
+    if given == shape:
+        return value
+    while len(given) > len(shape) and given[0] == 1:
+        given = given[1:]
+    tail = shape[len(shape) - len(given) :]
+    fits = len(given) <= len(shape) and all(a in (1, b) for a, b in zip(given, tail))
+    if not fits and (indexed or len(given) > len(shape)):
+        raise ShapeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
+            f"indexing result of shape {list(shape)}",
+            location=user_location(),
+        )
+    if given != value.tensor_type.shape:
+        value = CONTEXT.apply(m.reshape, (value,), {"shape": given})[0]
+    return s.expand(value, shape)
+
+
+# -- writing where nothing is recorded -----------------------------------------------------------
+
+
+def _is_plain(self: Tensor, value: Tensor) -> bool:
     """Whether an assignment can be left to NumPy: nothing is recorded or traced."""
     if STATE.session is not None:
         return False
-    taped = isinstance(value, Tensor) and value._requires_grad
-    return not (STATE.grad_enabled and (self._requires_grad or taped))
+    return not (STATE.grad_enabled and (self.requires_grad or value.requires_grad))
 
 
-def _has_traced(index: Any) -> bool:
-    items = index if isinstance(index, tuple) else (index,)
-    return any(isinstance(x, Tensor) and not isinstance(x._value, np.ndarray) for x in items)
-
-
-def _assign_array(self: Tensor, index: Any, value: Any) -> None:
-    items = index if isinstance(index, tuple) else (index,)
-    plain = tuple(x._array("indexing") if isinstance(x, Tensor) else x for x in items)
+def _write_array(self: Tensor, part: Part, value: Tensor) -> None:
     target = self._array("index assignment")
-    new = value._array("index assignment") if isinstance(value, Tensor) else np.asarray(value)
-    try:
-        shape = target[plain].shape
-    except IndexError as error:
-        raise IndexRangeError(str(error), location=user_location()) from None
-    while new.ndim > len(shape) and new.shape[0] == 1:
-        new = new[0]
-    try:
-        spread = np.broadcast_to(new, shape)
-    except ValueError:
-        raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(new.shape)} cannot be broadcast to "
-            f"indexing result of shape {list(shape)}"
-        ) from None
-    target[plain] = spread.astype(target.dtype)
+    if self._view is not None and STATE.grad_enabled:
+        self._view.check_writable(False)
+    if not target.flags.writeable:
+        self._assign(self)  # raises: elements share memory
+    basic = tuple(part.basic)
+    if part.advanced:
+        _put_array(target[basic], part, value)
+    else:
+        whole = _spread(value, tuple(part.shape), indexed=False) if value.dim() else value
+        target[basic] = whole._array("index assignment")
     self._counter[0] += 1
 
 
-def _assign_masked(self: Tensor, mask: Tensor, value: Any) -> None:
-    lead = mask.tensor_type.shape
-    wide = s.reshape(mask, *lead, *(1,) * (self.dim() - len(lead)))
-    if isinstance(value, Tensor) and value.dim() > self.dim() - len(lead):
-        raise DTypeError(
-            "a mask assignment with one value per masked element is not supported here",
-            hint="masked_scatter outside of traces, or where()",
-            location=user_location(),
-        )
-    self._assign(casted(f.where(s.expand(wide, self.shape), value, self), self.dtype))
-
-
-def _fitted(value: Tensor, rank: int) -> Tensor:
-    while value.dim() > rank and value.shape[0] == 1:
-        value = value.squeeze(0)
-    return value
-
-
-def _iota(count: int, axis: int = 0, shape: Any = None, dtype: DType = DType.i64) -> Tensor:
-    attributes = {"shape": shape or (count,), "axis": axis, "dtype": dtype}
-    return CONTEXT.apply(iota, (), attributes)[0]
-
-
-# -- gather and scatter --------------------------------------------------------------------------
-
-
-def _long(index: Tensor, name: str) -> Tensor:
-    if not index.dtype.is_integer:
-        raise DTypeError(f"{name}(): Expected dtype int32/int64 for index, got {index.dtype}",
-                         location=user_location())  # fmt: skip
-    return index
-
-
-def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Elements at `index` along `dim`: out[i][j] = input[index[i][j]][j] for dim 0."""
-    axis = dimension(dim, input.dim())
-    return CONTEXT.apply(indexing.gather, (input, _long(index, "gather")), {"axis": axis})[0]
-
-
-def take_along_dim(input: Tensor, indices: Tensor, dim: int) -> Tensor:
-    """`gather` after broadcasting the other dimensions."""
-    axis = dimension(dim, input.dim())
-    shape = list(input.shape)
-    shape[axis] = indices.shape[axis]
-    return gather(input, axis, s.expand(indices, shape))
-
-
-def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """`src` added to a copy of `input` at `index` along `dim`."""
-    axis = dimension(dim, input.dim())
-    if src.shape != index.shape:
-        for other, size in enumerate(index.shape):
-            src = s.narrow(src, other, 0, size)
-    operands = (input, _long(index, "scatter_add"), src)
-    return CONTEXT.apply(indexing.scatter_add, operands, {"axis": axis})[0]
-
-
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, value: Any = None) -> Tensor:
-    """A copy of `input` with `src` (a tensor or a number) at `index` along `dim`. Where an index
-    occurs twice the sources must be equal numbers."""
-    source = value if src is None else src
-    axis = dimension(dim, input.dim())
-    ones = input.new_ones(index.shape)
-    hit = scatter_add(input.new_zeros(input.shape), axis, index, ones)
-    given = source if isinstance(source, Tensor) else input.new_full(index.shape, source)
-    spread = scatter_add(input.new_zeros(input.shape), axis, index, given)
-    return f.where(hit > 0, spread / hit if input.dtype.is_float else spread // hit, input)
-
-
-def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices at the positions `index` [n] along `dim`."""
-    axis = dimension(dim, input.dim())
-    if index.dim() > 1:
-        raise IndexError("index_select(): Index is supposed to be a vector")
-    return CONTEXT.apply(
-        indexing.take, (input, _long(index.reshape(-1), "index_select")), {"axis": axis}
-    )[0]
-
-
-def index_add(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1
-) -> Tensor:
-    """`source` added to a copy of `input` at the positions `index` [n] along `dim`."""
-    axis = dimension(dim, input.dim())
-    scaled = source if alpha == 1 else source * alpha
-    return CONTEXT.apply(indexing.index_add, (input, index, scaled), {"axis": axis})[0]
-
-
-# -- masks ---------------------------------------------------------------------------------------
-
-
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """`value` where `mask` holds."""
-    if mask.dtype is not DType.bool:
-        raise DTypeError(
-            f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}",
-            location=user_location(),
-        )
-    return casted(f.where(mask, value, input), input.dtype)
-
-
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where `mask` holds, as a vector; its length depends on the data."""
-    x, chosen = s.broadcast_tensors(input, mask)
-    return getitem(x, chosen)
-
-
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Positions of elements that differ from 0: [n, rank], or one vector per dimension."""
-    found = input._array("nonzero()").nonzero()
-    if as_tuple:
-        return tuple(from_data(positions) for positions in found)
-    made = np.stack(found, axis=1) if found else np.zeros((int(input.item() != 0), 0), np.int64)
-    return make(made, TensorType.of(made))
-
-
-def _triangle(input: Tensor, diagonal: int, upper: bool) -> Tensor:
-    shape = input.tensor_type.shape
-    if len(shape) < 2:
-        raise RuntimeError("triu/tril: input tensor must have at least 2 dimensions")
-    rank = len(shape)
-    row, column = _iota(0, rank - 2, shape), _iota(0, rank - 1, shape)
-    kept = column - row >= diagonal if upper else column - row <= diagonal
-    return f.where(kept, input, casted(input.new_zeros(()), input.dtype))
-
-
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The lower triangle of each matrix, zeros above."""
-    return _triangle(input, diagonal, upper=False)
-
-
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The upper triangle of each matrix, zeros below."""
-    return _triangle(input, diagonal, upper=True)
+def _put_array(view: np.ndarray, part: Part, value: Tensor) -> None:
+    """`value` into the places of `view` that index tensors point at."""
+    masks = [item for item in part.advanced.values() if is_mask(item) and item.dim()]
+    if len(part.advanced) == len(masks) == 1 and value.numel() == 1:
+        lead = (slice(None),) * next(iter(part.advanced))
+        view[(*lead, masks[0]._value)] = value._value.reshape(())
+        return
+    arrays = {axis: index._value for axis, index in sorted(part.positions().items())}
+    _, _, shape = placement(view.shape, {axis: array.shape for axis, array in arrays.items()})
+    if any(array.ndim > 1 for array in arrays.values()):
+        # NumPy goes through several index arrays in an order of its own, unless they lie alike.
+        alike = np.broadcast_arrays(*arrays.values())
+        arrays = dict(zip(arrays, map(np.ascontiguousarray, alike)))
+    index = tuple(arrays.get(axis, slice(None)) for axis in range(max(arrays) + 1))
+    view[index] = _spread(value, shape)._value

@@ -1,4 +1,4 @@
-"""Comparisons, logic, and tests of values: elementwise, after promotion."""
+"""Comparisons, logic, bits, and tests of values: elementwise, after promotion."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ import math
 from typing import Any
 
 from frontend.dispatch import CONTEXT
-from frontend.promotion import binary, casted, result_type
+from frontend.dtypes import SCALAR_NAMES
+from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.promotion import aligned, binary, casted, floating, result_type
 from frontend.tensor import Tensor
-from graphc.errors import DTypeError
-from graphc.ir.builder import user_location
 from graphc.ir.types import DType
+from graphc.ops import bitwise as b
 from graphc.ops import elementwise as e
 
 __all__ = [
-    "allclose", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "eq", "equal", "ge",
-    "gt", "isclose", "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "lt", "ne",
+    "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt",
+    "isclose", "isfinite", "isinf", "isnan", "le", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "lt", "ne", "not_equal",
 ]  # fmt: skip
-METHODS = (
-    "eq ne lt le gt ge logical_and logical_or logical_xor logical_not bitwise_and bitwise_or "
-    "bitwise_xor bitwise_not isnan isinf isfinite isclose allclose equal"
+IN_PLACE = (
+    "bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor eq ge "
+    "greater greater_equal gt le less less_equal logical_and logical_not logical_or logical_xor lt "
+    "ne not_equal"
 )
+METHODS = f"{IN_PLACE} allclose equal isclose isfinite isinf isnan"
 
 
 def both_bool(x: Any, y: Any) -> bool:
@@ -32,30 +36,42 @@ def both_bool(x: Any, y: Any) -> bool:
     return y.tensor_type.dtype is DType.bool if isinstance(y, Tensor) else isinstance(y, bool)
 
 
-def eq(input: Any, other: Any) -> Tensor:
-    return binary(e.eq, input, other)
+# -- comparisons ---------------------------------------------------------------------------------
 
 
-def ne(input: Any, other: Any) -> Tensor:
-    return binary(e.ne, input, other)
+def eq(input: Any, other: Any, *, out: Any = None) -> Tensor:
+    result = binary(e.eq, input, other)
+    return result if out is None else stored(result, out)
+
+
+def ne(input: Any, other: Any, *, out: Any = None) -> Tensor:
+    result = binary(e.ne, input, other)
+    return result if out is None else stored(result, out)
+
+
+not_equal = ne
 
 
 def _ordered(op: Any, name: str) -> Any:
-    def function(input: Any, other: Any) -> Tensor:
+    def function(input: Any, other: Any, *, out: Any = None) -> Tensor:
         if both_bool(input, other):
             input, other = (
                 casted(x, DType.i32) if isinstance(x, Tensor) else int(x) for x in (input, other)
             )
-        return binary(op, input, other)
+        result = binary(op, input, other)
+        return result if out is None else stored(result, out)
 
     function.__name__ = function.__qualname__ = name
     return function
 
 
-lt = _ordered(e.lt, "lt")
-le = _ordered(e.le, "le")
-gt = _ordered(e.gt, "gt")
-ge = _ordered(e.ge, "ge")
+lt = less = _ordered(e.lt, "lt")
+le = less_equal = _ordered(e.le, "le")
+gt = greater = _ordered(e.gt, "gt")
+ge = greater_equal = _ordered(e.ge, "ge")
+
+
+# -- logic ---------------------------------------------------------------------------------------
 
 
 def truth(x: Any) -> Any:
@@ -65,44 +81,71 @@ def truth(x: Any) -> Any:
     return x if x.dtype is DType.bool else casted(ne(x, 0), DType.bool)
 
 
-def logical_and(input: Tensor, other: Any) -> Tensor:
-    return binary(e.logical_and, truth(input), truth(other))
+def _logical(op: Any) -> Any:
+    def function(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+        need_tensors(op.name, input=input, other=other)
+        result = binary(op, truth(input), truth(other))
+        return result if out is None else stored(result, out)
 
-
-def logical_or(input: Tensor, other: Any) -> Tensor:
-    return binary(e.logical_or, truth(input), truth(other))
-
-
-def logical_xor(input: Tensor, other: Any) -> Tensor:
-    return binary(e.logical_xor, truth(input), truth(other))
-
-
-def logical_not(input: Tensor) -> Tensor:
-    return CONTEXT.apply(e.logical_not, (truth(input),), {})[0]
-
-
-def _bitwise(name: str, logical: Any) -> Any:
-    def function(input: Any, other: Any) -> Tensor:
-        if result_type(input, other) is not DType.bool:
-            raise DTypeError(
-                f"bitwise_{name} is for bool tensors only, got {input!r} and {other!r}",
-                hint=f"logical_{name}, or convert with .bool()",
-                location=user_location(),
-            )
-        return logical(input, other)
-
-    function.__name__ = function.__qualname__ = f"bitwise_{name}"
+    function.__name__ = function.__qualname__ = op.name
     return function
 
 
-bitwise_and = _bitwise("and", logical_and)
-bitwise_or = _bitwise("or", logical_or)
-bitwise_xor = _bitwise("xor", logical_xor)
+logical_and = _logical(e.logical_and)
+logical_or = _logical(e.logical_or)
+logical_xor = _logical(e.logical_xor)
 
 
-def bitwise_not(input: Tensor) -> Tensor:
-    """`~x`: logical not of bools, -x - 1 of integers."""
-    return logical_not(input) if input.dtype is DType.bool else -input - 1
+def logical_not(input: Tensor, *, out: Any = None) -> Tensor:
+    """Whether each element is 0."""
+    result = CONTEXT.apply(e.logical_not, (truth(input),), {})[0]
+    return result if out is None else stored(result, out)
+
+
+# -- bits ----------------------------------------------------------------------------------------
+
+
+def _bitwise(name: str, kernel: str, op: Any, logical: Any = None) -> Any:
+    def function(input: Any, other: Any, *, out: Any = None) -> Tensor:
+        kind = result_type(input, other)
+        if kind is DType.bool and logical is not None:
+            return stored(binary(logical, input, other), out)
+        if not kind.is_integer:
+            raise not_implemented(kernel, kind)
+        return stored(CONTEXT.apply(op, aligned((input, other), kind), {})[0], out)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+bitwise_and = _bitwise("bitwise_and", "bitwise_and_cpu", b.bitwise_and, e.logical_and)
+bitwise_or = _bitwise("bitwise_or", "bitwise_or_cpu", b.bitwise_or, e.logical_or)
+bitwise_xor = _bitwise("bitwise_xor", "bitwise_xor_cpu", b.bitwise_xor, e.logical_xor)
+# By a negative amount, or by the width or more: every bit is moved out.
+bitwise_left_shift = _bitwise("bitwise_left_shift", "lshift_cpu", b.shift_left)
+bitwise_right_shift = _bitwise("bitwise_right_shift", "rshift_cpu", b.shift_right)
+
+
+def bitwise_not(input: Tensor, *, out: Any = None) -> Tensor:
+    """`~x`: each bit of integers turned, logical not of bools."""
+    need_tensors("bitwise_not", input=input)
+    if input.dtype is DType.bool:
+        return logical_not(input, out=out)
+    if not input.dtype.is_integer:
+        raise not_implemented("bitwise_not_cpu", input.dtype)
+    return stored(CONTEXT.apply(b.bitwise_not, (input,), {})[0], out)
+
+
+def invert(input: Tensor) -> Tensor:
+    """The operator `~`. Raises TypeError for floats."""
+    if input.dtype.is_float:
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return bitwise_not(input)
+
+
+# -- tests of values -----------------------------------------------------------------------------
 
 
 def isnan(input: Tensor) -> Tensor:
@@ -117,27 +160,42 @@ def isfinite(input: Tensor) -> Tensor:
     return logical_not(logical_or(isnan(input), isinf(input)))
 
 
+def _need_one_dtype(input: Tensor, other: Tensor) -> None:
+    if input.dtype is not other.dtype:
+        raise RuntimeError(
+            f"{SCALAR_NAMES[input.dtype]} did not match {SCALAR_NAMES[other.dtype]}"
+        )
+
+
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
-    """|input - other| <= atol + rtol · |other|, elementwise."""
-    close = logical_or(input == other, logical_and(
-        isfinite(input - other), _magnitude(input - other) <= atol + rtol * _magnitude(other)
-    ))  # fmt: skip
-    return logical_or(close, logical_and(isnan(input), isnan(other))) if equal_nan else close
+    """|input - other| <= atol + rtol · |other|, elementwise. Raises RuntimeError for different
+    dtypes and negative tolerances."""
+    need_tensors("isclose", input=input, other=other)
+    _need_one_dtype(input, other)
+    for name, bound in (("rtol", rtol), ("atol", atol)):
+        if bound < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {bound}")
+    equal = eq(input, other)
+    if equal_nan:
+        equal = logical_or(equal, logical_and(isnan(input), isnan(other)))
+    x, y = floating(input), floating(other)
+    apart = _magnitude(x - y)
+    near = logical_and(isfinite(apart), apart <= atol + _magnitude(y * rtol))
+    return logical_or(equal, near)
 
 
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
     """Whether all elements are close."""
-    if input.dtype is not other.dtype:
-        raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and elements."""
+    need_tensors("equal", input=input, other=other)
     if input.tensor_type.shape != other.tensor_type.shape:
         return False
     return bool(eq(input, other).all())

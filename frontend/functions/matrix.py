@@ -1,44 +1,52 @@
-"""Matrix products."""
+"""Products of matrices and vectors."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from frontend.dispatch import CONTEXT
+from frontend.dispatch import CONTEXT, filled
 from frontend.dtypes import SCALAR_NAMES
-from frontend.functions.shape import expand
-from frontend.promotion import common_shape
-from frontend.tensor import Tensor
+from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.layout import expand, reshaped
+from frontend.functions.pointwise import where
+from frontend.promotion import binary, casted, common_shape, promote_types, result_type
+from frontend.tensor import Tensor, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
+from graphc.ir.types import DType
 from graphc.ops import contract
-from graphc.ops import movement as m
+from graphc.ops import elementwise as e
 
 __all__ = [
-    "addmm", "baddbmm", "bmm", "dot", "matmul", "mm", "mv", "outer",
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "dot", "ger", "inner", "matmul", "mm",
+    "mv", "outer", "vdot",
 ]  # fmt: skip
-METHODS = "matmul mm bmm mv dot outer addmm baddbmm"
+IN_PLACE = "addbmm addmm addmv addr baddbmm"
+METHODS = f"{IN_PLACE} bmm dot ger inner matmul mm mv outer vdot"
+
+_C_NAMES = {
+    "Float": "float", "Double": "double", "Half": "c10::Half", "BFloat16": "c10::BFloat16",
+    "Byte": "unsigned char", "Char": "signed char", "Short": "short", "Int": "int",
+    "Long": "long int", "Bool": "bool",
+}  # fmt: skip
 
 
-def _product(x: Tensor, y: Tensor) -> Tensor:
+def product(x: Tensor, y: Tensor) -> Tensor:
+    """The matrix product of two matrices, or of two equally long batches of them."""
+    if x.dtype is DType.bool:
+        raise not_implemented("addmm_impl_cpu_", x.dtype)
     return CONTEXT.apply(contract.matmul, (x, y), {})[0]
 
 
-def _reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return CONTEXT.apply(m.reshape, (x,), {"shape": shape})[0]
-
-
-def _check(x: Any, y: Any, name: str) -> None:
-    for position, operand in ((1, x), (2, y)):
-        if not isinstance(operand, Tensor):
-            raise TypeError(
-                f"{name}(): argument {position} must be Tensor, not {type(operand).__name__}"
-            )
-    if x.dtype is not y.dtype:
+def _check(name: str, **operands: Any) -> None:
+    """Two tensors of one dtype."""
+    need_tensors(name, **operands)
+    first, second = (x.dtype for x in operands.values())
+    if first is not second:
+        found = [_C_NAMES[SCALAR_NAMES[kind]] for kind in (first, second)]
         raise DTypeError(
-            f"expected m1 and m2 to have the same dtype, but got: {SCALAR_NAMES[x.dtype].lower()} "
-            f"!= {SCALAR_NAMES[y.dtype].lower()}",
+            f"expected m1 and m2 to have the same dtype, but got: {found[0]} != {found[1]}",
             hint="convert one of them with .to(dtype)",
             location=user_location(),
         )
@@ -54,15 +62,20 @@ def _misfit(left: tuple[int, ...], right: tuple[int, ...]) -> ShapeError:
     )
 
 
-def matmul(input: Tensor, other: Tensor) -> Tensor:
+def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The matrix product. 1-d operands are a row on the left, a column on the right; leading
     dimensions are batches and broadcast."""
-    _check(input, other, "matmul")
+    _check("matmul", input=input, other=other)
+    result = _matmul(input, other)
+    return result if out is None else stored(result, out)
+
+
+def _matmul(input: Tensor, other: Tensor) -> Tensor:
     left, right = input.tensor_type.shape, other.tensor_type.shape
     if len(left) == len(right) == 2:
         if left[1] != right[0]:
             raise _misfit(left, right)
-        return _product(input, other)
+        return product(input, other)
     if not left or not right:
         raise ShapeError(
             "both arguments to matmul need to be at least 1D, but they are "
@@ -72,9 +85,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if len(left) == len(right) == 1:
         return dot(input, other)
     if len(left) == 1:
-        result = matmul(_reshaped(input, (1, *left)), other)
+        result = _matmul(reshaped(input, (1, *left)), other)
         shape = result.tensor_type.shape
-        return _reshaped(result, (*shape[:-2], shape[-1]))
+        return reshaped(result, (*shape[:-2], shape[-1]))
     if len(right) == 1:
         if left[-1] != right[0]:
             raise ShapeError(
@@ -82,24 +95,22 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
                 f"({math.prod(left[:-1])}x{left[-1]}), vec ({right[0]})",
                 location=user_location(),
             )
-        result = matmul(input, _reshaped(other, (*right, 1)))
-        return _reshaped(result, left[:-1])
+        result = _matmul(input, reshaped(other, (*right, 1)))
+        return reshaped(result, left[:-1])
     if left[-1] != right[-2]:
         raise _misfit(left, right)
     if len(right) == 2:
         # One large product instead of a batch of small ones.
-        rows = _reshaped(input, (math.prod(left[:-1]), left[-1]))
-        return _reshaped(_product(rows, other), (*left[:-1], right[1]))
+        rows = reshaped(input, (math.prod(left[:-1]), left[-1]))
+        return reshaped(product(rows, other), (*left[:-1], right[1]))
     batch = common_shape(_shaped(input, left[:-2]), _shaped(other, right[:-2]))
-    return _product(
+    return product(
         _batched(input, (*batch, *left[-2:])), _batched(other, (*batch, *right[-2:]))
     )
 
 
 def _shaped(like: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Something of this shape, for checking only."""
-    from frontend.tensor import make
-
     return make(None, like.tensor_type.with_shape(shape))
 
 
@@ -112,17 +123,18 @@ def _ranked(x: Tensor, rank: int, name: str) -> None:
         raise RuntimeError(f"{name} must be a {'matrix' if rank == 2 else f'{rank}D tensor'}")
 
 
-def mm(input: Tensor, mat2: Tensor) -> Tensor:
+def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The product of two matrices."""
-    _check(input, mat2, "mm")
+    _check("mm", input=input, mat2=mat2)
     _ranked(input, 2, "self")
     _ranked(mat2, 2, "mat2")
-    return matmul(input, mat2)
+    result = _matmul(input, mat2)
+    return result if out is None else stored(result, out)
 
 
-def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The products of two equally long batches of matrices."""
-    _check(input, mat2, "bmm")
+    _check("bmm", input=input, mat2=mat2)
     _ranked(input, 3, "batch1")
     _ranked(mat2, 3, "batch2")
     if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
@@ -132,53 +144,165 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
             f"{expected} but got: {list(mat2.shape[:2])}.",
             location=user_location(),
         )
-    return _product(input, mat2)
+    result = product(input, mat2)
+    return result if out is None else stored(result, out)
 
 
-def mv(input: Tensor, vec: Tensor) -> Tensor:
+def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     """A matrix times a vector."""
-    _ranked(input, 2, "input")
-    _ranked(vec, 1, "vec")
-    return matmul(input, vec)
+    need_tensors("mv", input=input, vec=vec)
+    if input.dim() != 2 or vec.dim() != 1:
+        raise RuntimeError(
+            f"vector + matrix @ vector expected, got 1, {input.dim()}, {vec.dim()}"
+        )
+    return matmul(input, vec, out=out)
 
 
-def dot(input: Tensor, tensor: Tensor) -> Tensor:
+def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     """The inner product of two vectors."""
-    _check(input, tensor, "dot")
+    need_tensors("dot", input=input, tensor=tensor)
     left, right = input.tensor_type.shape, tensor.tensor_type.shape
     if len(left) != 1 or len(right) != 1:
         raise RuntimeError(
             f"1D tensors expected, but got {len(left)}D and {len(right)}D tensors"
         )
+    if input.dtype is not tensor.dtype:
+        raise DTypeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[tensor.dtype]}",
+            hint="convert one of them with .to(dtype)",
+            location=user_location(),
+        )
     if left != right:
         raise ShapeError(
-            "inconsistent tensor size, expected tensor [" + str(left[0]) + "] and src ["
-            + str(right[0]) + "] to have the same number of elements, but got " + str(left[0])
-            + " and " + str(right[0]) + " elements respectively",
+            f"inconsistent tensor size, expected tensor [{left[0]}] and src [{right[0]}] to have "
+            f"the same number of elements, but got {left[0]} and {right[0]} elements respectively",
             location=user_location(),
-        )  # fmt: skip
-    product = _product(_reshaped(input, (1, *left)), _reshaped(tensor, (*right, 1)))
-    return _reshaped(product, ())
+        )
+    made = product(reshaped(input, (1, *left)), reshaped(tensor, (*right, 1)))
+    return stored(reshaped(made, ()), out)
 
 
-def outer(input: Tensor, vec2: Tensor) -> Tensor:
+def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The inner product of two vectors."""
+    return dot(input, other, out=out)
+
+
+def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The products summed over the last dimension of both; with a 0-d operand the plain product."""
+    need_tensors("inner", input=input, other=other)
+    left, right = input.tensor_type.shape, other.tensor_type.shape
+    if not left or not right:
+        return stored(binary(e.mul, input, other), out)
+    if left[-1] != right[-1]:
+        raise ShapeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(left)} and {list(right)}",
+            location=user_location(),
+        )
+    if input.dtype is not other.dtype:
+        raise DTypeError("both inputs should have same dtype", location=user_location())
+    rows = reshaped(input, (math.prod(left[:-1]), left[-1]))
+    columns = reshaped(other, (math.prod(right[:-1]), right[-1]))
+    made = product(rows, columns.transpose(0, 1))
+    return stored(reshaped(made, (*left[:-1], *right[:-1])), out)
+
+
+def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
     """[n, m] of all products of two vectors."""
-    _ranked(input, 1, "input")
-    _ranked(vec2, 1, "vec2")
-    return input.unsqueeze(1) * vec2.unsqueeze(0)
+    need_tensors("outer", input=input, vec2=vec2)
+    for name, x in (("self", input), ("vec2", vec2)):
+        if x.dim() != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.dim()}-D")
+    return stored(input.unsqueeze(1) * vec2.unsqueeze(0), out)
+
+
+ger = outer
+
+# -- with a sum ----------------------------------------------------------------------------------
+
+
+def _plus(name: str, input: Tensor, made: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
+    """beta · input + alpha · made, in the shape of `made`. With beta 0 the input is not read: NaN
+    in it does not spread."""
+    spread = expand(input, made.tensor_type.shape)
+    kind = promote_types(spread.dtype, made.dtype)
+    if not kind.is_float:
+        beta, alpha = int(beta), int(alpha)
+    scaled = made if alpha == 1 else made * alpha
+    if beta == 0:
+        result = casted(scaled, kind)
+        if input.requires_grad:
+            # Its gradient is 0, not None.
+            never = filled(False, DType.bool, spread.tensor_type.shape)
+            result = result + where(never, spread, 0.0)
+        return stored(result, out)
+    return stored((spread if beta == 1 else spread * beta) + scaled, out)
+
+
+def _same_dtype(input: Tensor, other: Tensor, name: str) -> None:
+    if input.dtype is not other.dtype:
+        raise DTypeError(
+            f"self and {name} must have the same dtype, but got {SCALAR_NAMES[input.dtype]} and "
+            f"{SCALAR_NAMES[other.dtype]}",
+            location=user_location(),
+        )
 
 
 def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, out: Any = None
 ) -> Tensor:
     """beta · input + alpha · (mat1 @ mat2)."""
-    product = mm(mat1, mat2)
-    return (input if beta == 1 else input * beta) + (product if alpha == 1 else product * alpha)
+    need_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
+    _ranked(mat1, 2, "mat1")
+    _ranked(mat2, 2, "mat2")
+    made = mm(mat1, mat2)
+    _same_dtype(input, mat2, "mat2")
+    return _plus("addmm", input, made, beta, alpha, out)
+
+
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1, out: Any = None
+) -> Tensor:
+    """beta · input + alpha · (mat @ vec)."""
+    need_tensors("addmv", input=input, mat=mat, vec=vec)
+    made = mv(mat, vec)
+    _same_dtype(input, vec, "vec")
+    return _plus("addmv", input, made, beta, alpha, out)
+
+
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1, out: Any = None
+) -> Tensor:
+    """beta · input + alpha · outer(vec1, vec2), in their common dtype."""
+    need_tensors("addr", input=input, vec1=vec1, vec2=vec2)
+    for position, x in ((1, vec1), (2, vec2)):
+        if x.dim() != 1:
+            raise RuntimeError(
+                f"addr: Expected 1-D argument vec{position}, but got {x.dim()}-D"
+            )
+    kind = result_type(input, vec1, vec2)
+    made = outer(casted(vec1, kind), casted(vec2, kind))
+    return _plus("addr", input, made, beta, alpha, out)
 
 
 def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
-) -> Tensor:
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
     """beta · input + alpha · (batch1 @ batch2)."""
-    product = bmm(batch1, batch2)
-    return (input if beta == 1 else input * beta) + (product if alpha == 1 else product * alpha)
+    need_tensors("baddbmm", input=input, batch1=batch1, batch2=batch2)
+    made = bmm(batch1, batch2)
+    _same_dtype(input, batch2, "batch2")
+    return _plus("baddbmm", input, made, beta, alpha, out)
+
+
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    """beta · input + alpha · the sum of the products of two batches of matrices."""
+    need_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
+    made = bmm(batch1, batch2).sum(0, dtype=batch1.dtype)
+    _same_dtype(input, batch2, "batch2")
+    return _plus("addbmm", input, made, beta, alpha, out)

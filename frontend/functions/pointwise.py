@@ -1,12 +1,49 @@
-"""Pointwise functions of tensors, after promotion: PyTorch's top-level names and signatures."""
+"""Arithmetic and choice between two operands, after promotion: PyTorch's top-level names and
+signatures. Functions of one operand stand in `unary`, and are names of this module too."""
+
+# ruff: noqa: F401 (the functions of `unary` are used by the name of this module)
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from frontend.dispatch import CONTEXT, apply_unary, filled
-from frontend.functions.logic import both_bool, isinf, isnan, logical_and, logical_or
+import numpy as np
+
+from frontend.dispatch import CONTEXT, filled
+from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.logic import (
+    bitwise_and,
+    bitwise_or,
+    both_bool,
+    logical_and,
+    logical_or,
+)
+from frontend.functions.unary import (
+    abs,
+    ceil,
+    cos,
+    erf,
+    exp,
+    exp2,
+    floor,
+    log,
+    log1p,
+    log2,
+    log10,
+    neg,
+    reciprocal,
+    relu,
+    round,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sqrt,
+    square,
+    tanh,
+    trunc,
+)
 from frontend.promotion import (
     aligned,
     binary,
@@ -19,125 +56,215 @@ from frontend.promotion import (
     result_type,
 )
 from frontend.tensor import Tensor
+from frontend.underived import underived
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 
 __all__ = [
-    "abs", "add", "addcdiv", "addcmul", "ceil", "clamp", "clone", "cos", "div", "erf", "exp",
-    "exp2", "floor", "floor_divide", "lerp", "log", "log1p", "log2", "log10", "maximum",
-    "minimum", "mul", "nan_to_num", "neg", "pow", "reciprocal", "relu", "remainder", "round",
-    "rsqrt", "rsub", "sigmoid", "sign", "sin", "sqrt", "square", "sub", "tanh", "trunc",
-    "where",
+    "add", "addcdiv", "addcmul", "clamp", "clamp_max", "clamp_min", "clip", "clone", "div",
+    "divide", "float_power", "floor_divide", "fmax", "fmin", "fmod", "lerp", "maximum", "minimum",
+    "mul", "multiply", "pow", "remainder", "rsub", "sub", "subtract", "true_divide", "where",
 ]  # fmt: skip
-METHODS = (
-    "add sub mul div floor_divide remainder neg pow exp log sin cos sqrt rsqrt tanh sigmoid erf "
-    "floor ceil round abs sign relu trunc square reciprocal log1p log2 log10 exp2 maximum minimum "
-    "clamp lerp addcmul addcdiv nan_to_num clone"
-)
 IN_PLACE = (
-    "add sub mul div floor_divide remainder pow neg exp log sin cos sqrt rsqrt tanh sigmoid erf "
-    "floor ceil round abs sign relu trunc reciprocal square clamp lerp addcmul addcdiv nan_to_num"
+    "add addcdiv addcmul clamp clamp_max clamp_min clip div divide float_power floor_divide fmod "
+    "lerp mul multiply pow remainder sub subtract true_divide"
 )
+METHODS = f"{IN_PLACE} clone fmax fmin maximum minimum"
 
-# -- arithmetic ----------------------------------------------------------------------------------
+# -- sums and products ---------------------------------------------------------------------------
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input + alpha · other. Bool tensors: logical or."""
-    if type(alpha) is not int or alpha != 1:
-        other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+    if alpha.__class__ is not int or alpha != 1:
+        other = _scaled(input, other, alpha)
     if both_bool(input, other):
-        return logical_or(input, other)
-    return binary(e.add, input, other)
+        result = bitwise_or(input, other)
+    else:
+        result = binary(e.add, input, other)
+    return result if out is None else stored(result, out)
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input - alpha · other."""
     no_bool_subtract(input, other)
-    if type(alpha) is not int or alpha != 1:
-        other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
-    return binary(e.sub, input, other)
+    if alpha.__class__ is not int or alpha != 1:
+        other = _scaled(input, other, alpha)
+    result = binary(e.sub, input, other)
+    return result if out is None else stored(result, out)
 
 
-def rsub(input: Any, other: Any) -> Tensor:
-    """other - input."""
-    return sub(other, input)
+subtract = sub
 
 
-def mul(input: Any, other: Any) -> Tensor:
+def _scaled(input: Any, other: Any, alpha: Any) -> Any:
+    """alpha · other, in the category of the result."""
+    kind = result_type(input, other)
+    if isinstance(alpha, bool) and kind is not DType.bool:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if isinstance(alpha, float) and not kind.is_float:
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
+    if kind is DType.bool:
+        alpha = bool(alpha)
+    return mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha · input."""
+    return sub(other, input, alpha=alpha)
+
+
+def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input · other. Bool tensors: logical and."""
     if both_bool(input, other):
-        return logical_and(input, other)
-    return binary(e.mul, input, other)
+        result = bitwise_and(input, other)
+    else:
+        result = binary(e.mul, input, other)
+    return result if out is None else stored(result, out)
 
 
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+multiply = mul
+
+
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Any = None
+) -> Tensor:
+    """input + value · tensor1 · tensor2."""
+    need_tensors("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
+    if not result_type(input, tensor1, tensor2).is_float:
+        value = int(value)
+    return stored(input + _times(tensor1 * tensor2, value), out)
+
+
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Any = None
+) -> Tensor:
+    """input + value · tensor1 / tensor2. Raises RuntimeError where both are integers."""
+    need_tensors("addcdiv", input=input, tensor1=tensor1, tensor2=tensor2)
+    if not (tensor1.dtype.is_float or tensor2.dtype.is_float):
+        raise DTypeError(
+            "Integer division with addcdiv is no longer supported. Write (input + value * "
+            "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integers, or (input + value * "
+            "tensor1 / tensor2) for floats.",
+            location=user_location(),
+        )
+    return stored(input + _times(tensor1 / tensor2, value), out)
+
+
+def _times(x: Tensor, value: Any) -> Tensor:
+    return x if type(value) is int and value == 1 else x * value
+
+
+def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Any = None) -> Tensor:
+    """input + weight · (end - input), exact at the weights 0 and 1. Raises RuntimeError where the
+    dtypes differ, NotImplementedError for integers."""
+    need_tensors("lerp", input=input, end=end)
+    for name, x in (("end", end), ("weight", weight)):
+        if isinstance(x, Tensor) and x.dtype is not input.dtype:
+            raise DTypeError(
+                f"expected dtype {input.dtype} for `{name}` but got dtype {x.dtype}",
+                location=user_location(),
+            )
+    if not input.dtype.is_float:
+        raise not_implemented("lerp_kernel", input.dtype)
+    way = end - input
+    if isinstance(weight, Tensor):
+        made = where(abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
+    else:
+        near = -0.5 < weight < 0.5
+        made = input + way * weight if near else end - way * (1 - weight)
+    return stored(made, out)
+
+
+# -- quotients -----------------------------------------------------------------------------------
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
     """input / other; integers divide to the default float dtype. `rounding_mode` "floor" rounds
-    down, "trunc" towards zero."""
+    down, "trunc" towards zero, and both have gradient 0."""
     if rounding_mode is None:
-        return float_binary(e.div, input, other)
-    if rounding_mode == "floor":
-        return floor_divide(input, other)
-    if rounding_mode != "trunc":
+        result = float_binary(e.div, input, other)
+        return result if out is None else stored(result, out)
+    if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
             f"'{rounding_mode}'"
         )
     kind = result_type(input, other)
+    _no_bool(kind, f"div_{rounding_mode}_cpu")
+    if rounding_mode == "floor":
+        return stored(binary(e.floordiv, input, other), out)
     if kind.is_float:
-        return trunc(binary(e.div, input, other))
-    # Rounded down, and one more where that is below a quotient that is not whole.
-    down = floor_divide(input, other)
-    below = logical_and(down < 0, down * other != input)
-    return casted(down + casted(below, kind), kind)
+        return stored(trunc(binary(e.div, input, other)), out)
+    whole = binary(e.sub, input, binary(e.fmod, input, other))
+    return stored(binary(e.floordiv, whole, other), out)
 
 
-def floor_divide(input: Any, other: Any) -> Tensor:
-    """input / other rounded down."""
-    return binary(e.floordiv, input, other)
+divide = div
 
 
-def remainder(input: Any, other: Any) -> Tensor:
+def true_divide(dividend: Any, divisor: Any, *, out: Any = None) -> Tensor:
+    """dividend / divisor; integers divide to the default float dtype."""
+    return div(dividend, divisor, out=out)
+
+
+def _no_bool(kind: DType, kernel: str) -> None:
+    if kind is DType.bool:
+        raise not_implemented(kernel, kind)
+
+
+def floor_divide(input: Any, other: Any, *, out: Any = None) -> Tensor:
+    """input / other rounded down. Backward through it raises RuntimeError, as in PyTorch;
+    `div(rounding_mode="floor")` has gradient 0."""
+    _no_bool(result_type(input, other), "div_floor_cpu")
+    divided = lambda x, y: binary(e.floordiv, x, y)  # noqa: E731
+    return stored(underived("floor_divide", divided, input, other), out)
+
+
+def remainder(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input modulo other, with the sign of other."""
-    return binary(e.mod, input, other)
+    _no_bool(result_type(input, other), "remainder_cpu")
+    return stored(binary(e.mod, input, other), out)
 
 
-def neg(input: Tensor) -> Tensor:
-    if input.dtype is DType.bool:
-        raise DTypeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
-            "invert a mask, use the `~` or `logical_not()` operator instead.",
-            location=user_location(),
-        )
-    return CONTEXT.apply(e.neg, (input,), {})[0]
+def fmod(input: Tensor, other: Any, *, out: Any = None) -> Tensor:
+    """input modulo other, with the sign of input."""
+    need_tensors("fmod", input=input)
+    _no_bool(result_type(input, other), "fmod_cpu")
+    return stored(binary(e.fmod, input, other), out)
 
 
-def pow(input: Any, exponent: Any) -> Tensor:
-    """input to a power. A small whole exponent multiplies; 0.5 is a square root."""
+# -- powers --------------------------------------------------------------------------------------
+
+
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+    """input to a power. A small whole exponent multiplies; 0.5 is a square root. Integers stay
+    integers, and to a negative power they are 0 but for 1 and -1."""
+    result = None
     if isinstance(input, Tensor) and type(exponent) in (int, float):
-        simple = _simple_power(input, exponent)
-        if simple is not None:
-            return simple
-    kind = result_type(input, exponent)
-    if kind.is_float:
-        return binary(e.pow, input, exponent)
-    if not isinstance(exponent, Tensor) and exponent < 0:
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
-    powered = CONTEXT.apply(e.pow, aligned((input, exponent), DType.f64), {})[0]
-    return casted(powered, kind)
+        result = _simple_power(input, exponent)
+    if result is None:
+        kind = result_type(input, exponent)
+        _no_bool(kind, "pow")
+        if not kind.is_float and not isinstance(exponent, Tensor) and exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        result = binary(e.pow, input, exponent)
+    return result if out is None else stored(result, out)
 
 
 def _simple_power(x: Tensor, exponent: Any) -> Tensor | None:
-    if exponent == int(exponent) if math.isfinite(exponent) else False:
+    if math.isfinite(exponent) and exponent == int(exponent):
         whole = int(exponent)
         if not x.dtype.is_float and type(exponent) is float:
             x = floating(x)
-        if 1 <= whole <= 16 and x.dtype is not DType.bool:
+        if x.dtype is DType.bool:
+            x = casted(x, DType.i64)
+        if 1 <= whole <= 16:
             return _multiplied(x, whole)
-        if whole == 0 and x.dtype is not DType.bool:
-            return x * 0 + 1 if x.dtype.is_integer else binary(e.pow, x, 0.0)
         if -4 <= whole < 0 and x.dtype.is_float:
             return float_binary(e.div, 1, _multiplied(x, -whole))
     if exponent == 0.5:
@@ -150,126 +277,102 @@ def _multiplied(x: Tensor, times: int) -> Tensor:
     if times == 1:
         return binary(e.mul, x, 1)
     half = x if times // 2 == 1 else _multiplied(x, times // 2)
-    square = binary(e.mul, half, half)
-    return binary(e.mul, square, x) if times % 2 else square
+    squared = binary(e.mul, half, half)
+    return binary(e.mul, squared, x) if times % 2 else squared
 
 
-# -- functions of one operand --------------------------------------------------------------------
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+    """input to a power, in float64."""
+    base, power = (
+        casted(x, DType.f64) if isinstance(x, Tensor) else float(x) for x in (input, exponent)
+    )
+    return stored(pow(base, power), out)
 
 
-def _unary(op: Any, text: str) -> Any:
-    def function(input: Tensor) -> Tensor:
-        return apply_unary(op, floating(input))
-
-    function.__name__ = function.__qualname__ = op.name
-    function.__doc__ = f"{text}, elementwise; integers become the default float dtype."
-    return function
+# -- choice --------------------------------------------------------------------------------------
 
 
-def _whole(op: Any, text: str) -> Any:
-    def function(input: Tensor) -> Tensor:
-        if not input.dtype.is_float:
-            return input.clone()
-        return CONTEXT.apply(op, (input,), {})[0]
-
-    function.__name__ = function.__qualname__ = op.name
-    function.__doc__ = f"{text}, elementwise; integers are left as they are."
-    return function
-
-
-exp = _unary(e.exp, "e to the power of x")
-log = _unary(e.log, "The natural logarithm")
-sin = _unary(e.sin, "The sine")
-cos = _unary(e.cos, "The cosine")
-sqrt = _unary(e.sqrt, "The square root")
-rsqrt = _unary(e.rsqrt, "1 / √x")
-tanh = _unary(e.tanh, "The hyperbolic tangent")
-sigmoid = _unary(e.sigmoid, "1 / (1 + exp(-x))")
-erf = _unary(e.erf, "The error function")
-floor = _whole(e.floor, "Rounded down")
-ceil = _whole(e.ceil, "Rounded up")
-round = _whole(e.round, "Rounded to the nearest whole number, halves to even")
-
-
-def abs(input: Tensor) -> Tensor:
-    """The magnitude, elementwise."""
-    return CONTEXT.apply(e.abs, (input,), {})[0]
-
-
-def sign(input: Tensor) -> Tensor:
-    """-1, 0 or 1 by the sign, elementwise."""
-    return CONTEXT.apply(e.sign, (input,), {})[0]
-
-
-def relu(input: Tensor) -> Tensor:
-    """max(x, 0); the gradient at 0 is 0."""
-    return CONTEXT.apply(e.relu, (input,), {})[0]
-
-
-def trunc(input: Tensor) -> Tensor:
-    """Rounded towards zero."""
-    if not input.dtype.is_float:
-        return input.clone()
-    return where(input < 0, ceil(input), floor(input))
-
-
-def square(input: Tensor) -> Tensor:
-    return binary(e.mul, input, input)
-
-
-def reciprocal(input: Tensor) -> Tensor:
-    return float_binary(e.div, 1, input)
-
-
-def log1p(input: Tensor) -> Tensor:
-    """log(1 + x), exact also where x is small (by Kahan's correction)."""
-    x = floating(input)
-    y = x + 1
-    exact = log(y) * x / where(y == 1, 1.0, y - 1)
-    return where(y == 1, x, where(isinf(y), log(y), exact))
-
-
-def log2(input: Tensor) -> Tensor:
-    return log(input) * (1 / math.log(2))
-
-
-def log10(input: Tensor) -> Tensor:
-    return log(input) * (1 / math.log(10))
-
-
-def exp2(input: Tensor) -> Tensor:
-    return exp(floating(input) * math.log(2))
-
-
-# -- two operands, choice ------------------------------------------------------------------------
-
-
-def maximum(input: Tensor, other: Tensor) -> Tensor:
+def maximum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The greater of two; NaN wins. Equal elements share the gradient."""
-    return binary(e.maximum, input, other)
+    return _extreme("maximum", e.maximum, logical_or, input, other, out)
 
 
-def minimum(input: Tensor, other: Tensor) -> Tensor:
+def minimum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The smaller of two; NaN wins. Equal elements share the gradient."""
-    return binary(e.minimum, input, other)
+    return _extreme("minimum", e.minimum, logical_and, input, other, out)
 
 
-def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """Elements below `min` become `min`, above `max` become `max` (numbers or tensors)."""
+def _extreme(name: str, op: Any, of_bools: Any, x: Tensor, y: Tensor, out: Any) -> Tensor:
+    need_tensors(name, input=x, other=y)
+    result = of_bools(x, y) if both_bool(x, y) else binary(op, x, y)
+    return result if out is None else stored(result, out)
+
+
+def fmax(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The greater of two; a number wins over NaN. Of equal elements the first has the gradient."""
+    return _number_extreme("fmax", maximum, input, other, out)
+
+
+def fmin(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The smaller of two; a number wins over NaN. Of equal elements the first has the gradient."""
+    return _number_extreme("fmin", minimum, input, other, out)
+
+
+def _number_extreme(name: str, extreme: Any, x: Tensor, y: Tensor, out: Any) -> Tensor:
+    need_tensors(name, input=x, other=y)
+    if not result_type(x, y).is_float:
+        return extreme(x, y, out=out)
+    better = x >= y if name == "fmax" else x <= y
+    return stored(where(logical_or(better, y != y), x, y), out)
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
+    """Elements below `min` become `min`, above `max` become `max`: both numbers, or both
+    tensors."""
+    need_tensors("clamp", input=input)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    present = [x for x in (input, min, max) if x is not None]
-    kind = result_type(*present)
-    low = (-math.inf if kind.is_float else -(2 ** (8 * kind.itemsize - 1))) if min is None else min
-    high = (math.inf if kind.is_float else 2 ** (8 * kind.itemsize - 1) - 1) if max is None else max
-    return CONTEXT.apply(e.clamp, aligned((input, low, high), kind), {})[0]
+    present = [x for x in (min, max) if x is not None]
+    if len({isinstance(x, Tensor) for x in present}) > 1:
+        raise TypeError(
+            "clamp() received an invalid combination of arguments: 'min' and 'max' must be both "
+            "numbers or both tensors"
+        )
+    kind = result_type(input, *present)
+    _no_bool(kind, "clamp_cpu")
+    least, greatest = limits(kind)
+    low, high = least if min is None else min, greatest if max is None else max
+    made = CONTEXT.apply(e.clamp, aligned((input, low, high), kind), {})[0]
+    return made if out is None else stored(made, out)
 
 
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+clip = clamp
+
+
+def limits(kind: DType) -> tuple[Any, Any]:
+    """The least and the greatest value of a dtype, for floats the infinities."""
+    if kind.is_float:
+        return -math.inf, math.inf
+    found = np.iinfo(kind.numpy)
+    return int(found.min), int(found.max)
+
+
+def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
+    """Elements below `min` become `min`."""
+    return clamp(input, min=min, out=out)
+
+
+def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
+    """Elements above `max` become `max`."""
+    return clamp(input, max=max, out=out)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """`input` where `condition` holds, else `other`; `where(condition)` gives the positions, as
     `nonzero(as_tuple=True)` does."""
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
+    need_tensors("where", condition=condition)
     if condition.dtype is not DType.bool:
         raise DTypeError(
             "where expected condition to be a boolean tensor, but got a tensor with dtype "
@@ -282,37 +385,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         expanded(casted(v, kind), shape) if isinstance(v, Tensor) else filled(v, kind, shape)
         for v in (input, other)
     )
-    return CONTEXT.apply(e.where, (expanded(condition, shape), x, y), {})[0]
-
-
-def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """input + weight · (end - input)."""
-    return input + (end - input) * weight
-
-
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """input + value · tensor1 · tensor2."""
-    product = tensor1 * tensor2
-    return input + (product if type(value) is int and value == 1 else product * value)
-
-
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """input + value · tensor1 / tensor2."""
-    quotient = tensor1 / tensor2
-    return input + (quotient if type(value) is int and value == 1 else quotient * value)
-
-
-def nan_to_num(
-    input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Tensor:
-    """NaN and infinities replaced by numbers (the greatest and least of the dtype by default)."""
-    import numpy as np
-
-    limits = np.finfo(input.dtype.numpy)
-    high = float(limits.max) if posinf is None else posinf
-    low = float(limits.min) if neginf is None else neginf
-    finite = where(input == math.inf, high, where(input == -math.inf, low, input))
-    return where(isnan(input), nan, finite)
+    made = CONTEXT.apply(e.where, (expanded(condition, shape), x, y), {})[0]
+    return made if out is None else stored(made, out)
 
 
 # -- conversion ----------------------------------------------------------------------------------

@@ -1,37 +1,40 @@
-"""Reductions: over all elements, or along `dim`, with PyTorch's `keepdim`."""
+"""Reductions: over all elements, or along `dim`, with PyTorch's `keepdim` (or NumPy's `axis` and
+`keepdims`)."""
 
 from __future__ import annotations
 
 import builtins
+import math
 from collections import namedtuple
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from frontend.dispatch import CONTEXT, filled
-from frontend.dtypes import as_dtype
+from frontend.dtypes import SCALAR_NAMES, as_dtype
 from frontend.functions import pointwise as f
-from frontend.functions.logic import isfinite, truth
+from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
+from frontend.functions.logic import isnan, truth
 from frontend.promotion import casted, floating
 from frontend.tensor import Tensor
-from graphc.errors import DTypeError, ShapeError
+from graphc.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
-from graphc.ops import composite, indexing, reduce
+from graphc.ops import composite, indexing, norms, reduce, summaries
 from graphc.ops import movement as m
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "log_softmax",
-    "logsumexp", "max", "mean", "min", "norm", "prod", "softmax", "std", "sum", "var",
+    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "log_softmax",
+    "logsumexp", "max", "min", "nansum", "norm", "prod", "softmax", "sum",
 ]  # fmt: skip
 METHODS = (
-    "sum prod mean var std amax amin argmax argmin max min any all softmax log_softmax logsumexp "
-    "norm count_nonzero"
+    "all amax amin aminmax any argmax argmin count_nonzero log_softmax logsumexp max min nansum "
+    "norm prod softmax sum"
 )
 
 # PyTorch's `torch.return_types`: what reductions along a dimension return.
 max_result: Any = namedtuple("max", "values indices")  # type: ignore[name-match]
 min_result: Any = namedtuple("min", "values indices")  # type: ignore[name-match]
+aminmax_result: Any = namedtuple("aminmax", "min max")  # type: ignore[name-match]
 
 
 def dimension(dim: int, rank: int) -> int:
@@ -46,13 +49,17 @@ def dimension(dim: int, rank: int) -> int:
 
 
 def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
-    """The axes named by `dim` (None, a number, several), sorted. Raises IndexError."""
+    """The axes named by `dim` (None, a number, several), sorted. Raises IndexError, TypeError, and
+    RuntimeError where one is named twice."""
     if dim is None or (isinstance(dim, list | tuple) and not dim):
         return tuple(range(rank))
     dims = (dim,) if isinstance(dim, int) else dim
+    if not isinstance(dims, list | tuple):
+        raise TypeError(f"argument 'dim' must be int or tuple of ints, not {type(dim).__name__}")
     axes = sorted(dimension(int(d), rank) for d in dims)
-    if len(set(axes)) != len(axes):
-        raise RuntimeError(f"dim {axes} appears multiple times in the list of dims")
+    for axis, following in pairwise(axes):
+        if axis == following:
+            raise RuntimeError(f"dim {axis} appears multiple times in the list of dims")
     return tuple(axes) if rank else ()
 
 
@@ -67,62 +74,53 @@ def reduced(op: Any, x: Tensor, dim: Any, keepdim: bool, **attributes: Any) -> T
     return CONTEXT.apply(m.reshape, (made,), {"shape": kept})[0]
 
 
-def _summand(x: Tensor, dtype: Any) -> Tensor:
+# -- sums ----------------------------------------------------------------------------------------
+
+
+def _summand(name: str, x: Any, dtype: Any) -> Tensor:
     """What sum and prod add up: integers and bools as int64."""
+    need_tensors(name, input=x)
     if dtype is not None:
         return casted(x, as_dtype(dtype))
     return x if x.dtype.is_float else casted(x, DType.i64)
 
 
-def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+@numpy_names
+def sum(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Tensor:
     """The sum; integers and bools sum to int64."""
-    return reduced(reduce.sum, _summand(input, dtype), dim, keepdim)
+    made = reduced(reduce.sum, _summand("sum", input, dtype), dim, keepdim)
+    return made if out is None else stored(made, out)
 
 
-def prod(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The product; integers and bools multiply to int64."""
-    return reduced(reduce.prod, _summand(input, dtype), dim, keepdim)
-
-
-def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The arithmetic mean of a float tensor. Of no elements it is NaN."""
+@numpy_names
+def nansum(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Tensor:
+    """The sum of what is not NaN."""
     x = input if dtype is None else casted(input, as_dtype(dtype))
-    if not x.dtype.is_float:
-        raise DTypeError(
-            "mean(): could not infer output dtype. Input dtype must be either a floating point or "
-            f"complex dtype. Got: {x.dtype}",
-            location=user_location(),
-        )
-    if builtins.any(x.shape[axis] == 0 for axis in axes_of(dim, x.dim())):
-        return reduced(reduce.sum, x, dim, keepdim) / 0.0
-    return reduced(composite.mean, x, dim, keepdim)
+    if x.dtype.is_float:
+        x = f.where(isnan(x), 0.0, x)
+    return sum(x, dim, keepdim, out=out)
 
 
-def _spread(input: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> Tensor:
-    if isinstance(dim, bool):  # var(x, unbiased)
-        dim, unbiased = None, dim
-    if correction is None:
-        correction = 1 if unbiased is None else int(unbiased)
-    x = floating(input)
-    if builtins.any(x.shape[axis] == 0 for axis in axes_of(dim, x.dim())):
-        return reduced(reduce.sum, x, dim, keepdim) / 0.0
-    return reduced(composite.var, x, dim, keepdim, correction=correction)
-
-
-def var(
-    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
-    correction: Any = None,
+@numpy_names
+def prod(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None,
+    out: Any = None,
 ) -> Tensor:  # fmt: skip
-    """The variance: squared distance from the mean over (count - correction)."""
-    return _spread(input, dim, unbiased, correction, keepdim)
+    """The product; integers and bools multiply to int64."""
+    if dim is not None and not isinstance(dim, int):
+        raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
+    made = reduced(reduce.prod, _summand("prod", input, dtype), dim, keepdim)
+    return made if out is None else stored(made, out)
 
 
-def std(
-    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
-    correction: Any = None,
-) -> Tensor:  # fmt: skip
-    """The square root of the variance."""
-    return f.sqrt(_spread(input, dim, unbiased, correction, keepdim))
+@numpy_names
+def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+    """How many elements differ from 0 (int64)."""
+    return sum(truth(input), dim)
 
 
 # -- extremes ------------------------------------------------------------------------------------
@@ -130,7 +128,7 @@ def std(
 
 def _needs_elements(name: str, x: Tensor, dim: Any) -> None:
     if builtins.any(x.shape[axis] == 0 for axis in axes_of(dim, x.dim())):
-        raise ShapeError(
+        raise IndexRangeError(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
             "reduction dim with the 'dim' argument."
             if dim is None
@@ -139,36 +137,61 @@ def _needs_elements(name: str, x: Tensor, dim: Any) -> None:
         )
 
 
-def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+@numpy_names
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The greatest element; equal ones share the gradient."""
-    _needs_elements("amax", input, dim)
-    return _extreme(reduce.max, input, dim, keepdim)
+    return stored(_extreme("amax", reduce.max, input, dim, keepdim), out)
 
 
-def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+@numpy_names
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The smallest element; equal ones share the gradient."""
-    _needs_elements("amin", input, dim)
-    return _extreme(reduce.min, input, dim, keepdim)
+    return stored(_extreme("amin", reduce.min, input, dim, keepdim), out)
 
 
-def _extreme(op: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+@numpy_names
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None
+) -> Any:
+    """(min, max), over all elements or along `dim`; equal ones share the gradient."""
+    low = _extreme("aminmax", reduce.min, input, dim, keepdim)
+    high = _extreme("aminmax", reduce.max, input, dim, keepdim)
+    return stored(aminmax_result(low, high), out)
+
+
+def _extreme(name: str, op: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    need_tensors(name, input=x)
+    _needs_elements(name, x, None if dim == () else dim)
     if x.dtype is not DType.bool:
         return reduced(op, x, dim, keepdim)
     return casted(reduced(op, casted(x, DType.i32), dim, keepdim), DType.bool)
 
 
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+@numpy_names
+def argmax(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None
+) -> Tensor:
     """The position (int64) of the first greatest element, of the flattened tensor without dim."""
-    return _position(reduce.argmax, input, dim, keepdim)
+    return stored(_argument("argmax", reduce.argmax, input, dim, keepdim), out)
 
 
-def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+@numpy_names
+def argmin(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None
+) -> Tensor:
     """The position (int64) of the first smallest element, of the flattened tensor without dim."""
-    return _position(reduce.argmin, input, dim, keepdim)
+    return stored(_argument("argmin", reduce.argmin, input, dim, keepdim), out)
 
 
-def _position(op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
-    _needs_elements(op.name, x, dim)
+def _argument(name: str, op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    need_tensors(name, input=x)
+    if x.dtype is DType.bool:
+        raise DTypeError(f"{name}(): does not support bool input", location=user_location())
+    return _position(name, op, x, dim, keepdim)
+
+
+def _position(name: str, op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    _needs_elements(name, x, dim)
     if x.dtype is DType.bool:
         x = casted(x, DType.i32)
     if not x.dim():
@@ -181,37 +204,37 @@ def _position(op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     return reduced(op, x, dim, keepdim)
 
 
-def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """`max(x)`: the greatest element. `max(x, dim)`: (values, indices), the gradient goes to the
-    first greatest. `max(x, y)`: as `maximum`."""
+@numpy_names
+def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """`max(x)`: the greatest element, whose gradient equal ones share. `max(x, dim)`: (values,
+    indices), the gradient goes to the first greatest. `max(x, y)`: as `maximum`."""
     if isinstance(dim, Tensor):
-        return f.maximum(input, dim)
+        return f.maximum(input, dim, out=out)
     if dim is None:
-        return _whole("max", amax, input)
-    return max_result(*_along(reduce.argmax, input, dim, keepdim))
+        return stored(_extreme("max", reduce.max, input, None, False), out)
+    return stored(max_result(*_along("max", reduce.argmax, input, dim, keepdim)), out)
 
 
-def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """`min(x)`: the smallest element. `min(x, dim)`: (values, indices), the gradient goes to the
-    first smallest. `min(x, y)`: as `minimum`."""
+@numpy_names
+def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """`min(x)`: the smallest element, whose gradient equal ones share. `min(x, dim)`: (values,
+    indices), the gradient goes to the first smallest. `min(x, y)`: as `minimum`."""
     if isinstance(dim, Tensor):
-        return f.minimum(input, dim)
+        return f.minimum(input, dim, out=out)
     if dim is None:
-        return _whole("min", amin, input)
-    return min_result(*_along(reduce.argmin, input, dim, keepdim))
+        return stored(_extreme("min", reduce.min, input, None, False), out)
+    return stored(min_result(*_along("min", reduce.argmin, input, dim, keepdim)), out)
 
 
-def _whole(name: str, reduction: Any, x: Tensor) -> Tensor:
-    _needs_elements(name, x, None)
-    return reduction(x)
-
-
-def _along(op: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+def _along(name: str, op: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    need_tensors(name, input=x)
+    if not isinstance(dim, int):
+        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
     if not x.dim():
         dimension(dim, 0)
         return x.clone(), filled(0, DType.i64, ()).clone()
     axis = dimension(dim, x.dim())
-    index = _position(op, x, axis, True)
+    index = _position(name, op, x, axis, True)
     values = CONTEXT.apply(indexing.gather, (x, index), {"axis": axis})[0]
     if keepdim:
         return values, index
@@ -223,63 +246,95 @@ def _along(op: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]
     )
 
 
-def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Whether some element differs from 0."""
-    return reduced(reduce.any, truth(input), dim, keepdim)
+# -- truth ---------------------------------------------------------------------------------------
 
 
-def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Whether no element is 0."""
-    return reduced(reduce.all, truth(input), dim, keepdim)
+@numpy_names
+def any(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Tensor:
+    """Whether some element differs from 0; uint8 gives uint8."""
+    return stored(_judged(reduce.any, input, dim, keepdim), out)
+
+
+@numpy_names
+def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Tensor:
+    """Whether no element is 0; uint8 gives uint8."""
+    return stored(_judged(reduce.all, input, dim, keepdim), out)
+
+
+def _judged(op: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    truths = truth(x)
+    # Unlike elsewhere, an empty list of dims names none.
+    made = truths if dim == () or dim == [] else reduced(op, truths, dim, keepdim)
+    return casted(made, DType.u8) if x.dtype is DType.u8 else made
 
 
 # -- compositions --------------------------------------------------------------------------------
 
 
-def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    """exp(x) over its sum along `dim`."""
-    return _normalised(composite.softmax, input, dim, dtype)
+@numpy_names
+def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Any = None) -> Tensor:
+    """exp(x) over its sum along `dim`. `dtype`: what the input is cast to first."""
+    return stored(_normalised(composite.softmax, input, dim, dtype), out)
 
 
-def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+@numpy_names
+def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Any = None) -> Tensor:
     """The logarithm of softmax, exact where softmax underflows."""
-    return _normalised(composite.log_softmax, input, dim, dtype)
+    return stored(_normalised(composite.log_softmax, input, dim, dtype), out)
 
 
 def _normalised(op: Any, x: Tensor, dim: int, dtype: Any) -> Tensor:
+    need_tensors(op.name, input=x)
     axis = dimension(dim, x.dim())
-    x = floating(x) if dtype is None else casted(x, as_dtype(dtype))
+    x = x if dtype is None else casted(x, as_dtype(dtype))
+    if not x.dtype.is_float:
+        raise not_implemented(f"{op.name}_kernel_impl", x.dtype)
     if x.dim():
         return CONTEXT.apply(op, (x,), {"axis": axis})[0]
     return CONTEXT.apply(op, (x.reshape(1),), {"axis": 0})[0].reshape(())
 
 
-def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
-    """log Σ exp(x) along `dim`, without overflow."""
-    top = amax(input, dim, keepdim=True).detach()
-    top = f.where(isfinite(top), top, 0.0)
-    total = f.log(sum(f.exp(input - top), dim, keepdim=True)) + top
-    return total if keepdim else total.squeeze(axes_of(dim, input.dim()))
+@numpy_names
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None) -> Tensor:
+    """log Σ exp(x) along `dim`, without overflow; of no elements -inf."""
+    x = floating(input)
+    axes = axes_of(dim, x.dim())
+    if math.prod(x.tensor_type.shape[axis] for axis in axes):
+        return stored(reduced(summaries.logsumexp, x, dim, keepdim), out)
+    return stored(f.log(sum(f.exp(x), dim, keepdim)), out)
 
 
+@numpy_names
 def norm(
-    input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None,
+    dtype: Any = None,
+) -> Tensor:  # fmt: skip
+    """The p-norm of a float tensor over `dim`, or over all elements; "fro" and None are 2, inf is
+    the greatest magnitude, 0 counts what is not 0. Where it is 0 its gradient is 0."""
+    need_tensors("norm", input=input)
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"norm(): p={p!r} is not supported; use a number or 'fro'")
+    return stored(vector_norm("norm", input, 2 if p in ("fro", None) else p, dim, keepdim, dtype),
+                  out)  # fmt: skip
+
+
+def vector_norm(
+    name: str, x: Tensor, p: float, dim: Any, keepdim: bool, dtype: Any = None
 ) -> Tensor:
-    """The p-norm over `dim`, or over all elements; "fro" is 2, inf the greatest magnitude."""
-    x = input if dtype is None else casted(input, as_dtype(dtype))
-    if p in (2, 2.0, "fro", None):
-        return f.sqrt(sum(x * x, dim, keepdim))
-    if p == np.inf:
-        return amax(f.abs(x), () if dim is None else dim, keepdim)
-    if p == -np.inf:
-        return amin(f.abs(x), () if dim is None else dim, keepdim)
-    if p == 0:
-        return sum(casted(x != 0, x.dtype), dim, keepdim)
-    if p == 1:
-        return sum(f.abs(x), dim, keepdim)
-    return f.pow(sum(f.pow(f.abs(x), p), dim, keepdim), 1 / p)
-
-
-def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
-    """How many elements differ from 0 (int64)."""
-    return sum(truth(input), dim)
+    """The p-norm over `dim`. Raises DTypeError for integers, ShapeError where an infinite norm has
+    no elements to choose from."""
+    kind = x.dtype if dtype is None else as_dtype(dtype)
+    if not x.dtype.is_float or not kind.is_float:
+        raise DTypeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got "
+            f"{SCALAR_NAMES[kind if x.dtype.is_float else x.dtype]}",
+            location=user_location(),
+        )
+    count = math.prod(x.tensor_type.shape[axis] for axis in axes_of(dim, x.dim()))
+    if not count and (p < 0 or math.isinf(p)):
+        raise ShapeError(
+            f"{name} cannot compute the {p} norm on an empty tensor because the operation does not "
+            "have an identity",
+            location=user_location(),
+        )
+    return reduced(norms.norm, casted(x, kind), dim, keepdim, p=float(p))

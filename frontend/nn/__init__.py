@@ -2,6 +2,6 @@
 
 # ruff: noqa: F401, F403
 
-from frontend.nn import functional, init, modules
+from frontend.nn import functional, init, modules, parameter, utils
 from frontend.nn.modules import *
-from frontend.nn.parameter import Parameter
+from frontend.nn.parameter import Buffer, Parameter

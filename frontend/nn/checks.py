@@ -6,7 +6,7 @@ from typing import Any
 
 from frontend.dtypes import SCALAR_NAMES
 from frontend.tensor import Tensor
-from graphc.errors import AttributeValueError, GraphError
+from graphc.errors import GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 
@@ -40,16 +40,6 @@ def require_float(x: Any, kernel: str) -> None:
     """Raise NotImplementedError, as PyTorch does, where `x` is not floating point."""
     if not x.tensor_type.dtype.is_float:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(x)}'")
-
-
-def expanded(value: Any, count: int, name: str) -> tuple[int, ...]:
-    """An int, or a sequence of one or `count` ints, as a tuple of `count`."""
-    items = (value,) if isinstance(value, int) else tuple(value)
-    if len(items) == 1:
-        items = items * count
-    if len(items) != count or not all(isinstance(item, int) for item in items):
-        raise fail(AttributeValueError, f"{name} must be an int or {count} ints, got {value!r}")
-    return items
 
 
 def dimension(dim: int, rank: int) -> int:

@@ -5,13 +5,17 @@ Random fills draw from `generator`, or the default one that `manual_seed` seeds.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from frontend import random
+from frontend.dtypes import SCALAR_NAMES
 from frontend.state import no_grad
-from frontend.tensor import Tensor
+from frontend.tensor import Tensor, from_data
 
 _UNIT_GAIN = (
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
@@ -53,18 +57,76 @@ def _fan(tensor: Tensor, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
 
 
+def _require_float(tensor: Tensor, kernel: str) -> None:
+    if not tensor.dtype.is_float:
+        raise NotImplementedError(
+            f'"{kernel}" not implemented for \'{SCALAR_NAMES[tensor.dtype]}\''
+        )
+
+
+def _uniform(tensor: Tensor, generator: Any) -> Tensor:
+    """Numbers from U(0, 1) of this shape, in the dtype that arithmetic on it is done in."""
+    kind = tensor.dtype.computes_as
+    return random.rand(tuple(tensor.shape), dtype=kind, generator=generator)
+
+
+def _normal(tensor: Tensor, generator: Any) -> Tensor:
+    """The same from N(0, 1)."""
+    kind = tensor.dtype.computes_as
+    return random.randn(tuple(tensor.shape), dtype=kind, generator=generator)
+
+
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Numbers from U(a, b)."""
+    """Numbers from U(a, b). Raises RuntimeError where a is above b."""
+    _require_float(tensor, "check_uniform_bounds")
+    _check_bounds(a, b)
     with no_grad():
-        drawn = random.rand(tuple(tensor.shape), dtype=tensor.dtype, generator=generator)
+        drawn = _uniform(tensor, generator)
         return tensor.copy_(drawn * (b - a) + a)
 
 
+def _check_bounds(a: float, b: float) -> None:
+    if a > b:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}"
+        )
+
+
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Numbers from N(mean, std²)."""
+    """Numbers from N(mean, std²). Raises RuntimeError for a negative std."""
+    _require_float(tensor, "normal_kernel_cpu")
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     with no_grad():
-        drawn = random.randn(tuple(tensor.shape), dtype=tensor.dtype, generator=generator)
+        drawn = _normal(tensor, generator)
         return tensor.copy_(drawn * std + mean)
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Numbers from N(mean, std²) within [a, b], by the inverse of the distribution function. Warns
+    where the mean is far outside; raises as `uniform_` and `normal_` do."""
+    from frontend.functions.unary import erfinv
+
+    _require_float(tensor, "check_uniform_bounds")
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
+            "values may be incorrect.",
+            stacklevel=2,
+        )
+    low, high = (math.erf((bound - mean) / std / math.sqrt(2)) for bound in (a, b))
+    _check_bounds(low, high)
+    with no_grad():
+        drawn = _uniform(tensor, generator)
+        deviates = erfinv(drawn * (high - low) + low) * (std * math.sqrt(2)) + mean
+        return tensor.copy_(deviates.clamp(a, b))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -79,6 +141,63 @@ def ones_(tensor: Tensor) -> Tensor:
 
 def zeros_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """1 on the diagonal, 0 elsewhere. Raises ValueError unless the tensor is 2-d."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    return _filled(tensor, np.eye(*tensor.shape))
+
+
+def _filled(tensor: Tensor, values: np.ndarray) -> Tensor:
+    with no_grad():
+        return tensor.copy_(from_data(values, tensor.dtype))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution's weight [out, in, *taps] that hands on its channels: 1 at the middle tap from
+    input channel i to output channel i of each group. Raises ValueError for other ranks, and where
+    the groups do not divide the output channels."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    outputs, inputs, *taps = tensor.shape
+    if outputs % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    values = np.zeros(tuple(tensor.shape))
+    middle = tuple(size // 2 for size in taps)
+    per_group = outputs // groups
+    for channel in range(min(per_group, inputs)):
+        values[(slice(channel, None, per_group), channel, *middle)] = 1
+    return _filled(tensor, values)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """A (semi-)orthogonal matrix times `gain`, axes from the second on taken together: the Q of
+    normal numbers, signs by R's diagonal (Saxe, McClelland, Ganguli, 2013). Not inside a trace.
+    Raises ValueError below two dimensions."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if not tensor.numel():
+        return tensor
+    rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
+    matrix = _normal(tensor, generator)._array("orthogonal_()").reshape(rows, columns)
+    tall, upper = np.linalg.qr(matrix.T if rows < columns else matrix)
+    tall = tall * np.where(np.diag(upper) < 0, -1, 1)
+    values = (tall.T if rows < columns else tall) * gain
+    return _filled(tensor, values.reshape(tuple(tensor.shape)))
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Numbers from N(0, std²), in each column a fraction `sparsity` of them 0 (Martens, 2010). Not
+    inside a trace. Raises ValueError unless the tensor is 2-d."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    shape = tuple(tensor.shape)
+    normal = _normal(tensor, generator)._array("sparse_()")
+    order = _uniform(tensor, generator)._array("sparse_()")
+    ranks = order.argsort(axis=0).argsort(axis=0)
+    return _filled(tensor, np.where(ranks < math.ceil(sparsity * shape[0]), 0, normal * std))
 
 
 def kaiming_uniform_(
@@ -130,3 +249,37 @@ def default_bias_(bias: Tensor, weight: Tensor) -> Tensor:
     fan_in, _ = _calculate_fan_in_and_fan_out(weight)
     bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
     return uniform_(bias, -bound, bound)
+
+
+# -- names of before PyTorch 0.4 -----------------------------------------------------------------
+
+
+def _deprecated(function: Any) -> Any:
+    new = function.__name__
+    old = new[:-1]
+
+    @functools.wraps(function)
+    def renamed(*arguments: Any, **keywords: Any) -> Any:
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return function(*arguments, **keywords)
+
+    renamed.__name__ = renamed.__qualname__ = old
+    renamed.__doc__ = f"The older name of `{new}`."
+    return renamed
+
+
+uniform = _deprecated(uniform_)
+normal = _deprecated(normal_)
+constant = _deprecated(constant_)
+eye = _deprecated(eye_)
+dirac = _deprecated(dirac_)
+xavier_uniform = _deprecated(xavier_uniform_)
+xavier_normal = _deprecated(xavier_normal_)
+kaiming_uniform = _deprecated(kaiming_uniform_)
+kaiming_normal = _deprecated(kaiming_normal_)
+orthogonal = _deprecated(orthogonal_)
+sparse = _deprecated(sparse_)

@@ -1,27 +1,72 @@
-"""`Parameter`: a tensor that a Module registers when it is assigned, and an optimizer updates."""
+"""What a Module registers when it is assigned: `Parameter`, which an optimizer updates, and
+`Buffer`, other state."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from frontend.creation import empty
-from frontend.tensor import Tensor
+from frontend.tensor import Tensor, added_attributes, make
+from graphc.ir.types import TensorType
 
 
 class Parameter(Tensor):
     """A leaf over the memory of `data` (empty by default), whose gradient is collected.
 
-    Assigned to an attribute of a Module it is registered there. Raises TypeError where `data` is no
-    tensor, RuntimeError where `requires_grad` is asked of one that is not floating point.
+    Assigned to an attribute of a Module it is registered there. Copies and pickles hold value and
+    `requires_grad`, not the gradient. Raises AttributeError where `data` is no tensor, RuntimeError
+    where `requires_grad` is asked of one that is not floating point.
     """
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
-        data = empty((0,)) if data is None else data
-        if not isinstance(data, Tensor):
-            raise TypeError(f"Parameter takes a Tensor, not {type(data).__name__}")
+        data = empty((0,)) if data is None else _tensor(data, "Parameter")
         self._value = data._value
         self.tensor_type = data.tensor_type
         self._counter = data._counter
         if requires_grad:
             self.requires_grad = True
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        known = memo.get(id(self))
+        if known is None:
+            copy = self.detach().clone()
+            known = memo[id(self)] = type(self)(copy, self.requires_grad)
+        return known
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        array = self._array("pickling").copy()
+        return _rebuilt, (type(self), array, self.requires_grad), added_attributes(self) or None
+
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+def _rebuilt(cls: type, array: Any, requires_grad: bool) -> Any:
+    return cls(make(array, TensorType.of(array)), requires_grad)
+
+
+def _tensor(data: Any, what: str) -> Tensor:
+    if not isinstance(data, Tensor):
+        raise AttributeError(f"{what} takes a Tensor, not {type(data).__name__}")
+    return data
+
+
+class _BufferMeta(type):
+    """`isinstance(x, Buffer)` asks whether the tensor was made by `Buffer`."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+
+
+class Buffer(metaclass=_BufferMeta):
+    """`Buffer(data, persistent=)` is a plain Tensor over the memory of `data` (empty by default)
+    that a Module registers as a buffer when it is assigned. Raises AttributeError where `data` is
+    no tensor."""
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
+        given = empty((0,)) if data is None else _tensor(data, "Buffer")
+        made: Any = given.detach()
+        made.requires_grad = given.requires_grad
+        made.persistent = persistent
+        made._is_buffer = True
+        return made

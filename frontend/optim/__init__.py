@@ -1,7 +1,29 @@
-"""`frontend.optim`: optimizers, named as PyTorch's."""
+"""`frontend.optim`: optimizers, named as PyTorch's; schedules in `frontend.optim.lr_scheduler`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 from frontend.optim.adam import Adam, AdamW
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = [
+    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam",
+    "RMSprop", "lr_scheduler",
+]  # fmt: skip
+
+# Imported when first asked for: `import frontend` stays fast.
+_LAZY = {
+    "Adadelta": "adagrad", "Adagrad": "adagrad", "Adamax": "adam_variants",
+    "NAdam": "adam_variants", "RAdam": "adam_variants", "RMSprop": "rmsprop",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "lr_scheduler":
+        return import_module("frontend.optim.lr_scheduler")
+    if name in _LAZY:
+        return getattr(import_module(f"frontend.optim.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'frontend.optim' has no attribute {name!r}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from frontend import tracer
 from frontend.dtypes import float64
 from frontend.functions.pointwise import maximum
-from frontend.optim.optimizer import Group, Optimizer, option
+from frontend.optim.groups import Group
+from frontend.optim.optimizer import Optimizer, check_options, execution_options
 from frontend.tensor import Tensor
 
 
@@ -20,7 +20,9 @@ class Adam(Optimizer):
     for impossible options.
     """
 
-    decoupled = False
+    numbers = ("lr", "betas")
+    optional = ("weight_decay",)
+    shaped = frozenset(["exp_avg", "exp_avg_sq", "max_exp_avg_sq"])
 
     def __init__(
         self,
@@ -31,44 +33,39 @@ class Adam(Optimizer):
         weight_decay: float = 0,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ):
-        if lr < 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        if eps < 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        for i, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-        if weight_decay < 0.0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        check_options(lr, eps, betas, weight_decay)
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "amsgrad": amsgrad, "maximize": maximize,
+            **execution_options(
+                foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused
+            ),
+            "decoupled_weight_decay": decoupled_weight_decay,
         })  # fmt: skip
 
     def _update(self, group: Group, params: list[Tensor]) -> None:
-        lr = tracer.host_value(group, "lr")
-        beta1, beta2 = option(group, "betas")
-        eps, weight_decay = option(group, "eps"), option(group, "weight_decay")
-        amsgrad, maximize = option(group, "amsgrad"), option(group, "maximize")
+        o = self.read(group)
+        beta1, beta2 = o.betas
         for step, members in self._clocks(params):
             step.add_(1)
             # lr · m/c₁ / (√v/√c₂ + eps) = (lr·√c₂/c₁) · m / (√v + eps·√c₂), c = 1 - βᵗ: the
             # factors are 0-d, so each element takes one product, one sum and one quotient.
             time = step.to(float64)
             root = (1 - beta2**time).sqrt()
-            size, floor = root / (1 - beta1**time) * lr, root * eps
+            size, floor = root / (1 - beta1**time) * o.lr, root * o.eps
             for p in members:
-                g = -p.grad if maximize else p.grad
-                if weight_decay and self.decoupled:
-                    p.mul_(1 - lr * weight_decay)
-                elif weight_decay:
-                    g = g + p * weight_decay
+                g = self._gradient(o, p)
                 m, v = self._buffer(p, "exp_avg"), self._buffer(p, "exp_avg_sq")
                 m.mul_(beta1).add_(g * (1 - beta1))
                 v.mul_(beta2).add_(g * g * (1 - beta2))
-                if amsgrad:
+                if o.amsgrad:
                     greatest = self._buffer(p, "max_exp_avg_sq")
                     v = greatest.copy_(maximum(greatest, v))
                 p.sub_(m * size / (v.sqrt() + floor))
@@ -76,8 +73,6 @@ class Adam(Optimizer):
 
 class AdamW(Adam):
     """Adam with decoupled weight decay: p shrinks by lr · weight_decay · p before the step."""
-
-    decoupled = True
 
     def __init__(
         self,
@@ -89,5 +84,13 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
+            capturable=capturable, differentiable=differentiable, fused=fused,
+            decoupled_weight_decay=True,
+        )  # fmt: skip

@@ -6,34 +6,100 @@ trace the same lines become part of the compiled step. Three rules make that wor
 - State (momenta, step counts) is made of real tensors, also in a trace (`tracer.suspended`), so the
   trace captures it as it captures parameters, and the second call finds what the first one left.
 - No Python decision depends on a value. Powers of betas are computed from 0-d step counts in f64.
-- `lr` is read by `host_value`: a number, or in a trace an input read anew at each call. All other
-  options are read by `option` and fixed into the compiled step; a change traces again.
+- Options are read through `read` (see `groups.py`): numbers that a schedule may change are inputs
+  of the compiled step, everything else is frozen into it and guarded.
+
+A subclass with an `_update` gets all of that. One with a `step` of its own, as PyTorch's users write
+it, runs as it is; in a trace each option it reads is frozen, and a change traces again.
 """
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections import defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 from frontend import tracer
+from frontend.changes import HookRegistry, changed
 from frontend.creation import zeros, zeros_like
 from frontend.dtypes import float32
-from frontend.state import enable_grad, no_grad
+from frontend.optim import saving
+from frontend.optim.groups import Group, Held, MembersGuard, States
+from frontend.state import STATE, enable_grad, no_grad
 from frontend.tensor import Tensor
+from frontend.utils.hooks import RemovableHandle
+from graphc.errors import TraceError
+from graphc.ir.builder import user_location
 
-Group = dict[str, Any]
-option = tracer.note_mapping
+Hooks = OrderedDict[int, Callable[..., Any]]
+_GLOBAL_PRE: Hooks = OrderedDict()
+_GLOBAL_POST: Hooks = OrderedDict()
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(optimizer, args, kwargs)` before the step of every optimizer."""
+    return RemovableHandle(_GLOBAL_PRE, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(optimizer, args, kwargs)` after the step of every optimizer."""
+    return RemovableHandle(_GLOBAL_POST, hook)
+
+
+def _hooked(step: Any) -> Any:
+    """A `step` with the hooks of its optimizer around it."""
+
+    @functools.wraps(step)
+    def hooked(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        if getattr(type(self).step, "__wrapped__", None) is not step:
+            return step(self, *arguments, **keywords)  # called by the step of a subclass
+        self._opt_called = True
+        guard = self._guarded()
+        for hook in [*_GLOBAL_PRE.values(), *self._optimizer_step_pre_hooks.values()]:
+            given = hook(self, (self, *arguments), keywords)
+            if given is None:
+                continue
+            if not (isinstance(given, tuple) and len(given) == 2):
+                raise RuntimeError(
+                    f"{hook!r} must return None or a tuple of (new_args, new_kwargs), but got "
+                    f"{given}."
+                )
+            (_, *arguments), keywords = given  # type: ignore[assignment]
+        result = step(self, *arguments, **keywords)
+        for hook in [*self._optimizer_step_post_hooks.values(), *_GLOBAL_POST.values()]:
+            hook(self, (self, *arguments), keywords)
+        if guard is not None:
+            guard.refresh()
+        return result
+
+    return hooked
 
 
 class Optimizer:
-    """Base of the optimizers. `params` is an iterable of tensors or of group dicts with a 'params'
-    item; what a group does not say is taken from `defaults`. `state[p]` holds the state of p.
+    """Base of the optimizers. `params` is an iterable of tensors, of (name, tensor) pairs, or of
+    group dicts with a 'params' item; what a group does not say is taken from `defaults`. `state[p]`
+    holds the state of p.
 
-    Raises ValueError for no parameters, a non-leaf, or one in two groups; TypeError for no tensors.
+    Raises ValueError for no parameters, a non-leaf, one in two groups, or names for some only;
+    TypeError for no tensors.
     """
+
+    numbers: tuple[str, ...] = ("lr",)
+    """Options that are inputs of a compiled step."""
+    optional: tuple[str, ...] = ()
+    """The same; where they are 0, a part of the step is left out."""
+    shaped: frozenset[str] = frozenset()
+    """Names of state that has the parameter's shape."""
+    _opt_called = False  # a step was taken (at least traced): schedulers want to know
+
+    def __init_subclass__(cls, **keywords: Any):
+        super().__init_subclass__(**keywords)
+        if "step" in cls.__dict__:
+            cls.step = _hooked(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
         if isinstance(params, Tensor):
@@ -42,37 +108,62 @@ class Optimizer:
                 f"but got {params.type()}"
             )
         self.defaults = defaults
-        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
-        self.param_groups: list[Group] = []
+        self._make_hooks()
+        self.state: Any = States(Held)
+        self.param_groups: list[Any] = []
         given = list(params)
         if not given:
             raise ValueError("optimizer got an empty parameter list")
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
 
-    def add_param_group(self, param_group: Group) -> None:
+    def _make_hooks(self) -> None:
+        self._optimizer_step_pre_hooks: Hooks = HookRegistry()
+        self._optimizer_step_post_hooks: Hooks = HookRegistry()
+        self._optimizer_state_dict_pre_hooks: Hooks = OrderedDict()
+        self._optimizer_state_dict_post_hooks: Hooks = OrderedDict()
+        self._optimizer_load_state_dict_pre_hooks: Hooks = OrderedDict()
+        self._optimizer_load_state_dict_post_hooks: Hooks = OrderedDict()
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Optimise more parameters, with options of their own."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        group = dict(param_group)
-        group["params"] = _checked(group["params"])
+        _outside_trace("add_param_group()")
+        params, names = _checked(param_group["params"])
+        group = {**param_group, "params": params}
+        if names is not None:
+            group["param_names"] = names
+        if self.param_groups and ("param_names" in group) != (
+            "param_names" in self.param_groups[0]
+        ):
+            missing = "without" if "param_names" not in group else "with"
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{missing} names to the optimizer"
+            )
         present = {id(p) for other in self.param_groups for p in other["params"]}
-        if any(id(p) in present for p in group["params"]):
+        if any(id(p) in present for p in params):
             raise ValueError("some parameters appear in more than one parameter group")
         for name, value in self.defaults.items():
             group.setdefault(name, value)
-        self.param_groups.append(group)
+        self.param_groups.append(Group(group))
+        changed()
 
     # -- stepping ----------------------------------------------------------------------------
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop all gradients, or set them to zero in place."""
+        self._guarded()
         for p in chain.from_iterable(group["params"] for group in self.param_groups):
-            if set_to_none:
+            grad = None if set_to_none else p.grad
+            if grad is None:
                 p.grad = None
-            elif p.grad is not None:
-                with no_grad():
-                    p.grad.zero_()
+                continue
+            if grad.requires_grad:
+                p.grad = grad = grad.detach()
+            with no_grad():
+                grad.zero_()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient. `closure`, where given, computes the loss and
@@ -88,17 +179,57 @@ class Optimizer:
                     self._update(group, params)
         return loss
 
+    step = _hooked(step)
+
     def _update(self, group: Group, params: list[Tensor]) -> None:
         """Update `params`, each with a gradient, by the options of `group`."""
         raise NotImplementedError(f"{type(self).__name__} does not define an update")
 
-    def _buffer(self, p: Tensor, name: str) -> Tensor:
-        """The state `name` of p; zeros in p's shape where there is none yet."""
+    def read(self, group: Group) -> SimpleNamespace:
+        """The options of a group: `numbers` as they are (in a trace as inputs), `optional` ones
+        None where they are 0, the others frozen."""
+        found = SimpleNamespace()
+        for name in self.defaults:
+            if name not in self.numbers and name not in self.optional:
+                value = group.frozen(name) if name not in EXECUTION else None
+            elif isinstance(dict.__getitem__(group, name), tuple | list):
+                value = tuple(group.number(name, index) for index in range(2))
+            else:
+                value = group.number(name, optional=name in self.optional)
+            setattr(found, name, value)
+        return found
+
+    def _guarded(self) -> MembersGuard | None:
+        """In a trace, the guard on parameters, state and hooks; it is refreshed after a step."""
+        session = STATE.session
+        if session is None:
+            return None
+        for guard in session.guards:
+            if isinstance(guard, MembersGuard) and guard.optimizer is self:
+                return guard
+        made = MembersGuard(self)
+        session.guard((id(self), "members"), made)
+        return made
+
+    def _gradient(self, options: SimpleNamespace, p: Tensor) -> Tensor:
+        """The gradient to go down by: with `maximize` its opposite, plus weight_decay · p; weight
+        decay that is decoupled makes p smaller instead."""
+        g = -p.grad if options.maximize else p.grad
+        if options.weight_decay is None:
+            return g
+        if not getattr(options, "decoupled_weight_decay", False):
+            return g + p * options.weight_decay
+        p.mul_(1 - options.lr * options.weight_decay)
+        return g
+
+    def _buffer(self, p: Tensor, name: str, value: float = 0) -> Tensor:
+        """The state `name` of p; `value` in p's shape where there is none yet."""
         state = self.state[p]
         if state.get(name) is None:
             with tracer.suspended():
-                state[name] = zeros_like(p, requires_grad=False)
-        return state[name]
+                state[name] = zeros_like(p, requires_grad=False) + value
+        found: Tensor = state[name]
+        return found
 
     def _clocks(self, params: list[Tensor], start: Callable[[Tensor], float] | None = None
                 ) -> list[tuple[Tensor, list[Tensor]]]:  # fmt: skip
@@ -113,10 +244,10 @@ class Optimizer:
             state = self.state[p]
             if state.get("step") is None:
                 count = start(p) if start is not None else 0.0
-                if count not in fresh:
-                    with tracer.suspended():
+                with tracer.suspended():
+                    if count not in fresh:
                         fresh[count] = zeros((), dtype=float32) + count
-                state["step"] = fresh[count]
+                    state["step"] = fresh[count]
             groups.setdefault(id(state["step"]), (state["step"], []))[1].append(p)
         stepping = {id(p) for p in params}
         for p, state in self.state.items():
@@ -130,15 +261,16 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """`{"state": {number: state of a parameter}, "param_groups": [options and numbers]}`:
         references, not copies. Parameters are numbered through the groups in order."""
-        numbers: dict[int, int] = {}
-        groups = []
-        for group in self.param_groups:
-            for p in group["params"]:
-                numbers.setdefault(id(p), len(numbers))
-            options = {name: value for name, value in group.items() if name != "params"}
-            groups.append({**options, "params": [numbers[id(p)] for p in group["params"]]})
-        state = {numbers[id(p)]: dict(held) for p, held in self.state.items() if id(p) in numbers}
-        return {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        made = saving.packed(self)
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            made = _or(hook(self, made), made)
+        return made
+
+    def _saved_state(self, held: Mapping[str, Any]) -> dict[str, Any]:
+        """The state of a parameter as a state dict has it."""
+        return dict(held)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take options and state (copied, in the parameters' dtypes) from `state_dict`.
@@ -146,66 +278,140 @@ class Optimizer:
         State already there is overwritten in place, so a compiled step goes on with it. Raises
         ValueError where groups or shapes do not match, before anything is changed.
         """
-        groups, saved = state_dict["param_groups"], state_dict["state"]
-        if len(groups) != len(self.param_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
-        for own, other in zip(self.param_groups, groups):
-            if len(own["params"]) != len(other["params"]):
-                raise ValueError(
-                    "loaded state dict contains a parameter group that doesn't match the size of "
-                    "optimizer's group"
-                )
-        params: dict[Any, Tensor] = {}
-        for own, other in zip(self.param_groups, groups):
-            params.update(zip(other["params"], own["params"]))
-        for number, p in params.items():
-            _check_shapes(number, p, saved.get(number, {}))
-        clocks: dict[tuple[int, float], Tensor] = {}
-        for number, p in params.items():
-            if number in saved:
-                self._load(p, saved[number], clocks)
-            else:
-                self.state.pop(p, None)
-        for own, other in zip(self.param_groups, groups):
-            own.update({name: value for name, value in other.items() if name != "params"})
+        _outside_trace("load_state_dict()")
+        taken = dict(state_dict)
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            taken = _or(hook(self, taken), taken)
+        saving.load(self, taken)
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
 
-    def _load(
-        self, p: Tensor, saved: Mapping[str, Any], clocks: dict[tuple[int, float], Tensor]
-    ) -> None:
-        """Put `saved` in place of the state of p."""
-        own = self.state[p]
-        for name in own.keys() - saved.keys():
-            del own[name]
-        for name, value in saved.items():
-            present = own.get(name)
-            if name == "step":
-                own[name] = _loaded_clock(present, float(value), clocks)
-            elif not isinstance(value, Tensor):
-                own[name] = value
-            elif isinstance(present, Tensor):
-                with no_grad():
-                    present.copy_(value)
-            else:
-                own[name] = value.detach().to(p.dtype).clone()
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "defaults": self.defaults, "state": self.state, "param_groups": self.param_groups,
+        }  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._make_hooks()
+
+    # -- hooks -------------------------------------------------------------------------------
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(optimizer, args, kwargs)` before a step; it may return others to take instead."""
+        return RemovableHandle(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(optimizer, args, kwargs)` after a step."""
+        return RemovableHandle(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer)` before a state dict is made."""
+        return _registered(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` after one is made; it may return another."""
+        return _registered(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` before loading; it may return another."""
+        return _registered(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer)` after loading."""
+        return _registered(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     def __repr__(self) -> str:
-        lines = []
+        groups = []
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
-        return f"{type(self).__name__} (\n" + "\n".join(lines) + "\n)"
+            names = [name for name in sorted(group) if name != "params"]
+            lines = [f"    {name}: {_text(group[name])}\n" for name in names]
+            groups.append(f"Parameter Group {i}\n" + "".join(lines))
+        return f"{type(self).__name__} (\n" + "\n".join(groups) + ")"
 
 
-def _checked(params: Any) -> list[Tensor]:
-    """The parameters of a group as a list of leaves."""
+def execution_options(**options: Any) -> dict[str, Any]:
+    """PyTorch's options on how a step is carried out, kept in the groups as there. They change
+    nothing here: compiled, a step is one native call. Raises for `differentiable`, which would
+    change what is recorded, and for options that exclude each other."""
+    if options.get("fused") and options.get("differentiable"):
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if options.get("fused") and options.get("foreach"):
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    if options.get("differentiable"):
+        raise ValueError("differentiable=True is not supported: a step is never recorded")
+    return options
+
+
+def check_options(lr: Any, eps: Any = 0.0, betas: Any = (), weight_decay: Any = 0.0) -> None:
+    """Raise ValueError in PyTorch's words for an option out of its range."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if lr < 0.0:
+        raise ValueError(f"Invalid learning rate: {lr}")
+    if eps < 0.0:
+        raise ValueError(f"Invalid epsilon value: {eps}")
+    if len({isinstance(beta, Tensor) for beta in betas}) > 1:
+        raise ValueError("betas must be either both floats or both Tensors")
+    for i, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+    if weight_decay < 0.0:
+        raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+
+
+EXECUTION = ("foreach", "fused", "capturable", "differentiable")
+"""Options that do not change what a step computes."""
+
+
+def _or(new: Any, old: Any) -> Any:
+    return old if new is None else new
+
+
+def _text(value: Any) -> str:
+    return f"{value.item() if isinstance(value, Tensor) and not value.dim() else value}"
+
+
+def _registered(hooks: Hooks, hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
+    handle = RemovableHandle(hooks, hook)
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def _outside_trace(what: str) -> None:
+    if STATE.session is not None:
+        raise TraceError(
+            f"{what} of an optimizer is called while tracing; compiled code would not repeat it",
+            hint="call it outside",
+            location=user_location(),
+        )
+
+
+def _checked(params: Any) -> tuple[list[Tensor], list[str] | None]:
+    """The parameters of a group as a list of leaves, and their names where they have any."""
     if isinstance(params, Tensor):
-        return _checked([params])
+        params = [params]
     if isinstance(params, set):
         raise TypeError(
             "optimizer parameters need to be organized in ordered collections, but the ordering of "
             "tensors in sets will change between runs. Please use a list instead."
         )
-    checked = [item[1] if isinstance(item, tuple) else item for item in params]
+    given = list(params)
+    named = [item for item in given if isinstance(item, tuple)]
+    if named and len(named) != len(given):
+        raise ValueError(
+            "all optimizer params should be with/without names. Some param names are missing"
+        )
+    checked = [item[1] for item in named] or given
     for p in checked:
         if not isinstance(p, Tensor):
             raise TypeError(
@@ -215,27 +421,8 @@ def _checked(params: Any) -> list[Tensor]:
             raise ValueError("can't optimize a non-leaf Tensor")
     if len({id(p) for p in checked}) != len(checked):
         warnings.warn(
-            "optimizer contains a parameter group with duplicate parameters", stacklevel=4
+            "optimizer contains a parameter group with duplicate parameters; in future, this will "
+            "cause an error",
+            stacklevel=4,
         )
-    return checked
-
-
-def _loaded_clock(present: Any, count: float, clocks: dict[tuple[int, float], Tensor]) -> Tensor:
-    """A step count that says `count`: the one in place, unless another parameter that shares it
-    was loaded with a different count; parameters new to the optimizer share by count."""
-    owner = id(present) if isinstance(present, Tensor) else 0
-    if (owner, count) not in clocks:
-        taken = any(other == owner for other, _ in clocks)
-        clock = zeros((), dtype=float32) if not owner or taken else present
-        with no_grad():
-            clocks[owner, count] = clock.fill_(count)
-    return clocks[owner, count]
-
-
-def _check_shapes(number: Any, p: Tensor, saved: Mapping[str, Any]) -> None:
-    for name, value in saved.items():
-        if isinstance(value, Tensor) and name != "step" and value.shape != p.shape:
-            raise ValueError(
-                f"loaded state dict has {name} of shape {list(value.shape)} for parameter "
-                f"{number} of shape {list(p.shape)}"
-            )
+    return checked, [item[0] for item in named] or None

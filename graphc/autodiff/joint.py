@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.autodiff.sweep import Record, sweep
+from graphc.autodiff.sweep import Record, added, sweep
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.handle import broadcast_to
@@ -47,7 +47,7 @@ def joint(
         if seed is None:
             seed = builder.constant(np.ones((), output.type.dtype.numpy))
         key = output.value
-        cotangents[key] = seed if key not in cotangents else cotangents[key] + seed
+        cotangents[key] = seed if key not in cotangents else added(cotangents[key], seed)
     sweep(reversed(records), cotangents, lambda record: builder.at(record.location))
     gradients = []
     for position in positions:

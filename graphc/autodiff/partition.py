@@ -20,7 +20,10 @@ from graphc.ir.registry import lookup
 
 _RECOMPUTABLE = ("elementwise", "movement", "composite")
 # Composites that hold reductions are not cheap to compute again.
-_HEAVY_COMPOSITES = {"max_pool", "avg_pool", "layer_norm", "cross_entropy", "var", "mean"}
+_HEAVY_COMPOSITES = {
+    "max_pool", "max_pool_indices", "max_unpool", "avg_pool", "resample", "layer_norm",
+    "cross_entropy", "var", "mean", "median", "argmedian", "searchsorted",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

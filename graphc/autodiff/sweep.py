@@ -17,6 +17,9 @@ from graphc.ir.builder import GraphBuilder
 from graphc.ir.handle import Handle
 from graphc.ir.nodes import Location
 from graphc.ir.types import TensorType
+from graphc.ops.elementwise import cast
+from graphc.ops.kind_index import Gather
+from graphc.ops.kinds import Movement
 from graphc.ops.op import Op
 
 
@@ -76,7 +79,26 @@ def _accumulate(record: Record, found: list[Any], cotangents: dict[Hashable, Any
         if key is None or gradient is None:
             continue
         earlier = cotangents.get(key)
-        cotangents[key] = gradient if earlier is None else earlier + gradient
+        cotangents[key] = gradient if earlier is None else added(earlier, gradient)
+
+
+def added(left: Any, right: Any) -> Any:
+    """The sum of two gradients of one type."""
+    dtype = left.tensor_type.dtype
+    if not dtype.is_storage:
+        return left + right
+    return cast(_widened(left) + _widened(right), dtype=dtype)
+
+
+def _widened(x: Any) -> Any:
+    """A value of a storage type in the type it computes in; others as they are."""
+    type = getattr(x, "tensor_type", None)
+    if type is None or not type.dtype.is_storage:
+        return x
+    dtype = type.dtype.computes_as
+    if isinstance(x, Unread):
+        return x.__class__(type.with_dtype(dtype))
+    return cast(x, dtype=dtype)
 
 
 def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
@@ -85,10 +107,16 @@ def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
     op = record.op
     if op.vjp is None:
         raise GraphError(f"{op.name} has no gradient", location=record.location)
+    inputs, outputs = record.inputs, record.outputs
+    # Ops that only move elements take storage types, but the gradients of some are sums.
+    stored = isinstance(op, Movement | Gather) and inputs[0].tensor_type.dtype.is_storage
+    if stored:
+        inputs, outputs = tuple(map(_widened, inputs)), tuple(map(_widened, outputs))
+        gradients = list(map(_widened, gradients))
     if len(gradients) == 1:
-        results = op.vjp(gradients[0], record.outputs[0], *record.inputs, **record.attributes)
+        results = op.vjp(gradients[0], outputs[0], *inputs, **record.attributes)
     else:
-        results = op.vjp(tuple(gradients), record.outputs, *record.inputs, **record.attributes)
+        results = op.vjp(tuple(gradients), outputs, *inputs, **record.attributes)
     if len(results) != len(record.inputs):
         raise GraphError(f"the gradient rule of {op.name} gives {len(results)} gradients for "
                          f"{len(record.inputs)} operands")  # fmt: skip
@@ -98,6 +126,8 @@ def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
             found.append(None)
             continue
         made = gradient() if callable(gradient) else gradient
+        if stored and made is not None:
+            made = cast(made, dtype=operand.tensor_type.dtype)
         if made is not None and made.tensor_type != operand.tensor_type:
             raise GraphError(f"the gradient rule of {op.name} gives {made.tensor_type} for "
                              f"{operand.tensor_type}", location=record.location)  # fmt: skip

@@ -11,6 +11,15 @@ from graphc.codegen.loops import Value
 from graphc.ir.types import DType
 
 
+def _libm(name: str) -> Any:
+    """A method that calls a function of the C library, lane by lane."""
+
+    def method(self: LoopAlgebra, *operands: Value) -> Value:
+        return self.builder.call(name, *operands)
+
+    return method
+
+
 class LoopAlgebra:
     """Methods emit into the builder's current block."""
 
@@ -58,6 +67,9 @@ class LoopAlgebra:
     def round(self, x: Value) -> Value:
         return self._op("round", x)
 
+    def trunc(self, x: Value) -> Value:
+        return self._op("trunc", x)
+
     def sqrt(self, x: Value) -> Value:
         return self._op("sqrt", x)
 
@@ -103,6 +115,22 @@ class LoopAlgebra:
     def bit_or(self, x: Value, y: Value) -> Value:
         return self._op("or", x, y)
 
+    def bit_and(self, x: Value, y: Value) -> Value:
+        return self._op("and", x, y)
+
+    def bit_not(self, x: Value) -> Value:
+        return self._op("not", x)
+
+    def shift_left(self, x: Value, amount: Value) -> Value:
+        return self._op("shl", x, amount)
+
+    def shift_right(self, x: Value, amount: Value) -> Value:
+        return self._op("ashr", x, amount)
+
+    def width(self, x: Value) -> int:
+        """Bits of an element."""
+        return 8 * x.type.dtype.itemsize
+
     def shl(self, x: Value, count: int) -> Value:
         return self._op("shl", x, self.constant(count, x))
 
@@ -115,11 +143,34 @@ class LoopAlgebra:
     def convert(self, x: Value, dtype: DType) -> Value:
         return self.builder.convert(x, dtype)
 
+    def wide(self, x: Value) -> Value:
+        """The operand in f64."""
+        return self.convert(x, DType.f64)
+
+    def narrow(self, x: Value, like: Value) -> Value:
+        """An f64 value in the dtype of `like`."""
+        return self.convert(x, like.type.dtype)
+
     def exp(self, x: Value) -> Value:
         return vector_math.exp(self.builder, x)
 
+    def exp2(self, x: Value) -> Value:
+        return vector_math.exp2(self.builder, x)
+
+    def expm1(self, x: Value) -> Value:
+        return vector_math.expm1(self.builder, x)
+
     def log(self, x: Value) -> Value:
         return vector_math.log(self.builder, x)
+
+    def log2(self, x: Value) -> Value:
+        return vector_math.log2(self.builder, x)
+
+    def log10(self, x: Value) -> Value:
+        return vector_math.log10(self.builder, x)
+
+    def log1p(self, x: Value) -> Value:
+        return vector_math.log1p(self.builder, x)
 
     def sin(self, x: Value) -> Value:
         return vector_math.sin(self.builder, x)
@@ -140,13 +191,28 @@ class LoopAlgebra:
         return vector_math.rsqrt(self.builder, x)
 
     def pow(self, x: Value, y: Value) -> Value:
+        if x.type.dtype.is_integer:
+            return vector_math.integer_pow(self.builder, x, y)
         return vector_math.pow(self.builder, x, y)
 
+    tan, asin, acos, atan = _libm("tan"), _libm("asin"), _libm("acos"), _libm("atan")
+    sinh, cosh = _libm("sinh"), _libm("cosh")
+    asinh, acosh, atanh = _libm("asinh"), _libm("acosh"), _libm("atanh")
+    atan2, hypot = _libm("atan2"), _libm("hypot")
+    erfc, lgamma = _libm("erfc"), _libm("lgamma")
+
+    def signbit(self, x: Value) -> Value:
+        return vector_math.signbit(self.builder, x)
+
+    def copysign(self, x: Value, y: Value) -> Value:
+        magnitude = self.abs(x)
+        return self.select(self.signbit(y), self.neg(magnitude), magnitude)
+
     def sign(self, x: Value) -> Value:
+        """Of NaN it is 0."""
         zero, one = self.constant(0, x), self.constant(1, x)
-        negative = self.select(self.lt(x, zero), self.neg(one), x)
-        signed = self.select(self.gt(x, zero), one, negative)
-        return self.select(self.eq(x, zero), zero, signed)
+        negative = self.select(self.lt(x, zero), self.neg(one), zero)
+        return self.select(self.gt(x, zero), one, negative)
 
     def mod(self, x: Value, y: Value) -> Value:
         """The remainder with the divisor's sign, as NumPy's."""
@@ -158,6 +224,10 @@ class LoopAlgebra:
         # An exact multiple is a zero with the divisor's sign.
         signed_zero = self.mul(self.sign(y), zero)
         return self.select(self.eq(remainder, zero), signed_zero, moved)
+
+    def fmod(self, x: Value, y: Value) -> Value:
+        """The remainder with the dividend's sign, as C's."""
+        return self._op("rem", x, y)
 
     def _sign_differs(self, remainder: Value, divisor: Value) -> Value:
         """Whether a remainder that is not zero has another sign than the divisor."""

@@ -46,9 +46,15 @@ def scratch_layout(kernel: Kernel) -> tuple[tuple[int, ...], int]:
     return tuple(offsets), total
 
 
-def emit_module(kernel: Kernel, symbol: str | None = None, triple: str | None = None) -> str:
-    """A module with the kernel as its one function, named `symbol` or else like the kernel."""
-    emitter = _KernelEmitter(kernel)
+def emit_module(
+    kernel: Kernel,
+    symbol: str | None = None,
+    triple: str | None = None,
+    half_instructions: bool = False,
+) -> str:
+    """A module with the kernel as its one function, named `symbol` or else like the kernel.
+    `half_instructions`: the processor converts between f16 and f32."""
+    emitter = _KernelEmitter(kernel, half_instructions)
     emitter.run()
     function = emitter.function
     parameters = SIGNATURE.format("noalias readonly ", f"noalias align {SCRATCH_ALIGNMENT} ")
@@ -72,8 +78,8 @@ def _quoted(name: str) -> str:
 
 
 class _KernelEmitter(MemoryText):
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__()
+    def __init__(self, kernel: Kernel, half_instructions: bool) -> None:
+        super().__init__(half_instructions)
         self.kernel = kernel
         self.metadata: list[str] = []
         self.label = "entry"

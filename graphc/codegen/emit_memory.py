@@ -37,8 +37,8 @@ class MemoryText:
     """Writes memory statements into `function`. `pointers` and `aliasing` hold each buffer's
     pointer and alias metadata."""
 
-    def __init__(self) -> None:
-        self.function = FunctionText()
+    def __init__(self, half_instructions: bool = False) -> None:
+        self.function = FunctionText(half_instructions)
         self.pointers: dict[str, str] = {}
         self.aliasing: dict[str, str] = {}
         self.addresses: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from graphc.codegen.emit_convert import emit_convert
 from graphc.codegen.function_text import (
     ELEMENT,
     FunctionText,
@@ -212,42 +213,12 @@ def _shift(function: FunctionText, statement: Let) -> None:
     function.define(statement.result, f"{statement.opcode} {function.typed(a)}, {text}")
 
 
-# -- selection, conversion ------------------------------------------------------------------------
+# -- selection ------------------------------------------------------------------------------------
 
 
 def _select(function: FunctionText, statement: Let) -> None:
     condition, a, b = map(function.typed, statement.operands)
     function.define(statement.result, f"select {condition}, {a}, {b}")
-
-
-def _convert(function: FunctionText, statement: Let) -> None:
-    (a,) = statement.operands
-    source, target = a.type.dtype, statement.result.type.dtype
-    type = llvm_type(statement.result.type)
-    if source is target:
-        function.alias(statement.result, function.text(a))
-    elif target is DType.bool:
-        test = "fcmp une" if source.is_float else "icmp ne"
-        zero = literal(0.0 if source.is_float else 0, a.type)
-        function.define(statement.result, f"{test} {function.typed(a)}, {zero}")
-    elif source.is_float and target.is_integer:
-        name = f"llvm.fptosi.sat.{type_code(statement.result.type)}.{type_code(a.type)}"
-        call = function.intrinsic(name, type, [(llvm_type(a.type), function.text(a))])
-        function.define(statement.result, call)
-    else:
-        cast = _cast(source, target)
-        function.define(statement.result, f"{cast} {function.typed(a)} to {type}")
-
-
-def _cast(source: DType, target: DType) -> str:
-    if source is DType.bool:
-        return "uitofp" if target.is_float else "zext"
-    if source.is_integer and target.is_float:
-        return "sitofp"
-    widens = target.itemsize > source.itemsize
-    if source.is_integer:
-        return "sext" if widens else "trunc"
-    return "fpext" if widens else "fptrunc"
 
 
 def _bitcast(function: FunctionText, statement: Let) -> None:
@@ -358,7 +329,7 @@ _EMITTERS: dict[str, Callable[[FunctionText, Let], None]] = {
     "abs": _abs,
     "not": _not,
     "select": _select,
-    "convert": _convert,
+    "convert": emit_convert,
     "bitcast": _bitcast,
     "const": _const,
     "splat": _splat,

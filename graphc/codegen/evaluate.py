@@ -23,7 +23,8 @@ from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, flatten, of
-from graphc.ops.kinds import Elementwise, Gather, Generate, Movement, Reduce
+from graphc.ops.kind_index import Gather
+from graphc.ops.kinds import Elementwise, Generate, Movement, Reduce
 from graphc.schedule.access import Index, as_index, movement_cases
 
 _names = itertools.count()

@@ -7,17 +7,25 @@ import re
 import struct
 from collections.abc import Iterable
 
+import numpy as np
+
 from graphc.codegen.loops import Value, VectorType
 from graphc.ir.types import DType
 
+# The half types are held as their bits: see emit_convert.
 ELEMENT = {
     DType.f32: "float",
     DType.f64: "double",
     DType.i32: "i32",
     DType.i64: "i64",
     DType.bool: "i1",
+    DType.f16: "i16",
+    DType.bf16: "i16",
+    DType.u8: "i8",
+    DType.i8: "i8",
+    DType.i16: "i16",
 }
-_CODE = {DType.f32: "f32", DType.f64: "f64", DType.i32: "i32", DType.i64: "i64", DType.bool: "i1"}
+_CODE = {**ELEMENT, DType.f32: "f32", DType.f64: "f64"}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
 
 
@@ -37,6 +45,8 @@ def scalar_literal(value: float | int | bool, dtype: DType) -> str:
         return "true" if value else "false"
     if dtype.is_integer:
         return str(int(value))
+    if dtype.is_storage:
+        return str(np.asarray(value, dtype.numpy).view(np.int16).item())
     if math.isnan(value):
         return "0x7FF8000000000000"
     # LLVM writes every float by the bits of the double it equals.
@@ -51,7 +61,9 @@ def literal(value: float | int | bool, type: VectorType) -> str:
 class FunctionText:
     """The lines of one LLVM function, and what each value's name stands for in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, half_instructions: bool = False) -> None:
+        """`half_instructions`: the processor converts between f16 and f32."""
+        self.half_instructions = half_instructions
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.constants: dict[str, float | int | bool] = {}

@@ -108,7 +108,7 @@ def compile_kernel(
             made = CompiledKernel(symbol, kept, {})
         else:
             started = time.perf_counter()
-            text = emit_module(kernel, symbol, target.triple)
+            text = emit_module(kernel, symbol, target.triple, target.half_instructions)
             timings = {"emit": time.perf_counter() - started}
             made = CompiledKernel(symbol, compile_text(text, target, timings), timings)
             if store is not None:
@@ -214,7 +214,7 @@ def _driver_code(text: str, entry: str, target: Target, store: ObjectStore | Non
 def llvm_text(kernel: Kernel, target: Target | None = None, optimised: bool = False) -> str:
     """The kernel's LLVM IR, as emitted or after LLVM's passes."""
     target = target or host()
-    text = emit_module(kernel, kernel.name, target.triple)
+    text = emit_module(kernel, kernel.name, target.triple, target.half_instructions)
     if not optimised:
         return text
     with _lock:
@@ -224,7 +224,7 @@ def llvm_text(kernel: Kernel, target: Target | None = None, optimised: bool = Fa
 def assembly(kernel: Kernel, target: Target | None = None) -> str:
     """The kernel's assembly, for the host or any named target."""
     target = target or host()
-    text = emit_module(kernel, kernel.name, target.triple)
+    text = emit_module(kernel, kernel.name, target.triple, target.half_instructions)
     with _lock:
         machine = _machine(target)
         listing: str = machine.emit_assembly(_optimised(text, machine, {}))
@@ -244,7 +244,7 @@ def call_kernel(
     for buffer, array in zip(kernel.buffers, arrays):
         if DType.of(array.dtype) is not buffer.dtype or array.size < buffer.size:
             raise ArgumentError(
-                f"buffer {buffer} wants {buffer.size} elements of {buffer.dtype}, "
+                f"buffer {buffer} wants {buffer.size} elements of {buffer.dtype.value}, "
                 f"the array has {array.size} of {array.dtype}"
             )
         if not array.flags.c_contiguous:

@@ -9,12 +9,17 @@ from __future__ import annotations
 from graphc.codegen.contraction import lower_contract
 from graphc.codegen.loops import Kernel
 from graphc.codegen.nest import lower_nest
+from graphc.codegen.scanning import lower_scan
 from graphc.codegen.scattering import lower_scatter
+from graphc.codegen.sorting import lower_sort
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
 from graphc.schedule.plan import KernelSpec
 
-RECIPES = {"nest": lower_nest, "contract": lower_contract, "scatter": lower_scatter}
+RECIPES = {
+    "nest": lower_nest, "contract": lower_contract, "scatter": lower_scatter, "scan": lower_scan,
+    "sort": lower_sort,
+}  # fmt: skip
 
 
 def lower(kernel: KernelSpec, target: Target, name: str = "kernel") -> Kernel:

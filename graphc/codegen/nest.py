@@ -51,7 +51,7 @@ def declare_buffers(
 
 def lanes_for(body: Graph, target: Target) -> int:
     """Lanes of a full vector of the widest float (else integer) the body computes with."""
-    dtypes = {type.dtype for node in body.nodes for type in node.types}
+    dtypes = {type.dtype.computes_as for node in body.nodes for type in node.types}
     floats = [dtype for dtype in dtypes if dtype.is_float]
     numbers = floats or [dtype for dtype in dtypes if dtype.is_integer] or [DType.f32]
     return target.lanes(max(numbers, key=lambda dtype: dtype.itemsize))

@@ -21,11 +21,14 @@ out is. Everything else is, to the bit.
 | and or xor not | integers bitwise, bool logical |
 | shl lshr ashr | integers; the amount counts modulo the width |
 | select | first operand picks: lane by lane, or one scalar bool for whole vectors |
-| convert | float to int truncates, saturates, NaN gives 0; to bool is `!= 0`; bool gives 0, 1 |
+| convert | rounded once; integers wrap; float to int truncates, saturates, NaN: 0; bool is `!= 0` |
 | bitcast | same bits, another dtype of the same width |
 | splat iota | a scalar in all lanes; 0, 1, 2, … |
 | extract insert shuffle | fixed lanes; shuffle picks from both operands' lanes laid end to end |
 | call | a libm function, lane by lane, in the precision of the operands |
+
+Storage types (f16, bf16, u8, i8, i16) are only moved, selected, bitcast and converted. A float
+becomes u8, i8 or i16 by way of i32.
 
 `maximum(0, x)` with the constant first is a single instruction: only the first operand needs a
 test for NaN, and the compiler sees that a constant is none.
@@ -36,6 +39,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from graphc.errors import VerifyError
 from graphc.ir.types import DType
@@ -105,36 +110,44 @@ def _same(types: Types) -> VectorType:
     return first
 
 
-def _numeric(types: Types, attribute: Any) -> VectorType:
+def _computed(types: Types) -> VectorType:
     result = _same(types)
+    if result.dtype.is_storage:
+        raise _fail(f"{result} is only moved and converted",
+                    f"convert to {result.dtype.computes_as.value} first")  # fmt: skip
+    return result
+
+
+def _numeric(types: Types, attribute: Any) -> VectorType:
+    result = _computed(types)
     if result.dtype is DType.bool:
         raise _fail("bool has no arithmetic", "convert it to a number, or use and, or, xor, not")
     return result
 
 
 def _float(types: Types, attribute: Any) -> VectorType:
-    result = _same(types)
+    result = _computed(types)
     if not result.dtype.is_float:
         raise _fail(f"wants f32 or f64, has {result}", "convert the operand first")
     return result
 
 
 def _integer(types: Types, attribute: Any) -> VectorType:
-    result = _same(types)
+    result = _computed(types)
     if not result.dtype.is_integer:
         raise _fail(f"wants i32 or i64, has {result}", "convert the operand first")
     return result
 
 
 def _bits(types: Types, attribute: Any) -> VectorType:
-    result = _same(types)
+    result = _computed(types)
     if result.dtype.is_float:
         raise _fail(f"wants integers or bool, has {result}", "bitcast the operand first")
     return result
 
 
 def _compare(types: Types, attribute: Any) -> VectorType:
-    return _same(types).with_dtype(DType.bool)
+    return _computed(types).with_dtype(DType.bool)
 
 
 def _select(types: Types, attribute: Any) -> VectorType:
@@ -261,8 +274,9 @@ def check_constant(value: object, type: VectorType) -> None:
     if dtype is DType.bool:
         fits = isinstance(value, bool)
     elif dtype.is_integer:
-        half = 1 << (8 * dtype.itemsize - 1)
-        fits = isinstance(value, int) and not isinstance(value, bool) and -half <= value < half
+        limits = np.iinfo(dtype.numpy)
+        fits = isinstance(value, int) and limits.min <= value <= limits.max
+        fits = fits and not isinstance(value, bool)
     else:
         fits = isinstance(value, float) and (
             value != value or float(dtype.numpy.type(value)) == value

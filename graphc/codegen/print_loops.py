@@ -23,6 +23,7 @@ from graphc.codegen.loops import (
     Value,
     While,
 )
+from graphc.ir.types import DType
 
 
 def print_kernel(kernel: Kernel) -> str:
@@ -57,6 +58,8 @@ def _attribute_text(attribute: Any) -> str:
         return f"({', '.join(map(str, attribute))})"
     if isinstance(attribute, float):
         return repr(attribute)
+    if isinstance(attribute, DType):
+        return str(attribute.value)
     return str(attribute).lower() if isinstance(attribute, bool) else str(attribute)
 
 
@@ -84,7 +87,7 @@ class _Printer:
 
     def kernel(self, kernel: Kernel, name: str) -> list[str]:
         listed = ", ".join(
-            f"{self.name(buffer)}: {buffer.access} {buffer.dtype}[{buffer.size}]"
+            f"{self.name(buffer)}: {buffer.access} {buffer.dtype.value}[{buffer.size}]"
             for buffer in kernel.buffers + kernel.scratch
         )
         begin, end = self.name(kernel.begin), self.name(kernel.end)

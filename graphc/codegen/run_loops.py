@@ -36,6 +36,7 @@ from graphc.codegen.loops import (
 from graphc.codegen.print_loops import statement_text
 from graphc.errors import ArgumentError, VerifyError
 from graphc.ir.types import DType
+from graphc.ops.conversion import convert
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +49,7 @@ def run(kernel: Kernel, arrays: Sequence[Array], begin: int = 0, end: int | None
     for buffer, array in zip(kernel.buffers, arrays):
         if DType.of(array.dtype) is not buffer.dtype or array.size < buffer.size:
             raise ArgumentError(
-                f"buffer {buffer} wants {buffer.size} elements of {buffer.dtype}, "
+                f"buffer {buffer} wants {buffer.size} elements of {buffer.dtype.value}, "
                 f"the array has {array.size} of {array.dtype}"
             )
         if not array.flags.c_contiguous:
@@ -295,16 +296,8 @@ def _lshr(statement: Let, a: Array, amount: Array) -> Array:
 
 
 def _convert(statement: Let, a: Array) -> Array:
-    target = statement.result.type.dtype
-    if a.dtype.kind != "f" or not target.is_integer:
-        return a != 0 if target is DType.bool else a.astype(target.numpy)
-    limit = 2.0 ** (8 * target.itemsize - 1)
-    whole = np.trunc(a.astype(np.float64))
-    high, low = whole >= limit, whole < -limit
-    inside = np.where(high | low | (whole != whole), 0.0, whole).astype(target.numpy)
-    range_ = np.iinfo(target.numpy)
-    result: Array = np.where(high, range_.max, np.where(low, range_.min, inside))
-    return result.astype(target.numpy)
+    result: Array = convert(a, statement.result.type.dtype)
+    return result
 
 
 def _insert(statement: Let, a: Array, scalar: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The recipe `scatter`: copy the operand, then add source elements at loaded positions, in
+"""The recipe `scatter`: copy the operand, then combine source elements into loaded positions, in
 row-major order of the source. A source axis along which the target is contiguous is vectorised."""
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ops.index import Expr, Variable, flatten, of
-from graphc.ops.kinds import ScatterAdd
+from graphc.ops.kind_index import Scatter
 from graphc.schedule.access import Index, as_index, unflatten
 
 
 def lower_scatter(name: str, body: Graph, target: Target) -> Kernel:
-    """The kernel of a body whose one output is a scatter-add."""
+    """The kernel of a body whose one output is a scatter."""
     builder = LoopBuilder(name)
     inputs, (out,) = declare_buffers(builder, body, "readwrite")
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
     (output,) = body.outputs
     node = body.nodes[output.node]
     _copy(builder, evaluator, body, node, out)
-    _add(builder, evaluator, body, node, out)
+    _combine(builder, evaluator, body, node, out)
     return builder.finish(extent=1)
 
 
@@ -51,8 +51,10 @@ def _copy(builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, o
         store(of(lane) + whole * lanes, ((of(lane), 0, rest),))
 
 
-def _add(builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, out: Buffer) -> None:
-    op: ScatterAdd = lookup(node.op)
+def _combine(
+    builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, out: Buffer
+) -> None:
+    op: Scatter = lookup(node.op)
     types = tuple(body.type_of(operand) for operand in node.operands)
     shape, source = types[0].shape, types[2].shape
     if 0 in source:
@@ -64,19 +66,21 @@ def _add(builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, ou
 
         return flatten(as_index(op.target(index, types, read, **dict(node.attributes))), shape)
 
-    def add(index: Index, guards: Any) -> None:
+    def put(index: Index, guards: Any) -> None:
         value = evaluator.value(node.operands[2], index, guards)
         position = target(index, guards)
-        # Loads of `out` are never reused: each sees what the last addition stored.
+        # Loads of `out` are never reused: each sees what was stored last.
         offset, _ = evaluator.integers.offset(position)
         lanes = evaluator.integers.lanes_of(position)
         mask = evaluator.integers.mask(guards)[0] if guards else None
-        old = builder.load(out, offset, lanes, mask)
-        builder.store(out, offset, builder.add(old, builder.splat(value, lanes)), mask)
+        new = builder.splat(value, lanes)
+        if op.combine is not None:
+            new = op.combine(evaluator.algebra, builder.load(out, offset, lanes, mask), new)
+        builder.store(out, offset, new, mask)
 
     def nest(axis: int, index: Index) -> None:
         if axis == len(source):
-            add(index, ())
+            put(index, ())
             return
         if axis == len(source) - 1 and _is_contiguous(op, node, types):
             rows(index, source[axis])
@@ -88,22 +92,22 @@ def _add(builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, ou
 
     def rows(index: Index, extent: int) -> None:
         lanes = evaluator.lanes
-        lane = Variable("add_lane", lanes)
+        lane = Variable("source_lane", lanes)
         whole, rest = divmod(extent, lanes)
         if whole:
             with builder.loop(0, whole, hint="v") as loop:
-                block = Variable("add_block", whole)
+                block = Variable("source_block", whole)
                 evaluator.integers.bind(block, loop.variable, builder.block)
                 evaluator.integers.bind_lane(lane, builder.block)
-                add((*index, of(block) * lanes + of(lane)), ())
+                put((*index, of(block) * lanes + of(lane)), ())
         if rest:
             evaluator.integers.bind_lane(lane, builder.block)
-            add((*index, of(lane) + whole * lanes), ((of(lane), 0, rest),))
+            put((*index, of(lane) + whole * lanes), ((of(lane), 0, rest),))
 
     nest(0, ())
 
 
-def _is_contiguous(op: ScatterAdd, node: Node, types: Any) -> bool:
+def _is_contiguous(op: Scatter, node: Node, types: Any) -> bool:
     """Whether the last source axis runs along the target, whatever the indices hold."""
     index = tuple(of(Variable(f"s{axis}", dim)) for axis, dim in enumerate(types[2].shape))
     last = Variable(f"s{len(index) - 1}", types[2].shape[-1])

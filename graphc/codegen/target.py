@@ -25,6 +25,8 @@ class Target:
     vector_bytes: int
     l1_bytes: int = 32 * 1024
     l2_bytes: int = 1024 * 1024
+    half_instructions: bool = False
+    """The processor converts between f16 and f32."""
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""
@@ -41,9 +43,11 @@ _NAMED = {
     target.name: target
     for target in (
         Target("x86-64-v2", _X86, "x86-64-v2", "", 16),
-        Target("x86-64-v3", _X86, "x86-64-v3", "", 32),
-        Target("x86-64-v4", _X86, "x86-64-v4", "", 64),
-        Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16),
+        Target("x86-64-v3", _X86, "x86-64-v3", "", 32, half_instructions=True),
+        Target("x86-64-v4", _X86, "x86-64-v4", "", 64, half_instructions=True),
+        Target(
+            "aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, half_instructions=True
+        ),
     )
 }
 
@@ -72,14 +76,16 @@ def host() -> Target:
         width = 32
     else:
         width = 16
+    triple = binding.get_process_triple()
     return Target(
         "host",
-        binding.get_process_triple(),
+        triple,
         binding.get_host_cpu_name(),
         features.flatten(),
         width,
         _cache_bytes(1, "Data", 32 * 1024),
         _cache_bytes(2, "Unified", 1024 * 1024),
+        bool(features.get("f16c")) or triple.startswith("aarch64"),
     )
 
 

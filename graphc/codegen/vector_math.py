@@ -8,12 +8,13 @@ do sin and cos: correct and slow.
 
 Worst error in units in the last place against the exact value, over the whole range:
 
-    exp 1.0, expm1 1.6, log 0.9, log1p 1.7, sigmoid 2.3, tanh 4.8, erf 6, rsqrt 1.5, pow 0.51
+    exp 1.0, exp2 1.1, expm1 1.6, log 0.9, log2 1.3, log10 1.3, log1p 1.7, sigmoid 2.3, tanh 4.8,
+    erf 6, rsqrt 1.5, pow 0.51
 
-NaN gives NaN. exp overflows to inf and underflows gradually through the denormals, and so does
-sigmoid below -87. log takes denormals, gives -inf at 0 and NaN below. tanh and erf are odd, keep
--0, are within [-1, 1], and reach ±1 at 8.5 and 4.05. Results in the denormal range are within 1
-denormal step.
+NaN gives NaN. exp and exp2 overflow to inf and underflow gradually through the denormals, and so
+does sigmoid below -87. Logarithms take denormals, give -inf at 0 and NaN below; log2 and exp2 are
+exact at powers of two. tanh and erf are odd, keep -0, are within [-1, 1], and reach ±1 at 8.5 and
+4.05. Results in the denormal range are within 1 denormal step.
 
 Clamps put the constant first: `minimum(constant, x)` is then one instruction and lets NaN through.
 """
@@ -21,13 +22,14 @@ Clamps put the constant first: `minimum(constant, x)` is then one instruction an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType
 
 LOG2_E = 1.4426950408889634
+LN2 = 0.6931471805599453
 # ln 2 in two parts; the first has so few bits that its products with exponents are exact.
 LN2_HIGH = 0.693145751953125
 LN2_LOW = 1.42860677e-6
@@ -39,6 +41,10 @@ MANTISSA_MASK = 0x007FFFFF
 EXPONENT_MASK = -0x00800000
 SQRT_HALF_BITS = 0x3F3504F3
 LEAST_NORMAL = 1.1754943508222875e-38
+# Logarithms of e to base 2 and 10, and of 2 to base 10: the nearest f32 and the rest.
+PER_LN2 = (1.4426950216293335, 1.9259629911266175e-08)
+PER_LN10 = (0.4342944920063019, -1.0103050052231683e-08)
+LG_2 = (0.3010300099849701, -1.4320988897559699e-08)
 
 # exp(r) = 1 + r + r²·q(r) on |r| <= ln 2 / 2. Coefficients are low order first, here and below.
 EXP_Q = (
@@ -129,11 +135,34 @@ class _Writer:
         exponent = b.sub(shifted, rounding)
         rest = b.fma(exponent, self.number(-LN2_HIGH), x)
         rest = b.fma(exponent, self.number(-LN2_LOW), rest)
-        q = self.polynomial(EXP_Q, rest)
-        p = b.fma(b.mul(rest, rest), q, rest)
-        # The low 9 bits of `shifted` are n; what stands above them is shifted out.
-        bits = b.op("shl", b.bitcast(shifted, DType.i32), self.integer(EXPONENT_SHIFT))
-        return bits, p
+        return self._exponent_bits(shifted), self._exp_less_one(rest)
+
+    def reduced_exp2(self, x: Value) -> tuple[Value, Value]:
+        """n·2^23 as integers and p, with 2^x = 2^n·(1 + p), for -256 < x < 256."""
+        b = self.b
+        rounding = self.number(ROUNDING)
+        shifted = b.add(x, rounding)
+        rest = b.sub(x, b.sub(shifted, rounding))
+        return self._exponent_bits(shifted), self._exp_less_one(b.mul(rest, self.number(LN2)))
+
+    def _exponent_bits(self, shifted: Value) -> Value:
+        """n·2^23 from n + ROUNDING: its low 9 bits are n; what stands above is shifted out."""
+        bits = self.b.bitcast(shifted, DType.i32)
+        return self.b.op("shl", bits, self.integer(EXPONENT_SHIFT))
+
+    def _exp_less_one(self, x: Value) -> Value:
+        """exp(x) - 1 for |x| <= ln 2 / 2."""
+        q = self.polynomial(EXP_Q, x)
+        return self.b.fma(self.b.mul(x, x), q, x)
+
+    def scaled(self, bits: Value, p: Value) -> Value:
+        """2^n·(1 + p) from n·2^23. Two-step scaling: 2^n as a product of two normal powers, for
+        overflow and underflow."""
+        b = self.b
+        half = b.op("and", b.op("ashr", bits, self.integer(1)), self.integer(EXPONENT_MASK))
+        first = self.power_of_two(half)
+        second = self.power_of_two(b.sub(bits, half))
+        return b.mul(b.fma(p, first, first), second)
 
     def power_of_two(self, bits: Value, biased: int = ONE_BITS) -> Value:
         """The float 2^n from n·2^23; `biased` moves n."""
@@ -141,16 +170,20 @@ class _Writer:
 
 
 def exp(b: LoopBuilder, x: Value) -> Value:
-    """e^x. Two-step scaling: 2^n as a product of two normal powers, for overflow and underflow."""
+    """e^x."""
     if x.type.dtype is DType.f64:
         return b.call("exp", x)
     w = _Writer(b, x)
     # exp(89) overflows and exp(-104) is below half the least denormal: both still come out right.
-    bits, p = w.reduced_exp(w.clamp(x, -104.0, 89.0))
-    half = b.op("and", b.op("ashr", bits, w.integer(1)), w.integer(EXPONENT_MASK))
-    first = w.power_of_two(half)
-    second = w.power_of_two(b.sub(bits, half))
-    return b.mul(b.fma(p, first, first), second)
+    return w.scaled(*w.reduced_exp(w.clamp(x, -104.0, 89.0)))
+
+
+def exp2(b: LoopBuilder, x: Value) -> Value:
+    """2^x."""
+    if x.type.dtype is DType.f64:
+        return b.call("exp2", x)
+    w = _Writer(b, x)
+    return w.scaled(*w.reduced_exp2(w.clamp(x, -151.0, 129.0)))
 
 
 def expm1(b: LoopBuilder, x: Value) -> Value:
@@ -169,8 +202,23 @@ def expm1(b: LoopBuilder, x: Value) -> Value:
 
 def log(b: LoopBuilder, x: Value) -> Value:
     """The natural logarithm."""
+    return _logarithm(b, x, "log", _log_sum)
+
+
+def log2(b: LoopBuilder, x: Value) -> Value:
+    """The logarithm to base 2."""
+    return _logarithm(b, x, "log2", lambda w, n, f: _based_sum(w, n, f, (1.0, 0.0), PER_LN2))
+
+
+def log10(b: LoopBuilder, x: Value) -> Value:
+    """The logarithm to base 10."""
+    return _logarithm(b, x, "log10", lambda w, n, f: _based_sum(w, n, f, LG_2, PER_LN10))
+
+
+def _logarithm(b: LoopBuilder, x: Value, name: str, combine: Callable[..., Value]) -> Value:
+    """x = 2^n·(1 + f), and `combine(writer, n, f)` of that; libm's `name` for f64."""
     if x.type.dtype is DType.f64:
-        return b.call("log", x)
+        return b.call(name, x)
     w = _Writer(b, x)
     tiny = b.compare("lt", x, w.number(LEAST_NORMAL))
     scaled = b.select(tiny, b.mul(x, w.number(2.0**EXPONENT_SHIFT)), x)
@@ -181,7 +229,7 @@ def log(b: LoopBuilder, x: Value) -> Value:
     exponent = b.select(tiny, lowered, exponent)
     mantissa = b.add(b.op("and", offset, w.integer(MANTISSA_MASK)), w.integer(SQRT_HALF_BITS))
     f = b.sub(b.bitcast(mantissa, DType.f32), w.number(1.0))
-    result = _log_sum(w, exponent, f)
+    result = combine(w, exponent, f)
     # inf and NaN are their own logarithms.
     result = b.select(b.compare("lt", x, w.number(math.inf)), result, x)
     zero = w.number(0.0)
@@ -189,14 +237,32 @@ def log(b: LoopBuilder, x: Value) -> Value:
     return b.select(b.compare("eq", x, zero), w.number(-math.inf), result)
 
 
+def _curve(w: _Writer, f: Value) -> tuple[Value, Value]:
+    """f² and f³·q(f), with log(1 + f) = f - f²/2 + f³·q(f)."""
+    square = w.b.mul(f, f)
+    return square, w.b.mul(w.b.mul(square, f), w.polynomial(LOG_Q, f))
+
+
 def _log_sum(w: _Writer, exponent: Value, f: Value) -> Value:
     """exponent·ln 2 + log(1 + f), small parts first."""
     b = w.b
-    square = b.mul(f, f)
-    cubic = b.mul(b.mul(square, f), w.polynomial(LOG_Q, f))
+    square, cubic = _curve(w, f)
     small = b.fma(exponent, w.number(LN2_LOW), cubic)
     small = b.fma(square, w.number(-0.5), small)
     return b.fma(exponent, w.number(LN2_HIGH), b.add(f, small))
+
+
+def _based_sum(
+    w: _Writer, exponent: Value, f: Value, two: tuple[float, float], unit: tuple[float, float]
+) -> Value:
+    """exponent·two + log(1 + f)·unit, small parts first. `two` is the logarithm of 2 and `unit`
+    that of e, in two parts each."""
+    b = w.b
+    square, cubic = _curve(w, f)
+    bend = b.fma(square, w.number(-0.5), cubic)
+    small = b.fma(exponent, w.number(two[1]), b.mul(f, w.number(unit[1])))
+    small = b.fma(bend, w.number(unit[0]), small)
+    return b.fma(exponent, w.number(two[0]), b.fma(f, w.number(unit[0]), small))
 
 
 def log1p(b: LoopBuilder, x: Value) -> Value:
@@ -264,6 +330,26 @@ def pow(b: LoopBuilder, x: Value, y: Value) -> Value:
     return b.convert(wide, DType.f32)
 
 
+def integer_pow(b: LoopBuilder, x: Value, y: Value) -> Value:
+    """x^y of integers that wrap, by squaring; 1 / x^-y rounded towards 0 where y is negative, and 0
+    where x is 0."""
+    dtype, lanes = x.type.dtype, max(x.type.lanes, y.type.lanes)
+    zero, one = b.const(dtype, 0, lanes), b.const(dtype, 1, lanes)
+    # Not unrolled: a call of this in every lane of a large kernel would take long to compile.
+    with b.loop(0, 8 * dtype.itemsize - 1, carried=(one, b.add(x, zero), b.add(y, zero))) as loop:
+        power, square, rest = loop.carried
+        odd = b.compare("ne", b.op("and", rest, one), zero)
+        power = b.select(odd, b.mul(power, square), power)
+        loop.yield_(power, b.mul(square, square), b.op("ashr", rest, one))
+    power, _, _ = loop.results
+    odd = b.compare("ne", b.op("and", y, one), zero)
+    minus = b.const(dtype, -1, lanes)
+    sign = b.select(odd, minus, one)
+    flipped = b.select(b.compare("eq", x, minus), sign, zero)
+    below = b.select(b.compare("eq", x, one), one, flipped)
+    return b.select(b.compare("lt", y, zero), below, power)
+
+
 def sin(b: LoopBuilder, x: Value) -> Value:
     """The sine, by libm."""
     return b.call("sin", x)
@@ -272,3 +358,9 @@ def sin(b: LoopBuilder, x: Value) -> Value:
 def cos(b: LoopBuilder, x: Value) -> Value:
     """The cosine, by libm."""
     return b.call("cos", x)
+
+
+def signbit(b: LoopBuilder, x: Value) -> Value:
+    """Whether the sign bit is set, also that of -0 and NaN."""
+    integer = DType.i32 if x.type.dtype is DType.f32 else DType.i64
+    return b.compare("lt", b.bitcast(x, integer), b.const(integer, 0, x.type.lanes))

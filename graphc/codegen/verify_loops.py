@@ -240,7 +240,8 @@ class _Verifier:
             raise self.fail("L5", f"buffer {buffer} is declared `{buffer.access}`")
         value = statement.result if isinstance(statement, Load | Gather) else statement.value
         if value.type.dtype is not buffer.dtype:
-            raise self.fail("L6", f"{value} is {value.type}, buffer {buffer} holds {buffer.dtype}")
+            held = buffer.dtype.value
+            raise self.fail("L6", f"{value} is {value.type}, buffer {buffer} holds {held}")
         lanes = value.type.lanes
         mask = statement.mask
         if mask is not None and mask.type != VectorType(DType.bool, lanes):

@@ -243,7 +243,7 @@ class _Parser:
         try:
             return dtype.numpy.type(text) if dtype.is_float else dtype.numpy.type(int(text))
         except (ValueError, OverflowError) as error:
-            raise self._error(f"bad {dtype} number {text!r}: {error}", position) from None
+            raise self._error(f"bad {dtype.value} number {text!r}: {error}", position) from None
 
     def _guarded(self, position: int, call: Any, *arguments: Any) -> Any:
         """`call(*arguments)`, its GraphError turned into a ParseError at `position`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def attribute_text(value: Attribute) -> str:
         case bool():
             return "true" if value else "false"
         case DType():
-            return str(value)
+            return str(value.value)
         case str():
             escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
             return f'"{escaped}"'
@@ -78,16 +79,21 @@ def attribute_text(value: Attribute) -> str:
 
 def _constant_text(constant: Constant) -> str:
     array, type = constant.array, constant.type
-    if type.dtype.is_float and np.isnan(array).any():
-        # NaN has many bit patterns; only the plain one is spelt `nan`.
-        plain = np.asarray(np.nan, array.dtype).tobytes()
-        if any(item.tobytes() != plain for item in array[np.isnan(array)]):
-            return _base64_text(constant)
+    if type.dtype.is_float and _has_odd_nan(array):
+        return _base64_text(constant)
     if array.size > 1 and constant.scalar is not None:
         return f"{type} splat {_number_text(array.flat[0])}"
     if array.size > LIST_LIMIT:
         return _base64_text(constant)
     return f"{type} [{', '.join(_number_text(item) for item in array.flat)}]"
+
+
+def _has_odd_nan(array: np.ndarray[Any, Any]) -> bool:
+    """Whether there is a NaN other than the plain one, which alone is spelt `nan`."""
+    with np.errstate(invalid="ignore"):  # ml_dtypes lets the processor complain of signalling NaNs
+        found = np.isnan(array)
+    plain = np.asarray(np.nan, array.dtype).tobytes()
+    return any(item.tobytes() != plain for item in array[found])
 
 
 def _base64_text(constant: Constant) -> str:
@@ -98,5 +104,13 @@ def _base64_text(constant: Constant) -> str:
 def _number_text(item: np.generic) -> str:
     if isinstance(item, np.bool_):
         return "true" if item else "false"
+    if item.dtype == DType.bf16.numpy and np.isfinite(item):
+        return _shortest(item)
     # str of a NumPy float is the shortest text that reads back to the same bits.
     return str(item)
+
+
+def _shortest(item: np.generic) -> str:
+    """The fewest digits that read back to the same bits; `str` of a bf16 has six."""
+    texts = (f"{float(item):.{digits}g}" for digits in range(1, 7))  # type: ignore[arg-type]
+    return repr(float(next(text for text in texts if item.dtype.type(text) == item)))

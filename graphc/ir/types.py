@@ -11,33 +11,44 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from graphc.errors import DTypeError, ParseError, ShapeError
 
 
 class DType(Enum):
-    """Element types. `value` is the name used in every text form."""
+    """Element types. `value` is the name used in every text form.
+
+    f16, bf16, u8, i8 and i16 are storage types: ops move them and cast them, and compute in the
+    type `computes_as` names.
+    """
 
     f32 = "f32"
     f64 = "f64"
     i32 = "i32"
     i64 = "i64"
     bool = "bool"
+    f16 = "f16"
+    bf16 = "bf16"
+    u8 = "u8"
+    i8 = "i8"
+    i16 = "i16"
 
     # Plain attributes rather than properties: they stand in the path of every eager op.
     numpy: np.dtype[Any]
     itemsize: int
     is_float: bool  # type: ignore[valid-type]
     is_integer: bool  # type: ignore[valid-type]
-    computes_as: DType  # what arithmetic on it is done in
     is_storage: bool  # type: ignore[valid-type]
+    computes_as: DType  # the type itself unless it is a storage type
+    shown: str  # what `str` gives: a frontend puts its own names here; texts of graphc use `value`
 
     def __repr__(self) -> str:
-        return str(self.value)
+        return self.shown
 
     def __str__(self) -> str:
-        return str(self.value)
+        return self.shown
 
     # Enum's own __hash__ hashes the name in Python code; members are singletons.
     __hash__ = object.__hash__
@@ -51,24 +62,30 @@ class DType(Enum):
         if found is None:
             raise DTypeError(
                 f"dtype {np.dtype(dtype)} is not supported",
-                hint="one of float32, float64, int32, int64, bool",
+                hint=f"one of {', '.join(member.numpy.name for member in DType)}",
             )
         return found
 
 
-for _member, _numpy in {
-    DType.f32: np.float32,
-    DType.f64: np.float64,
-    DType.i32: np.int32,
-    DType.i64: np.int64,
-    DType.bool: np.bool_,
-}.items():
+for _member, _numpy, _computes_as in (
+    (DType.f32, np.float32, DType.f32),
+    (DType.f64, np.float64, DType.f64),
+    (DType.i32, np.int32, DType.i32),
+    (DType.i64, np.int64, DType.i64),
+    (DType.bool, np.bool_, DType.bool),
+    (DType.f16, np.float16, DType.f32),
+    (DType.bf16, ml_dtypes.bfloat16, DType.f32),
+    (DType.u8, np.uint8, DType.i32),
+    (DType.i8, np.int8, DType.i32),
+    (DType.i16, np.int16, DType.i32),
+):
     _member.numpy = np.dtype(_numpy)
     _member.itemsize = _member.numpy.itemsize
-    _member.is_float = _member.numpy.kind == "f"
-    _member.is_integer = _member.numpy.kind == "i"
-    _member.computes_as = _member
-    _member.is_storage = False
+    _member.is_float = _computes_as in (DType.f32, DType.f64)
+    _member.is_integer = _computes_as in (DType.i32, DType.i64)
+    _member.is_storage = _computes_as is not _member
+    _member.computes_as = _computes_as
+    _member.shown = _member.value
 
 _BY_NUMPY: dict[np.dtype[Any], DType] = {member.numpy: member for member in DType}
 

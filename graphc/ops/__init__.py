@@ -6,7 +6,29 @@ from typing import Any
 from graphc.errors import GraphError
 from graphc.ir.registry import all_ops as table
 from graphc.ir.registry import lookup
-from graphc.ops import composite, contract, elementwise, generate, indexing, movement, reduce
+from graphc.ops import (
+    activations,
+    bitwise,
+    composite,
+    contract,
+    elementwise,
+    embedding,
+    generate,
+    indexing,
+    losses,
+    movement,
+    normalization,
+    norms,
+    order,
+    parts,
+    pooling,
+    products,
+    reduce,
+    resampling,
+    special,
+    strided,
+    trigonometric,
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -18,12 +40,26 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "activations",
+    "bitwise",
     "composite",
     "contract",
     "elementwise",
+    "embedding",
     "generate",
     "indexing",
+    "losses",
     "movement",
+    "normalization",
+    "norms",
+    "order",
+    "parts",
+    "pooling",
+    "products",
     "reduce",
+    "resampling",
+    "special",
+    "strided",
     "table",
+    "trigonometric",
 ]

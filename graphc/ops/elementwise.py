@@ -8,7 +8,7 @@ from typing import Any
 from graphc.ir.handle import aligned, lift
 from graphc.ir.types import DType
 from graphc.ops.kinds import Elementwise
-from graphc.ops.op import ANY, FLOATS, NUMBERS, Check, Sampler
+from graphc.ops.op import EVERY, FLOATS, NUMBERS, Check, Sampler
 
 SQRT_PI = 1.7724538509055159
 
@@ -82,10 +82,13 @@ div = elementwise(
 )
 floordiv = elementwise("floordiv", lambda s, x, y: s.floordiv(x, y), dtypes=NUMBERS, cost=9,
                        samples=_two, checks=_nonzero,
-                       exempt={"gradient": "piecewise constant; PyTorch has none"})  # fmt: skip
+                       vjp=lambda g, out, x, y: (_zeros_like(g), _zeros_like(g)))  # fmt: skip
 mod = elementwise("mod", lambda s, x, y: s.mod(x, y), dtypes=NUMBERS, cost=9, samples=_two,
                   checks=_nonzero,
                   vjp=lambda g, out, x, y: (g, lambda: -(g * floordiv(x, y))))  # fmt: skip
+fmod = elementwise("fmod", lambda s, x, y: s.fmod(x, y), dtypes=NUMBERS, cost=9, samples=_two,
+                   checks=_nonzero,
+                   vjp=lambda g, out, x, y: (g, lambda: -(g * trunc(x / y))))  # fmt: skip
 neg = elementwise("neg", lambda s, x: s.neg(x), vjp=lambda g, out, x: (-g,), dtypes=NUMBERS,
                   samples=_one)  # fmt: skip
 
@@ -102,7 +105,7 @@ def _pow_vjp(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return base, exponent
 
 
-pow = elementwise("pow", lambda s, x, y: s.pow(x, y), vjp=_pow_vjp, dtypes=FLOATS, cost=20, ulps=4,
+pow = elementwise("pow", lambda s, x, y: s.pow(x, y), vjp=_pow_vjp, dtypes=NUMBERS, cost=20, ulps=4,
                   samples=lambda m: [m(m.positive(3, 5), m.normal(3, 5)),
                                      m(m.positive(), m.normal()),
                                      m(m.apart(5), m.integers(4, 5, low=-2).astype(float),
@@ -140,10 +143,21 @@ ceil = elementwise("ceil", lambda s, x: s.ceil(x), vjp=lambda g, out, x: (_zeros
                    dtypes=FLOATS, samples=_steps)  # fmt: skip
 round = elementwise("round", lambda s, x: s.round(x), vjp=lambda g, out, x: (_zeros_like(g),),
                     dtypes=FLOATS, samples=_steps)  # fmt: skip
+trunc: Elementwise = elementwise("trunc", lambda s, x: s.trunc(x), dtypes=FLOATS, samples=_steps,
+                                 vjp=lambda g, out, x: (_zeros_like(g),))  # fmt: skip
+
+
+def _copysign_vjp(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    zero = _zeros_like(g)
+    return lambda: where(eq(x, zero), zero, g * (out / x)), zero
+
+
+copysign = elementwise("copysign", lambda s, x, y: s.copysign(x, y), dtypes=FLOATS, cost=3,
+                       vjp=_copysign_vjp, samples=_two_apart)  # fmt: skip
 relu = elementwise(
     "relu",
     lambda s, x: s.maximum(s.constant(0, x), x),
-    vjp=lambda g, out, x: (where(gt(out, _zeros_like(out)), g, _zeros_like(g)),),
+    vjp=lambda g, out, x: (where(le(out, _zeros_like(out)), _zeros_like(g), g),),
     dtypes=NUMBERS,
     samples=lambda m: [*_apart(m), m(m.integers(3, 9, low=-2) * 1.0, differentiable=False)],
 )
@@ -153,10 +167,14 @@ relu = elementwise(
 eq = elementwise("eq", lambda s, x, y: s.eq(x, y), result=DType.bool, samples=_ties)
 ne = elementwise("ne", lambda s, x, y: s.ne(x, y), result=DType.bool, samples=_ties)
 lt = elementwise("lt", lambda s, x, y: s.lt(x, y), dtypes=NUMBERS, result=DType.bool, samples=_ties)
-le = elementwise("le", lambda s, x, y: s.le(x, y), dtypes=NUMBERS, result=DType.bool, samples=_ties)
+le: Elementwise = elementwise(
+    "le", lambda s, x, y: s.le(x, y), dtypes=NUMBERS, result=DType.bool, samples=_ties
+)
 gt: Elementwise = elementwise(
     "gt", lambda s, x, y: s.gt(x, y), dtypes=NUMBERS, result=DType.bool, samples=_ties
 )
+signbit = elementwise("signbit", lambda s, x: s.signbit(x), dtypes=FLOATS, result=DType.bool,
+                      samples=_one)  # fmt: skip
 ge = elementwise("ge", lambda s, x, y: s.ge(x, y), dtypes=NUMBERS, result=DType.bool, samples=_ties)
 logical_and = elementwise("logical_and", lambda s, x, y: s.logical_and(x, y),
                           dtypes=(DType.bool,), samples=_two_bools)  # fmt: skip
@@ -224,9 +242,9 @@ def _cast_vjp(g: Any, out: Any, x: Any, *, dtype: DType) -> tuple[Any]:
 cast = elementwise(
     "cast",
     lambda s, x, *, dtype: s.convert(x, dtype),
-    dtypes=ANY,
+    dtypes=EVERY,
     result="dtype",
     vjp=_cast_vjp,
     samples=lambda m: [m(m.normal(3, 5) * 3, dtype=dtype, differentiable=dtype is DType.f64)
-                       for dtype in ANY] + [m(m.normal(), dtype=DType.f64)],
+                       for dtype in EVERY] + [m(m.normal(), dtype=DType.f64)],
 )  # fmt: skip

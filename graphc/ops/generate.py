@@ -44,7 +44,7 @@ def _uniform_result(types: Types, *, shape: Shape, dtype: DType = DType.f32) -> 
     if len(types) != 1 or types[0] != TensorType(DType.i64, (2,)):
         raise DTypeError(f"random_uniform takes one state i64[2], got {', '.join(map(str, types))}")
     if dtype not in FLOATS:
-        raise DTypeError(f"random_uniform makes f32 or f64, not {dtype}")
+        raise DTypeError(f"random_uniform makes f32 or f64, not {dtype.value}")
     return (TensorType(dtype, shape), types[0])
 
 
@@ -85,8 +85,10 @@ random_uniform.results = 2
 def _iota_result(types: Types, *, shape: Shape, axis: int, dtype: DType) -> Types:
     if types:
         raise AttributeValueError("iota takes no operands")
-    if not 0 <= axis < len(shape) or dtype not in NUMBERS:
-        raise AttributeValueError(f"iota of shape {list(shape)}, axis {axis}, dtype {dtype}")
+    if dtype not in NUMBERS:
+        raise DTypeError(f"iota makes numbers to compute with, not {dtype.value}", hint="cast it")
+    if not 0 <= axis < len(shape):
+        raise AttributeValueError(f"iota of shape {list(shape)}, axis {axis}")
     return (TensorType(dtype, shape),)
 
 

@@ -1,20 +1,26 @@
-"""Reading and adding at data-dependent coordinates. Indices must lie in [0, size): negative ones
-are resolved by the frontend, others raise before anything is written."""
+"""Reading and writing at data-dependent coordinates. Indices must lie in [0, size): negative ones
+are resolved by the frontend, others raise before anything is written. Where several elements go to
+one place, they are taken in row-major order of the source: they add up in it, or the last stays."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from graphc.errors import ShapeError
 from graphc.ir.handle import lift
-from graphc.ir.types import Shape
-from graphc.ops.kinds import Elementwise, Gather, ScatterAdd
-from graphc.ops.movement import broadcast
-from graphc.ops.op import INTEGERS, NUMBERS, Check, Types
+from graphc.ir.types import DType, Shape
+from graphc.ops.elementwise import cast, eq, logical_and, where
+from graphc.ops.generate import iota_like
+from graphc.ops.kind_index import Gather, Scatter, put_last
+from graphc.ops.kinds import Elementwise
+from graphc.ops.movement import broadcast, reshape
+from graphc.ops.op import INTEGERS, NUMBERS, Check, Sampler, Types
 
 
 def _in_range(types: Types, *, axis: int) -> tuple[Check, ...]:
-    message = f"index out of range for axis {axis} of {types[0]}"
+    message = f"index {{}} is out of bounds for dimension {axis} with size {types[0].shape[axis]}"
     return (Check(1, types[0].shape[axis], message),)
 
 
@@ -36,8 +42,17 @@ check_index = Elementwise(
     samples=lambda m: [m(m.integers(5, 3, 4), bound=5, message="index out of range")],
 )
 
+check_all = Elementwise(
+    "check_all",
+    lambda s, x, *, message: x,
+    dtypes=(DType.bool,),
+    checks=lambda types, *, message: (Check(0, None, message),),
+    vjp=None,
+    samples=lambda m: [m(m.bools(3, 4) | True, message="not all are true")],
+)
 
-# -- gather, scatter_add: the index has the operand's rank ---------------------------------------
+
+# -- gather, scatter_…: the index has the operand's rank -----------------------------------------
 
 
 def _fits(index: Shape, shape: Shape, axis: int) -> bool:
@@ -54,14 +69,27 @@ def _gather_shape(types: Types, *, axis: int) -> Shape:
 
 
 def _scatter_check(types: Types, *, axis: int) -> None:
-    _check_axis(types, axis, "scatter_add")
+    _check_axis(types, axis, "scatter")
     if not _fits(types[1].shape, types[0].shape, axis) or types[1].shape != types[2].shape:
-        raise ShapeError(f"scatter_add along axis {axis}: index {types[1]}, source {types[2]}"
+        raise ShapeError(f"scatter along axis {axis}: index {types[1]}, source {types[2]}"
                          f" and operand {types[0]} do not fit")  # fmt: skip
 
 
 def _at_axis(index: tuple[Any, ...], axis: int, chosen: Any) -> tuple[Any, ...]:
     return (*index[:axis], chosen, *index[axis + 1 :])
+
+
+def _scattering(name: str, combine: Any, put: Any, **declaration: Any) -> Scatter:
+    """A scatter along one axis: out[i][index[i][j]] takes source[i][j] for axis 1."""
+    return Scatter(
+        name,
+        _scatter_check,
+        lambda index, types, read, *, axis: _at_axis(index, axis, read(index)),
+        combine,
+        put,
+        checks=_in_range,
+        **declaration,
+    )
 
 
 gather = Gather(
@@ -81,26 +109,120 @@ gather = Gather(
     ],
 )
 
-scatter_add: ScatterAdd = ScatterAdd(
+
+def _scatter_samples(draw: Any) -> Any:
+    return lambda m: [
+        m(draw(m, 4, 5), m.integers(5, 4, 3), draw(m, 4, 3) * 1.01, axis=1),
+        m(draw(m, 4, 5), m.integers(4, 6, 5), draw(m, 6, 5) * 1.01, axis=0),
+        m(draw(m, 3, 4, 20), m.integers(4, 3, 6, 18), draw(m, 3, 6, 18) * 1.01, axis=1),
+        m(draw(m, 4, 5), m.integers(5, 4, 0), draw(m, 4, 0), axis=1),
+    ]
+
+
+_normal = _scatter_samples(lambda m, *shape: m.normal(*shape))
+
+scatter_add: Scatter = _scattering(
     "scatter_add",
-    _scatter_check,
-    lambda index, types, read, *, axis: _at_axis(index, axis, read(index)),
+    lambda s, old, new: s.add(old, new),
+    np.add.at,
     dtypes=NUMBERS,
-    checks=_in_range,
     vjp=lambda g, out, x, index, source, *, axis: (
         g,
         None,
         lambda: gather(g, index, axis=axis),
     ),
-    samples=lambda m: [
-        m(m.normal(4, 5), m.integers(5, 4, 3), m.normal(4, 3), axis=1),
-        m(m.normal(4, 5), m.integers(4, 6, 5), m.normal(6, 5), axis=0),
-        m(m.normal(4, 5), m.integers(5, 4, 0), m.normal(4, 0), axis=1),
-    ],
+    samples=_normal,
 )
 
 
-# -- take, index_add: whole slices along one axis ------------------------------------------------
+def _set_vjp(g: Any, out: Any, x: Any, index: Any, source: Any, *, axis: int) -> Any:
+    def kept() -> Any:
+        return scatter_set(g, index, _zeros(source), axis=axis)
+
+    def used() -> Any:
+        # Of the elements that go to one place, the last is what stands there.
+        order = reshape(iota_like(g, (source.tensor_type.numel,), 0), shape=source.shape)
+        none = broadcast(lift(0, order), shape=x.shape)
+        last = gather(scatter_set(none, index, order, axis=axis), index, axis=axis)
+        return where(eq(last, order), gather(g, index, axis=axis), _zeros(source))
+
+    return kept, None, used
+
+
+scatter_set: Scatter = _scattering(
+    "scatter_set", None, put_last, dtypes=tuple(DType), vjp=_set_vjp, samples=_normal
+)
+
+
+def _mul_vjp(g: Any, out: Any, x: Any, index: Any, source: Any, *, axis: int) -> Any:
+    def scale() -> Any:
+        ones = broadcast(lift(1, x), shape=x.shape)
+        return g * scatter_mul(ones, index, source, axis=axis)
+
+    def others() -> Any:
+        # As of prod: the product of the others, where at most this one is 0.
+        zero = eq(source, _zeros(source))
+        count = gather(
+            scatter_add(_zeros(x), index, cast(zero, dtype=x.dtype), axis=axis), index, axis=axis
+        )
+        safe = where(zero, _zeros(source) + 1, source)
+        rest = gather(g * scatter_mul(x, index, safe, axis=axis), index, axis=axis)
+        single = logical_and(zero, eq(count, _zeros(source) + 1))
+        none = eq(count, _zeros(source))
+        return where(none, rest / safe, where(single, rest, _zeros(source)))
+
+    return scale, None, others
+
+
+scatter_mul: Scatter = _scattering(
+    "scatter_mul",
+    lambda s, old, new: s.mul(old, new),
+    np.multiply.at,
+    dtypes=NUMBERS,
+    vjp=_mul_vjp,
+    samples=lambda m: [
+        *_scatter_samples(lambda m, *shape: m.apart(*shape))(m),
+        m(m.normal(2, 2), np.array([[0, 0, 0, 1, 1]] * 2),
+          np.array([[2.0, 0, 3, 4, 5], [0, 2, 0, 0, 3]]), axis=1),
+    ],
+)  # fmt: skip
+
+
+def _extremum_vjp(g: Any, out: Any, x: Any, index: Any, source: Any, *, axis: int) -> Any:
+    # All that equal the result share the gradient evenly, as in max over axes.
+    chosen = eq(source, gather(out, index, axis=axis))
+    stays = eq(x, out)
+
+    def share() -> Any:
+        count = scatter_add(
+            cast(stays, dtype=x.dtype), index, cast(chosen, dtype=x.dtype), axis=axis
+        )
+        return g / count
+
+    return (
+        lambda: where(stays, share(), _zeros(x)),
+        None,
+        lambda: where(chosen, gather(share(), index, axis=axis), _zeros(source)),
+    )
+
+
+def _extreme_samples(m: Sampler) -> list[Any]:
+    ties = m(m.integers(3, 2, 3) * 1.0, m.integers(3, 2, 9), m.integers(3, 2, 9) * 1.0, axis=1,
+             differentiable=False)  # fmt: skip
+    return [*_scatter_samples(lambda m, *shape: m.apart(*shape))(m), ties]
+
+
+scatter_max: Scatter = _scattering(
+    "scatter_max", lambda s, old, new: s.maximum(old, new), np.maximum.at, dtypes=NUMBERS,
+    vjp=_extremum_vjp, samples=_extreme_samples,
+)  # fmt: skip
+scatter_min: Scatter = _scattering(
+    "scatter_min", lambda s, old, new: s.minimum(old, new), np.minimum.at, dtypes=NUMBERS,
+    vjp=_extremum_vjp, samples=_extreme_samples,
+)  # fmt: skip
+
+
+# -- take, index_…: whole slices along one axis --------------------------------------------------
 
 
 def _take_shape(types: Types, *, axis: int) -> Shape:
@@ -115,11 +237,14 @@ def _take_source(index: Any, types: Types, read: Any, *, axis: int) -> tuple[Any
     return (*index[:axis], chosen, *index[axis + rank :])
 
 
-def _index_add_check(types: Types, *, axis: int) -> None:
-    _check_axis(types, axis, "index_add")
-    expected = _take_shape(types[:2], axis=axis)
-    if types[2].shape != expected:
-        raise ShapeError(f"index_add along axis {axis}: source {types[2]} is not {list(expected)}")
+def _slices_check(op: str) -> Any:
+    def check(types: Types, *, axis: int) -> None:
+        _check_axis(types, axis, op)
+        expected = _take_shape(types[:2], axis=axis)
+        if types[2].shape != expected:
+            raise ShapeError(f"{op} along axis {axis}: source {types[2]} is not {list(expected)}")
+
+    return check
 
 
 take = Gather(
@@ -139,15 +264,46 @@ take = Gather(
     ],
 )
 
-index_add: ScatterAdd = ScatterAdd(
+
+def _slices_samples(m: Sampler) -> list[Any]:
+    return [
+        m(m.normal(6, 20), m.integers(6, 2, 3), m.normal(2, 3, 20), axis=0),
+        m(m.normal(3, 6), m.integers(6, 4), m.normal(3, 4), axis=1),
+        m(m.normal(3, 6), m.integers(6), m.normal(3), axis=1),
+        m(m.normal(2, 6, 3), m.integers(6, 0), m.normal(2, 0, 3), axis=1),
+    ]
+
+
+index_add: Scatter = Scatter(
     "index_add",
-    _index_add_check,
+    _slices_check("index_add"),
     _take_source,
+    lambda s, old, new: s.add(old, new),
+    np.add.at,
     dtypes=NUMBERS,
     checks=_in_range,
     vjp=lambda g, out, x, index, source, *, axis: (g, None, lambda: take(g, index, axis=axis)),
-    samples=lambda m: [
-        m(m.normal(6, 20), m.integers(6, 2, 3), m.normal(2, 3, 20), axis=0),
-        m(m.normal(3, 6), m.integers(6, 4), m.normal(3, 4), axis=1),
-    ],
+    samples=_slices_samples,
 )
+
+
+def _index_set_vjp(g: Any, out: Any, x: Any, index: Any, source: Any, *, axis: int) -> Any:
+    def kept() -> Any:
+        return index_set(g, index, _zeros(source), axis=axis)
+
+    def used() -> Any:
+        order = reshape(iota_like(g, (index.tensor_type.numel,), 0), shape=index.shape)
+        none = broadcast(lift(0, order), shape=(x.shape[axis],))
+        last = take(index_set(none, index, order, axis=0), index, axis=0)
+        after = (1,) * (len(x.shape) - axis - 1)
+        stands = reshape(eq(last, order), shape=(*index.shape, *after))
+        taken = take(g, index, axis=axis)
+        return where(broadcast(stands, shape=source.shape), taken, _zeros(source))
+
+    return kept, None, used
+
+
+index_set: Scatter = Scatter(
+    "index_set", _slices_check("index_set"), _take_source, None, put_last,
+    dtypes=tuple(DType), checks=_in_range, vjp=_index_set_vjp, samples=_slices_samples,
+)  # fmt: skip

@@ -7,6 +7,8 @@
 | movement | which element of which operand each result element is | reshape, pad, concat |
 | contract | an index expression over a reduction | matmul, conv2d |
 | index | like movement, with data-dependent coordinates | gather, scatter_add |
+| scan | how what came before along an axis combines with one element more | cumsum, argcummax |
+| sort | nothing: the order of the elements along an axis | argsort |
 | generate | an element as a function of its own position | iota, random_uniform |
 | composite | a graph over other ops | softmax, layer_norm |
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,6 +85,27 @@ class Elementwise(Op):
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
         return (np.asarray(self.scalar(NUMPY, *arrays, **attributes)),)
+
+    def direct(self, attributes: dict[str, Any]) -> Callable[..., Any]:
+        operands = tuple(object() for _ in range(self.arity))
+        try:
+            made = self.scalar(_CALLS, *operands, **attributes)
+        except TypeError:  # an operator on an operand, or an algebra method with a number
+            made = None
+        # A rule that is one call on its operands is that function.
+        if isinstance(made, tuple) and made[1:] == operands:
+            return getattr(NUMPY, made[0])  # type: ignore[no-any-return]
+        return partial(self.scalar, NUMPY, **attributes)
+
+
+class _Calls:
+    """An algebra whose methods return their name and what they were called with."""
+
+    def __getattr__(self, name: str) -> Callable[..., tuple[Any, ...]]:
+        return lambda *arguments: (name, *arguments)
+
+
+_CALLS = _Calls()
 
 
 class Reduce(Op):
@@ -196,11 +220,10 @@ class Movement(Op):
             self.expect(types, self.arity)
         elif not types:
             raise ShapeError(f"{self.name} needs at least one operand")
-        for position, type in enumerate(types):
+        for type in types:
             if type.dtype is not types[0].dtype:
                 listed = ", ".join(map(str, types))
                 raise DTypeError(f"{self.name} takes operands of one dtype, got {listed}")
-            self.expect_dtype(type, ANY, position)
         return (TensorType(types[0].dtype, self.shape_rule(types, **attributes)),)
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
@@ -232,78 +255,6 @@ def take_where(array: Array, index: tuple[Any, ...], held: Array) -> Array:
     if array.size == 0:
         return np.zeros(held.shape, array.dtype)
     return np.asarray(array[tuple(np.where(held, coordinate, 0) for coordinate in index)])
-
-
-class Gather(Op):
-    """An element is read at a data-dependent coordinate. `source(index, types, read)` gives the
-    coordinate in operand 0, where `read(coordinate)` is an element of the index operand 1."""
-
-    kind = "gather"
-
-    def __init__(
-        self,
-        name: str,
-        shape: Callable[..., Shape],
-        source: Callable[..., tuple[Any, ...]],
-        **rest: Any,
-    ):
-        super().__init__(name, parameters=keyword_parameters(shape), **rest)
-        self.shape_rule = shape
-        self.source = source
-
-    def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
-        self.expect(types, 2)
-        self.expect_dtype(types[1], (DType.i32, DType.i64), 1)
-        return (TensorType(types[0].dtype, self.shape_rule(types, **attributes)),)
-
-    def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
-        x, indices = arrays
-        types = tuple(TensorType.of(array) for array in arrays)
-        (result,) = self.infer(types, attributes)
-        grid = tuple(np.indices(result.shape, sparse=True))
-        source = self.source(grid, types, lambda at: indices[at], **attributes)
-        picked = x[tuple(source)] if source else x
-        # Not ascontiguousarray: that makes a 0-d result 1-d.
-        return (np.array(np.broadcast_to(picked, result.shape), order="C"),)
-
-
-class ScatterAdd(Op):
-    """operand 0 plus the elements of operand 2, each added at a data-dependent coordinate, in
-    row-major order of operand 2. `target(index, types, read)` is that coordinate."""
-
-    kind = "scatter"
-
-    def __init__(
-        self,
-        name: str,
-        validate: Callable[..., None],
-        target: Callable[..., tuple[Any, ...]],
-        *,
-        dtypes: tuple[DType, ...],
-        **rest: Any,
-    ):
-        super().__init__(name, parameters=keyword_parameters(validate), **rest)
-        self.validate = validate
-        self.target = target
-        self.dtypes = dtypes
-
-    def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
-        self.expect(types, 3)
-        self.expect_dtype(types[0], self.dtypes)
-        self.expect_dtype(types[1], (DType.i32, DType.i64), 1)
-        if types[2].dtype is not types[0].dtype:
-            raise DTypeError(f"{self.name} takes operands of one dtype, got {types[0]}, {types[2]}")
-        self.validate(types, **attributes)
-        return (types[0],)
-
-    def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
-        x, indices, source = arrays
-        types = tuple(TensorType.of(array) for array in arrays)
-        out = np.array(x, copy=True)
-        grid: tuple[Any, ...] = tuple(np.indices(source.shape, sparse=True))
-        target = self.target(grid, types, lambda at: indices[at], **attributes)
-        np.add.at(out, tuple(np.broadcast_arrays(*target, source)[:-1]), source)
-        return (out,)
 
 
 class Generate(Op):

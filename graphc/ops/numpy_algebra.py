@@ -4,15 +4,35 @@ the reference interpreter. codegen has the same methods on loop values."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from graphc.ir.types import DType
+from graphc.ops import conversion
 
 Array = np.ndarray[Any, Any]
 
-_erf_objects = np.frompyfunc(math.erf, 1, 1)
+
+def _by_element(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    """A function of the standard library (NumPy has none of these) on arrays, computed in f64."""
+    objects = np.frompyfunc(function, 1, 1)
+    return lambda x: np.asarray(objects(x.astype(np.float64)), x.dtype)
+
+
+def _lgamma(x: float) -> float:
+    """log |Γ(x)| by the C library: the standard library's loses digits near its zeros."""
+    return float(_c_lgamma()(x))
+
+
+@cache
+def _c_lgamma() -> Any:
+    import ctypes
+
+    function = ctypes.CDLL(None).lgamma
+    function.restype, function.argtypes = ctypes.c_double, [ctypes.c_double]
+    return function
 
 
 class NumpyAlgebra:
@@ -32,6 +52,15 @@ class NumpyAlgebra:
 
     xor = staticmethod(np.bitwise_xor)
     bit_or = staticmethod(np.bitwise_or)
+    bit_and = staticmethod(np.bitwise_and)
+    bit_not = staticmethod(np.invert)
+    shift_left = staticmethod(np.left_shift)
+    shift_right = staticmethod(np.right_shift)
+
+    @staticmethod
+    def width(x: Array) -> int:
+        """Bits of an element."""
+        return 8 * x.dtype.itemsize
 
     @staticmethod
     def shl(x: Array, count: int) -> Any:
@@ -50,17 +79,38 @@ class NumpyAlgebra:
     mod = staticmethod(np.remainder)
     neg = staticmethod(np.negative)
     abs = staticmethod(np.abs)
-    sign = staticmethod(np.sign)
     floor = staticmethod(np.floor)
     ceil = staticmethod(np.ceil)
     round = staticmethod(np.rint)
+    trunc = staticmethod(np.trunc)
+    fmod = staticmethod(np.fmod)
+    signbit = staticmethod(np.signbit)
+    copysign = staticmethod(np.copysign)
     sqrt = staticmethod(np.sqrt)
     exp = staticmethod(np.exp)
+    exp2 = staticmethod(np.exp2)
+    expm1 = staticmethod(np.expm1)
     log = staticmethod(np.log)
+    log2 = staticmethod(np.log2)
+    log10 = staticmethod(np.log10)
+    log1p = staticmethod(np.log1p)
     sin = staticmethod(np.sin)
     cos = staticmethod(np.cos)
+    tan = staticmethod(np.tan)
+    asin = staticmethod(np.arcsin)
+    acos = staticmethod(np.arccos)
+    atan = staticmethod(np.arctan)
+    atan2 = staticmethod(np.arctan2)
+    sinh = staticmethod(np.sinh)
+    cosh = staticmethod(np.cosh)
     tanh = staticmethod(np.tanh)
-    pow = staticmethod(np.power)
+    asinh = staticmethod(np.arcsinh)
+    acosh = staticmethod(np.arccosh)
+    atanh = staticmethod(np.arctanh)
+    hypot = staticmethod(np.hypot)
+    erf = staticmethod(_by_element(math.erf))
+    erfc = staticmethod(_by_element(math.erfc))
+    lgamma = staticmethod(_by_element(_lgamma))
     minimum = staticmethod(np.minimum)
     maximum = staticmethod(np.maximum)
     eq = staticmethod(np.equal)
@@ -76,6 +126,21 @@ class NumpyAlgebra:
     select = staticmethod(np.where)
 
     @staticmethod
+    def pow(x: Array, y: Array) -> Any:
+        if x.dtype.kind == "f":
+            return np.power(x, y)
+        # Of integers: 1 / x**-y rounded towards 0 where y is negative, and 0 where x is 0.
+        one = x.dtype.type(1)
+        flipped = np.where(x == -one, one - (y & one) * 2, 0)
+        below = np.where(x == one, one, flipped).astype(x.dtype)
+        return np.where(y < 0, below, np.power(x, np.maximum(y, 0)))
+
+    @staticmethod
+    def sign(x: Array) -> Any:
+        # Not np.sign: the sign of NaN is 0, as in PyTorch.
+        return np.subtract(np.greater(x, 0), np.less(x, 0), dtype=x.dtype)
+
+    @staticmethod
     def rsqrt(x: Array) -> Any:
         return x.dtype.type(1) / np.sqrt(x)
 
@@ -85,21 +150,14 @@ class NumpyAlgebra:
         return np.where(np.signbit(x), decay, x.dtype.type(1)) / (x.dtype.type(1) + decay)
 
     @staticmethod
-    def erf(x: Array) -> Any:
-        # NumPy has no erf; the standard library's is exact enough to be the reference.
-        return np.asarray(_erf_objects(x.astype(np.float64)), x.dtype)
+    def wide(x: Array) -> Any:
+        return x.astype(np.float64)
 
     @staticmethod
-    def convert(x: Array, dtype: DType) -> Any:
-        if x.dtype.kind == "f" and dtype.is_integer:
-            # Saturate, NaN to 0: the same on every machine (C leaves it undefined).
-            limits = np.iinfo(dtype.numpy)
-            below, above = x <= float(limits.min), x >= float(limits.max)
-            inside = np.where(below | above | np.isnan(x), x.dtype.type(0), x).astype(dtype.numpy)
-            return np.where(below, limits.min, np.where(above, limits.max, inside)).astype(
-                dtype.numpy
-            )
-        return x.astype(dtype.numpy)
+    def narrow(x: Array, like: Array) -> Any:
+        return x.astype(like.dtype)
+
+    convert = staticmethod(conversion.convert)
 
 
 NUMPY = NumpyAlgebra()

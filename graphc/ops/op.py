@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import AttributeValueError, DTypeError, GraphError, IndexRangeError
+from graphc.errors import (
+    AttributeValueError,
+    ContentError,
+    DTypeError,
+    GraphError,
+    IndexRangeError,
+)
 from graphc.ir.handle import apply
 from graphc.ir.nodes import Constant
 from graphc.ir.registry import register
@@ -27,6 +33,8 @@ FLOATS = (DType.f32, DType.f64)
 INTEGERS = (DType.i32, DType.i64)
 NUMBERS = FLOATS + INTEGERS
 ANY = (*NUMBERS, DType.bool)
+EVERY = tuple(DType)
+"""The types ops compute with, and the storage types, which they only move and cast."""
 
 REQUIRED: Any = object()
 
@@ -72,7 +80,8 @@ class Sampler:
 @dataclass(frozen=True)
 class Check:
     """A condition on an operand's content that must hold before the op runs: every element in
-    [0, bound), or, with `bound` None, no element zero."""
+    [0, bound), or, with `bound` None, no element zero. `{}` in `message` stands for the element
+    that broke it."""
 
     operand: int
     bound: int | None
@@ -151,6 +160,11 @@ class Op:
         """The op on NumPy arrays, fast: what eager mode runs. Results may be views."""
         raise NotImplementedError(f"kind {self.kind} computes nothing")
 
+    def direct(self, attributes: dict[str, Any]) -> Callable[..., Any]:
+        """`compute` with these attributes, as a function of the arrays that gives the one result
+        (an array, or a NumPy scalar where it is 0-d)."""
+        return lambda *arrays: self.compute(arrays, attributes)[0]
+
     def refer(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
         """The op on NumPy arrays, from its declared meaning: what the reference runs."""
         return self.compute(arrays, attributes)
@@ -181,7 +195,7 @@ class Op:
         if type.dtype not in allowed:
             raise DTypeError(
                 f"{self.name} does not take {type} as operand {position}",
-                hint=f"one of {', '.join(map(str, allowed))}",
+                hint=f"one of {', '.join(dtype.value for dtype in allowed)}",
             )
 
 
@@ -189,11 +203,25 @@ def raise_if_broken(check: Check, array: Array, name: str) -> None:
     """Raise what PyTorch raises for an index out of range or a zero divisor."""
     if check.bound is None:
         if not array.all():
-            raise GraphError(f"{name}: {check.message}")
+            raise broken(check_text(name, check.message), None, 0)
         return
     if array.size and (array.min() < 0 or array.max() >= check.bound):
         bad = array[(array < 0) | (array >= check.bound)].flat[0]
-        raise IndexRangeError(f"{name}: {check.message}: {bad} is not in [0, {check.bound})")
+        raise broken(check_text(name, check.message), check.bound, bad)
+
+
+def check_text(name: str, message: str) -> str:
+    """The message of a check of op `name`. Ops that do nothing but check are not named."""
+    return message if name.startswith("check_") else f"{name}: {message}"
+
+
+def broken(message: str, bound: int | None, bad: Any, location: object = None) -> GraphError:
+    """The error of a content check that `bad` broke."""
+    if bound is None:
+        return ContentError(message, location=location)
+    if "{}" not in message:
+        message += f": {{}} is not in [0, {bound})"
+    return IndexRangeError(message.replace("{}", str(bad)), location=location)
 
 
 def _plain(op: str, name: str, value: Any) -> Any:

@@ -111,12 +111,19 @@ LOGIC = table(
 )
 
 # Every value of the key is a value of these.
+_INTEGERS = (DType.i32, DType.i64)
+_FLOATS = (DType.f32, DType.f64)
 WIDER = {
     DType.bool: frozenset(DType),
     DType.i32: frozenset({DType.i32, DType.i64, DType.f64}),
     DType.i64: frozenset({DType.i64}),
     DType.f32: frozenset({DType.f32, DType.f64}),
     DType.f64: frozenset({DType.f64}),
+    DType.f16: frozenset({DType.f16, *_FLOATS}),
+    DType.bf16: frozenset({DType.bf16, *_FLOATS}),
+    DType.u8: frozenset({DType.u8, DType.i16, DType.f16, DType.bf16, *_INTEGERS, *_FLOATS}),
+    DType.i8: frozenset({DType.i8, DType.i16, DType.f16, DType.bf16, *_INTEGERS, *_FLOATS}),
+    DType.i16: frozenset({DType.i16, *_INTEGERS, *_FLOATS}),
 }
 
 

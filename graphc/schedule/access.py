@@ -15,14 +15,17 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import Shape, row_major_strides
 from graphc.ops.index import Expr, Variable, of
 from graphc.ops.kind_contract import Contract
-from graphc.ops.kinds import Case, Gather, Generate, Movement, Reduce, ScatterAdd
+from graphc.ops.kind_index import Gather, Scatter
+from graphc.ops.kind_scan import Scan
+from graphc.ops.kind_sort import Sort
+from graphc.ops.kinds import Case, Generate, Movement, Reduce
 
 Index = tuple[Expr, ...]
 
 # Kinds a kernel can compute at any index it is asked for.
 LIGHT = ("elementwise", "movement", "gather", "generate")
 REDUCTIONS = ("reduce", "argreduce")
-ANCHORS = ("contract", "scatter")
+ANCHORS = ("contract", "scatter", "scan", "sort")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ def reads(
     graph: Graph, value: Value, index: Index, stop: Callable[[Value], bool]
 ) -> Iterator[Read]:
     """The reads behind element `index` of `value`. `stop(value)` says which are not followed;
-    `value` itself is. Contractions and scatters are followed through their operands' cases."""
+    `value` itself is. What an anchor reads is taken to be all of its operands."""
     seen: set[tuple[Value, Index, bool, bool]] = set()
     work = [(value, index, False, False, True)]
     while work:
@@ -138,7 +141,7 @@ def _operand_reads(
     elif isinstance(op, Generate):
         for position, type in enumerate(types):
             yield node.operands[position], coordinates(type.shape, "s"), False, False
-    elif isinstance(op, Contract | ScatterAdd):
+    elif isinstance(op, Contract | Scatter | Scan | Sort):
         for position, type in enumerate(types):
             names = f"c{next(_fresh)}_"
             yield node.operands[position], coordinates(type.shape, names), True, False

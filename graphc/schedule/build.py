@@ -168,7 +168,8 @@ class _Builder:
             if at is None or old_is_output or graph.outputs.count(value) > 1:
                 continue
             group = launches[at][0]
-            full = graph.type_of(value).shape == group.domain and _recipe(graph, group) != "scatter"
+            by_element = _recipe(graph, group) in ("nest", "contract")
+            full = by_element and graph.type_of(value).shape == group.domain
             own = [read for read in group.reads if read.value == Value(target)]
             same = all(r.index == coordinates(group.domain) and not r.reduced for r in own)
             later = any(Value(target) in reads for _, _, reads, _ in launches[at + 1 :])

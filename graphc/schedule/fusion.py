@@ -39,8 +39,9 @@ CHAIN_LIMIT = 48
 @dataclass(eq=False, slots=True)
 class Group:
     """Nodes kept in memory that one kernel computes. `domain` is the shape it iterates over;
-    `anchor` the contraction or scatter it is built around. `reads` are the elements read at an
-    index of the domain; `sources` the values read at all (also those a zero-size operand hides)."""
+    `anchor` the contraction, scatter, scan or sort it is built around. `reads` are the elements
+    read at an index of the domain; `sources` the values read at all (also those a zero-size
+    operand hides)."""
 
     nodes: list[int]
     domain: Shape
@@ -251,7 +252,7 @@ class _Merger:
         if consumer.after & set(producer.nodes):
             return False  # a content check is over before what it protects starts
         if producer.anchor is not None and (
-            _kind(self.graph, producer.anchor) == "scatter"
+            _kind(self.graph, producer.anchor) != "contract"  # others take no epilogue
             or producer.domain != consumer.domain
             or self._reduces(consumer)
         ):

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import GraphError, IndexRangeError, VerifyError
+from graphc.errors import GraphError, VerifyError
 from graphc.ir.nodes import Constant, Graph, Location
 from graphc.ir.types import TensorType
 from graphc.ops.interpreter import evaluate
+from graphc.ops.op import broken
 
 Array = np.ndarray[Any, Any]
 
@@ -65,12 +66,8 @@ class Check:
     location: Location | None = field(default=None, compare=False)
 
     def error(self, least: int, greatest: int) -> GraphError:
-        if self.bound is None:
-            return GraphError(self.message, location=self.location)
         bad = least if least < 0 else greatest
-        return IndexRangeError(
-            f"{self.message}: {bad} is not in [0, {self.bound})", location=self.location
-        )
+        return broken(self.message, self.bound, bad, self.location)
 
 
 Step = Launch | Check

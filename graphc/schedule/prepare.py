@@ -14,7 +14,8 @@ from graphc.ir.registry import lookup
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.op import Check as ContentCheck
-from graphc.ops.op import raise_if_broken
+from graphc.ops.op import check_text, raise_if_broken
+from graphc.schedule.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
     """Each content check of an op becomes reductions of the checked operand. Checks of constants
     are done here and raise here."""
     builder, inputs = rebuilt(graph)
+    ranges = Ranges(graph)
     values: dict[Value, Var] = {}
     given = iter(inputs)
     extra: list[Var] = []
@@ -49,22 +51,23 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
             if node.op == CONSTANT:
                 values[Value(identity)] = builder.constant(node.attribute("value"))
                 continue
-            open_checks = _open_checks(graph, node)
+            open_checks = _open_checks(graph, node, ranges)
             for check in open_checks:
-                operand = node.operands[check.operand]
+                operand = _origin(graph, node.operands[check.operand])
                 key = (operand, check.bound is None)
                 if key not in made:
                     first = len(graph.outputs) + len(extra)
                     extra += _tested(values[operand], check)
                     made[key] = (first, first + (check.bound is not None))
-                message = f"{node.op}: {check.message}"
+                message = check_text(node.op, check.message)
                 checks.setdefault(
                     (operand, check.bound),
                     CheckValues(*made[key], check.bound, message, node.location, ()),
                 )
             results = _copied(builder, node, values, graph, identity)
             for check in open_checks:
-                behind = protected.setdefault((node.operands[check.operand], check.bound), [])
+                operand = _origin(graph, node.operands[check.operand])
+                behind = protected.setdefault((operand, check.bound), [])
                 behind += [result.value.node for result in results.values()]
         values.update(results)
     outputs = [values[output] for output in graph.outputs]
@@ -72,7 +75,15 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
     return builder.finish(*outputs, *extra, aliases=graph.aliases), found
 
 
-def _open_checks(graph: Graph, node: Node) -> list[ContentCheck]:
+def _origin(graph: Graph, value: Value) -> Value:
+    """The value that has the same elements as `value`, so that a check is made once of both."""
+    node = graph.nodes[value.node]
+    if node.op not in ("check_index", "check_all", "reshape", "transpose", "broadcast"):
+        return value
+    return _origin(graph, node.operands[0])
+
+
+def _open_checks(graph: Graph, node: Node, ranges: Ranges) -> list[ContentCheck]:
     """The checks of a node that must be made at run time."""
     types = tuple(graph.type_of(operand) for operand in node.operands)
     result = []
@@ -80,9 +91,17 @@ def _open_checks(graph: Graph, node: Node) -> list[ContentCheck]:
         operand = graph.nodes[node.operands[check.operand].node]
         if operand.op == CONSTANT:
             raise_if_broken(check, operand.attribute("value").array, node.op)
-        elif types[check.operand].numel:
+        elif types[check.operand].numel and not _certain(check, node, ranges):
             result.append(check)
     return result
+
+
+def _certain(check: ContentCheck, node: Node, ranges: Ranges) -> bool:
+    """Whether a check cannot fail."""
+    least, greatest = ranges.of(node.operands[check.operand])
+    if check.bound is None:
+        return least > 0 or greatest < 0
+    return least >= 0 and greatest < check.bound
 
 
 def _tested(operand: Var, check: ContentCheck) -> list[Var]:

@@ -12,7 +12,16 @@ import graphc
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.autodiff.sweep import reads
 from graphc.ir.registry import unregister
-from graphc.ops import composite, contract, indexing, movement, reduce
+from graphc.ops import (
+    composite,
+    contract,
+    indexing,
+    losses,
+    movement,
+    normalization,
+    pooling,
+    reduce,
+)
 from graphc.ops import elementwise as e
 
 Array = np.ndarray[Any, Any]
@@ -108,7 +117,7 @@ def test_an_op_without_a_gradient_names_itself_and_the_line() -> None:
 
 def _softmax_loss(logits: Any) -> Any:
     target = logits.context.constant(np.array([1, 0, 3]))
-    return composite.cross_entropy(logits, target)
+    return losses.cross_entropy(logits, target)
 
 
 def _conv(x: Any, w: Any) -> Any:
@@ -118,8 +127,8 @@ def _conv(x: Any, w: Any) -> Any:
 
 
 def _pools(x: Any) -> Any:
-    y = composite.avg_pool(x * x, kernel=(2,), stride=(1,), padding=(1,))
-    z = composite.max_pool(x * x * x, kernel=(2,), stride=(2,), padding=(0,), dilation=(1,))
+    y = pooling.avg_pool(x * x, kernel=(2,), stride=(1,), padding=(1,))
+    z = pooling.max_pool(x * x * x, kernel=(2,), stride=(2,), padding=(0,), dilation=(1,))
     return total(y * y) + total(z * z)
 
 
@@ -134,7 +143,7 @@ SECOND: dict[str, tuple[Callable[..., Any], list[Array]]] = {
     "softmax": (lambda x: total(composite.softmax(x, axis=1) * x), [normal(1, 2, 3)]),
     "cross_entropy": (_softmax_loss, [normal(1, 3, 4)]),
     "layer_norm": (
-        lambda x, w, b: total(e.sin(composite.layer_norm(x, w, b))),
+        lambda x, w, b: total(e.sin(normalization.layer_norm(x, w, b))),
         [normal(1, 2, 4), normal(2, 4), normal(3, 4)],
     ),
     "variance": (lambda x: total(e.exp(composite.var(x, axes=(1,)))), [normal(1, 2, 4)]),

@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 from graphc.autodiff.partition import Split, partition
-from graphc.ops import composite, contract, indexing, reduce
+from graphc.ops import composite, contract, indexing, losses, normalization, pooling, reduce
 from graphc.ops import elementwise as e
 
 Array = np.ndarray[Any, Any]
@@ -26,19 +26,19 @@ def labels(high: int, *shape: int) -> Array:
 
 def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, target: Any) -> Any:
     hidden = e.relu(x @ w1 + b1)
-    return composite.cross_entropy(hidden @ w2 + b2, target)
+    return losses.cross_entropy(hidden @ w2 + b2, target)
 
 
 def convnet(x: Any, w: Any, dense: Any) -> Any:
     flat = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     image = e.relu(contract.conv(x, w, **flat))
-    small = composite.max_pool(image, kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1))
+    small = pooling.max_pool(image, kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1))
     rows = graphc.ops.reshape(small, shape=(small.shape[0], dense.shape[0]))
     return rows @ dense
 
 
 def normed(x: Any, w: Any, b: Any, m: Any) -> Any:
-    return e.tanh(composite.layer_norm(x, w, b) @ m), composite.gelu(x)
+    return e.tanh(normalization.layer_norm(x, w, b) @ m), composite.gelu(x)
 
 
 def embedded(table: Any, rows: Any, w: Any) -> Any:

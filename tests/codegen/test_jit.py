@@ -58,7 +58,11 @@ def test_masked_tails_touch_nothing_beyond(
             place = b.add(b.iota(I64, lanes), loop.variable)
             mask = b.compare("lt", place, count)
             value = b.load(x, loop.variable, lanes, mask)
-            one = b.op("and" if dtype is DType.bool else "mul", value, b.gather(x, place, mask))
+            other = b.gather(x, place, mask)
+            if dtype.is_storage:
+                one = b.select(mask, other, value)
+            else:
+                one = b.op("and" if dtype is DType.bool else "mul", value, other)
             b.store(x, loop.variable, one, mask)
             b.scatter(x, place, one, mask)
         kernel = b.finish(1)

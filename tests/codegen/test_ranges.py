@@ -12,7 +12,7 @@ import graphc
 from graphc.codegen.jit import call_kernel
 from graphc.codegen.lower import lower
 from graphc.codegen.target import host
-from graphc.ops import composite, reduce
+from graphc.ops import composite, order, reduce
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Launch
 
@@ -22,6 +22,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "columns": (lambda x: reduce.sum(x, axes=(0,)), ("f32[130,29]",)),
     "transposed": (lambda x: graphc.ops.transpose(x, permutation=(1, 0)) * 2, ("f32[9,21]",)),
     "batched": (lambda x, y: x @ y, ("f32[5,6,7]", "f32[5,7,18]")),
+    "scan_rows": (lambda x: order.cumsum(x, axis=1), ("f32[9,37]",)),
+    "scan_columns": (lambda x: order.cumprod(x, axis=1), ("f32[3,7,29]",)),
+    "sort": (lambda x: order.argsort(x, axis=1), ("f32[3,37,4]",)),
 }
 
 
@@ -38,11 +41,13 @@ def test_parts_of_a_range_give_the_whole(name: str) -> None:
     assert kernel.extent > 1
     random = np.random.default_rng(0)
     inputs = [random.standard_normal(b.size).astype(np.float32) for b in kernel.buffers[:-1]]
-    whole = np.full(kernel.buffers[-1].size, np.nan, np.float32)
+    place = kernel.buffers[-1]
+    unset = np.nan if place.dtype.is_float else -1
+    whole = np.full(place.size, unset, place.dtype.numpy)
     call_kernel(kernel, [*inputs, whole])
-    assert not np.isnan(whole).any()
+    assert not np.isnan(whole).any() and (whole != -1).all()
     for pieces in (2, 3, kernel.extent):
-        split = np.full_like(whole, np.nan)
+        split = np.full_like(whole, unset)
         edges = np.linspace(0, kernel.extent, pieces + 1).astype(int)
         for part in reversed(range(pieces)):
             call_kernel(kernel, [*inputs, split], int(edges[part]), int(edges[part + 1]))

@@ -18,7 +18,7 @@ from graphc.codegen.contraction import CHAIN
 from graphc.codegen.lower import lower
 from graphc.codegen.run_loops import fma32
 from graphc.codegen.target import Target, host, named
-from graphc.ops import contract, indexing, movement, reduce
+from graphc.ops import contract, indexing, movement, order, reduce
 from graphc.ops import elementwise as e
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, run_plan
@@ -329,6 +329,39 @@ def _scatter() -> tuple[Graph, list[Array]]:
     ]  # fmt: skip
 
 
+def _set() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("set")
+    x, rows, d = g.input("x", "f32[6,20]"), g.input("rows", "i64[50]"), g.input("d", "f32[50,20]")
+    i, v = g.input("i", "i32[6,30]"), g.input("v", "f32[6,30]")
+    random = np.random.default_rng(0)
+    found = indexing.index_set(x, rows, d, axis=0), indexing.scatter_max(x, i, v, axis=1)
+    return g.finish(*found), [
+        normal(1, 6, 20), random.integers(0, 5, 50), normal(2, 50, 20),
+        random.integers(0, 20, (6, 30)).astype(np.int32), normal(3, 6, 30),
+    ]  # fmt: skip
+
+
+def _scan() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("scan")
+    x = g.input("x", "f32[3,5,21]")
+    turned = movement.transpose(x, permutation=(2, 0, 1))
+    scans = [order.cumsum(x * 2, axis=axis) for axis in (0, 1, 2)]
+    return g.finish(*scans, order.cumprod(turned, axis=0), order.argcummax(x, axis=1)), [
+        normal(1, 3, 5, 21)
+    ]
+
+
+def _sort() -> tuple[Graph, list[Array]]:
+    g = graphc.GraphBuilder("sort")
+    x, y = g.input("x", "f32[3,4,37]"), g.input("y", "i32[19,3]")
+    content = np.random.default_rng(0).integers(-4, 4, (3, 4, 37)).astype(np.float32) * 0.5
+    content[0, :, 3::7] = np.nan
+    sorts = [order.argsort(x, axis=1), order.argsort(x, axis=2, descending=True)]
+    return g.finish(*sorts, order.argsort(y, axis=0)), [
+        content, np.random.default_rng(1).integers(-2, 3, (19, 3)).astype(np.int32)
+    ]  # fmt: skip
+
+
 def _random() -> tuple[Graph, list[Array]]:
     g = graphc.GraphBuilder("random")
     state = g.input("state", "i64[2]")
@@ -338,7 +371,7 @@ def _random() -> tuple[Graph, list[Array]]:
 
 EXAMPLES = {
     "nest": _nest, "columns": _columns, "contract": _contract, "conv": _conv, "scatter": _scatter,
-    "random": _random,
+    "random": _random, "set": _set, "scan": _scan, "sort": _sort,
 }  # fmt: skip
 
 
@@ -351,7 +384,7 @@ def test_targets_give_the_same_bits(name: str) -> None:
             np.testing.assert_array_equal(bits(found), bits(wanted), err_msg=target.name)
 
 
-@pytest.mark.parametrize("name", ["nest", "columns", "scatter", "random"])
+@pytest.mark.parametrize("name", ["nest", "columns", "scatter", "random", "set", "scan", "sort"])
 @pytest.mark.parametrize("target", ["aarch64", "x86-64-v4"])
 def test_other_targets_interpreted(name: str, target: str) -> None:
     """Code for a processor that is not here runs in the interpreter of loops."""
@@ -391,6 +424,68 @@ def test_scatter_along_the_last_axis() -> None:
         for column in range(30):
             expected[row, index[row, column]] += d[row, column]
     np.testing.assert_array_equal(bits(found), bits(expected))
+
+
+@pytest.mark.parametrize("width", [1, 7, 33])
+def test_of_what_is_written_to_one_place_the_last_stays(width: int) -> None:
+    random = np.random.default_rng(width)
+    x, d = normal(1, 5, width), normal(2, 60, width)
+    rows = random.integers(0, 3, 60)
+    g = graphc.GraphBuilder("last")
+    vx, vr = g.input("x", "f32" + listed(x.shape)), g.input("rows", "i64[60]")
+    vd = g.input("d", "f32" + listed(d.shape))
+    (found,) = run_on(g.finish(indexing.index_set(vx, vr, vd, axis=0)), [x, rows, d])
+    expected = x.copy()
+    for row, new in zip(rows, d, strict=True):
+        expected[row] = new
+    np.testing.assert_array_equal(bits(found), bits(expected))
+
+
+# -- scans and sorts ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1,), (2, 1, 5), (4, 7, 19), (130, 33)])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32"])
+def test_scans_add_in_the_order_of_the_axis(shape: tuple[int, ...], dtype: str) -> None:
+    """The same bits for every axis and target, and those of the definition."""
+    x = (normal(len(shape), *shape) * 9).astype(graphc.DType[dtype].numpy)
+    for axis in range(len(shape)):
+        g = graphc.GraphBuilder("scan")
+        graph = g.finish(order.cumsum(g.input("x", dtype + listed(shape)), axis=axis))
+        expected = np.add.accumulate(x, axis=axis, dtype=x.dtype)
+        for target in (host(), *_targets()):
+            (found,) = run_on(graph, [x], target)
+            np.testing.assert_array_equal(bits(found), bits(expected), err_msg=target.name)
+
+
+def awkward(length: int, dtype: str) -> Array:
+    """Ties, zeros of both signs, infinities, NaN; the ends of the range."""
+    random = np.random.default_rng(length)
+    if dtype[0] == "i":
+        ends = np.iinfo(graphc.DType[dtype].numpy)
+        drawn = random.choice([ends.min, ends.max, -1, 0, 1, 2, 3], (3, length))
+    else:
+        special = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 2.0, 5e-324, -1e-40]
+        drawn = np.where(random.random((3, length)) < 0.6, random.choice(special, (3, length)),
+                         random.standard_normal((3, length)))  # fmt: skip
+    return np.asarray(drawn, graphc.DType[dtype].numpy)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 5, 8, 17, 64, 100, 1000])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sorts_are_stable(length: int, dtype: str, descending: bool) -> None:
+    x = awkward(length, dtype)
+    g = graphc.GraphBuilder("sort")
+    v = g.input("x", dtype + listed(x.shape))
+    (found,) = run_on(g.finish(order.argsort(v, axis=1, descending=descending)), [x])
+    for row, positions in zip(x, found, strict=True):
+        # NaN above all numbers, zeros equal: what Python's stable sort makes of such keys.
+        keys = [(value != value, 0.0 if value != value else float(value)) for value in row.tolist()]
+        expected = sorted(range(length), key=keys.__getitem__, reverse=descending)
+        if dtype == "i64":
+            expected = sorted(range(length), key=row.tolist().__getitem__, reverse=descending)
+        assert positions.tolist() == expected
 
 
 # -- guard pages ----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from graphc.ir.types import DType
 
 F32, F64, I32, I64, BOOL = DType.f32, DType.f64, DType.i32, DType.i64, DType.bool
 DTYPES = [F32, F64, I32, I64, BOOL]
+STORAGE = [dtype for dtype in DType if dtype.is_storage]
 
 
 def _targets() -> list[target.Target]:
@@ -38,10 +39,11 @@ TARGETS = _targets()
 
 def bits(array: np.ndarray) -> np.ndarray:
     """The array's bits, every NaN as the same one."""
-    if array.dtype.kind != "f":
+    if not DType.of(array.dtype).is_float:
         return array.view(np.uint8)
     same = array.copy()
-    same[np.isnan(same)] = np.nan
+    with np.errstate(invalid="ignore"):
+        same[np.isnan(same)] = np.nan
     return same.view(f"u{array.itemsize}")
 
 
@@ -65,6 +67,11 @@ SPECIAL = {
     I32: [0, 1, -1, 2, 7, -7, 31, 32, 33, -(2**31), 2**31 - 1, 1000, -1000],
     I64: [0, 1, -1, 2, 7, -7, 63, 64, 65, -(2**63), 2**63 - 1, 2**31, 2**53 + 1, 2**40 + 2**16 + 1],
     BOOL: [False, True],
+    DType.f16: [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 6e-8, -1e-5, 65504.0, 0.1, 300.0],
+    DType.bf16: [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 1e-40, -3e38, 0.1, 300.0, 1e10],
+    DType.u8: [0, 1, 127, 128, 255],
+    DType.i8: [0, 1, -1, 127, -128],
+    DType.i16: [0, 1, -1, 255, 256, -32768, 32767],
 }  # fmt: skip
 
 
@@ -75,9 +82,12 @@ def sample(dtype: DType, count: int, seed: int) -> np.ndarray:
     if dtype is BOOL:
         return picks
     if dtype.is_float:
-        other = (random.normal(size=count) * 10.0 ** random.integers(-6, 7, count)).astype(
-            dtype.numpy
-        )
+        wide = random.normal(size=count) * 10.0 ** random.integers(-6, 7, count)
+        with np.errstate(over="ignore"):
+            other = wide.astype(dtype.numpy)
+    elif dtype.is_storage:
+        limits = np.iinfo(dtype.numpy)
+        other = random.integers(limits.min, limits.max, count, endpoint=True).astype(dtype.numpy)
     else:
         half = 1 << random.integers(2, 8 * dtype.itemsize - 2)
         other = random.integers(-half, half, count).astype(dtype.numpy)
@@ -138,12 +148,14 @@ def test_convert(source: DType, target_dtype: DType) -> None:
     check_elementwise("convert", [source], target_dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES + STORAGE)
 def test_select(dtype: DType) -> None:
     check_elementwise("select", [BOOL, dtype, dtype])
 
 
-@pytest.mark.parametrize("pair", [(F32, I32), (I32, F32), (F64, I64), (I64, F64)])
+@pytest.mark.parametrize("pair", [(F32, I32), (I32, F32), (F64, I64), (I64, F64),
+                                  (DType.f16, DType.i16), (DType.i16, DType.bf16),
+                                  (DType.u8, DType.i8)])  # fmt: skip
 def test_bitcast(pair: tuple[DType, DType]) -> None:
     check_elementwise("bitcast", [pair[0]], pair[1])
 
@@ -211,7 +223,7 @@ def test_fma_rounds_once() -> None:
 # -- memory ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES + STORAGE)
 @pytest.mark.parametrize("lanes", [1, 8, 16])
 def test_masks(dtype: DType, lanes: int) -> None:
     """A tail of every length: lanes masked off load 0 and are not stored."""
@@ -233,7 +245,7 @@ def test_masks(dtype: DType, lanes: int) -> None:
 
 
 @pytest.mark.parametrize("index_dtype", [I32, I64])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES + STORAGE)
 @pytest.mark.parametrize("lanes", [1, 8])
 def test_gather_scatter(dtype: DType, index_dtype: DType, lanes: int) -> None:
     b = LoopBuilder("gather")

@@ -25,8 +25,11 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 REFERENCES: dict[str, tuple[Reference, float]] = {
     "exp": (np.exp, 1.0),
+    "exp2": (np.exp2, 1.1),
     "expm1": (np.expm1, 1.6),
     "log": (np.log, 0.9),
+    "log2": (np.log2, 1.3),
+    "log10": (np.log10, 1.3),
     "log1p": (np.log1p, 1.7),
     "sigmoid": (_sigmoid, 2.3),
     "tanh": (np.tanh, 4.8),
@@ -83,8 +86,12 @@ def test_error_bounds(name: str) -> None:
 INF, NAN = math.inf, math.nan
 SPECIAL = {
     "exp": [(0, 1), (-0.0, 1), (INF, INF), (-INF, 0), (89, INF), (-104, 0), (1e30, INF)],
+    "exp2": [(0, 1), (-0.0, 1), (3, 8), (-140, 2**-140), (INF, INF), (-INF, 0), (128, INF),
+             (-151, 0), (1e30, INF)],
     "expm1": [(0, 0), (-0.0, -0.0), (INF, INF), (-INF, -1), (1e-40, 1e-40), (-1e-45, -1e-45)],
     "log": [(1, 0), (0, -INF), (-0.0, -INF), (-1, NAN), (-INF, NAN), (INF, INF)],
+    "log2": [(1, 0), (8, 3), (2**-140, -140), (0, -INF), (-0.0, -INF), (-1, NAN), (INF, INF)],
+    "log10": [(1, 0), (0, -INF), (-0.0, -INF), (-1, NAN), (-INF, NAN), (INF, INF)],
     "log1p": [(0, 0), (-0.0, -0.0), (-1, -INF), (-2, NAN), (INF, INF), (1e-40, 1e-40)],
     "sigmoid": [(0, 0.5), (-0.0, 0.5), (INF, 1), (-INF, 0), (-1e30, 0), (1e30, 1)],
     "tanh": [(0, 0), (-0.0, -0.0), (INF, 1), (-INF, -1), (1e-40, 1e-40), (-9, -1), (1e30, 1)],

@@ -270,7 +270,7 @@ def test_nodes_that_no_line_of_the_file_made_have_no_line(model: Path) -> None:
         (["model.py:number"], "number is a int, no Graph, and no tracer is installed"),
         (["model.py:double", "--input", "f32[4]"], "install the package that has a tracer"),
         (["model.py:layer", "--input", "f32(4)"], "'f32(4)' is not a tensor type"),
-        (["model.py:layer", "--input", "f16[4]"], "'f16[4]' is not a tensor type"),
+        (["model.py:layer", "--input", "f31[4]"], "'f31[4]' is not a tensor type"),
         (["model.py:layer", "--input", "f32[8,12]"], "takes 3 inputs"),
         (["model.py:layer", "--stage", "soup"], "invalid choice: 'soup'"),
         (["model.py:layer", "--level", "turbo"], "invalid choice: 'turbo'"),

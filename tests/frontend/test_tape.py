@@ -255,3 +255,16 @@ def test_backward_to_chosen_inputs() -> None:
     assert x.grad.tolist() == [4, 5] and y.grad is None  # the hook ran once
     with pytest.raises(RuntimeError, match="cannot be empty"):
         (x * y).sum().backward(inputs=[])
+
+
+def test_hooks_of_leaves_run_as_soon_as_their_gradient_is_complete() -> None:
+    x, w, called = leaf(1, 2), leaf(3, 4), []
+    hidden = x.exp()
+    out = hidden * w + w * 2  # w is used twice: its hook waits for the first product
+    out.register_hook(lambda g: called.append("out"))
+    w.register_hook(lambda g: called.append("w") or g * 10)
+    hidden.register_hook(lambda g: called.append("hidden"))
+    x.register_hook(lambda g: called.append("x"))
+    out.sum().backward()
+    assert called == ["out", "w", "hidden", "x"]
+    assert w.grad.tolist() == pytest.approx([47.182819, 93.890561])

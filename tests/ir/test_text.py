@@ -79,6 +79,9 @@ FLOATS = [0.0, -0.0, 1.5, -1e-45, 3.4028235e38, 1e-300, np.inf, -np.inf, np.nan,
         np.array([0.0, -0.0]),
         np.array([-(2**63), 2**63 - 1]),
         np.array([-(2**31), 2**31 - 1], np.int32),
+        np.array([[0, 255], [1, 7]], np.uint8),
+        np.arange(-128, 128).astype(np.int8),
+        np.full((2, 3), -32768, np.int16),
         np.array([[True, False]]),
         np.array(True),
         np.zeros((0, 3), np.float32),
@@ -195,7 +198,7 @@ HEAD = "graph g(%x: f32[2]) {\n"
         ("graph 7() { return }", 1, 7, "expected name"),
         ("graph g(x: f32[2]) { return }", 1, 9, "expected value, found 'x'"),
         ("graph g(%x f32[2]) { return }", 1, 12, "expected :"),
-        ("graph g(%x: f16[2]) { return }", 1, 13, "'f16[2]' is not a tensor type"),
+        ("graph g(%x: f31[2]) { return }", 1, 13, "'f31[2]' is not a tensor type"),
         ("graph g(%x: f32) { return }", 1, 13, "expected type"),
         ("graph g(%x: f32[-2]) { return }", 1, 13, "expected type"),
         ("graph g(%x: f32[2] %y: f32[2]) { return }", 1, 20, "expected ,"),
@@ -265,10 +268,28 @@ def test_garbage_is_a_parse_error() -> None:
             assert str(error).startswith("line "), str(error)
 
 
+@pytest.mark.parametrize("dtype", [DType.f16, DType.bf16])
+def test_every_half_reads_back_and_has_few_digits(dtype: DType) -> None:
+    """All 65536 patterns, 16 to a constant; NaNs other than the plain one go as base64."""
+    patterns = np.arange(65536, dtype=np.uint16).view(dtype.numpy)
+    g = GraphBuilder("halves")
+    for part in patterns.reshape(-1, 16):
+        g.constant(part)
+    graph = g.finish()
+    assert graphc.parse(print_graph(graph, locations=False)) == graph
+    g = GraphBuilder("few")
+    shown = print_graph(g.finish(g.constant(np.array([0.1, 3.1, -0.0], dtype.numpy))))
+    assert "[0.1, 3.1, -0.0]" in shown
+
+
 # -- types ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["f32[]", "f64[0]", "i32[2,3]", "bool[1,1,1]", "i64[10]"])
+@pytest.mark.parametrize(
+    "text",
+    ["f32[]", "f64[0]", "i32[2,3]", "bool[1,1,1]", "i64[10]", "f16[4]", "bf16[2,3]", "u8[]", "i8[1]",
+     "i16[7]"],
+)  # fmt: skip
 def test_types(text: str) -> None:
     assert str(TensorType.parse(text)) == text
 

@@ -298,19 +298,19 @@ def test_operands_that_do_not_fit(
 @pytest.mark.parametrize(
     ("name", "arrays", "attributes", "message"),
     [
-        ("take", (F, [0, 2]), {"axis": 0}, r"take: index out of range for axis 0 of f64\[2,3\]: 2"),
-        ("gather", (F, [[0, -1]]), {"axis": 1}, r"gather: .*: -1 is not in \[0, 3\)"),
-        ("scatter_add", (F, [[3]], [[1.0]]), {"axis": 1}, r"3 is not in \[0, 3\)"),
-        ("index_add", (F, [5], F[:1]), {"axis": 0}, r"5 is not in \[0, 2\)"),
+        ("take", (F, [0, 2]), {"axis": 0}, "take: index 2 is out of bounds for dimension 0 with size 2"),
+        ("gather", (F, [[0, -1]]), {"axis": 1}, "gather: index -1 is out of bounds for dimension 1 with"),
+        ("scatter_add", (F, [[3]], [[1.0]]), {"axis": 1}, "index 3 is out of bounds .* with size 3"),
+        ("index_add", (F, [5], F[:1]), {"axis": 0}, "index 5 is out of bounds .* with size 2"),
         ("one_hot", ([1, 7],), {"classes": 7}, r"class values .*: 7 is not in \[0, 7\)"),
-        ("cross_entropy", (F, [0, 3]), {}, r"3 is not in \[0, 3\)"),
+        ("cross_entropy", (F, [0, 3]), {}, "Target 3 is out of bounds"),
     ],
 )  # fmt: skip
 def test_indices_out_of_range(name: str, arrays: Any, attributes: Any, message: str) -> None:
     graph, given = build(name, *arrays, **attributes)
     with pytest.raises(IndexRangeError, match=message):
         graphc.run(graph, *given)
-    with pytest.raises(IndexRangeError, match=r"-?\d+ is not in \[0, "):
+    with pytest.raises(IndexRangeError, match=message):
         graphc.compile(graph)(*given)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.ops import composite, reduce
+from graphc.ops import activations as a
+from graphc.ops import composite, losses, norms, pooling, reduce
 from graphc.ops import elementwise as e
 
 Array = np.ndarray[Any, Any]
@@ -55,6 +56,46 @@ def test_relu_and_abs_have_slope_zero_at_zero() -> None:
     assert gradients(e.abs, [-2, -0.0, 0, 3]) == [[-1, 0, 0, 1]]
 
 
+def test_relu_passes_the_gradient_where_it_is_nan() -> None:
+    assert gradients(e.relu, [NAN, INF]) == [[1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "points", "slopes"),
+    [
+        (a.leaky_relu, {"slope": 0.5}, [-1, 0, 1, NAN], [0.5, 0.5, 1, 0.5]),
+        (a.elu, {"alpha": 2.0}, [0, 1], [2, 1]),
+        (a.hardtanh, {}, [-1, 0, 1, NAN], [0, 1, 0, 0]),
+        (a.hardsigmoid, {}, [-3, 3, 4], [0, 0, 0]),
+        (a.hardswish, {}, [-4, -3, 3, 4], [0, 0, 1, 1]),
+        (a.softshrink, {}, [-1, -0.5, 0, 0.5, 1, NAN], [1, 0, 0, 0, 1, 0]),
+        (a.hardshrink, {}, [-1, -0.5, 0, 0.5, 1, NAN], [1, 0, 0, 0, 1, 0]),
+        (a.softplus, {}, [INF, 20.5], [1, 1]),
+        (a.log_sigmoid, {}, [-INF, INF], [1, 0]),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_activations_at_their_kinks_and_ends(
+    op: Any, attributes: Any, points: list[float], slopes: list[float]
+) -> None:
+    assert gradients(lambda x: op(x, **attributes), points) == [slopes]
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 1.5, 2.0, 3.0])
+def test_a_norm_has_no_gradient_at_zero(p: float) -> None:
+    assert gradients(lambda x: norms.norm(x, p=p, axes=(0,)), [0, 0]) == [[0, 0]]
+
+
+def test_the_infinite_norm_shares_its_gradient() -> None:
+    assert gradients(lambda x: norms.norm(x, p=INF, axes=(0,)), [-2, 1, 2]) == [[-0.5, 0, 0.5]]
+
+
+def test_probabilities_0_and_1_have_a_finite_gradient() -> None:
+    x, t = [0, 1, 0, 1], [0, 1, 1, 0]
+    by_x = gradients(lambda x: losses.binary_cross_entropy(x, x.context.constant(f32(*t))), x)[0]
+    np.testing.assert_allclose(by_x, [0, 0, -1e12, 1e12], rtol=1e-6)
+
+
 def test_clamp_passes_the_gradient_on_its_boundaries() -> None:
     low, high = [0] * 5, [1] * 5
     by_x, by_low, by_high = gradients(e.clamp, [-1, 0, 0.5, 1, 2], low, high)
@@ -88,13 +129,13 @@ def test_equal_extrema_share_the_gradient_evenly(op: Any) -> None:
 def test_max_pool_gives_the_gradient_to_the_first_of_equals() -> None:
     shape = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
     x = f32(1, 1, 0, 2, 1, 1, 2, 2).reshape(1, 1, 2, 4)
-    (by_x,) = gradients(lambda x: composite.max_pool(x, **shape), x)
+    (by_x,) = gradients(lambda x: pooling.max_pool(x, **shape), x)
     assert by_x == [[[[1, 0, 0, 1], [0, 0, 0, 0]]]]
 
 
 def test_overlapping_windows_add_up() -> None:
     shape = {"kernel": (2,), "stride": (1,), "padding": (0,), "dilation": (1,)}
-    (by_x,) = gradients(lambda x: composite.max_pool(x, **shape), f32(0, 3, 1, 1).reshape(1, 4))
+    (by_x,) = gradients(lambda x: pooling.max_pool(x, **shape), f32(0, 3, 1, 1).reshape(1, 4))
     assert by_x == [[0, 2, 1, 0]]
 
 
@@ -112,7 +153,7 @@ def test_powers_of_zero_have_finite_gradients() -> None:
 def test_ignored_targets_have_no_gradient() -> None:
     target = np.array([1, -100])
     (by_x,) = gradients(
-        lambda x: composite.cross_entropy(x, x.context.constant(target)), np.ones((2, 2))
+        lambda x: losses.cross_entropy(x, x.context.constant(target)), np.ones((2, 2))
     )
     assert by_x == [[0.5, -0.5], [0, 0]]
 

@@ -11,7 +11,17 @@ import pytest
 
 import graphc
 from graphc.errors import AttributeValueError
-from graphc.ops import composite, contract, generate, indexing, movement, reduce
+from graphc.ops import (
+    composite,
+    contract,
+    generate,
+    indexing,
+    losses,
+    movement,
+    normalization,
+    pooling,
+    reduce,
+)
 from graphc.ops import elementwise as e
 
 flat = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
@@ -67,15 +77,15 @@ CASES: list[tuple[str, Callable[..., Any], list[str], type[Exception], list[str]
      ["softmax", "i64[3,4]"]),
     ("softmax axis", lambda x: composite.softmax(x, axis=2), ["f32[3,4]"], graphc.ShapeError,
      ["softmax", "axis 2", "f32[3,4]"]),
-    ("cross_entropy", composite.cross_entropy, ["f32[3,4]", "i64[4]"], graphc.ShapeError,
+    ("cross_entropy", losses.cross_entropy, ["f32[3,4]", "i64[4]"], graphc.ShapeError,
      ["cross_entropy", "f32[3,4]", "i64[4]"]),
-    ("cross_entropy target", composite.cross_entropy, ["f32[3,4]", "f32[3]"], graphc.DTypeError,
+    ("cross_entropy target", losses.cross_entropy, ["f32[3,4]", "f32[3]"], graphc.DTypeError,
      ["cross_entropy", "f32[3]"]),
-    ("layer_norm", composite.layer_norm, ["f32[3,4]", "f32[3]", "f32[3]"], graphc.ShapeError,
+    ("layer_norm", normalization.layer_norm, ["f32[3,4]", "f32[3]", "f32[3]"], graphc.ShapeError,
      ["layer_norm", "f32[3,4]", "f32[3]"]),
     ("gelu", lambda x: composite.gelu(x, approximate="fast"), ["f32[3]"], ValueError,
      ["gelu", "'fast'"]),
-    ("pool", lambda x: composite.max_pool(x, kernel=(2,), stride=(1,), padding=(2,),
+    ("pool", lambda x: pooling.max_pool(x, kernel=(2,), stride=(1,), padding=(2,),
                                           dilation=(1,)), ["f32[1,5]"], ValueError,
      ["at most half"]),
     ("random state", lambda s: generate.random_uniform(s, shape=(3,)), ["i32[2]"],
@@ -84,7 +94,7 @@ CASES: list[tuple[str, Callable[..., Any], list[str], type[Exception], list[str]
      ["sum", "'axis'", "axes"]),
     ("missing attribute", lambda x: reduce.sum(x), ["f32[3]"], AttributeValueError,
      ["sum", "'axes'"]),
-    ("NaN attribute", lambda x, w, b: composite.layer_norm(x, w, b, eps=float("nan")),
+    ("NaN attribute", lambda x, w, b: normalization.layer_norm(x, w, b, eps=float("nan")),
      ["f32[3]"] * 3, AttributeValueError, ["layer_norm", "eps", "NaN"]),
     ("too few operands", e.add, ["f32[3]"], graphc.GraphError, ["add", "2 operands", "1"]),
 ]  # fmt: skip
@@ -141,7 +151,7 @@ def test_indices_are_checked_by_the_reference() -> None:
     x, i = g.input("x", "f32[3,2]"), g.input("i", "i64[2]")
     graph = g.finish(indexing.take(x, i, axis=0))
     for bad in (3, -1):
-        with pytest.raises(graphc.IndexRangeError, match=rf"take: .*f32\[3,2\]: {bad} is not in"):
+        with pytest.raises(graphc.IndexRangeError, match=rf"take: index {bad} is out of bounds"):
             graphc.run(graph, np.zeros((3, 2), np.float32), np.array([0, bad]))
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import graphc
 from graphc.codegen.run_plan_loops import run_plan_by_loops
-from graphc.ops import composite, indexing, reduce
 from graphc.ops import elementwise as e
+from graphc.ops import indexing, losses, reduce
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Buffer, Check, Launch, Plan, kernels, run_plan, verify_plan
 
@@ -26,7 +26,7 @@ def training_step() -> graphc.Graph:
     shapes = {"w1": "f32[5,9]", "b1": "f32[9]", "w2": "f32[9,4]", "b2": "f32[4]"}
     weights = {name: g.input(name, type) for name, type in shapes.items()}
     hidden = e.relu(x @ weights["w1"] + weights["b1"])
-    loss = composite.cross_entropy(hidden @ weights["w2"] + weights["b2"], y)
+    loss = losses.cross_entropy(hidden @ weights["w2"] + weights["b2"], y)
     forward = g.finish(loss)
     joint = graphc.joint(forward, list(shapes))
 
@@ -232,5 +232,28 @@ def test_an_index_out_of_range_stops_each_runner() -> None:
     x = np.ones((6, 6), np.float32)
     arrays = (x, x.copy(), np.array([0, 1, 2, 3, 4, 6]))
     for runner in (run_plan, run_plan_by_loops):
-        with pytest.raises(graphc.IndexRangeError, match=r"6 is not in \[0, 6\)"):
+        with pytest.raises(graphc.IndexRangeError, match="index 6 is out of bounds"):
             runner(plan, arrays)
+
+
+def test_an_index_is_checked_once_with_the_first_message() -> None:
+    """A composite that names its own condition, and the ops inside that have the same one."""
+    g = graphc.GraphBuilder("f")
+    logits, target = g.input("x", "f32[6,4]"), g.input("y", "i64[6]")
+    _, plan = plan_graph(g.finish(losses.cross_entropy(logits, target)))
+    checks = [step for step in plan.steps if isinstance(step, Check)]
+    assert [check.message for check in checks] == ["Target {} is out of bounds."]
+    assert str(checks[0].error(-1, 3)).startswith("Target -1 is out of bounds.")
+    assert str(checks[0].error(0, 7)).startswith("Target 7 is out of bounds.")
+
+
+def test_a_condition_on_content_is_an_error_before_anything_runs() -> None:
+    g = graphc.GraphBuilder("f")
+    x = g.input("x", "f32[3]")
+    valid = indexing.check_all(x > 0.0, message="all must be positive")
+    graph = g.finish(e.where(valid, x, x * 2))
+    for level in ("none", "exact"):
+        executable = graphc.compile(graph, level)
+        np.testing.assert_array_equal(executable(np.ones(3, np.float32))[0], 1)
+        with pytest.raises(ValueError, match=r"^all must be positive\n  at: test_plan"):
+            executable(np.array([1, 0, 1], np.float32))

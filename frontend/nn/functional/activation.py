@@ -1,38 +1,271 @@
-"""Activations: elementwise, and softmax along an axis."""
+"""Activations: elementwise, and softmax along an axis. With `inplace` the result replaces the
+input, also on the tape; names that end in `_` do the same."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
-from frontend.nn.checks import dimension, fail, require_float
+from frontend import random
+from frontend.dispatch import CONTEXT, filled
+from frontend.functions import pointwise
+from frontend.inplace import in_place
+from frontend.nn.checks import dimension, fail, require_float, scalar_name
+from frontend.promotion import casted, expanded
 from frontend.tensor import Tensor
-from graphc.errors import AttributeValueError
-from graphc.ops import composite, elementwise, movement
+from graphc.errors import AttributeValueError, DTypeError, ShapeError
+from graphc.ir.types import DType
+from graphc.ops import activations as a
+from graphc.ops import composite, elementwise, indexing, movement
 
-__all__ = ["relu", "gelu", "tanh", "sigmoid", "softmax", "log_softmax"]
+__all__ = [
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
+    "hardswish", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid",
+    "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_", "sigmoid",
+    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
+    "threshold", "threshold_",
+]  # fmt: skip
+
+# The fixed point of mean 0 and variance 1 (Klambauer et al., "Self-normalizing neural networks").
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+def _apply(op: Any, *operands: Any, **attributes: Any) -> Tensor:
+    made: Tensor = CONTEXT.apply(op, operands, attributes)[0]
+    return made
+
+
+def _checked(input: Any, kernel: str) -> Any:
+    """`input`, a float tensor. Raises TypeError, NotImplementedError."""
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    require_float(input, kernel)
+    return input
+
+
+# -- rectifiers ----------------------------------------------------------------------------------
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(input, 0); the gradient at 0 is 0. With `inplace` the result replaces the input."""
-    out = elementwise.relu(input)
-    return input.copy_(out) if inplace else out
+    """max(input, 0); the gradient at 0 is 0."""
+    if isinstance(input, Tensor) and input.dtype is DType.bool:
+        raise fail(DTypeError, "Boolean inputs not supported for relu")
+    return relu_(input) if inplace else _apply(elementwise.relu, input)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """input where it is positive, else input · negative_slope."""
+    if inplace:
+        return leaky_relu_(input, negative_slope)
+    return _apply(a.leaky_relu, _checked(input, "leaky_relu_cpu"), slope=float(negative_slope))
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """input where it is positive, else input · weight: one slope, or one per channel (axis 1).
+    Raises RuntimeError where shapes or dtypes do not fit."""
+    if input.dtype is not weight.dtype:
+        raise fail(
+            DTypeError,
+            "prelu: Type promoting not supported. Got "
+            f"{scalar_name(input)} and {scalar_name(weight)}",
+        )
+    if weight.ndim > 1:
+        raise fail(
+            ShapeError,
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}",
+        )
+    count, shape = weight.numel(), tuple(input.shape)
+    if count != 1:
+        if not shape:
+            raise fail(ShapeError, "Not allow zero-dim input tensor.")
+        channels = shape[1] if len(shape) > 1 else 1
+        if count != channels:
+            raise fail(
+                ShapeError,
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{count} and channel size = {channels}.",
+            )
+    slots = tuple(count if axis == 1 else 1 for axis in range(len(shape)))
+    slopes = movement.reshape(weight, shape=slots if count != 1 else (1,) * len(shape))
+    return _apply(a.prelu, _checked(input, "prelu_cpu"), expanded(slopes, shape))
+
+
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    inplace: bool = False,
+) -> Tensor:  # fmt: skip
+    """leaky_relu with a slope drawn from U(lower, upper) per element in training, otherwise the
+    mean of both. Raises RuntimeError where the bounds are not finite or not in order."""
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise fail(
+                AttributeValueError, f"rrelu: {name} bound must be finite, got {bound}"
+            )
+    if lower > upper:
+        raise fail(
+            AttributeValueError, "Lower bound should be less than or equal to the upper bound"
+        )
+    if inplace:
+        return rrelu_(input, lower, upper, training)
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2)
+    _checked(input, "rrelu_with_noise_out_cpu")
+    drawn = random.uniform(tuple(input.shape), input.dtype.computes_as)
+    return _apply(a.prelu, input, casted(drawn * (upper - lower) + lower, input.dtype))
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """input where it is above `threshold` or NaN, else `value`."""
+    if inplace:
+        return threshold_(input, threshold, value)
+    instead = filled(value, input.dtype, tuple(input.shape))
+    return _apply(elementwise.where, input <= threshold, instead, input)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """input, at least 0 and at most 6."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """input, at least `min_val` and at most `max_val`; no gradient at the bounds. Raises ValueError
+    where they are not in order."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if inplace:
+        return hardtanh_(input, min_val, max_val)
+    return _apply(a.hardtanh, input, low=float(min_val), high=float(max_val))
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """relu6(input + 3) / 6."""
+    if inplace:
+        return in_place(hardsigmoid)(input)
+    return _apply(a.hardsigmoid, _checked(input, "hardsigmoid_cpu"))
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input · relu6(input + 3) / 6 (Howard et al., "Searching for MobileNetV3", 2019)."""
+    if inplace:
+        return in_place(hardswish)(input)
+    return _apply(a.hardswish, _checked(input, "hardswish_cpu"))
+
+
+def _level(lambd: Any, name: str) -> float:
+    if not lambd >= 0:
+        raise fail(AttributeValueError, f"lambda of {name} must be at least 0, but found {lambd}")
+    return float(lambd)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """input moved towards 0 by `lambd`, and 0 where it is nearer. Raises RuntimeError where
+    `lambd` is negative."""
+    _checked(input, "softshrink_check")
+    return _apply(a.softshrink, input, level=_level(lambd, "softshrink"))
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """input, but 0 where its magnitude is at most `lambd`."""
+    return _apply(a.hardshrink, _checked(input, "hardshrink_cpu"), level=float(lambd))
+
+
+# -- smooth --------------------------------------------------------------------------------------
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """input where it is positive, else alpha · (exp(input) - 1)."""
+    if inplace:
+        return elu_(input, alpha)
+    return _apply(a.elu, _checked(input, "elu_cpu"), alpha=float(alpha))
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """elu times a scale, with the constants that keep mean 0 and variance 1."""
+    if inplace:
+        return selu_(input)
+    return _apply(a.elu, _checked(input, "elu_cpu"), alpha=SELU_ALPHA, scale=SELU_SCALE)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """input where it is positive, else alpha · (exp(input / alpha) - 1). Raises RuntimeError where
+    `alpha` is 0."""
+    if alpha == 0:
+        raise fail(AttributeValueError, "ZeroDivisionError: alpha cannot be 0 for CELU")
+    if inplace:
+        return celu_(input, alpha)
+    return _apply(a.elu, _checked(input, "elu_cpu"), alpha=float(alpha), rate=1 / alpha)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """input · Φ(input), exactly or by PyTorch's `approximate='tanh'` formula."""
-    require_float(input, "GeluKernelImpl")
+    _checked(input, "GeluKernelImpl")
     if approximate not in ("none", "tanh"):
         raise fail(AttributeValueError, "approximate argument must be either none or tanh.")
-    return composite.gelu(input, approximate=approximate)
+    return _apply(composite.gelu, input, approximate=approximate)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """input · sigmoid(input)."""
+    return in_place(silu)(input) if inplace else _apply(a.silu, _checked(input, "silu_cpu"))
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input · tanh(softplus(input)) (Misra, "Mish", 2019)."""
+    return in_place(mish)(input) if inplace else _apply(a.mish, _checked(input, "mish_cpu"))
 
 
 def tanh(input: Tensor) -> Tensor:
-    return input.tanh()
+    return pointwise.tanh(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
-    return input.sigmoid()
+    return pointwise.sigmoid(input)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(input)), exact where sigmoid underflows."""
+    return _apply(a.log_sigmoid, _checked(input, "log_sigmoid_cpu"))
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(beta · input)) / beta; input itself where beta · input is above `threshold`."""
+    _checked(input, "softplus_cpu")
+    return _apply(a.softplus, input, beta=float(beta), threshold=float(threshold))
+
+
+def softsign(input: Tensor) -> Tensor:
+    """input / (1 + |input|)."""
+    return input / (pointwise.abs(input) + 1)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """input - tanh(input)."""
+    x = input if input.dtype.is_float else input.float()
+    return _apply(a.tanhshrink, x)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of `input` along `dim`, times the sigmoid of the second. Raises RuntimeError
+    where the size is odd."""
+    if not input.ndim:
+        raise fail(ShapeError, "glu does not support scalars because halving size must be even")
+    axis = dimension(dim, input.ndim)
+    _checked(input, "glu_cpu")
+    size = input.shape[axis]
+    if size % 2:
+        raise fail(
+            ShapeError, f"Halving dimension must be even, but dimension {axis} is size {size}"
+        )
+    first, gate = input.chunk(2, axis) if size else (input, input)
+    return first * pointwise.sigmoid(gate)
+
+
+# -- along an axis -------------------------------------------------------------------------------
 
 
 def softmax(
@@ -43,6 +276,14 @@ def softmax(
     return _along(composite.softmax, "softmax", input, dim, _stacklevel, dtype)
 
 
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """softmax(-input); the same arguments."""
+    axis = _implicit_dimension("softmin", input, _stacklevel) if dim is None else dim
+    return _along(composite.softmax, "softmax", -input, axis, _stacklevel, dtype)
+
+
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -50,17 +291,56 @@ def log_softmax(
     return _along(composite.log_softmax, "log_softmax", input, dim, _stacklevel, dtype)
 
 
+def _implicit_dimension(name: str, x: Tensor, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
+        stacklevel=stacklevel + 1,
+    )
+    return 0 if x.ndim in (0, 1, 3) else 1
+
+
 def _along(op: Any, name: str, x: Tensor, dim: int | None, stacklevel: int, dtype: Any) -> Tensor:
     if dim is None:
-        warnings.warn(
-            f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
-            "dim=X as an argument.",
-            stacklevel=stacklevel,
-        )
-        dim = 0 if x.ndim in (0, 1, 3) else 1
+        dim = _implicit_dimension(name, x, stacklevel)
     axis = dimension(dim, x.ndim)
     x = x if dtype is None else x.to(dtype)
     require_float(x, f"{name}_lastdim_kernel_impl")
     if x.ndim == 0:
         return movement.reshape(op(movement.reshape(x, shape=(1,)), axis=0), shape=())
-    return op(x, axis=axis)
+    return _apply(op, x, axis=axis)
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """softmax((logits + noise) / tau) with noise from Gumbel(0, 1), a differentiable draw of a
+    class (Jang, Gu, Poole, 2016). With `hard` the result is one-hot, its gradient the soft one's.
+    `eps` does nothing, with PyTorch's warning."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    if not logits.dtype.is_float:
+        raise fail(DTypeError, f"gumbel_softmax takes floats, got {scalar_name(logits)}")
+    # A draw of exactly 0 would have infinite noise.
+    drawn = random.uniform(tuple(logits.shape), logits.dtype.computes_as)
+    noise = -pointwise.log(-pointwise.log(pointwise.clamp(drawn, min=2.0**-25)))
+    noise = casted(noise, logits.dtype)
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    axis = dimension(dim, logits.ndim)
+    best = soft.detach().argmax(axis, keepdim=True)
+    zero = filled(0, soft.dtype, tuple(soft.shape))
+    one = filled(1, soft.dtype, tuple(best.shape))
+    choice = _apply(indexing.scatter_add, zero, best, one, axis=axis)
+    return choice - soft.detach() + soft
+
+
+relu_ = in_place(relu)
+leaky_relu_ = in_place(leaky_relu)
+rrelu_ = in_place(rrelu)
+threshold_ = in_place(threshold)
+hardtanh_ = in_place(hardtanh)
+elu_ = in_place(elu)
+selu_ = in_place(selu)
+celu_ = in_place(celu)

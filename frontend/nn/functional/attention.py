@@ -1,4 +1,4 @@
-"""Attention."""
+"""Attention of queries to keys."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 
-from frontend.nn.checks import fail, scalar_name, sizes
+from frontend.functions.shape import expand, repeat_interleave
+from frontend.nn.checks import c_name, fail, scalar_name, sizes
 from frontend.nn.functional.activation import softmax
 from frontend.nn.functional.dropout import dropout
+from frontend.promotion import casted
 from frontend.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
@@ -26,15 +28,25 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(query keyᵀ · scale + mask) value: query [*, L, E], key [*, S, E] and value [*, S, V]
-    give [*, L, V]; `scale` is 1/√E by default.
+    """softmax(query keyᵀ · scale + mask) value (Vaswani et al., 2017): query [*, L, E], key
+    [*, S, E] and value [*, S, V] give [*, L, V]; `scale` is 1/√E by default.
 
     A bool `attn_mask` [*, L, S] says what takes part, a float one is added; `is_causal` lets
-    position i see j <= i. A row that sees nothing gives zeros. `dropout_p` always applies.
+    position i see j <= i, and excludes a mask. A row that sees nothing gives zeros. `dropout_p`
+    always applies. With `enable_gqa` there may be fewer heads (the third-last size) of keys and
+    values: each serves a group of queries. Raises RuntimeError where shapes or dtypes do not fit.
     """
     _check_attention(query, key, value, attn_mask, is_causal)
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if not 0 <= dropout_p <= 1:
+        raise fail(
+            AttributeValueError,
+            f"dropout probability has to be between 0 and 1, but got {dropout_p}",
+        )
+    if enable_gqa:
+        key, value = _for_all_heads(query, key, value)
+    factor = _default_scale(query) if scale is None else scale
     scores = (query * factor) @ key.transpose(-2, -1)
     mask = _causal(scores) if is_causal else attn_mask
     if mask is None:
@@ -46,6 +58,31 @@ def scaled_dot_product_attention(
     return weights @ value
 
 
+def _default_scale(query: Tensor) -> float:
+    return 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+
+
+def _for_all_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values repeated so that each head of the query has its own."""
+    if min(query.ndim, key.ndim, value.ndim) < 3:
+        raise IndexError(
+            "Dimension out of range: enable_gqa takes query, key and value of at least 3 "
+            "dimensions, heads third-last"
+        )
+    heads = query.shape[-3]
+    if any(not x.shape[-3] or heads % x.shape[-3] for x in (key, value)):
+        raise fail(
+            ShapeError,
+            "Number of heads in key and value must divide the number of heads in query, but got "
+            f"{key.shape[-3]}, {value.shape[-3]} and {heads}",
+        )
+    repeated = [
+        x if x.shape[-3] == heads else repeat_interleave(x, heads // x.shape[-3], -3)
+        for x in (key, value)
+    ]
+    return repeated[0], repeated[1]
+
+
 def _causal(scores: Tensor) -> Tensor:
     length, source = scores.shape[-2:]
     return scores.context.constant(np.tri(length, source, dtype=bool))
@@ -54,9 +91,9 @@ def _causal(scores: Tensor) -> Tensor:
 def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     hidden = broadcast_to(lift(-math.inf, scores), scores.shape)
     if mask.dtype is DType.bool:
-        seen = broadcast_to(mask, scores.shape)
+        seen = expand(mask, scores.shape)
     else:
-        added = broadcast_to(mask, scores.shape)
+        added = expand(casted(mask, scores.dtype), scores.shape)
         seen = elementwise.ne(added, hidden)
         scores = scores + added
     weights = composite.softmax(elementwise.where(seen, scores, hidden), axis=scores.ndim - 1)
@@ -82,8 +119,15 @@ def _check_attention(
         raise fail(
             DTypeError,
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
-            f"{scalar_name(query)} key.dtype: {scalar_name(key)} and value.dtype: "
-            f"{scalar_name(value)} instead.",
+            f"{c_name(query)} key.dtype: {c_name(key)} and value.dtype: {c_name(value)} instead.",
+        )
+    if not query.dtype.is_float:
+        raise fail(DTypeError, f"expected scalar type Float but found {scalar_name(query)}")
+    if mask is not None and mask.dtype not in (DType.bool, DType.f32, query.dtype):
+        raise fail(
+            DTypeError,
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+            f"attn_mask.dtype: {c_name(mask)} and  query.dtype: {c_name(query)} instead.",
         )
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise fail(

@@ -1,16 +1,42 @@
-"""Normalisations."""
+"""Normalisations. Statistics that a function updates (`running_mean`, `running_var`) are changed
+in place; in a trace that is state of the compiled step."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
-from frontend.nn.checks import fail, require_float, sizes
+import numpy as np
+
+from frontend.dispatch import CONTEXT
+from frontend.dtypes import Size
+from frontend.functions import matrix, pointwise, reduce
+from frontend.nn.checks import fail, require_float, scalar_name, sizes
+from frontend.promotion import casted
+from frontend.state import no_grad
 from frontend.tensor import Tensor
-from graphc.errors import DTypeError, ShapeError
+from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ops import composite
+from graphc.ops import normalization as n
 
-__all__ = ["layer_norm"]
+__all__ = [
+    "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",
+    "rms_norm",
+]  # fmt: skip
+
+
+class SizeError(ShapeError, ValueError):
+    """A tensor of a size that cannot be normalised: a ValueError in PyTorch."""
+
+
+def _constant(part: Tensor | None, number: float, model: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """`part`, or where there is none `number` everywhere."""
+    return broadcast_to(lift(number, model), shape) if part is None else part
+
+
+# -- over the last axes --------------------------------------------------------------------------
 
 
 def layer_norm(
@@ -22,15 +48,37 @@ def layer_norm(
 ) -> Tensor:
     """input over its last axes (`normalized_shape`) with mean 0 and variance 1, times `weight`,
     plus `bias`, both of that shape. Raises ShapeError, DTypeError."""
-    shape = tuple(normalized_shape)
     require_float(input, "LayerNormKernelImpl")
+    shape = _checked_shape(input, normalized_shape, weight=weight, bias=bias)
+    scale = _constant(weight, 1, input, shape)
+    return n.layer_norm(input, scale, _constant(bias, 0, input, shape), eps=eps)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """input over the root mean square of its last axes (`normalized_shape`), times `weight` of
+    that shape. `eps` is that of the dtype by default. Raises ShapeError, DTypeError."""
+    require_float(input, "RMSNormKernelImpl")
+    shape = _checked_shape(input, normalized_shape, weight=weight)
+    small = float(np.finfo(input.dtype.numpy).eps) if eps is None else eps
+    return n.rms_norm(input, _constant(weight, 1, input, shape), eps=small)
+
+
+def _checked_shape(
+    input: Tensor, normalized_shape: Sequence[int], **parts: Tensor | None
+) -> tuple[int, ...]:
+    shape = tuple(normalized_shape)
     if not shape:
         raise fail(
             ShapeError,
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
             "element, but got normalized_shape = []",
         )
-    for name, part in (("weight", weight), ("bias", bias)):
+    for name, part in parts.items():
         if part is not None and tuple(part.shape) != shape:
             raise fail(
                 ShapeError,
@@ -45,6 +93,212 @@ def layer_norm(
             f"Given normalized_shape={list(shape)}, expected input with shape "
             f"[*, {', '.join(map(str, shape))}], but got input of size{sizes(input)}",
         )
-    scale = broadcast_to(lift(1, input), shape) if weight is None else weight
-    shift = broadcast_to(lift(0, input), shape) if bias is None else bias
-    return composite.layer_norm(input, scale, shift, eps=eps)
+    return shape
+
+
+# -- per channel (axis 1) ------------------------------------------------------------------------
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: Any = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """input [N, C, *] with mean 0 and variance 1 in each channel, times `weight` [C], plus `bias`
+    [C] (Ioffe, Szegedy, 2015).
+
+    In training the statistics are the batch's, and `running_mean` and `running_var` [C], where
+    given, move towards them by `momentum` (a number or a 0-d tensor), the variance without bias.
+    Otherwise the running ones are used. Raises RuntimeError for wrong sizes and dtypes, ValueError
+    for one value per channel in training.
+    """
+    if training:
+        _require_several(input, math.prod(input.shape[:1] + input.shape[2:]), "value per channel")
+    elif running_mean is None or running_var is None:
+        missing = "running_mean" if running_mean is None else "running_var"
+        raise fail(ShapeError, f"{missing} must be defined in evaluation mode")
+    require_float(input, "batch_norm")
+    parts = {
+        "running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias,
+    }  # fmt: skip
+    _check_channels(input, parts)
+    channels = tuple(input.shape[1:2])
+    scale, shift = _constant(weight, 1, input, channels), _constant(bias, 0, input, channels)
+    if not training:
+        assert running_mean is not None and running_var is not None
+        given = (input, running_mean.detach(), running_var.detach(), scale, shift)
+        return CONTEXT.apply(n.batch_norm_by, given, {"eps": eps})[0]
+    out, level, variance = CONTEXT.apply(n.batch_norm, (input, scale, shift), {"eps": eps})
+    count = input.numel() // channels[0] if channels[0] else 0
+    if count:
+        _move(running_mean, level.detach(), momentum)
+        _move(running_var, variance.detach() * (count / max(count - 1, 1)), momentum)
+    return out
+
+
+def _move(running: Tensor | None, now: Tensor, momentum: Any) -> None:
+    """running becomes (1 - momentum) · running + momentum · now, in place."""
+    if running is None:
+        return
+    with no_grad():
+        running._assign(casted(running * (1 - momentum) + now * momentum, running.dtype))
+
+
+def _require_several(input: Tensor, count: int, what: str) -> None:
+    if input.ndim >= 2 and count == 1:
+        raise fail(
+            SizeError,
+            f"Expected more than 1 {what} when training, got input size {Size(input.shape)!r}",
+        )
+
+
+def _check_channels(input: Tensor, parts: dict[str, Tensor | None]) -> None:
+    channels = input.shape[1] if input.ndim > 1 else 0
+    for name, part in parts.items():
+        if part is not None and part.numel() != channels:
+            raise fail(
+                ShapeError, f"{name} should contain {channels} elements not {part.numel()}"
+            )
+        if part is not None and part.dtype is not input.dtype:
+            raise fail(
+                DTypeError,
+                "mixed dtype (CPU): expect parameter to have scalar type of "
+                f"{scalar_name(input)}, but {name} has {scalar_name(part)}",
+            )
+    if input.ndim < 2:
+        raise fail(
+            ShapeError, f"Expected at least 2 dimensions for input tensor but received {input.ndim}"
+        )
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """input [N, C, *] with mean 0 and variance 1 in each channel of each instance, times `weight`
+    [C], plus `bias` [C] (Ulyanov, Vedaldi, Lempitsky, 2016).
+
+    Running statistics, where given, move towards the mean over the instances; without
+    `use_input_stats` they are used in place of the input's. Raises as `batch_norm` does.
+    """
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise fail(
+                ShapeError,
+                "Expected running_mean and running_var to be defined when use_input_stats is false",
+            )
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    _require_several(input, math.prod(input.shape[2:]), "spatial element")
+    require_float(input, "batch_norm")
+    parts = {
+        "running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias,
+    }  # fmt: skip
+    _check_channels(input, parts)
+    channels = tuple(input.shape[1:2])
+    scale, shift = _constant(weight, 1, input, channels), _constant(bias, 0, input, channels)
+    if running_mean is not None or running_var is not None:
+        _track_instances(input, running_mean, running_var, momentum)
+    return n.group_norm(input, scale, shift, groups=max(channels[0], 1), eps=eps)
+
+
+def _track_instances(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float
+) -> None:
+    axes = tuple(range(2, input.ndim))
+    with no_grad():
+        level = CONTEXT.apply(composite.mean, (input,), {"axes": axes})[0]
+        spread = CONTEXT.apply(composite.var, (input,), {"axes": axes, "correction": 1})[0]
+        _move(running_mean, level.mean(0), momentum)
+        _move(running_var, spread.mean(0), momentum)
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """input [N, C, *] with mean 0 and variance 1 in each of `num_groups` groups of channels of each
+    instance, times `weight` [C], plus `bias` [C] (Wu, He, 2018). Raises RuntimeError where sizes do
+    not fit, ValueError for one value per group."""
+    if input.ndim < 2:
+        raise fail(
+            ShapeError, f"Expected at least 2 dimensions for input tensor but received {input.ndim}"
+        )
+    if num_groups < 1:
+        raise fail(
+            AttributeValueError, f"Expected num groups to be greater than 0, got {num_groups}"
+        )
+    channels = input.shape[1]
+    if channels % num_groups:
+        raise fail(
+            ShapeError,
+            "Expected number of channels in input to be divisible by num_groups, but got input of "
+            f"shape {sizes(input)} and num_groups={num_groups}",
+        )
+    values = input.shape[0] * channels // num_groups * math.prod(input.shape[2:])
+    _require_several(input, values, "value per channel")
+    require_float(input, "GroupNormKernelImpl")
+    for name, part in (("weight", weight), ("bias", bias)):
+        if part is not None and tuple(part.shape) != (channels,):
+            raise fail(
+                ShapeError,
+                f"Expected {name} to be a vector of size equal to the number of channels in input, "
+                f"but got {name} of shape {sizes(part)} and input of shape {sizes(input)}",
+            )
+        if part is not None and part.dtype is not input.dtype:
+            raise fail(DTypeError, "mixed dtype (CPU): all inputs must share same datatype.")
+    scale = _constant(weight, 1, input, (channels,))
+    return n.group_norm(
+        input, scale, _constant(bias, 0, input, (channels,)), groups=num_groups, eps=eps
+    )
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """input [N, C, *] over (k + alpha · the mean square of `size` neighbouring channels)^beta
+    (Krizhevsky, Sutskever, Hinton, 2012); channels beyond the ends count as 0. Raises ValueError
+    for fewer than three dimensions."""
+    if input.ndim < 3:
+        raise fail(
+            SizeError,
+            f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)",
+        )
+    if not input.numel():
+        return input
+    # The channels a channel sees, as a matrix of 0 and 1: one product instead of a window.
+    own, other = np.indices((input.shape[1],) * 2)
+    first = own - size // 2
+    seen = ((other >= first) & (other < first + size)).astype(input.dtype.numpy)
+    squares = (input * input).flatten(2)
+    total = matrix.matmul(CONTEXT.constant(seen), squares).reshape(input.shape)
+    return input / pointwise.pow(total * (alpha / size) + k, beta)
+
+
+def normalize(
+    input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    """input over its p-norm along `dim`, which counts as `eps` at least. With `out` the result is
+    written there."""
+    if not input.dtype.is_float:
+        raise fail(
+            DTypeError,
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{scalar_name(input)}",
+        )
+    length = reduce.norm(input, p, dim, keepdim=True)
+    made = input / pointwise.clamp(length, min=eps)
+    return made if out is None else out.copy_(made)

@@ -1,38 +1,260 @@
-"""Rows of a table by index."""
+"""Rows of a table by index, alone and in bags.
+
+`sparse=True` is accepted, and gradients are dense all the same: the same numbers, in another
+layout, for every optimizer.
+"""
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
+from frontend import creation
+from frontend.dispatch import CONTEXT, filled
+from frontend.functions import pointwise, reduce, shape
 from frontend.nn.checks import fail, scalar_name, sizes
+from frontend.promotion import casted, expanded
+from frontend.state import no_grad
 from frontend.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
-from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType
-from graphc.ops import composite, elementwise, indexing, movement
+from graphc.ops import composite, indexing
+from graphc.ops.embedding import NO_ROW, checked_rows
+from graphc.ops.embedding import embedding as rows_of
 
-__all__ = ["embedding", "one_hot"]
+__all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
-    """Rows of weight [rows, features] at the indices `input` [*]: [*, features]. The row at
-    `padding_idx` takes no gradient. Raises IndexRangeError for an index out of range."""
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of weight [rows, features] at the indices `input` [*]: [*, features].
+
+    The row at `padding_idx` takes no gradient. With `max_norm`, rows that are read and whose
+    `norm_type`-norm is greater are first scaled down to it, in place. With `scale_grad_by_freq` a
+    row's gradient is divided by how often it was read. Raises IndexRangeError for an index out of
+    range.
+    """
+    _check_indices(input, "embedding")
+    if weight.ndim != 2:
+        raise fail(ShapeError, f"'weight' must be 2-D, got size {sizes(weight)}")
+    row = NO_ROW
+    if padding_idx is not None:
+        if not -weight.shape[0] <= padding_idx < weight.shape[0]:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        row = padding_idx % weight.shape[0]
+    if max_norm is not None:
+        _renormalise(weight, input, max_norm, norm_type)
+    return _rows(input, weight, row, scale_grad_by_freq)
+
+
+def _rows(input: Tensor, weight: Tensor, padding: int, by_frequency: bool) -> Tensor:
+    attributes = {"padding": padding, "by_frequency": bool(by_frequency)}
+    made: Tensor = CONTEXT.apply(rows_of, (weight, input), attributes)[0]
+    return made
+
+
+def _check_indices(input: Tensor, name: str) -> None:
     if not input.dtype.is_integer:
         raise fail(
             DTypeError,
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
             f"Long, Int; but got torch.{scalar_name(input)}Tensor instead (while checking "
-            "arguments for embedding)",
+            f"arguments for {name})",
         )
-    if weight.ndim != 2:
-        raise fail(ShapeError, f"'weight' must be 2-D, got size {sizes(weight)}")
-    rows = indexing.take(weight, input, axis=0)
+
+
+def _renormalise(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    with no_grad():
+        kind, count = weight.dtype, weight.shape[0]
+        ones = filled(1, kind, tuple(input.shape))
+        none = filled(0, kind, (count,))
+        rows = checked_rows(input, count)
+        used = CONTEXT.apply(indexing.index_add, (none, rows, ones), {"axis": 0})[0] > 0
+        length = reduce.norm(weight.detach(), norm_type, 1)
+        # PyTorch's constant, which keeps a scaled row just below the bound.
+        scale = pointwise.where(used & (length > max_norm), max_norm / (length + 1e-7), 1.0)
+        weight._assign(weight.detach() * scale.unsqueeze(1))
+
+
+# -- bags ----------------------------------------------------------------------------------------
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sum, mean or maximum of rows of weight [rows, features] in each bag: [bags, features].
+
+    Bags are the rows of a 2-d `input`, or stretches of a 1-d one that begin at `offsets` [bags],
+    whose last element ends the last bag with `include_last_offset`. An empty bag gives zeros.
+    Rows at `padding_idx` do not count; `per_sample_weights` (of the input's shape) scale rows of a
+    sum. The rest as `embedding`. Raises ValueError, RuntimeError.
+    """
+    if weight.dtype is DType.i64 and input.dtype.is_float:
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag("
+            "weight, input, ...)` is deprecated, and should now be `embedding_bag(input, weight, "
+            "...)`.",
+            stacklevel=2,
+        )
+        weight, input = input, weight
+    _check_bags(input, offsets, mode, per_sample_weights, weight)
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        what = "scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights"
+        raise ValueError(f"max mode does not support {what}")
+    row = _padding_row(weight, padding_idx)
+    if max_norm is not None:
+        _renormalise(weight, input, max_norm, norm_type)
+    rows = _rows(input, weight, row, scale_grad_by_freq)
+    kept = None if row == NO_ROW else input != row
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    if input.ndim == 2:
+        return _over_rows(rows, kept, mode)
+    assert offsets is not None
+    return _over_stretches(rows, kept, mode, offsets, include_last_offset)
+
+
+def _check_bags(
+    input: Tensor, offsets: Tensor | None, mode: str, weights: Tensor | None, table: Tensor
+) -> None:
+    if weights is not None and weights.shape != input.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({weights.shape!r}) is not None, then it must "
+            f"have the same shape as the input ({input.shape!r})"
+        )
+    if input.ndim not in (1, 2):
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}"
+        )
+    if input.ndim == 2 and offsets is not None:
+        raise ValueError(
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
+            f"fixed length sequences. However, found offsets of type {type(offsets)}"
+        )
+    if input.ndim == 1 and not isinstance(offsets, Tensor):
+        raise ValueError(f"offsets has to be a 1D Tensor but got {offsets}")
+    if offsets is not None and offsets.ndim != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
+            f"for mode='sum' (got mode='{mode}')."
+        )
+    _check_indices(input, "embedding_bag")
+    if weights is not None and weights.dtype is not table.dtype:
+        raise fail(
+            DTypeError,
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument "
+            f"#1 'per_sample_weights'; but type {table.type()} does not equal {weights.type()} "
+            "(while checking arguments for embedding_bag)",
+        )
+
+
+def _padding_row(weight: Tensor, padding_idx: int | None) -> int:
     if padding_idx is None:
-        return rows
-    if not -weight.shape[0] <= padding_idx < weight.shape[0]:
-        raise AssertionError("Padding_idx must be within num_embeddings")
-    row = padding_idx % weight.shape[0]
-    padded = elementwise.eq(input, broadcast_to(lift(row, input), input.shape))
-    column = movement.reshape(padded, shape=(*input.shape, 1))
-    return elementwise.where(broadcast_to(column, rows.shape), rows.detach(), rows)
+        return NO_ROW
+    count = weight.shape[0]
+    if not -count <= padding_idx < count:
+        raise fail(
+            AttributeValueError,
+            f"padding_idx must be within the number of embeddings, {-count} through {count - 1}, "
+            f"but got {padding_idx}",
+        )
+    return padding_idx % count
+
+
+def _over_rows(rows: Tensor, kept: Tensor | None, mode: str) -> Tensor:
+    """Bags [B, N, features] over their axis 1; `kept` [B, N] says which elements count."""
+    if mode == "max":
+        return _greatest(rows, kept)
+    if kept is None:
+        return rows.sum(1) / (max(rows.shape[1], 1) if mode == "mean" else 1)
+    mask = casted(kept, rows.dtype)
+    total = (rows * mask.unsqueeze(-1)).sum(1)
+    if mode == "sum":
+        return total
+    return total / pointwise.clamp(mask.sum(1), min=1.0).unsqueeze(1)
+
+
+def _greatest(rows: Tensor, kept: Tensor | None) -> Tensor:
+    if not rows.shape[1]:
+        return rows.sum(1)
+    if kept is None:
+        return reduce.max(rows, 1)[0]
+    best = reduce.max(pointwise.where(kept.unsqueeze(-1), rows, float("-inf")), 1)[0]
+    return pointwise.where(kept.any(1).unsqueeze(1), best, 0.0)
+
+
+def _over_stretches(
+    rows: Tensor, kept: Tensor | None, mode: str, offsets: Tensor, include_last: bool
+) -> Tensor:
+    """Bags of consecutive rows [n, features]; `kept` [n] says which count."""
+    count, bags = rows.shape[0], offsets.shape[0] - bool(include_last)
+    if bags < 0:
+        raise fail(
+            ShapeError, "include_last_offset: number of offset should be at least 1"
+        )
+    if not bags:
+        return rows[:0]
+    starts = _checked_offsets(offsets, count)[:bags]
+    place = creation.arange(count)
+    # The bag of a row is the last one that starts at or before it.
+    bag = casted(starts.unsqueeze(0) <= place.unsqueeze(1), DType.i64).sum(1) - 1
+    if mode == "max":
+        member = bag.unsqueeze(0) == creation.arange(bags).unsqueeze(1)
+        member = member if kept is None else member & kept.unsqueeze(0)
+        return _greatest(expanded(rows.unsqueeze(0), (bags, *rows.shape)), member)
+    mask = filled(1, rows.dtype, (count,)) if kept is None else casted(kept, rows.dtype)
+    total = _added(rows * mask.unsqueeze(1), bag, bags)
+    if mode == "sum":
+        return total
+    return total / pointwise.clamp(_added(mask, bag, bags), min=1.0).unsqueeze(1)
+
+
+def _added(values: Tensor, bag: Tensor, bags: int) -> Tensor:
+    zero = filled(0, values.dtype, (bags, *values.shape[1:]))
+    made: Tensor = CONTEXT.apply(indexing.index_add, (zero, bag, values), {"axis": 0})[0]
+    return made
+
+
+def _checked_offsets(offsets: Tensor, count: int) -> Tensor:
+    first = _checked(
+        offsets[:1], 1,
+        "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+        "position 0. However, got {}",
+    )  # fmt: skip
+    rest = _checked(
+        offsets[1:], count + 1,
+        f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {{}}",
+    )  # fmt: skip
+    return shape.cat([first, rest])
+
+
+def _checked(values: Tensor, bound: int, message: str) -> Any:
+    attributes = {"bound": bound, "message": message}
+    return CONTEXT.apply(indexing.check_index, (values,), attributes)[0]
+
+
+# -- classes -------------------------------------------------------------------------------------
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

@@ -1,20 +1,20 @@
-"""Modules that hold modules in order."""
+"""Modules that hold modules, in order or by name."""
 
 from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, groupby
 from typing import Any, Self, SupportsIndex
 
 from frontend.nn.modules.module import Module
 
-__all__ = ["Sequential", "ModuleList"]
+__all__ = ["Sequential", "ModuleList", "ModuleDict"]
 
 
 class _Ordered(Module):
-    """Children named '0', '1', …, with a list's reading methods."""
+    """Children named '0', '1', …, with a list's methods."""
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -34,7 +34,7 @@ class _Ordered(Module):
     def __delitem__(self, index: SupportsIndex | slice) -> None:
         children = list(self._modules.values())
         del children[index if isinstance(index, slice) else self._position(index)]
-        self._set(children)
+        self._renumber(children)
 
     def append(self, module: Module) -> Self:
         """Add a module at the end."""
@@ -53,18 +53,28 @@ class _Ordered(Module):
         return self
 
     def insert(self, index: int, module: Module) -> Self | None:
-        """Put a module before position `index`; those behind move on by one."""
+        """Put a module before position `index`; those behind move on by one. Raises IndexError
+        outside of the list, AssertionError for no module."""
         if not isinstance(module, Module):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            raise AssertionError(f"module should be of type: {Module}")
+        count = len(self)
+        if not -count <= index <= count:
+            raise IndexError(f"Index out of range: {index}")
         children = list(self._modules.values())
         children.insert(index, module)
-        self._set(children)
+        self._renumber(children)
         return self
 
-    def _set(self, children: list[Any]) -> None:
+    def pop(self, key: SupportsIndex | slice) -> Any:
+        """Take out the module at a position, or a slice, and return it."""
+        found = self[key]
+        del self[key]
+        return found
+
+    def _renumber(self, children: list[Any]) -> None:
+        self._check_write("_modules", None)
         self._modules.clear()
-        for child in children:
-            self.add_module(str(len(self)), child)
+        self._modules.update((str(i), child) for i, child in enumerate(children))
 
     def _sliced(self, children: list[tuple[str, Any]]) -> Self:
         return type(self)(*(child for _, child in children))
@@ -78,7 +88,7 @@ class _Ordered(Module):
 
 class Sequential(_Ordered):
     """Runs its modules one after the other. Takes modules, or one OrderedDict of named modules;
-    a slice keeps the names."""
+    a slice keeps the names. `a + b` and `a * 2` hold the same modules in a new Sequential."""
 
     def __init__(self, *args: Any):
         super().__init__()
@@ -92,8 +102,37 @@ class Sequential(_Ordered):
             input = module(input)
         return input
 
+    def __add__(self, other: Any) -> Sequential:
+        return Sequential(*self, *_summand(other))
+
+    def __iadd__(self, other: Any) -> Self:
+        return self.extend(_summand(other))
+
+    def __mul__(self, other: Any) -> Sequential:
+        return Sequential(*list(self) * self._factor(other))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: Any) -> Self:
+        return self.extend(list(self) * (self._factor(other) - 1))
+
+    def _factor(self, other: Any) -> int:
+        if not isinstance(other, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
+        if other <= 0:
+            raise ValueError(f"Non-positive multiplication factor {other} for {type(self)}")
+        return other
+
     def _sliced(self, children: list[tuple[str, Any]]) -> Self:
         return type(self)(OrderedDict(children))
+
+
+def _summand(other: Any) -> Sequential:
+    if not isinstance(other, Sequential):
+        raise ValueError(
+            f"add operator supports only objects of Sequential class, but {type(other)} is given."
+        )
+    return other
 
 
 class ModuleList(_Ordered):
@@ -103,6 +142,17 @@ class ModuleList(_Ordered):
         super().__init__()
         if modules is not None:
             self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList(chain(self, other))
+
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
+        return self.extend(modules)
+
+    def insert(self, index: int, module: Module) -> None:
+        """Put a module before position `index`; those behind move on by one. Raises IndexError
+        outside of the list, AssertionError for no module."""
+        super().insert(index, module)
 
     def _sliced(self, children: list[tuple[str, Any]]) -> Self:
         return type(self)(child for _, child in children)
@@ -116,3 +166,83 @@ class ModuleList(_Ordered):
             start += count
         inner = "\n".join(lines)
         return f"{self._get_name()}(\n{inner}\n)" if lines else f"{self._get_name()}()"
+
+
+class ModuleDict(Module):
+    """A dict, by name, whose modules are registered. It has no `forward`: the owner calls its
+    items."""
+
+    def __init__(self, modules: Any = None):
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        self._check_write("_modules", None)
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._modules
+
+    def clear(self) -> None:
+        """Take out all modules."""
+        self._check_write("_modules", None)
+        self._modules.clear()
+
+    def pop(self, key: str) -> Any:
+        """Take out the module under a name and return it. Raises KeyError."""
+        found = self[key]
+        del self[key]
+        return found
+
+    def keys(self) -> Any:
+        return self._modules.keys()
+
+    def items(self) -> Any:
+        return self._modules.items()
+
+    def values(self) -> Any:
+        return self._modules.values()
+
+    def update(self, modules: Any) -> None:
+        """Add the modules of a mapping, or of an iterable of (name, module) pairs. Raises TypeError
+        and ValueError for anything else, before a module is added."""
+        for name, module in pairs(modules, type(self).__name__):
+            self[name] = module
+
+
+def pairs(items: Any, owner: str) -> list[tuple[str, Any]]:
+    """The (name, value) pairs of what `update` of a dict of modules or parameters is given."""
+    if not isinstance(items, Iterable):
+        raise TypeError(
+            f"{owner}.update should be called with an iterable of key/value pairs, but got "
+            f"{type(items).__name__}"
+        )
+    if isinstance(items, Mapping) or hasattr(items, "items"):
+        return list(items.items())
+    made = []
+    for position, item in enumerate(items):
+        if not isinstance(item, Iterable):
+            raise TypeError(
+                f"{owner} update sequence element #{position} should be Iterable; is "
+                f"{type(item).__name__}"
+            )
+        pair = tuple(item)
+        if len(pair) != 2:
+            raise ValueError(
+                f"{owner} update sequence element #{position} has length {len(pair)}; 2 is required"
+            )
+        made.append(pair)
+    return made

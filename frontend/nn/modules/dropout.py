@@ -1,4 +1,4 @@
-"""Dropout."""
+"""Dropout layers: random zeros in training, nothing in eval mode."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from frontend.nn import functional as F
 from frontend.nn.modules.module import Module
 from frontend.tensor import Tensor
 
-__all__ = ["Dropout"]
+__all__ = [
+    "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",
+]  # fmt: skip
 
 
-class Dropout(Module):
-    """In training each element is 0 with probability `p`, else scaled by 1/(1-p); in eval mode the
-    input. Raises ValueError for a `p` outside [0, 1]."""
+class _DropoutNd(Module):
+    """`p` is the probability to drop. Raises ValueError for one outside [0, 1]."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
@@ -20,8 +21,47 @@ class Dropout(Module):
         self.p = p
         self.inplace = inplace
 
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_DropoutNd):
+    """In training each element is 0 with probability `p`, else scaled by 1/(1-p)."""
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
+
+class Dropout1d(_DropoutNd):
+    """Dropout of whole channels of [N, C, L] or [C, L]."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(_DropoutNd):
+    """Dropout of whole channels of [N, C, H, W]."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(_DropoutNd):
+    """Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W]."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_DropoutNd):
+    """Dropout that keeps mean 0 and variance 1, for networks of SELU."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.alpha_dropout(input, self.p, self.training)
+
+
+class FeatureAlphaDropout(_DropoutNd):
+    """AlphaDropout of whole channels (the first two axes)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.feature_alpha_dropout(input, self.p, self.training)

@@ -12,7 +12,7 @@ from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.tensor import Tensor
 
-__all__ = ["Linear", "Identity"]
+__all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Linear(Module):
@@ -23,15 +23,19 @@ class Linear(Module):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, dtype: Any = None
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ):
         super().__init__()
+        options = {"device": device, "dtype": dtype}
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = Parameter(empty((out_features, in_features), dtype=dtype))
-        self.register_parameter(
-            "bias", Parameter(empty((out_features,), dtype=dtype)) if bias else None
-        )
+        self.weight = Parameter(empty((out_features, in_features), **options))
+        self.register_parameter("bias", Parameter(empty(out_features, **options)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -47,6 +51,51 @@ class Linear(Module):
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
+        )
+
+
+class Bilinear(Module):
+    """y[k] = x1ᵀ weight[k] x2 + bias[k]: [*, in1_features] and [*, in2_features] to
+    [*, out_features].
+
+    `weight` [out_features, in1_features, in2_features] and `bias` [out_features] start from
+    U(-1/√in1_features, 1/√in1_features). Raises ValueError where `in1_features` is not positive.
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got (in1_features={in1_features})")
+        options = {"device": device, "dtype": dtype}
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = Parameter(empty((out_features, in1_features, in2_features), **options))
+        self.register_parameter("bias", Parameter(empty(out_features, **options)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        bound = 1 / math.sqrt(self.in1_features)
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
         )
 
 

@@ -1,19 +1,38 @@
 """`Module`: a tree of layers that holds parameters, buffers and submodules, and its own state.
 
 What is assigned to an attribute decides where it goes: a Parameter, a Module and (once the name is
-registered) a buffer go to their ordered dictionaries; anything else is a plain attribute.
+registered, or made by `Buffer`) a buffer go to their dictionaries; anything else is a plain
+attribute. What else a Module does stands beside this file: walking in `tree.py`, changing in
+`conversion.py`, saving in `state_dict.py`, running with hooks in `hooks.py`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from frontend import tracer
+from frontend.changes import HookRegistry, Registry, changed
 from frontend.nn.checks import class_name, type_name
-from frontend.nn.modules.state_dict import IncompatibleKeys, load_into, state_of
-from frontend.nn.parameter import Parameter
+from frontend.nn.modules.conversion import Conversion
+
+# The hooks of all modules are registered here, as in PyTorch.
+from frontend.nn.modules.global_hooks import (  # noqa: F401
+    BUFFER_HOOKS,
+    MODULE_HOOKS,
+    PARAMETER_HOOKS,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from frontend.nn.modules.hooks import Hooks
+from frontend.nn.modules.state_dict import StateDict
+from frontend.nn.modules.tree import Tree
+from frontend.nn.parameter import Buffer, Parameter
 from frontend.state import STATE
 from frontend.tensor import Tensor
 
@@ -24,42 +43,74 @@ class _Slot(NamedTuple):
     """One of the three registries: which values belong in it, and how errors call them."""
 
     registry: str
-    type: type
+    type: Any
     what: str
     wanted: str
-    early: str
+    hooks: dict[int, Any]
 
 
-class Module:
+class Module(Tree, Conversion, StateDict, Hooks):
     """Base of all layers and models. A subclass calls `super().__init__()`, assigns its parts and
-    defines `forward`; calling the module runs `forward`."""
+    defines `forward`; calling the module runs `forward`, and the hooks around it."""
 
     training: bool
+    call_super_init: bool = False
+    """Whether `__init__` hands its arguments on to the next class among the bases."""
+    _compiled_call_impl: Any = None
+    dump_patches: bool = False
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            name = type(self).__name__
+            if kwargs:
+                raise TypeError(
+                    f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+                )
+            count = len(args) + 1
+            raise TypeError(
+                f"{name}.__init__() takes 1 positional argument but {count} were given"
+            )
         put = self.__dict__.__setitem__
-        put("training", True)
-        put("_parameters", OrderedDict())
-        put("_buffers", OrderedDict())
-        put("_non_persistent_buffers_set", set())
-        put("_modules", OrderedDict())
+        for name, make in _STATE.items():
+            put(name, make())
+        changed()
         if STATE.session is not None:
             put("_born_in", id(STATE.session))
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Modules pickled before an attribute existed, or was of its type, get it here."""
+        self.__dict__.update(state)
+        for name, make in _STATE.items():
+            if name not in state:
+                self.__dict__[name] = make()
+            elif isinstance(state[name], dict) and type(state[name]) is not make:
+                self.__dict__[name] = make(state[name])
+        changed()
 
     # -- running -----------------------------------------------------------------------------
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *input: Any, **kwargs: Any) -> Any:
         """What the module computes. Every subclass that is called defines it."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
 
-    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
-        tracer.note_module(self)
-        return self.forward(*args, **kwargs)
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._compiled_call_impl is not None:
+            return self._compiled_call_impl(*args, **kwargs)
         return self._call_impl(*args, **kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Let calls of this module run compiled from now on: `frontend.compile`, which takes the
+        arguments, in place. Copies and pickles are not compiled."""
+        from frontend.compiler import compile
+
+        self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_compiled_call_impl"}
 
     # -- attributes --------------------------------------------------------------------------
 
@@ -72,34 +123,47 @@ class Module:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._check_write(name, value)
-        for slot in _SLOTS[:2]:
-            if isinstance(value, slot.type):
-                self._assign(slot, name, value)
-                return
+        if STATE.session is not None:
+            self._check_write(name, value)
+        if isinstance(value, Parameter):
+            self._make_room(_PARAMETERS, name, "parameters")
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self._make_room(_MODULES, name, "module")
+            self._modules[name] = _shown(_MODULES, self, name, value)
+        elif isinstance(value, Buffer):
+            self._make_room(_BUFFERS, name, "buffer")
+            buffer: Any = value
+            self.register_buffer(name, buffer, buffer.persistent)
+        else:
+            self._set_other(name, value)
+
+    def _set_other(self, name: str, value: Any) -> None:
+        """Assign what no registry claims by its type: to a name that is registered, or plainly."""
         for slot in _SLOTS:
             registry = self.__dict__.get(slot.registry)
             if registry is not None and name in registry:
                 _check_assigned(slot, name, value)
-                registry[name] = value
+                shown = value is not None or slot is not _PARAMETERS
+                registry[name] = _shown(slot, self, name, value) if shown else None
                 return
         object.__setattr__(self, name, value)
+        changed()
 
     def _check_write(self, name: str, value: Any) -> None:
         """Raise TraceError in a trace, unless the module was made in that trace."""
         if STATE.session is not None and self.__dict__.get("_born_in") != id(STATE.session):
             tracer.check_attribute_write(self, name, value)
 
-    def _assign(self, slot: _Slot, name: str, value: Any) -> None:
-        """Register a parameter or module, taking the name from wherever it stood before."""
+    def _make_room(self, slot: _Slot, name: str, early: str) -> None:
+        """Take the name from wherever it stood before, for a registry to take it."""
         if slot.registry not in self.__dict__:
-            raise AttributeError(f"cannot assign {slot.early} before Module.__init__() call")
+            raise AttributeError(f"cannot assign {early} before Module.__init__() call")
         for other in _SLOTS:
             if other is not slot:
                 self.__dict__[other.registry].pop(name, None)
         self.__dict__.pop(name, None)
         self._non_persistent_buffers_set.discard(name)
-        self.__dict__[slot.registry][name] = value
 
     def __delattr__(self, name: str) -> None:
         self._check_write(name, None)
@@ -109,6 +173,7 @@ class Module:
                 self._non_persistent_buffers_set.discard(name)
                 return
         object.__delattr__(self, name)
+        changed()
 
     def __dir__(self) -> list[str]:
         registered = (name for slot in _SLOTS for name in self.__dict__.get(slot.registry, ()))
@@ -120,7 +185,8 @@ class Module:
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter under `name`; None reserves the name (`bias=False`).
 
-        Raises KeyError for a bad or taken name, TypeError for anything but a Parameter or None.
+        Raises KeyError for a bad or taken name, TypeError for anything but a Parameter or None,
+        ValueError for one that an operation made.
         """
         self._check_name(_PARAMETERS, name)
         if param is not None and not isinstance(param, Parameter):
@@ -129,8 +195,14 @@ class Module:
                 "(torch.nn.Parameter or None required)"
             )
         if param is not None and param.grad_fn is not None:
-            raise ValueError(f"cannot assign non-leaf Tensor to parameter '{name}'")
-        self._parameters[name] = param
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
+                f"created explicitly. To express '{name}' as a function of another Tensor, compute "
+                "the value in the forward() method."
+            )
+        # As in PyTorch, None is shown of buffers and modules, not of parameters.
+        shown = param is not None
+        self._parameters[name] = _shown(_PARAMETERS, self, name, param) if shown else None
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a buffer: state that is no parameter. A buffer that is not `persistent` is left out
@@ -141,7 +213,7 @@ class Module:
                 f"cannot assign '{type_name(tensor)}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = _shown(_BUFFERS, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -153,7 +225,7 @@ class Module:
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{class_name(module)} is not a Module subclass")
         self._check_name(_MODULES, name)
-        self._modules[name] = module
+        self._modules[name] = _shown(_MODULES, self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """The same as `add_module`."""
@@ -161,202 +233,17 @@ class Module:
 
     def _check_name(self, slot: _Slot, name: str) -> None:
         if slot.registry not in self.__dict__:
-            raise AttributeError(f"cannot assign {slot.early} before Module.__init__() call")
+            raise AttributeError(f"cannot assign {slot.what} before Module.__init__() call")
         if not isinstance(name, str):
-            raise TypeError(f"{slot.what} name should be a string. Got {type_name(name)}")
+            raise TypeError(f"{slot.what} name should be a string. Got {class_name(name)}")
         if "." in name:
             raise KeyError(f'{slot.what} name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError(f'{slot.what} name can\'t be empty string ""')
         if hasattr(self, name) and name not in self.__dict__[slot.registry]:
             raise KeyError(f"attribute '{name}' already exists")
-
-    def get_submodule(self, target: str) -> Module:
-        """The module at a dotted path ("" is this one). Raises AttributeError."""
-        found: Any = self
-        for name in target.split(".") if target else ():
-            found = _part(found, name)
-            if not isinstance(found, Module):
-                raise AttributeError(f"`{name}` is not an nn.Module")
-        return found
-
-    def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a dotted path. Raises AttributeError."""
-        path, _, name = target.rpartition(".")
-        found = _part(self.get_submodule(path), name)
-        if not isinstance(found, Parameter):
-            raise AttributeError(f"`{name}` is not an nn.Parameter")
-        return found
-
-    def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a dotted path. Raises AttributeError."""
-        path, _, name = target.rpartition(".")
-        owner = self.get_submodule(path)
-        found = _part(owner, name)
-        if name not in owner._buffers:
-            raise AttributeError(f"`{name}` is not a buffer")
-        return found
-
-    # -- walking -----------------------------------------------------------------------------
-
-    def _named_members(
-        self,
-        members: Callable[[Module], Any],
-        prefix: str = "",
-        recurse: bool = True,
-        remove_duplicate: bool = True,
-    ) -> Iterator[tuple[str, Any]]:
-        """Dotted name and value of what `members(module)` lists, over this module or its tree;
-        None is left out, and a value met before too (where `remove_duplicate`)."""
-        seen: set[int] = set()
-        walk = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        for path, module in walk if recurse else [(prefix, self)]:
-            for name, value in members(module):
-                if value is None or id(value) in seen:
-                    continue
-                if remove_duplicate:
-                    seen.add(id(value))
-                yield (f"{path}.{name}" if path else name), value
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Parameter]]:
-        """Dotted name and parameter, each parameter once."""
-        return self._named_members(
-            lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
-        )
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, each once: what an optimizer takes."""
-        return (value for _, value in self.named_parameters(recurse=recurse))
-
-    def named_buffers(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Tensor]]:
-        """Dotted name and buffer, each buffer once."""
-        return self._named_members(
-            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
-        )
-
-    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        return (value for _, value in self.named_buffers(recurse=recurse))
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Name and module of the direct children, each module once."""
-        seen: set[int] = set()
-        for name, child in self._modules.items():
-            if child is not None and id(child) not in seen:
-                seen.add(id(child))
-                yield name, child
-
-    def children(self) -> Iterator[Module]:
-        return (child for _, child in self.named_children())
-
-    def named_modules(
-        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
-        """Dotted path and module, this one first, parents before children."""
-        memo = set() if memo is None else memo
-        if self in memo:
-            return
-        if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
-        for name, child in self._modules.items():
-            if child is not None:
-                path = f"{prefix}.{name}" if prefix else name
-                yield from child.named_modules(memo, path, remove_duplicate)
-
-    def modules(self) -> Iterator[Module]:
-        return (module for _, module in self.named_modules())
-
-    def apply(self, fn: Callable[[Module], Any]) -> Self:
-        """Call `fn` on every module, children before their parent (weight initialisation)."""
-        for child in self.children():
-            child.apply(fn)
-        fn(self)
-        return self
-
-    # -- changing ----------------------------------------------------------------------------
-
-    def train(self, mode: bool = True) -> Self:
-        """Set `training` here and below: it decides what Dropout does."""
-        if not isinstance(mode, bool):
-            raise ValueError("training mode is expected to be boolean")
-        self.training = mode
-        for child in self.children():
-            child.train(mode)
-        return self
-
-    def eval(self) -> Self:
-        return self.train(False)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Let autograd collect gradients of all parameters, or freeze them."""
-        for parameter in self.parameters():
-            parameter.requires_grad_(requires_grad)
-        return self
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters, or set them to zero in place."""
-        for parameter in self.parameters():
-            if parameter.grad is None:
-                continue
-            if set_to_none:
-                parameter.grad = None
-            else:
-                parameter.grad = parameter.grad.detach() * 0
-
-    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        """Replace the data of parameters and their gradients, and the buffers, by `fn` of it."""
-        for child in self.children():
-            child._apply(fn)
-        for parameter in self._parameters.values():
-            if parameter is None:
-                continue
-            parameter.data = fn(parameter.data)
-            if parameter.grad is not None:
-                parameter.grad.data = fn(parameter.grad.data)
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
-        return self
-
-    def to(self, dtype: Any) -> Self:
-        """Convert floating-point parameters and buffers to a floating-point dtype, in place.
-        Raises TypeError for any other dtype."""
-        from frontend.creation import zeros
-
-        if not zeros((), dtype=dtype).is_floating_point():
-            raise TypeError(
-                "nn.Module.to only accepts floating point or complex dtypes, "
-                f"but got desired dtype={dtype}"
-            )
-        return self._apply(lambda x: x.to(dtype) if x.is_floating_point() else x)
-
-    def float(self) -> Self:
-        return self._apply(lambda x: x.float() if x.is_floating_point() else x)
-
-    def double(self) -> Self:
-        return self._apply(lambda x: x.double() if x.is_floating_point() else x)
-
-    # -- saving ------------------------------------------------------------------------------
-
-    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Any]:
-        """Parameters and persistent buffers by dotted name: detached references, not copies
-        (`keep_vars` gives the tensors themselves)."""
-        return state_of(self, prefix, keep_vars)
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True
-    ) -> IncompatibleKeys:
-        """Copy values by name into parameters and buffers.
-
-        Names on one side only are returned as `missing_keys` and `unexpected_keys`, or, with
-        `strict`, are errors. All errors (shapes too) stand in one RuntimeError, raised before
-        anything is copied. Raises TypeError where `state_dict` is no mapping.
-        """
-        return load_into(self, state_dict, strict)
+        if STATE.session is not None:
+            self._check_write(name, self.__dict__[slot.registry])
 
     # -- text --------------------------------------------------------------------------------
 
@@ -379,12 +266,35 @@ class Module:
         return f"{self._get_name()}(\n  " + "\n  ".join([*parts, *children]) + "\n)"
 
 
+# The attributes of every module, in PyTorch's order, and what they start as.
+_STATE: dict[str, Any] = {
+    "training": lambda: True,
+    "_parameters": Registry,
+    "_buffers": Registry,
+    "_non_persistent_buffers_set": set,
+    "_backward_pre_hooks": HookRegistry,
+    "_backward_hooks": HookRegistry,
+    "_is_full_backward_hook": lambda: None,
+    "_forward_hooks": HookRegistry,
+    "_forward_hooks_with_kwargs": HookRegistry,
+    "_forward_hooks_always_called": HookRegistry,
+    "_forward_pre_hooks": HookRegistry,
+    "_forward_pre_hooks_with_kwargs": HookRegistry,
+    "_state_dict_hooks": HookRegistry,
+    "_state_dict_pre_hooks": HookRegistry,
+    "_load_state_dict_pre_hooks": HookRegistry,
+    "_load_state_dict_post_hooks": HookRegistry,
+    "_modules": Registry,
+}
+
 _PARAMETERS = _Slot(
-    "_parameters", Parameter, "parameter", "parameter '{}' (torch.nn.Parameter", "parameters"
+    "_parameters", Parameter, "parameter", "parameter '{}' (torch.nn.Parameter", PARAMETER_HOOKS
 )
-_MODULES = _Slot("_modules", Module, "module", "child module '{}' (torch.nn.Module", "module")
+_MODULES = _Slot(
+    "_modules", Module, "module", "child module '{}' (torch.nn.Module", MODULE_HOOKS
+)
 _BUFFERS = _Slot(
-    "_buffers", Tensor, "buffer", "buffer '{}' (torch.nn.Buffer, torch.Tensor", "buffer"
+    "_buffers", Tensor, "buffer", "buffer '{}' (torch.nn.Buffer, torch.Tensor", BUFFER_HOOKS
 )
 _SLOTS = (_PARAMETERS, _MODULES, _BUFFERS)
 
@@ -392,10 +302,13 @@ _SLOTS = (_PARAMETERS, _MODULES, _BUFFERS)
 def _check_assigned(slot: _Slot, name: str, value: Any) -> None:
     if value is not None and not isinstance(value, slot.type):
         wanted = slot.wanted.format(name)
-        raise TypeError(f"cannot assign '{type_name(value)}' as {wanted} or None expected)")
+        raise TypeError(f"cannot assign '{class_name(value)}' as {wanted} or None expected)")
 
 
-def _part(module: Module, name: str) -> Any:
-    if not hasattr(module, name):
-        raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
-    return getattr(module, name)
+def _shown(slot: _Slot, module: Module, name: str, value: Any) -> Any:
+    """What is registered after the registration hooks of all modules saw it."""
+    for hook in slot.hooks.values():
+        replaced = hook(module, name, value)
+        if replaced is not None:
+            value = replaced
+    return value

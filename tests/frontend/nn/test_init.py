@@ -12,6 +12,7 @@ import pytest
 import frontend as torch
 from frontend import nn
 from frontend.nn import init
+from graphc.errors import TraceError
 
 
 def test_gains() -> None:
@@ -106,3 +107,82 @@ def test_the_seed_decides_the_weights() -> None:
         return nn.Linear(3, 4).weight.detach().numpy()
 
     np.testing.assert_array_equal(drawn(), drawn())
+
+
+# -- the other fills -----------------------------------------------------------------------------
+
+
+def test_truncated_normal() -> None:
+    torch.manual_seed(0)
+    values = init.trunc_normal_(torch.zeros(*SHAPE), 1.0, 2.0, -1.0, 2.0).numpy()
+    assert values.min() >= -1 and values.max() <= 2
+    # The distribution function at some points, against that of the normal one within the bounds.
+    cumulative = lambda x: 0.5 * (1 + math.erf((x - 1) / 2 / math.sqrt(2)))  # noqa: E731
+    low, high = cumulative(-1), cumulative(2)
+    for x in (-0.5, 0.0, 0.7, 1.6):
+        want = (cumulative(x) - low) / (high - low)
+        assert (values < x).mean() == pytest.approx(want, abs=0.01)
+    with pytest.warns(UserWarning, match="mean is more than 2 std from"):
+        init.trunc_normal_(torch.zeros(3), mean=9.0)
+
+
+@pytest.mark.parametrize("shape", [(20, 30), (30, 20), (8, 3, 2, 2), (5, 5)])
+def test_orthogonal(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    w = init.orthogonal_(torch.zeros(*shape, dtype=torch.float64), gain=2)
+    matrix = w.numpy().reshape(shape[0], -1)
+    product = matrix @ matrix.T if shape[0] <= matrix.shape[1] else matrix.T @ matrix
+    np.testing.assert_allclose(product, 4 * np.eye(len(product)), atol=1e-12)
+    with pytest.raises(TraceError, match="orthogonal_"):
+        torch.trace(lambda x: init.orthogonal_(x), torch.zeros(*shape))
+
+
+def test_sparse() -> None:
+    torch.manual_seed(0)
+    values = init.sparse_(torch.zeros(100, 50), 0.25, std=2).numpy()
+    assert ((values == 0).sum(0) == 25).all()
+    assert values[values != 0].std() == pytest.approx(2, rel=0.05)
+    rows = (values == 0).mean(1)
+    assert rows.min() > 0.02 and rows.max() < 0.6
+
+
+def test_eye_and_dirac() -> None:
+    assert init.eye_(torch.ones(2, 3)).tolist() == [[1, 0, 0], [0, 1, 0]]
+    x = np.random.default_rng(0).standard_normal((1, 4, 9, 9)).astype(np.float32)
+    weight = init.dirac_(torch.ones(4, 4, 3, 3))
+    same = nn.functional.conv2d(torch.tensor(x), weight, padding=1)
+    np.testing.assert_array_equal(same.numpy(), x)
+    grouped = init.dirac_(torch.ones(4, 2, 3), groups=2).numpy()
+    assert grouped[:, :, 1].tolist() == [[1, 0], [0, 1]] * 2
+    assert (grouped[:, :, [0, 2]] == 0).all()
+
+
+FILLS: dict[str, Callable[..., Any]] = {
+    "uniform_": init.uniform_,
+    "normal_": init.normal_,
+    "trunc_normal_": init.trunc_normal_,
+    "xavier_uniform_": init.xavier_uniform_,
+    "xavier_normal_": init.xavier_normal_,
+    "kaiming_uniform_": init.kaiming_uniform_,
+    "kaiming_normal_": init.kaiming_normal_,
+    "orthogonal_": init.orthogonal_,
+    "sparse_": lambda w, generator: init.sparse_(w, 0.3, generator=generator),
+}
+
+
+@pytest.mark.parametrize("name", FILLS)
+def test_a_generator_decides_and_the_default_one_is_left_alone(name: str) -> None:
+    state = torch.get_rng_state().tolist()
+    made = [
+        FILLS[name](torch.zeros(4, 5), generator=torch.Generator().manual_seed(7)).numpy()
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*made)
+    assert made[0].any() and torch.get_rng_state().tolist() == state
+
+
+def test_older_names_warn() -> None:
+    with pytest.warns(FutureWarning, match="`nn.init.xavier_uniform` is now deprecated in favor"):
+        init.xavier_uniform(torch.zeros(2, 3))
+    with pytest.warns(FutureWarning, match="`nn.init.constant_`"):
+        assert init.constant(torch.zeros(2), 3).tolist() == [3, 3]

@@ -117,7 +117,7 @@ def test_mse() -> None:
     x, y = RNG.standard_normal((2, 3)), RNG.standard_normal((2, 3))
     for reduction in ("mean", "sum", "none"):
         leaf = torch.tensor(x, requires_grad=True)
-        made = nn.MSELoss(reduction)(leaf, torch.tensor(y))
+        made = nn.MSELoss(reduction=reduction)(leaf, torch.tensor(y))
         np.testing.assert_allclose(
             made.detach().numpy(), reduced((x - y) ** 2, reduction, x.size), rtol=1e-12
         )
@@ -138,8 +138,10 @@ def test_errors() -> None:
         F.cross_entropy(x, target.int())
     with pytest.raises(RuntimeError, match=r"Expected target size \[4, 2\], got \[4, 5\]"):
         F.cross_entropy(torch.zeros(4, 3, 2), torch.zeros(4, 5, dtype=torch.int64))
-    with pytest.raises(IndexError, match=r"3 is not in \[0, 3\)"):
+    with pytest.raises(IndexError, match=r"Target 3 is out of bounds\.\n  at: test_losses"):
         F.cross_entropy(x, target + 3)
+    with pytest.raises(IndexError, match=r"Target -1 is out of bounds\.\n  at: test_losses"):
+        torch.compile(lambda x, y: F.cross_entropy(x, y, torch.ones(3)))(x, target - 1)
     with pytest.raises(ValueError, match="foo is not a valid value for reduction"):
         F.cross_entropy(x, target, reduction="foo")
     with pytest.raises(RuntimeError, match="for all 3 classes or no classes"):

@@ -271,5 +271,5 @@ def test_parameter() -> None:
     with pytest.raises(RuntimeError, match="can require gradients"):
         nn.Parameter(torch.ones(2, dtype=torch.int64))
     assert not nn.Parameter(torch.ones(2, dtype=torch.int64), requires_grad=False).requires_grad
-    with pytest.raises(TypeError, match="takes a Tensor, not list"):
+    with pytest.raises(AttributeError, match="takes a Tensor, not list"):
         nn.Parameter([1.0])

@@ -136,7 +136,8 @@ def test_groups() -> None:
     with pytest.raises(ValueError, match="some parameters appear in more than one parameter group"):
         opt.add_param_group({"params": [p]})
     assert len(opt.param_groups) == 2
-    assert repr(opt).startswith("SGD (\nParameter Group 0\n    dampening: 0\n    lr: 1.0\n")
+    assert repr(opt).startswith("SGD (\nParameter Group 0\n    dampening: 0\n    differentiable: F")
+    assert "\n    weight_decay: 0\n\nParameter Group 1\n" in repr(opt)
 
 
 def test_zero_grad() -> None:

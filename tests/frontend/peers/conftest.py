@@ -143,6 +143,29 @@ class Peer:
             for name, q in theirs.named_buffers():
                 self.agree(module.get_buffer(name), q, f"{where} buffer {name}", bound)
 
+    def refusal(self, call: Callable[[Any], Any]) -> None:
+        """`call(system)` raises PyTorch's type of exception, or, where PyTorch does not, nothing.
+        `system` is torch or frontend."""
+        try:
+            _quiet(lambda: call(self.torch))
+        except Exception as expected:
+            with pytest.raises(type(expected)):
+                _quiet(lambda: call(frontend))
+        else:
+            _quiet(lambda: call(frontend))
+
+    def script(self, run: Callable[[Any, list[Any]], Any]) -> tuple[list[Any], Exception | None]:
+        """`run(system, log)` logs the same events, gives the same warnings, and returns the same or
+        raises torch's type of exception; the events and the exception. Tensors are logged as
+        rounded lists, objects by their type."""
+        expected, error = _events(self.torch, run)
+        found, raised = _events(frontend, run)
+        assert found == expected
+        assert (raised is None) == (error is None), (raised, error)
+        if error is not None:
+            assert isinstance(raised, type(error)), (raised, error)
+        return expected, error
+
     def _weights(self, expected: Any) -> list[np.ndarray]:
         """What each float output is multiplied with before backward."""
         outputs = [x for x in _leaves(expected) if x.is_floating_point()]
@@ -195,6 +218,36 @@ def _quiet(run: Callable[[], Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return run()
+
+
+def shown(value: Any) -> Any:
+    """A value as both systems give it: tensors as rounded lists, objects by their type."""
+    if hasattr(value, "requires_grad"):
+        return np.round(np.asarray(value.detach().numpy(), np.float64), 4).tolist()
+    if isinstance(value, tuple | list):
+        return [shown(item) for item in value]
+    if isinstance(value, dict):
+        return {key: shown(item) for key, item in value.items()}
+    return value if isinstance(value, int | float | str | None) else type(value).__name__
+
+
+class _Log(list[Any]):
+    """Events as they were when they were logged."""
+
+    def append(self, event: Any) -> None:
+        super().append(shown(event))
+
+
+def _events(system: Any, run: Callable[[Any, list[Any]], Any]) -> tuple[list[Any], Any]:
+    log = _Log()
+    raised = result = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = run(system, log)
+        except Exception as error:
+            raised = error
+    return [*log, [item.category.__name__ for item in caught], shown(result)], raised
 
 
 @pytest.fixture

@@ -1,0 +1,37 @@
+"""cuDNN is not there; its switches may be set and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+enabled = True
+deterministic = False
+benchmark = False
+benchmark_limit = 10
+allow_tf32 = True
+
+
+def is_available() -> bool:
+    """False."""
+    return False
+
+
+def version() -> int | None:
+    """None: there is no cuDNN."""
+    return None
+
+
+@contextmanager
+def flags(
+    enabled: bool = False, benchmark: bool = False, benchmark_limit: int = 10,
+    deterministic: bool = False, allow_tf32: bool = True,
+) -> Iterator[None]:  # fmt: skip
+    """The switches set inside, and put back."""
+    given = dict(locals())
+    before = {name: globals()[name] for name in given}
+    globals().update(given)
+    try:
+        yield
+    finally:
+        globals().update(before)

@@ -1,0 +1,6 @@
+"""OpenMP is not used: products and loops are the compiler's own."""
+
+
+def is_available() -> bool:
+    """False."""
+    return False

@@ -1,0 +1,101 @@
+"""`frontend.cuda`: what a script asks before it uses CUDA, answered: there is none. What would need
+it raises the error PyTorch raises where it was built without."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from frontend.dtypes import SCALAR_NAMES
+from frontend.tensor_types import tensortype
+
+
+def is_available() -> bool:
+    """False."""
+    return False
+
+
+def is_initialized() -> bool:
+    """False."""
+    return False
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """False."""
+    return False
+
+
+def device_count() -> int:
+    """0."""
+    return 0
+
+
+def manual_seed(seed: int) -> None:
+    """Nothing to seed."""
+
+
+def manual_seed_all(seed: int) -> None:
+    """Nothing to seed."""
+
+
+def seed() -> None:
+    """Nothing to seed."""
+
+
+def seed_all() -> None:
+    """Nothing to seed."""
+
+
+def empty_cache() -> None:
+    """Nothing to empty."""
+
+
+def get_rng_state_all() -> list[Any]:
+    """No states: there is no device."""
+    return []
+
+
+def memory_allocated(device: Any = None) -> int:
+    """0 bytes."""
+    return 0
+
+
+max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+
+
+def _absent(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises AssertionError: there is no CUDA."""
+    raise AssertionError("Torch not compiled with CUDA enabled")
+
+
+init = current_device = synchronize = get_device_name = get_device_properties = _absent
+get_device_capability = set_device = get_rng_state = set_rng_state = mem_get_info = _absent
+current_stream = default_stream = reset_peak_memory_stats = ipc_collect = _absent
+
+
+class device:
+    """A context that makes a CUDA device the current one. Raises AssertionError when entered."""
+
+    def __init__(self, device: Any):
+        self.idx = device
+
+    def __enter__(self) -> None:
+        _absent()
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+class Stream:
+    """Raises RuntimeError: there is no CUDA."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        raise RuntimeError(f"torch.cuda.{type(self).__name__} requires CUDA support")
+
+
+class Event(Stream):
+    """Raises RuntimeError: there is no CUDA."""
+
+
+for _dtype, _name in SCALAR_NAMES.items():
+    # Types no tensor is an instance of: `isinstance(x, torch.cuda.FloatTensor)` is False.
+    globals()[f"{_name}Tensor"] = tensortype(_dtype, is_cuda=True)

@@ -1,0 +1,101 @@
+"""What functions of several families share about their arguments: `out=`, NumPy's names for `dim`
+and `keepdim`, checks with PyTorch's words."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from frontend.dtypes import SCALAR_NAMES
+from frontend.promotion import can_cast, casted
+from frontend.state import STATE
+from frontend.tensor import Tensor
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir.builder import user_location
+from graphc.ir.types import DType
+
+# -- out= ----------------------------------------------------------------------------------------
+
+
+def stored(result: Any, out: Any) -> Any:
+    """`out` after taking the value of `result` (tensors, or equally long tuples of them); `result`
+    where `out` is None. An empty `out` takes the shape of the result. Raises ShapeError where
+    another one does not have it, DTypeError where the dtype is of a lower category, and
+    RuntimeError where a gradient would be recorded."""
+    if out is None:
+        return result
+    if isinstance(result, tuple):
+        if not isinstance(out, tuple | list) or len(out) != len(result):
+            raise TypeError(f"argument 'out' must be tuple of {len(result)} Tensors")
+        made = [stored(part, place) for part, place in zip(result, out)]
+        return type(result)(*made) if hasattr(result, "_fields") else tuple(made)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    if STATE.grad_enabled and (result.requires_grad or out.requires_grad):
+        raise RuntimeError(
+            "functions with out=... arguments don't support automatic differentiation, but one of "
+            "the arguments requires grad."
+        )
+    if not can_cast(result.dtype, out.dtype):
+        raise DTypeError(
+            f"result type {SCALAR_NAMES[result.dtype]} can't be cast to the desired output type "
+            f"{SCALAR_NAMES[out.dtype]}",
+            location=user_location(),
+        )
+    new = casted(result, out.dtype)
+    if new.tensor_type == out.tensor_type:
+        out._assign(new)
+    elif not out.numel() and STATE.session is None and out._view is None:
+        out.data = new.clone()
+    else:
+        raise ShapeError(
+            f"an output with shape {list(out.shape)} cannot take a result with shape "
+            f"{list(new.shape)}",
+            hint="give an `out` of that shape; only empty tensors outside of a trace are resized",
+            location=user_location(),
+        )
+    return out
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def numpy_names(function: Callable[..., Any]) -> Any:
+    """`function`, taking `axis` for `dim` and `keepdims` for `keepdim` too."""
+
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, **keywords: Any) -> Any:
+        if keywords:
+            for name in _NUMPY_NAMES.keys() & keywords.keys():
+                if _NUMPY_NAMES[name] in keywords:
+                    raise TypeError(
+                        f"{function.__name__}() got both {_NUMPY_NAMES[name]!r} and {name!r}"
+                    )
+                keywords[_NUMPY_NAMES[name]] = keywords.pop(name)
+        return function(*arguments, **keywords)
+
+    return wrapper
+
+
+# -- checks --------------------------------------------------------------------------------------
+
+
+def need_tensors(function: str, **operands: Any) -> None:
+    """Raise TypeError in PyTorch's words where one of these is no Tensor. The names are those of
+    the leading parameters, in order."""
+    for position, (name, operand) in enumerate(operands.items(), 1):
+        if not isinstance(operand, Tensor):
+            raise TypeError(
+                f"{function}(): argument '{name}' (position {position}) must be Tensor, not "
+                f"{type(operand).__name__}"
+            )
+
+
+def not_implemented(kernel: str, dtype: DType) -> NotImplementedError:
+    """The error of a function that PyTorch has not for a dtype."""
+    return NotImplementedError(
+        f"\"{kernel}\" not implemented for '{SCALAR_NAMES[dtype]}'\n  at: {user_location()}"
+    )

@@ -1,0 +1,152 @@
+"""Tensors in another dtype or place (`to`, `float`, `half`, `cpu`), and questions about theirs."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from frontend.dtypes import as_dtype, memory_format, on_cpu
+from frontend.promotion import casted
+from frontend.tensor import Tensor
+from graphc.ir.types import DType
+
+__all__: list[str] = []
+METHODS = (
+    "to type_as cpu cuda float double half bfloat16 byte char short int long bool is_signed "
+    "get_device is_pinned pin_memory is_shared share_memory_ is_conj is_neg is_inference"
+)
+
+_OTHER = ("other", "non_blocking", "copy")
+_DTYPE = ("dtype", "non_blocking", "copy")
+_DEVICE = ("device", "dtype", "non_blocking", "copy")
+
+
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The tensor in another dtype: `to(dtype, non_blocking, copy)`, `to(device, dtype,
+    non_blocking, copy)`, `to(other, non_blocking, copy)`; each takes `memory_format=` too. The
+    tensor itself where nothing changes, unless `copy`. There is one place, the CPU, so
+    `non_blocking` changes nothing.
+
+    Raises TypeError for other arguments, AssertionError for CUDA."""
+    first = args[0] if args else None
+    names: tuple[str, ...] = _DTYPE if _is_dtype(first) else _DEVICE
+    if isinstance(first, Tensor):
+        names = _OTHER
+    given = dict(zip(names, args)) | kwargs
+    flags = (given.get("non_blocking"), given.get("copy"))
+    wrong = given.keys() - {*names, "memory_format"} or not all(
+        flag is None or flag is True or flag is False for flag in flags
+    )
+    if wrong or len(given) < len(args) + len(kwargs):
+        shown = ", ".join([*(type(x).__name__ for x in args), *(f"{name}=" for name in kwargs)])
+        raise TypeError(
+            f"to() received an invalid combination of arguments - got ({shown}); it takes (device, "
+            "dtype, non_blocking, copy), (dtype, non_blocking, copy) or (Tensor other, "
+            "non_blocking, copy)"
+        )
+    on_cpu(given.get("device"))
+    check_format(given.get("memory_format"), self)
+    dtype, other = given.get("dtype"), given.get("other")
+    if other is not None:
+        dtype = other.dtype
+    result = self if dtype is None else casted(self, as_dtype(dtype))
+    return result.clone() if given.get("copy") and result is self else result
+
+
+def _is_dtype(value: Any) -> builtins.bool:
+    python = (builtins.float, builtins.int, builtins.bool)
+    return isinstance(value, DType) or any(value is kind for kind in python)
+
+
+def check_format(wanted: Any, input: Tensor) -> None:
+    """Raise what PyTorch raises for a memory format `input` cannot have. Formats that fit change
+    nothing: tensors are row-major."""
+    if wanted is None:
+        return
+    if not isinstance(wanted, memory_format):
+        raise TypeError(f"memory_format must be torch.memory_format, not {type(wanted).__name__}")
+    rank = {"torch.channels_last": 4, "torch.channels_last_3d": 5}.get(repr(wanted))
+    if rank is not None and input.dim() != rank:
+        name = repr(wanted).removeprefix("torch.")
+        raise RuntimeError(f"required rank {rank} tensor to use {name} format")
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype of `other`."""
+    return casted(self, other.dtype)
+
+
+def _cast_method(name: str, dtype: DType) -> Any:
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+        check_format(memory_format, self)
+        return casted(self, dtype)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"The tensor in {dtype}; itself where it is."
+    return method
+
+
+float, double = _cast_method("float", DType.f32), _cast_method("double", DType.f64)
+half, bfloat16 = _cast_method("half", DType.f16), _cast_method("bfloat16", DType.bf16)
+byte, char = _cast_method("byte", DType.u8), _cast_method("char", DType.i8)
+short, int = _cast_method("short", DType.i16), _cast_method("int", DType.i32)
+long, bool = _cast_method("long", DType.i64), _cast_method("bool", DType.bool)
+
+
+# -- places --------------------------------------------------------------------------------------
+
+
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor itself."""
+    check_format(memory_format, self)
+    return self
+
+
+def cuda(
+    self: Tensor, device: Any = None, non_blocking: Any = False, memory_format: Any = None
+) -> Tensor:
+    """Raises AssertionError: there is no CUDA."""
+    raise AssertionError("Torch not compiled with CUDA enabled")
+
+
+def get_device(self: Tensor) -> builtins.int:
+    """The number of the tensor's CUDA device: -1 on the CPU."""
+    return -1
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """Raises RuntimeError: memory is pinned for an accelerator, and there is none."""
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+def is_pinned(self: Tensor, device: Any = None) -> builtins.bool:
+    """False: see `pin_memory`."""
+    return False
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Raises NotImplementedError: memory is not shared between processes."""
+    raise NotImplementedError("tensors live in the memory of one process")
+
+
+def is_shared(self: Tensor) -> builtins.bool:
+    """False: see `share_memory_`."""
+    return False
+
+
+def is_signed(self: Tensor) -> builtins.bool:
+    """Whether the dtype has negative numbers."""
+    return self.dtype.is_signed  # type: ignore[attr-defined]
+
+
+def is_conj(self: Tensor) -> builtins.bool:
+    """False: there are no complex tensors."""
+    return False
+
+
+is_neg = is_conj
+
+
+def is_inference(self: Tensor) -> builtins.bool:
+    """False: tensors made in inference mode may be used everywhere."""
+    return False

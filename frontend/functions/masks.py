@@ -1,0 +1,106 @@
+"""Elements where a mask holds: filled, replaced in order, picked; and where a tensor is not 0."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from frontend.dispatch import CONTEXT, filled
+from frontend.dtypes import SCALAR_NAMES
+from frontend.functions import shape as s
+from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.index import getitem, in_turn
+from frontend.promotion import casted, common_shape, expanded
+from frontend.tensor import Tensor, from_data, make
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir.builder import user_location
+from graphc.ir.types import DType, TensorType
+from graphc.ops import elementwise as e
+
+__all__ = ["argwhere", "masked_fill", "masked_scatter", "masked_select", "nonzero"]
+METHODS = "argwhere masked_fill masked_scatter masked_select nonzero"
+IN_PLACE = "masked_fill masked_scatter"
+
+
+def _fail(error: Any, message: str) -> Exception:
+    made: Exception = error(message, location=user_location())
+    return made
+
+
+def _need_mask(name: str, mask: Tensor) -> None:
+    if mask.dtype is not DType.bool:
+        raise _fail(
+            DTypeError,
+            f"{name}_ only supports boolean masks, but got mask with dtype {mask.dtype}",
+        )
+
+
+def fill_value(name: str, input: Tensor, value: Any) -> Tensor:
+    """A number or 0-d tensor in the dtype of `input`."""
+    if isinstance(value, Tensor):
+        if value.dim():
+            raise _fail(
+                ShapeError,
+                f"{name} only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.dim()} dimension(s).",
+            )
+        return casted(value, input.dtype)
+    if input.dtype.is_integer and not math.isfinite(value):
+        raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
+    return filled(value, input.dtype, ())
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """`value`, a number or a 0-d tensor, where `mask` holds, broadcast against `input`."""
+    need_tensors("masked_fill", input=input, mask=mask)
+    _need_mask("masked_fill", mask)
+    filling = fill_value("masked_fill_", input, value)
+    shape = common_shape(input, mask)
+    return CONTEXT.apply(e.where, tuple(expanded(x, shape) for x in (mask, filling, input)), {})[0]
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The elements of `source`, in order, where `mask` holds, broadcast against `input`. Raises
+    RuntimeError (where it is traced, when the graph runs) if there are too few."""
+    need_tensors("masked_scatter", input=input, mask=mask, source=source)
+    _need_mask("masked_scatter", mask)
+    if source.dtype is not input.dtype:
+        raise _fail(
+            DTypeError,
+            "masked_scatter: expected self and source to have same dtypes but got "
+            f"{SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[source.dtype]}",
+        )
+    x, held = s.broadcast_tensors(input, mask)
+    message = "Number of elements of source < number of ones in mask"
+    new, enough = in_turn(x.tensor_type.shape, held, 0, s.ravel(source), message, at_most=True)
+    held = CONTEXT.apply(e.logical_and, (held, expanded(enough, x.tensor_type.shape)), {})[0]
+    return CONTEXT.apply(e.where, (held, new, x), {})[0]
+
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
+    """The elements where `mask` holds, as a vector; its length depends on the data, so a trace
+    raises TraceError."""
+    need_tensors("masked_select", input=input, mask=mask)
+    if mask.dtype is not DType.bool:
+        raise _fail(DTypeError, "masked_select: expected BoolTensor for mask")
+    x, chosen = s.broadcast_tensors(input if input.dim() else s.reshape(input, 1), mask)
+    return stored(getitem(x, chosen), out)
+
+
+def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
+    """Positions of elements that differ from 0: [n, rank], or one vector per dimension. How many
+    there are depends on the data, so a trace raises TraceError."""
+    need_tensors("nonzero", input=input)
+    array = input._array("nonzero()")
+    if as_tuple:
+        return tuple(from_data(places) for places in np.atleast_1d(array).nonzero())
+    found = np.argwhere(array).astype(np.int64)
+    return stored(make(found, TensorType.of(found)), out)
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """Positions of elements that differ from 0, [n, rank]."""
+    result: Tensor = nonzero(input)
+    return result

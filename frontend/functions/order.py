@@ -1,0 +1,321 @@
+"""Sorting, and running sums, products and extremes along a dimension. Equal elements keep their
+order, NaN is greater than all numbers, and gradients go to the elements that were picked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend import return_types
+from frontend.dispatch import CONTEXT
+from frontend.dtypes import SCALAR_NAMES, as_dtype
+from frontend.functions import shape as s
+from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
+from frontend.functions.reduce import dimension
+from frontend.promotion import casted, promote_types
+from frontend.tensor import Tensor, from_data
+from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
+from graphc.ir.builder import user_location
+from graphc.ir.types import DType
+from graphc.ops import elementwise as e
+from graphc.ops import indexing
+from graphc.ops import order as o
+
+__all__ = [
+    "argsort", "bucketize", "cummax", "cummin", "cumprod", "cumsum", "isin", "kthvalue",
+    "logcumsumexp", "msort", "searchsorted", "sort", "topk",
+]  # fmt: skip
+METHODS = "argsort cummax cummin cumprod cumsum kthvalue logcumsumexp msort sort topk"
+IN_PLACE = "cumprod cumsum"
+
+
+def _apply(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
+    made: Tensor = CONTEXT.apply(op, operands, attributes)[0]
+    return made
+
+
+def _fail(error: Any, message: str) -> Exception:
+    made: Exception = error(message, location=user_location())
+    return made
+
+
+def _as_line(x: Tensor) -> Tensor:
+    """A 0-d tensor as a line of one element."""
+    return x if x.dim() else s.reshape(x, 1)
+
+
+def _as_given(result: Tensor, x: Tensor) -> Tensor:
+    return result if x.dim() else s.reshape(result, ())
+
+
+# -- sorting -------------------------------------------------------------------------------------
+
+
+def order_of(x: Tensor, axis: int, descending: bool = False) -> Tensor:
+    """The positions that sort `x` along an axis, stably."""
+    keys = casted(x, DType.i32) if x.dtype is DType.bool else x
+    return _apply(o.argsort, keys.detach(), axis=axis, descending=bool(descending))
+
+
+def picked(x: Tensor, positions: Tensor, axis: int) -> Tensor:
+    """The elements of `x` at positions along an axis."""
+    return _apply(indexing.gather, x, positions, axis=axis)
+
+
+@numpy_names
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """(values, indices) of the elements in order along `dim`; always stable."""
+    need_tensors("sort", input=input)
+    axis = dimension(dim, input.dim())
+    x = _as_line(input)
+    indices = order_of(x, axis, descending)
+    made = picked(x, indices, axis), indices
+    return stored(return_types.sort(*(_as_given(each, input) for each in made)), out)
+
+
+@numpy_names
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> Tensor:
+    """The indices of `sort`."""
+    need_tensors("argsort", input=input)
+    axis = dimension(dim, input.dim())
+    return _as_given(order_of(_as_line(input), axis, descending), input)
+
+
+def msort(input: Tensor, *, out: Any = None) -> Tensor:
+    """The values of `sort` along the first dimension."""
+    return stored(sort(input, 0).values, out)
+
+
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """(values, indices) of the `k` greatest (or smallest) elements along `dim`, in order. Raises
+    RuntimeError where there are fewer."""
+    need_tensors("topk", input=input)
+    if input.dtype is DType.bool:
+        raise _fail(DTypeError, "topk does not support bool dtypes on CPU")
+    axis = dimension(dim, input.dim())
+    x = _as_line(input)
+    if not 0 <= k <= x.tensor_type.shape[axis]:
+        raise _fail(AttributeValueError, "selected index k out of range")
+    indices = s.narrow(order_of(x, axis, largest), axis, 0, k)
+    made = picked(x, indices, axis), indices
+    whole = return_types.topk(*(each if not k else _as_given(each, input) for each in made))
+    return stored(whole, out)
+
+
+def one_of_line(kind: Any, input: Tensor, axis: int, index: Tensor, keepdim: bool) -> Any:
+    """The result `kind` (values, indices) of one position per line, kept with size 1."""
+    x = _as_line(input)
+    values = picked(x, index, axis)
+    if keepdim and input.dim():
+        return kind(values, index)
+    shape = x.tensor_type.shape
+    kept = shape[:axis] + shape[axis + 1 :]
+    return kind(s.reshape(values, kept), s.reshape(index, kept))
+
+
+def need_elements(name: str, input: Tensor, axis: int) -> None:
+    """Raise IndexError where lines along `axis` have no elements."""
+    if input.dim() and not input.tensor_type.shape[axis]:
+        raise _fail(
+            IndexRangeError, f"{name}(): Expected reduction dim {axis} to have non-zero size."
+        )
+
+
+@numpy_names
+def kthvalue(
+    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None
+) -> Any:
+    """(values, indices) of the `k`-th smallest element along `dim`, counted from 1."""
+    need_tensors("kthvalue", input=input)
+    if input.dtype is DType.bool:
+        raise not_implemented("kthvalue_cpu", input.dtype)
+    axis = dimension(dim, input.dim())
+    need_elements("kthvalue", input, axis)
+    x = _as_line(input)
+    if not 1 <= k <= x.tensor_type.shape[axis]:
+        raise _fail(
+            AttributeValueError,
+            f"kthvalue(): selected number k out of range for dimension {axis}",
+        )
+    index = s.narrow(order_of(x, axis), axis, k - 1, 1)
+    return stored(one_of_line(return_types.kthvalue, input, axis, index, keepdim), out)
+
+
+# -- running sums, products, extremes ------------------------------------------------------------
+
+
+def _scanned(op: Any, name: str, input: Tensor, dim: int, dtype: Any) -> Tensor:
+    need_tensors(name, input=input)
+    axis = dimension(dim, input.dim())
+    if dtype is not None:
+        input = casted(input, as_dtype(dtype))
+    elif not input.dtype.is_float:
+        input = casted(input, DType.i64)
+    return _as_given(_apply(op, _as_line(input), axis=axis), input)
+
+
+@numpy_names
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+    """The sum of all elements up to each, along `dim`, one after the other; integers and bools sum
+    to int64."""
+    return stored(_scanned(o.cumsum, "cumsum", input, dim, dtype), out)
+
+
+@numpy_names
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+    """The product of all elements up to each, along `dim`; integers and bools multiply to int64.
+    The gradient is right beside zeros too; a second derivative is, before the first zero of a
+    line."""
+    return stored(_scanned(o.cumprod, "cumprod", input, dim, dtype), out)
+
+
+@numpy_names
+def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
+    """log Σ exp(x) over all elements up to each, along `dim`, without overflow."""
+    need_tensors("logcumsumexp", input=input)
+    if not input.dtype.is_float:
+        raise not_implemented("logcumsumexp_out_cpu", input.dtype)
+    axis = dimension(dim, input.dim())
+    return stored(_as_given(_apply(o.logcumsumexp, _as_line(input), axis=axis), input), out)
+
+
+def _running_best(op: Any, kind: Any, input: Tensor, dim: int) -> Any:
+    need_tensors(kind.__name__, input=input)
+    axis = dimension(dim, input.dim())
+    x = _as_line(input)
+    keys = casted(x, DType.i32) if x.dtype is DType.bool else x
+    indices = _apply(op, keys.detach(), axis=axis)
+    return kind(_as_given(picked(x, indices, axis), input), _as_given(indices, input))
+
+
+@numpy_names
+def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
+    """(values, indices) of the greatest element up to each, along `dim`: of equal ones the last,
+    and NaN from the first NaN on."""
+    return stored(_running_best(o.argcummax, return_types.cummax, input, dim), out)
+
+
+@numpy_names
+def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
+    """(values, indices) of the smallest element up to each, along `dim`: of equal ones the last,
+    and NaN from the first NaN on."""
+    return stored(_running_best(o.argcummin, return_types.cummin, input, dim), out)
+
+
+# -- searching in what is sorted -----------------------------------------------------------------
+
+
+def _places(boundaries: Tensor, x: Tensor, right: bool, out_int32: bool) -> Tensor:
+    """How many boundaries of its line stand before each element: by halving."""
+    kind = promote_types(boundaries.dtype, x.dtype)
+    if kind is DType.bool:
+        raise not_implemented("searchsorted_out_cpu", kind)
+    flat = s.ravel(x) if boundaries.dim() == 1 else x
+    operands = casted(boundaries, kind).detach(), casted(flat, kind).detach()
+    made = s.reshape(_apply(o.searchsorted, *operands, right=right), x.tensor_type.shape)
+    return casted(made, DType.i32) if out_int32 else made
+
+
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Tensor | None = None, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """The position in the sorted last dimension where each element of `input` would be put in:
+    before equal ones, or (`right`, side "right") behind them. `sorter` sorts the sequence. Raises
+    RuntimeError where shapes do not fit."""
+    need_tensors("searchsorted", sorted_sequence=sorted_sequence)
+    x = input if isinstance(input, Tensor) else from_data(input)
+    sequence = sorted_sequence
+    if side not in (None, "left", "right"):
+        raise _fail(
+            AttributeValueError,
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}",
+        )
+    if side == "left" and right:
+        raise _fail(
+            AttributeValueError,
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+            "while right was True",
+        )
+    lines = sequence.tensor_type.shape
+    if not x.dim() and len(lines) != 1:
+        raise _fail(
+            ShapeError,
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
+            f"dimension is 1, but we got boundaries tensor dim({len(lines)}) and input value's "
+            f"dim(0) numel({x.numel()})",
+        )
+    if len(lines) != 1 and (not lines or lines[:-1] != x.tensor_type.shape[:-1]):
+        raise _fail(
+            ShapeError,
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+            "dimensions of boundaries tensor and input value tensor must match, but we got "
+            f"boundaries tensor {list(lines)} and input value tensor {list(x.shape)}",
+        )
+    if sorter is not None:
+        sequence = _sorted_by(sequence, sorter)
+    return stored(_places(sequence, x, right or side == "right", out_int32), out)
+
+
+def _sorted_by(sequence: Tensor, sorter: Tensor) -> Tensor:
+    if sorter.tensor_type.shape != sequence.tensor_type.shape:
+        raise _fail(
+            ShapeError,
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
+            f"tensor {list(sequence.shape)} and got sorter tensor {list(sorter.shape)}",
+        )
+    if sorter.dtype is not DType.i64:
+        raise _fail(
+            DTypeError,
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+            f"{SCALAR_NAMES[sorter.dtype]}",
+        )
+    attributes = {
+        "bound": sequence.tensor_type.shape[-1],
+        "message": "torch.searchsorted(): sorter index {} out of range",
+    }
+    checked = _apply(indexing.check_index, sorter, **attributes)
+    return picked(sequence, checked, sequence.dim() - 1)
+
+
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    """`searchsorted` in the vector `boundaries`."""
+    if boundaries.dim() != 1:
+        raise _fail(
+            ShapeError, f"boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})"
+        )
+    x = input if isinstance(input, Tensor) else from_data(input)
+    return stored(_places(boundaries, x, right, out_int32), out)
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    """Whether each element is one of `test_elements` (NaN is none): by sorting those."""
+    x, tests = (
+        each if isinstance(each, Tensor) else from_data(each) for each in (elements, test_elements)
+    )
+    kind = promote_types(x.dtype, tests.dtype)
+    for each in (x, tests):
+        if each.dtype is DType.bool:
+            raise _fail(DTypeError, "Unsupported input type encountered for isin(): Bool")
+    line = s.ravel(casted(tests, kind)).detach()
+    wanted = s.ravel(casted(x, kind)).detach()
+    if not line.numel():
+        found = _apply(e.ne, casted(wanted, DType.i64), casted(wanted, DType.i64))
+    else:
+        line = picked(line, order_of(line, 0), 0)
+        place = _apply(o.searchsorted, line, wanted, right=False).clamp(max=line.numel() - 1)
+        found = _apply(e.eq, picked(line, place, 0), wanted)
+    found = s.reshape(found, x.tensor_type.shape)
+    return _apply(e.logical_not, found) if invert else found

@@ -1,0 +1,179 @@
+"""Pointwise functions beyond arithmetic: of two operands (angles, logarithms, signs), tests for
+infinities, and functions of one operand that are made of several ops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from frontend.dispatch import CONTEXT, filled
+from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.logic import isnan
+from frontend.functions.pointwise import clamp, mul, pow, where
+from frontend.functions.unary import sin
+from frontend.promotion import binary, casted, float_binary, floating, result_type
+from frontend.tensor import Tensor
+from frontend.underived import underived
+from graphc.errors import DTypeError
+from graphc.ir.builder import user_location
+from graphc.ir.types import DType
+from graphc.ops import elementwise as e
+from graphc.ops import special, trigonometric
+
+__all__ = [
+    "arctan2", "atan2", "copysign", "deg2rad", "heaviside", "hypot", "isneginf", "isposinf",
+    "isreal", "ldexp", "logaddexp", "logaddexp2", "logit", "nan_to_num", "rad2deg", "sinc", "xlogy",
+]  # fmt: skip
+IN_PLACE = (
+    "arctan2 atan2 copysign deg2rad heaviside hypot ldexp logit nan_to_num rad2deg sinc xlogy"
+)
+METHODS = f"{IN_PLACE} isneginf isposinf isreal logaddexp logaddexp2"
+
+# -- two operands --------------------------------------------------------------------------------
+
+
+def atan2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The angle between -π and π of the point (other, input); its gradient at the origin is 0."""
+    need_tensors("atan2", input=input, other=other)
+    return stored(float_binary(trigonometric.atan2, input, other), out)
+
+
+arctan2 = atan2
+
+
+def _of_floats(name: str, op: Any, x: Any, y: Any, out: Any) -> Tensor:
+    need_tensors(name, input=x, other=y)
+    kind = result_type(x, y)
+    if not kind.is_float:
+        raise not_implemented(f"{name}_cpu", kind)
+    return stored(binary(op, x, y), out)
+
+
+def hypot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """√(input² + other²), without overflow. At least one operand is floating point."""
+    return _of_floats("hypot", trigonometric.hypot, input, other, out)
+
+
+def logaddexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """log(exp(input) + exp(other)), without overflow. At least one operand is floating point."""
+    return _of_floats("logaddexp", special.logaddexp, input, other, out)
+
+
+def logaddexp2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """log2(2^input + 2^other), without overflow. At least one operand is floating point."""
+    return _of_floats("logaddexp2", special.logaddexp2, input, other, out)
+
+
+def xlogy(input: Any, other: Any, *, out: Any = None) -> Tensor:
+    """input · log(other), and 0 where input is 0 and other no NaN. One may be a number."""
+    if not isinstance(other, Tensor):
+        need_tensors("xlogy", input=input)
+    return stored(float_binary(special.xlogy, input, other), out)
+
+
+def copysign(input: Tensor, other: Any, *, out: Any = None) -> Tensor:
+    """The magnitude of input with the sign of other (a tensor or number), also of -0."""
+    need_tensors("copysign", input=input)
+    return stored(float_binary(e.copysign, input, other), out)
+
+
+def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
+    """0 where input is negative or NaN, 1 where it is positive, `values` where it is 0. Backward
+    through it raises RuntimeError."""
+    need_tensors("heaviside", input=input, values=values)
+    if input.dtype is not values.dtype:
+        raise DTypeError(
+            "heaviside is not yet implemented for tensors with different dtypes.",
+            location=user_location(),
+        )
+    step = lambda x, y: where(x == 0, y, casted(x > 0, x.dtype))  # noqa: E731
+    return stored(underived("heaviside", step, input, values), out)
+
+
+def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """input · 2^other."""
+    need_tensors("ldexp", input=input, other=other)
+    return mul(input, pow(2.0, other), out=out)
+
+
+# -- one operand ---------------------------------------------------------------------------------
+
+
+def sinc(input: Tensor, *, out: Any = None) -> Tensor:
+    """sin(πx) / πx, and 1 at 0."""
+    x = floating(input)
+    flat = x == 0
+    angle = where(flat, 1.0, x) * math.pi
+    return stored(where(flat, 1.0, sin(angle) / angle), out)
+
+
+def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
+    """log(x / (1 - x)), NaN outside of [0, 1]; with `eps` x is first clamped to [eps, 1 - eps]."""
+    x = floating(input)
+    if eps is not None:
+        x = clamp(x, eps, 1 - eps)
+    return stored(CONTEXT.apply(special.logit, (x,), {})[0], out)
+
+
+def deg2rad(input: Tensor, *, out: Any = None) -> Tensor:
+    """Degrees as radians."""
+    return stored(floating(input) * (math.pi / 180), out)
+
+
+def rad2deg(input: Tensor, *, out: Any = None) -> Tensor:
+    """Radians as degrees."""
+    return stored(floating(input) * (180 / math.pi), out)
+
+
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None,
+    neginf: float | None = None, *, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """NaN (by default 0) and infinities (by default the greatest and least number of the dtype)
+    replaced by numbers."""
+    need_tensors("nan_to_num", input=input)
+    if not input.dtype.is_float:
+        return stored(input.clone(), out)
+    greatest = _greatest(input.dtype)
+    high = greatest if posinf is None else posinf
+    low = -greatest if neginf is None else neginf
+    finite = where(input == math.inf, high, where(input == -math.inf, low, input))
+    return stored(where(isnan(input), 0.0 if nan is None else nan, finite), out)
+
+
+def _greatest(kind: DType) -> float:
+    """The greatest number of a float dtype."""
+    if not kind.is_storage:
+        return float(np.finfo(kind.numpy).max)
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(kind.numpy).max)
+
+
+# -- tests ---------------------------------------------------------------------------------------
+
+
+def _is_number(input: Tensor, number: float) -> Tensor:
+    if input.dtype.is_float:
+        return input == number
+    return filled(False, DType.bool, input.tensor_type.shape).clone()
+
+
+def isposinf(input: Tensor, *, out: Any = None) -> Tensor:
+    """Whether each element is +infinity."""
+    need_tensors("isposinf", input=input)
+    return stored(_is_number(input, math.inf), out)
+
+
+def isneginf(input: Tensor, *, out: Any = None) -> Tensor:
+    """Whether each element is -infinity."""
+    need_tensors("isneginf", input=input)
+    return stored(_is_number(input, -math.inf), out)
+
+
+def isreal(input: Tensor) -> Tensor:
+    """True everywhere: there are no complex dtypes."""
+    need_tensors("isreal", input=input)
+    return filled(True, DType.bool, input.tensor_type.shape).clone()

@@ -1,0 +1,113 @@
+"""Means, variances and standard deviations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend.dtypes import SCALAR_NAMES, as_dtype
+from frontend.functions.arguments import need_tensors, numpy_names, stored
+from frontend.functions.logic import isnan
+from frontend.functions.reduce import nansum, reduced, sum
+from frontend.promotion import casted
+from frontend.tensor import Tensor
+from graphc.errors import DTypeError
+from graphc.ir.builder import user_location
+from graphc.ops import composite, summaries
+
+__all__ = ["mean", "nanmean", "std", "std_mean", "var", "var_mean"]
+METHODS = "mean nanmean std var"
+
+
+@numpy_names
+def mean(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Tensor:
+    """The arithmetic mean of a float tensor. Of no elements it is NaN."""
+    need_tensors("mean", input=input)
+    kind = input.dtype if dtype is None else as_dtype(dtype)
+    if not kind.is_float:
+        raise DTypeError(
+            f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} "
+            "dtype must be either a floating point or complex dtype. Got: "
+            f"{SCALAR_NAMES[kind]}",
+            location=user_location(),
+        )
+    made = reduced(composite.mean, casted(input, kind), dim, keepdim)
+    return made if out is None else stored(made, out)
+
+
+@numpy_names
+def nanmean(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Tensor:
+    """The mean of what is not NaN."""
+    if not input.dtype.is_float:
+        raise DTypeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{SCALAR_NAMES[input.dtype]}",
+            location=user_location(),
+        )
+    present = isnan(input).logical_not()
+    total = nansum(input, dim, keepdim, dtype=dtype)
+    return stored(total / sum(present, dim, keepdim), out)
+
+
+# -- spread --------------------------------------------------------------------------------------
+
+
+def _spread(
+    op: Any, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any
+) -> Tensor:
+    need_tensors("var", input=input)
+    if isinstance(dim, bool):  # var(x, unbiased)
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    if not input.dtype.is_float:
+        raise DTypeError(
+            "std and var only support floating point and complex dtypes", location=user_location()
+        )
+    return reduced(op, input, dim, keepdim, correction=correction)
+
+
+@numpy_names
+def var(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    correction: Any = None, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """The variance of a float tensor: squared distance from the mean over (count - correction)."""
+    return stored(_spread(composite.var, input, dim, unbiased, keepdim, correction), out)
+
+
+@numpy_names
+def std(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    correction: Any = None, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """The square root of the variance; its gradient at 0 is 0."""
+    return stored(_spread(summaries.std, input, dim, unbiased, keepdim, correction), out)
+
+
+def _with_mean(spread: Any, input: Tensor, dim: Any, unbiased: Any, keepdim: bool,
+               correction: Any, out: Any) -> Any:  # fmt: skip
+    found = _spread(spread, input, dim, unbiased, keepdim, correction)
+    level = mean(input, None if isinstance(dim, bool) else dim, keepdim)
+    return stored((found, level), out)
+
+
+@numpy_names
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    correction: Any = None, out: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The variance and the mean."""
+    return _with_mean(composite.var, input, dim, unbiased, keepdim, correction, out)
+
+
+@numpy_names
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    correction: Any = None, out: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The standard deviation and the mean."""
+    return _with_mean(summaries.std, input, dim, unbiased, keepdim, correction, out)

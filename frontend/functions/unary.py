@@ -1,0 +1,224 @@
+"""Functions of one operand that are one op each: powers and logarithms, rounding, trigonometric,
+hyperbolic and special functions."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from frontend.dispatch import CONTEXT, apply_unary
+from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.promotion import floating
+from frontend.tensor import Tensor
+from graphc.errors import DTypeError
+from graphc.ir.builder import user_location
+from graphc.ir.types import DType
+from graphc.ops import elementwise as e
+from graphc.ops import special, trigonometric
+
+__all__ = [
+    "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctanh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "digamma", "erf", "erfc",
+    "erfinv", "exp", "exp2", "expm1", "fix", "floor", "frac", "lgamma", "log", "log10", "log1p",
+    "log2", "neg", "negative", "polygamma", "positive", "reciprocal", "relu", "relu_", "round",
+    "rsqrt", "sgn", "sigmoid", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+    "trunc",
+]  # fmt: skip
+IN_PLACE = (
+    "abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh "
+    "ceil cos cosh digamma erf erfc erfinv exp exp2 expm1 fix floor frac lgamma log log10 log1p "
+    "log2 neg negative polygamma reciprocal relu round rsqrt sgn sigmoid sign sin sinh sqrt square "
+    "tan tanh trunc"
+)
+METHODS = f"{IN_PLACE} positive signbit"
+
+
+def _unary(op: Any, text: str, name: str | None = None) -> Any:
+    def function(input: Tensor, *, out: Any = None) -> Tensor:
+        result = apply_unary(op, floating(input))
+        return result if out is None else stored(result, out)
+
+    function.__name__ = function.__qualname__ = name or op.name
+    function.__doc__ = f"{text}, elementwise; integers become the default float dtype."
+    return function
+
+
+exp = _unary(e.exp, "e to the power of x")
+exp2 = _unary(special.exp2, "2 to the power of x")
+expm1 = _unary(special.expm1, "exp(x) - 1, exact also where x is small")
+log = _unary(e.log, "The natural logarithm")
+log2 = _unary(special.log2, "The logarithm to base 2")
+log10 = _unary(special.log10, "The logarithm to base 10")
+log1p = _unary(special.log1p, "log(1 + x), exact also where x is small")
+sqrt = _unary(e.sqrt, "The square root")
+rsqrt = _unary(e.rsqrt, "1 / √x")
+sigmoid = _unary(e.sigmoid, "1 / (1 + exp(-x))")
+
+sin = _unary(e.sin, "The sine")
+cos = _unary(e.cos, "The cosine")
+tan = _unary(trigonometric.tan, "The tangent")
+asin = arcsin = _unary(trigonometric.asin, "The angle between -π/2 and π/2 with sine x")
+acos = arccos = _unary(trigonometric.acos, "The angle between 0 and π with cosine x")
+atan = arctan = _unary(trigonometric.atan, "The angle between -π/2 and π/2 with tangent x")
+sinh = _unary(trigonometric.sinh, "The hyperbolic sine")
+cosh = _unary(trigonometric.cosh, "The hyperbolic cosine")
+tanh = _unary(e.tanh, "The hyperbolic tangent")
+asinh = arcsinh = _unary(trigonometric.asinh, "The inverse of the hyperbolic sine")
+acosh = arccosh = _unary(trigonometric.acosh, "The inverse of the hyperbolic cosine")
+atanh = arctanh = _unary(trigonometric.atanh, "The inverse of the hyperbolic tangent")
+
+erf = _unary(e.erf, "The error function")
+erfc = _unary(special.erfc, "1 - erf(x), exact also where erf is near 1")
+erfinv = _unary(special.erfinv, "The inverse of the error function, NaN outside of [-1, 1]")
+lgamma = _unary(special.lgamma, "The logarithm of |Γ(x)|")
+digamma = _unary(special.digamma, "The derivative of lgamma")
+
+
+def polygamma(n: int, input: Tensor, *, out: Any = None) -> Tensor:
+    """The nth derivative of digamma (n = 0: digamma itself). Also `x.polygamma(n)`."""
+    if isinstance(n, Tensor):
+        n, input = input, n  # type: ignore[assignment]
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    if n == 0:
+        return digamma(input, out=out)
+    made = CONTEXT.apply(special.polygamma, (floating(input),), {"order": int(n)})[0]
+    return stored(made, out)
+
+
+# -- rounding ------------------------------------------------------------------------------------
+
+
+def _whole(op: Any, text: str) -> Any:
+    def function(input: Tensor, *, out: Any = None) -> Tensor:
+        need_tensors(op.name, input=input)
+        if input.dtype.is_float:
+            result = apply_unary(op, input)
+        elif input.dtype is DType.bool:
+            raise not_implemented(f"{op.name}_cpu", input.dtype)
+        else:
+            result = _copied(input)
+        return result if out is None else stored(result, out)
+
+    function.__name__ = function.__qualname__ = op.name
+    function.__doc__ = f"{text}, elementwise; integers are left as they are."
+    return function
+
+
+def _copied(input: Tensor) -> Tensor:
+    """A copy with its own memory."""
+    return CONTEXT.apply(e.cast, (input,), {"dtype": input.dtype})[0]
+
+
+floor = _whole(e.floor, "Rounded down")
+ceil = _whole(e.ceil, "Rounded up")
+trunc = fix = _whole(e.trunc, "Rounded towards zero")
+_round = _whole(e.round, "Rounded to the nearest whole number, halves to even")
+
+
+def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
+    """Rounded to the nearest whole number, or to a multiple of 10^-decimals; halves to even."""
+    if decimals == 0:
+        return _round(input, out=out)
+    if not input.dtype.is_float:
+        raise not_implemented("round_cpu", input.dtype)
+    scale = 10.0 ** builtins.abs(decimals)
+    made = _round(input * scale) / scale if decimals > 0 else _round(input / scale) * scale
+    return stored(made, out)
+
+
+def frac(input: Tensor, *, out: Any = None) -> Tensor:
+    """What trunc takes away: input - trunc(input)."""
+    if not input.dtype.is_float:
+        raise not_implemented("frac_cpu", input.dtype)
+    return stored(input - trunc(input), out)
+
+
+# -- signs ---------------------------------------------------------------------------------------
+
+
+def abs(input: Tensor, *, out: Any = None) -> Tensor:
+    """The magnitude, elementwise."""
+    need_tensors("abs", input=input)
+    if input.dtype is DType.bool:
+        raise not_implemented("abs_cpu", input.dtype)
+    return stored(apply_unary(e.abs, input), out)
+
+
+absolute = abs
+
+
+def neg(input: Tensor, *, out: Any = None) -> Tensor:
+    """-input. Raises RuntimeError for bools."""
+    need_tensors("neg", input=input)
+    if input.dtype is DType.bool:
+        raise DTypeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead.",
+            location=user_location(),
+        )
+    result = apply_unary(e.neg, input)
+    return result if out is None else stored(result, out)
+
+
+negative = neg
+
+
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself. Raises RuntimeError for bools."""
+    if input.dtype is DType.bool:
+        raise DTypeError(
+            "The `+` operator, on a bool tensor is not supported.", location=user_location()
+        )
+    return input
+
+
+def sign(input: Tensor, *, out: Any = None) -> Tensor:
+    """-1, 0 or 1 by the sign, elementwise; 0 for NaN. Bools are left as they are."""
+    need_tensors("sign", input=input)
+    if input.dtype is DType.bool:
+        result = _copied(input)
+    else:
+        result = apply_unary(e.sign, input)
+    return stored(result, out)
+
+
+sgn = sign
+
+
+def signbit(input: Tensor, *, out: Any = None) -> Tensor:
+    """Whether the sign is negative, also that of -0."""
+    need_tensors("signbit", input=input)
+    if input.dtype.is_float:
+        result = apply_unary(e.signbit, input)
+    else:
+        result = input < 0
+    return stored(result, out)
+
+
+# -- products ------------------------------------------------------------------------------------
+
+
+def square(input: Tensor, *, out: Any = None) -> Tensor:
+    """input · input; bools become integers."""
+    need_tensors("square", input=input)
+    x = input if input.dtype is not DType.bool else input.long()
+    return stored(CONTEXT.apply(e.mul, (x, x), {})[0], out)
+
+
+def reciprocal(input: Tensor, *, out: Any = None) -> Tensor:
+    """1 / input; integers become the default float dtype."""
+    return stored(1 / floating(input), out)
+
+
+def relu(input: Tensor) -> Tensor:
+    """max(x, 0); the gradient at 0 is 0."""
+    need_tensors("relu", input=input)
+    if input.dtype is DType.bool:
+        raise DTypeError("Boolean inputs not supported for relu", location=user_location())
+    return apply_unary(e.relu, input)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """`relu`, in place."""
+    return input.relu_()

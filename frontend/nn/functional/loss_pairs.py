@@ -1,0 +1,239 @@
+"""Losses of two tensors of one shape, element by element: regression, two classes, divergences."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from frontend.dispatch import CONTEXT, filled
+from frontend.functions import pointwise, special
+from frontend.nn.checks import fail, require_float, scalar_name
+from frontend.nn.functional.activation import logsigmoid
+from frontend.nn.functional.reduction import (
+    legacy,
+    reduced,
+    reduction_of,
+    require_floats,
+    warn_of_sizes,
+)
+from frontend.promotion import aligned, expanded
+from frontend.tensor import Tensor
+from graphc.errors import AttributeValueError, DTypeError
+from graphc.ops import indexing, losses
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss",
+    "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss",
+]  # fmt: skip
+
+
+# -- regression ----------------------------------------------------------------------------------
+
+
+def mse_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The squared difference. `weight` of the input's shape scales elements, and the mean is over
+    the weights. Warns where shapes differ and broadcast. Raises ShapeError where they do not."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    warn_of_sizes(input, target)
+    difference = input - target
+    require_float(difference, "mse_cpu")
+    return _weighted(difference * difference, input, weight, reduction)
+
+
+def l1_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The magnitude of the difference; the rest as `mse_loss`."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    warn_of_sizes(input, target)
+    return _weighted(pointwise.abs(input - target), input, weight, reduction)
+
+
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """Half the squared difference over `beta` where it is smaller than `beta`, beyond that the
+    magnitude less beta/2. Raises RuntimeError for a negative `beta`."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    warn_of_sizes(input, target)
+    if beta < 0:
+        raise fail(
+            AttributeValueError, "smooth_l1_loss does not support negative values for beta."
+        )
+    difference = input - target
+    if beta == 0:
+        return reduced(pointwise.abs(difference), reduction)
+    return reduced(_huber(difference, beta) / beta, reduction)
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Half the squared difference where it is smaller than `delta`, beyond that delta times the
+    magnitude less delta/2 (Huber, 1964). `weight` of the input's shape scales elements. Raises RuntimeError unless `delta` is positive."""
+    reduction = reduction_of(None, None, reduction)
+    warn_of_sizes(input, target)
+    if delta <= 0:
+        raise fail(
+            AttributeValueError, "huber_loss does not support non-positive values for delta."
+        )
+    lost = _huber(input - target, delta)
+    # With weights the mean is over the elements here, as in PyTorch.
+    scaled = _weighted(lost, input, weight, "none" if reduction == "mean" else reduction)
+    return scaled.mean() if reduction == "mean" else scaled
+
+
+def _huber(difference: Tensor, bound: float) -> Tensor:
+    # One formula for both sides, so that no branch that is not taken gives NaN gradients.
+    size = pointwise.abs(difference)
+    inner = pointwise.clamp(size, max=bound)
+    return inner * (size - inner * 0.5)
+
+
+def _weighted(lost: Tensor, input: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    if weight is None:
+        return reduced(lost, reduction)
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+    scaled = lost * weight
+    return scaled.sum() / weight.sum() if reduction == "mean" else reduced(scaled, reduction)
+
+
+# -- two classes ---------------------------------------------------------------------------------
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """-(target · log(input) + (1 - target) · log(1 - input)) for probabilities `input`; each
+    logarithm counts as -100 at least. `weight` broadcasts to the target's shape, and scales
+    elements.
+
+    Raises ValueError where shapes differ, RuntimeError where dtypes do and where an element of
+    `input` is not in [0, 1].
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if input.shape != target.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape!r}) that is different to the input size "
+            f"({input.shape!r}) is deprecated. Please ensure they have the same size."
+        )
+    require_float(input, "binary_cross_entropy")
+    if target.dtype is not input.dtype:
+        raise fail(
+            DTypeError, f"Found dtype {scalar_name(target)} but expected {scalar_name(input)}"
+        )
+    lost = CONTEXT.apply(losses.binary_cross_entropy, (input, target), {})[0]
+    if weight is not None:
+        lost = lost * expanded(weight, tuple(target.shape))
+    return reduced(lost, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """`binary_cross_entropy` of sigmoid(input), exact where sigmoid is rounded to 0 or 1.
+    `pos_weight` scales the part of the positive class. Raises ValueError where shapes differ."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    if input.shape != target.shape:
+        raise ValueError(
+            f"Target size ({target.shape!r}) must be the same as input size ({input.shape!r})"
+        )
+    require_floats("binary_cross_entropy_with_logits", input, target)
+    positive = target if pos_weight is None else target * pos_weight
+    lost = (target - 1) * logsigmoid(-input) - positive * logsigmoid(input)
+    return reduced(lost if weight is None else lost * weight, reduction)
+
+
+# -- divergences and likelihoods -----------------------------------------------------------------
+
+
+def kl_div(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    """target · (log(target) - input) for log-probabilities `input`; the target is given as its
+    logarithm with `log_target`. `reduction="batchmean"` is the sum over the size of axis 0."""
+    if size_average is not None or reduce is not None:
+        reduction = legacy(size_average, reduce, stacklevel=3)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
+            "release.",
+            stacklevel=2,
+        )
+    name = "sum" if reduction == "batchmean" else reduction_of(None, None, reduction)
+    if log_target:
+        lost = pointwise.exp(target) * (target - input)
+    else:
+        lost = special.xlogy(target, target) - target * input
+    made = reduced(lost, name)
+    return made / input.shape[0] if reduction == "batchmean" and input.ndim else made
+
+
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+    size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """exp(input) - target · input, or without `log_input` input - target · log(input + eps). `full`
+    adds Stirling's approximation of log(target!) where the target is above 1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    if log_input:
+        lost = pointwise.exp(input) - target * input
+    else:
+        lost = input - target * pointwise.log(input + eps)
+    if full:
+        counted = pointwise.where(target <= 1, 1.0, target)
+        term = counted * pointwise.log(counted) - counted
+        term = term + pointwise.log(counted * (2 * math.pi)) * 0.5
+        lost = lost + pointwise.where(target <= 1, 0.0, term)
+    return reduced(lost, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """(log(var) + (input - target)² / var) / 2 with `var` (a tensor of the input's shape, one with
+    a last axis less or of size 1, or a number) at least `eps`; `full` adds log(2π) / 2.
+
+    Raises ValueError for a `var` that is negative or does not fit.
+    """
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    spread = _variance(input, var)
+    # The bound moves the value, not the gradient.
+    kept = pointwise.where(spread < eps, (spread - spread.detach()) + eps, spread)
+    difference = input - target
+    lost = (pointwise.log(kept) + difference * difference / kept) * 0.5
+    return reduced(lost + 0.5 * math.log(2 * math.pi) if full else lost, reduction)
+
+
+def _variance(input: Tensor, var: Any) -> Tensor:
+    if not isinstance(var, Tensor):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        return filled(var, input.dtype, tuple(input.shape))
+    if var.shape != input.shape:
+        if tuple(input.shape[:-1]) == tuple(var.shape):
+            var = var.unsqueeze(-1)
+        elif var.shape[:-1] != input.shape[:-1] or not var.ndim or var.shape[-1] != 1:
+            raise ValueError("var is of incorrect size")
+    (valid,) = CONTEXT.apply(
+        indexing.check_all,
+        (pointwise.logical_or(var >= 0, var != var),),
+        {"message": "var has negative entry/entries"},
+    )
+    return pointwise.where(valid, *aligned((var, 0.0), var.dtype))

@@ -1,0 +1,195 @@
+"""Hooks of Modules in a trace. A hook runs once, at the trace: what it does with tensors goes into
+the graph, what it does with Python happens that once.
+
+So a tensor it keeps would be met after the trace without a value. Which tensors it may have kept is
+known: those it was handed and those made while it ran. After it, each of their references is looked
+for where the trace itself holds tensors (what the hook returned, the tape, the session); one that
+is found nowhere there is held by the hook.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from types import CellType, FunctionType
+from typing import Any
+
+from frontend.guards import variable_guards
+from frontend.session import Noted, Session, Slot
+from frontend.sources import Source
+from frontend.state import STATE
+from frontend.tape import AccumulateGrad, TapeNode, next_sequence
+from frontend.tensor import Tensor
+from frontend.views import View
+from graphc.errors import TraceError
+from graphc.ir.nodes import Location
+
+
+def run_hook(hook: Callable[..., Any], *args: Any) -> Any:
+    """`hook(*args)`. In a trace raises TraceError where the hook keeps a traced tensor."""
+    session = STATE.session
+    if session is None:
+        return hook(*args)
+    guard_hook(hook)
+    return _Watched(session, hook, args).run()
+
+
+def guard_hook(hook: Callable[..., Any]) -> None:
+    """In a trace: rely on the plain variables that a hook's code names. Called when the hook is
+    going to run, since the backward of a compiled function is derived later."""
+    session = STATE.session
+    if session is None:
+        return
+    function = _function(hook)
+    for guard in variable_guards(function):
+        session.guard((id(function), str(guard)), guard)
+
+
+class _Watched:
+    """One run of a hook in a trace."""
+
+    def __init__(self, session: Session, hook: Any, args: tuple[Any, ...]):
+        self.session = session
+        self.hook = hook
+        self.args = args
+        self.handed = _contents(args)[1:]  # not `args`, which is ours
+        self.first = next_sequence()
+
+    def run(self) -> Any:
+        before = self._unexplained(self.handed, [])
+        # Weak references, and a box for the result: this must not keep alive what it looks for.
+        outer, self.session.watched = self.session.watched, []
+        try:
+            box = [self.hook(*self.args)]
+            made = self.session.watched
+        finally:
+            self.session.watched = outer
+        if outer is not None:
+            outer += made
+        if self._is_kept(before, made, box):
+            gc.collect()  # what only a cycle holds is not kept
+            if self._is_kept(before, made, box):
+                raise self._error()
+        return box[0]
+
+    def _is_kept(self, before: list[int], made: list[Any], box: list[Any]) -> bool:
+        now = self._unexplained(self.handed, box)
+        if any(count > earlier for count, earlier in zip(now, before)):
+            return True
+        found = (reference() for reference in made)
+        alive = list({id(tensor): tensor for tensor in found if tensor is not None}.values())
+        # One reference is that of the list above.
+        return any(count > 1 for count in self._unexplained(alive, box))
+
+    def _unexplained(self, objects: list[Any], box: list[Any]) -> list[int]:
+        """How many references to each object are not those of the trace."""
+        if not objects:
+            return []
+        found = dict.fromkeys(map(id, objects), 0)
+        self._count(found, box)
+        # The argument of getrefcount is a reference too. No local may be one.
+        return [
+            sys.getrefcount(objects[i]) - 1 - found[id(objects[i])] for i in range(len(objects))
+        ]
+
+    def _count(self, found: dict[int, int], box: list[Any]) -> None:
+        """Add up, by id, the references from what the trace holds tensors in."""
+        for holder in self._holders(box):
+            for item in gc.get_referents(holder):
+                if id(item) in found:
+                    found[id(item)] += 1
+
+    def _holders(self, box: list[Any]) -> Iterator[Any]:
+        """Every object in which the trace holds tensors, each once."""
+        session = self.session
+        seen: set[int] = set()
+        work: list[Any] = [
+            box, session.noted, session.slots, session.grad_guards, session._grads, session._hosts,
+            *self.handed,
+        ]  # fmt: skip
+        while work:
+            holder = work.pop()
+            if id(holder) in seen:
+                continue
+            seen.add(id(holder))
+            work += self._inside(holder)
+            yield holder
+
+    def _inside(self, holder: Any) -> list[Any]:
+        """The holders an object refers to."""
+        if isinstance(holder, TapeNode) and holder.sequence < self.first:
+            # Of what is newer it can hold hooks only.
+            return [x for x in (holder.hooks, holder.prehooks, holder.posthooks) if x is not None]
+        if isinstance(holder, FunctionType):
+            return list(holder.__closure__ or ())
+        return [item for item in gc.get_referents(holder) if _is_holder(item)]
+
+    def _error(self) -> TraceError:
+        where = _place(self.hook)
+        owner = next((f" of {type(x).__name__}" for x in self.args[:1]), "")
+        return TraceError(
+            f"the hook {_name(self.hook)}{owner} keeps a tensor that is being traced; it has no "
+            "value until the compiled code runs",
+            hint="hand the value out with frontend.tap(t, fn) in the hook, or run this part "
+            "eagerly with frontend.compiler.disable",
+            location=where,
+        )
+
+
+_HOLDERS = (
+    Tensor, TapeNode, View, AccumulateGrad, Noted, Slot, Source, list, tuple, dict, FunctionType,
+    CellType, functools.partial,
+)  # fmt: skip
+
+
+def _is_holder(item: Any) -> bool:
+    """Whether the trace may hold tensors in an object of this kind: what stands on the tape counts,
+    Modules and whatever else the user made does not."""
+    kind = type(item)
+    if isinstance(item, _HOLDERS) or hasattr(kind, "__dataclass_fields__"):
+        return True
+    return kind.__module__ == "frontend.autograd.function"
+
+
+def _contents(value: Any) -> list[Any]:
+    """The tensors in the arguments of a hook, and the tuples, lists, dicts and dataclasses they
+    stand in."""
+    if isinstance(value, Tensor):
+        return [value]
+    items: Any = ()
+    if isinstance(value, tuple | list):
+        items = value
+    elif isinstance(value, dict):
+        items = list(value.values())
+    elif hasattr(type(value), "__dataclass_fields__"):
+        items = list(vars(value).values())
+    found = [content for item in items for content in _contents(item)]
+    return [value, *found] if found else []
+
+
+# -- naming a hook -------------------------------------------------------------------------------
+
+
+def _function(hook: Any) -> Any:
+    """The function behind a hook: of a partial, a bound method, an object with `__call__`."""
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+    if not inspect.isroutine(hook) and not isinstance(hook, type):
+        hook = type(hook).__call__
+    return inspect.unwrap(getattr(hook, "__func__", hook))
+
+
+def _name(hook: Any) -> str:
+    function = _function(hook)
+    return str(getattr(function, "__qualname__", type(hook).__name__))
+
+
+def _place(hook: Any) -> Location | None:
+    code = getattr(_function(hook), "__code__", None)
+    if code is None:
+        return None
+    file = code.co_filename.replace("\\", "/").rpartition("/")[2]
+    return Location(file, code.co_firstlineno, code.co_name)

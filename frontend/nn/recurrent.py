@@ -1,0 +1,176 @@
+"""Recurrent networks as loops over time: what the layers and the cells of `nn` share.
+
+A step is a function `step(carry, x_t) -> (carry, y_t)`. `carry` is (h,), or (h, c) for the LSTM;
+`x_t` [rows, gates] is the input's part of the gates, made for all time steps by one product before
+the loop, with the biases that can go along. So the loop holds only what depends on the step before.
+
+Time steps lie behind each other in one matrix; `sizes` says how many rows each has. With a padded
+batch all are equal; with a packed one they never grow, since the sequences are sorted by length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from frontend.dispatch import CONTEXT
+from frontend.functions.pointwise import sigmoid, tanh
+from frontend.functions.shape import cat, narrow
+from frontend.nn import functional as F
+from frontend.tensor import Tensor
+from graphc.ops.parts import split
+
+Carry = tuple[Tensor, ...]
+Step = Callable[[Carry, Tensor], tuple[Carry, Tensor]]
+
+CHUNKS = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+"""How many gates, each as wide as the hidden state, a mode has."""
+
+
+class Weights(NamedTuple):
+    """The weights of one layer in one direction: gates from the input, gates from the hidden
+    state, their biases, and the LSTM's projection of its output."""
+
+    input: Tensor
+    hidden: Tensor
+    input_bias: Tensor | None = None
+    hidden_bias: Tensor | None = None
+    projection: Tensor | None = None
+
+
+def parts(x: Tensor, sizes: Sequence[int], axis: int) -> tuple[Tensor, ...]:
+    """Parts of these sizes along an axis. Their gradients are joined once, not added up."""
+    return CONTEXT.apply(split, (x,), {"sizes": tuple(sizes), "axis": axis})
+
+
+def chunks(x: Tensor, count: int) -> tuple[Tensor, ...]:
+    """[rows, count · n] as `count` matrices [rows, n]."""
+    return parts(x, (x.shape[1] // count,) * count, 1)
+
+
+# -- steps ---------------------------------------------------------------------------------------
+
+
+def gates_of(mode: str, weights: Weights, x: Tensor) -> Tensor:
+    """The input's part of the gates: [rows, input] to [rows, gates · hidden]."""
+    bias = weights.input_bias
+    # The GRU's reset gate scales what the hidden state gives, its bias included: that one stays.
+    if bias is not None and weights.hidden_bias is not None and mode != "GRU":
+        bias = bias + weights.hidden_bias
+    return F.linear(x, weights.input, bias)
+
+
+def step_of(mode: str, weights: Weights) -> Step:
+    """One time step. h' = tanh or relu of the gates; of the LSTM (Hochreiter, Schmidhuber, 1997)
+    c' = σ(f) c + σ(i) tanh(g), h' = σ(o) tanh(c'), projected where there are weights for that; of
+    the GRU (Cho et al., 2014) h' = n + σ(z) (h - n), n = tanh(n_x + σ(r) n_h)."""
+    recurrent = weights.hidden.t()
+    if mode == "LSTM":
+        return _lstm_step(recurrent, weights.projection)
+    if mode == "GRU":
+        return _gru_step(recurrent, weights.hidden_bias)
+    activation = tanh if mode == "RNN_TANH" else F.relu
+
+    def step(carry: Carry, x_t: Tensor) -> tuple[Carry, Tensor]:
+        h = activation(x_t + carry[0] @ recurrent)
+        return (h,), h
+
+    return step
+
+
+def _lstm_step(recurrent: Tensor, projection: Tensor | None) -> Step:
+    projected = None if projection is None else projection.t()
+
+    def step(carry: Carry, x_t: Tensor) -> tuple[Carry, Tensor]:
+        h, c = carry
+        i, f, g, o = chunks(x_t + h @ recurrent, 4)
+        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+        h = sigmoid(o) * tanh(c)
+        h = h if projected is None else h @ projected
+        return (h, c), h
+
+    return step
+
+
+def _gru_step(recurrent: Tensor, bias: Tensor | None) -> Step:
+    def step(carry: Carry, x_t: Tensor) -> tuple[Carry, Tensor]:
+        h = carry[0]
+        hidden = h @ recurrent if bias is None else h @ recurrent + bias
+        r, z, n = chunks(x_t, 3)
+        hidden_r, hidden_z, hidden_n = chunks(hidden, 3)
+        new = tanh(n + sigmoid(r + hidden_r) * hidden_n)
+        h = new + sigmoid(z + hidden_z) * (h - new)
+        return (h,), h
+
+    return step
+
+
+# -- loops ---------------------------------------------------------------------------------------
+
+
+def scan(
+    step: Step, carry: Carry, xs: Sequence[Tensor], reverse: bool
+) -> tuple[Carry, list[Tensor]]:
+    """`step` over time steps whose numbers of rows never grow. `carry` has as many rows as the
+    first. The last state of each row, and the outputs in the order of `xs`."""
+    if reverse:
+        return _scan_back(step, carry, xs)
+    outputs, ended = [], []
+    for x_t in xs:
+        rows, before = x_t.shape[0], carry[0].shape[0]
+        if rows < before:  # these sequences are over: their states are final
+            ended.append(tuple(narrow(state, 0, rows, before - rows) for state in carry))
+            carry = tuple(narrow(state, 0, 0, rows) for state in carry)
+        carry, y = step(carry, x_t)
+        outputs.append(y)
+    if ended:
+        carry = tuple(map(cat, zip(carry, *reversed(ended))))
+    return carry, outputs
+
+
+def _scan_back(
+    step: Step, initial: Carry, xs: Sequence[Tensor]
+) -> tuple[Carry, list[Tensor]]:
+    outputs = []
+    rows = xs[-1].shape[0]
+    carry = tuple(narrow(state, 0, 0, rows) for state in initial)
+    for x_t in reversed(xs):
+        before, rows = rows, x_t.shape[0]
+        if rows > before:  # shorter sequences set in: at their last element
+            entering = (narrow(state, 0, before, rows - before) for state in initial)
+            carry = tuple(map(cat, zip(carry, entering)))
+        carry, y = step(carry, x_t)
+        outputs.append(y)
+    return carry, outputs[::-1]
+
+
+def run_layers(
+    mode: str,
+    layers: Sequence[Sequence[Weights]],
+    x: Tensor,
+    sizes: Sequence[int],
+    initial: Sequence[Carry],
+    dropout: float,
+) -> tuple[Tensor, list[Carry]]:
+    """Layers over x [sum of sizes, input], each in one direction or in two whose outputs are
+    joined; `dropout` between layers. `initial` and the final states go layer by layer, forward
+    before backward. The last layer's output is [sum of sizes, directions · output]."""
+    finals: list[Carry] = []
+    for depth, directions in enumerate(layers):
+        x = F.dropout(x, dropout) if depth else x
+        found = []
+        for reverse, weights in enumerate(directions):
+            xs = parts(gates_of(mode, weights, x), sizes, 0)
+            final, ys = scan(
+                step_of(mode, weights), initial[len(finals)], xs, reverse=bool(reverse)
+            )
+            finals.append(final)
+            found.append(cat(ys))
+        x = found[0] if len(found) == 1 else cat(found, 1)
+    return x, finals
+
+
+def weights_of(module: Any, suffix: str = "") -> Weights:
+    """The parameters of a layer whose names end in `suffix`; those it does not have are None."""
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+    return Weights(*[getattr(module, name + suffix, None) for name in names])  # type: ignore[arg-type]

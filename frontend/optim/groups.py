@@ -1,0 +1,224 @@
+"""Groups of parameters and the state of one: dicts that know when a trace reads or writes them.
+
+What a traced step does with the options of its groups:
+
+- Numbers (`lr`, `betas`, …) become 0-d inputs, read anew at each call: a schedule needs no new
+  trace. Whether one is 0 is frozen where code leaves out what it would do.
+- Anything else that is read is frozen into the compiled step. A change traces again.
+- Writing is refused: compiled code would not repeat it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from frontend.changes import _marking, changed
+from frontend.guards import is_plain, same
+from frontend.state import STATE
+from frontend.tensor import Tensor
+from graphc.errors import TraceError
+from graphc.ir.builder import user_location
+from graphc.ir.types import DType
+
+_MISSING = object()
+
+
+def _writing(plain: Any) -> Any:
+    """A method of dict that writes: refused in a trace, and noted where an entry relies on it."""
+
+    @functools.wraps(plain)
+    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        if STATE.session is not None:
+            self.check_write(plain.__name__, arguments)
+        before = self.marks()
+        result = plain(self, *arguments, **keywords)
+        if before is None or not all(map(same, self.marks() or (), before)):
+            changed()
+        return result
+
+    return method
+
+
+class Held(dict):
+    """The state of a parameter: not written while tracing."""
+
+    what = "state"
+    hint = "make it a tensor before the first compiled step, and update that in place (add_, copy_)"
+
+    for _name in ("__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "update",
+                  "setdefault"):  # fmt: skip
+        locals()[_name] = _writing(getattr(dict, _name))
+    del _name
+
+    def check_write(self, method: str, arguments: tuple[Any, ...]) -> None:
+        """Raise TraceError, unless the write changes nothing."""
+        if method == "setdefault" and arguments[0] in self:
+            return
+        if method == "__setitem__" and dict.get(self, arguments[0], _MISSING) is arguments[1]:
+            return
+        name = f"{arguments[0]!r} " if arguments and isinstance(arguments[0], str) else ""
+        raise TraceError(
+            f"{self.what} {name}of an optimizer is assigned while tracing; compiled code would not "
+            "repeat the assignment",
+            hint=self.hint,
+            location=user_location(),
+        )
+
+    def marks(self) -> list[Any] | None:
+        """What entries rely on, as it is now; None for everything."""
+        return None
+
+    def __reduce__(self) -> Any:
+        return type(self), (dict(self),)
+
+
+@_marking(defaultdict)
+class States(defaultdict):
+    """The state of each parameter."""
+
+
+class Group(Held):
+    """Parameters that are optimised alike: their list under 'params', and options by name."""
+
+    what = "option"
+    hint = "assign it outside, around the compiled step: a changed number needs no new trace"
+
+    def __init__(self, options: Any = ()):
+        super().__init__(options)
+        self.taken: dict[str, Any] = {"params": _exactly}
+        self.raw = _Raw(self)
+
+    def __getitem__(self, name: Any) -> Any:
+        value = dict.__getitem__(self, name)
+        if STATE.session is not None and name != "params" and is_plain(value):
+            self.take(name, _exactly)
+        return value
+
+    def marks(self) -> list[Any]:
+        return [how(dict.get(self, name, _MISSING)) for name, how in self.taken.items()]
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+    def frozen(self, name: str) -> Any:
+        """An option; in a trace its value is frozen."""
+        if STATE.session is not None:
+            self.take(name, _exactly)
+        return dict.__getitem__(self, name)
+
+    def number(self, name: str, index: int | None = None, *, optional: bool = False) -> Any:
+        """A number (or one of a pair); in a trace a 0-d input. An `optional` one is None where it
+        is 0."""
+        value = dict.__getitem__(self, name)
+        value = value if index is None else value[index]
+        session = STATE.session
+        if session is not None:
+            self.take(name, _whether if optional else _kind)
+        if isinstance(value, Tensor):
+            return value.reshape(())
+        if optional and not value:
+            return None
+        return value if session is None else session.host(self.raw, name, index, DType.f64)
+
+    def take(self, name: str, how: Callable[[Any], Any]) -> None:
+        """Have the trace under way rely on what `how` says of an option."""
+        session = STATE.session
+        assert session is not None
+        session.guard((id(self), name, how), OptionGuard(self, name, how))
+        # What is compared exactly covers the rest.
+        if self.taken.get(name) is not _exactly:
+            self.taken[name] = how
+
+
+class _Raw:
+    """A group as compiled steps read it: past the guards."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: Group):
+        self.group = group
+
+    def __getitem__(self, name: str) -> Any:
+        return dict.__getitem__(self.group, name)
+
+
+# -- what an entry relies on: Tensors are captured, so it matters which one it is -----------------
+
+
+def _exactly(value: Any) -> Any:
+    return id(value) if isinstance(value, Tensor | list) else value
+
+
+def _whether(value: Any) -> Any:
+    return id(value) if isinstance(value, Tensor) else bool(value)
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return tuple(map(_kind, value))
+    return id(value) if isinstance(value, Tensor) else None
+
+
+class OptionGuard:
+    """One option of a group. Looked at again when the group says that it changed."""
+
+    marked = True
+
+    def __init__(self, group: Group, name: str, how: Callable[[Any], Any]):
+        self.group = group
+        self.name = name
+        self.how = how
+        self.value = dict.get(group, name, _MISSING)
+        self.mark = how(self.value)
+
+    def holds(self) -> bool:
+        return same(self.how(dict.get(self.group, self.name, _MISSING)), self.mark)
+
+    def reason(self) -> str:
+        now = dict.get(self.group, self.name, "deleted")
+        return f"option {self.name!r} was {self.value!r}, is {now!r}"
+
+    def __str__(self) -> str:
+        if self.how is _exactly:
+            return f"option {self.name}={self.value!r}"
+        zero = "a number" if self.how is _kind else "not 0" if self.mark else "0"
+        return f"option {self.name} is {zero}"
+
+
+class MembersGuard:
+    """Which parameters the groups of an optimizer hold, with which state, and its hooks."""
+
+    marked = True
+
+    def __init__(self, optimizer: Any):
+        self.optimizer = optimizer
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take what there is now: state is made during the first trace."""
+        self.members = self._members()
+
+    def _members(self) -> list[Any]:
+        optimizer = self.optimizer
+        found: list[Any] = []
+        for group in optimizer.param_groups:
+            found += [None, *dict.__getitem__(group, "params")]
+        for state in optimizer.state.values():
+            found += [None, *[value for value in state.values() if isinstance(value, Tensor)]]
+        hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
+        return [*found, *hooks[0].values(), None, *hooks[1].values()]
+
+    def holds(self) -> bool:
+        now = self._members()
+        return len(now) == len(self.members) and all(map(operator.is_, now, self.members))
+
+    def reason(self) -> str:
+        return f"parameters, state or hooks of {type(self.optimizer).__name__} changed"
+
+    def __str__(self) -> str:
+        count = sum(len(group["params"]) for group in self.optimizer.param_groups)
+        return f"{type(self.optimizer).__name__} of {count} parameters"

@@ -1,0 +1,65 @@
+"""Arrays from one dtype to another: what the op `cast` means, and the loops' `convert`.
+
+Every conversion rounds once, to nearest even. NumPy's own `astype` does that too but for bf16,
+where ml_dtypes rounds to f32 first; and it leaves to the machine what a float outside an integer
+type becomes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.types import DType
+
+Array = np.ndarray[Any, Any]
+
+EXACT_INTEGER = 1 << 53
+"""The integers up to here are f64 numbers."""
+STICKY = 1 << 12
+"""Larger ones keep their place among the bf16 numbers, and between them, in steps of half this."""
+
+
+def convert(x: Array, dtype: DType) -> Any:
+    """`x` in `dtype`. Floats to integers are truncated, saturate in the type the integer computes
+    as, NaN giving 0, and then wrap as integers do."""
+    source = DType.of(x.dtype)
+    if source.is_float and dtype.is_integer:
+        return _to_integer(x.astype(source.computes_as.numpy), dtype)
+    if dtype is DType.bf16 and source in (DType.f64, DType.i32, DType.i64):
+        return rounded_to_odd(x).astype(dtype.numpy)
+    return x.astype(dtype.numpy)
+
+
+def _to_integer(x: Array, dtype: DType) -> Any:
+    wide = dtype.computes_as.numpy
+    limits = np.iinfo(wide)
+    below, above = x <= float(limits.min), x >= float(limits.max)
+    inside = np.where(below | above | np.isnan(x), x.dtype.type(0), x).astype(wide)
+    saturated = np.where(below, limits.min, np.where(above, limits.max, inside))
+    return saturated.astype(dtype.numpy)
+
+
+def rounded_to_odd(x: Array) -> Array:
+    """f64 or integers as f32: of the two neighbours of a number that is none, the one whose last
+    bit is set. Rounding that to at most 22 bits rounds `x` once (Boldo and Melquiond, 2008)."""
+    exact = _as_f64(np.asarray(x))
+    near = exact.astype(np.float32)
+    back = near.astype(np.float64)
+    bits = near.view(np.int32)
+    wrong = (back != exact) & (exact == exact) & (bits & 1 == 0)
+    step = np.where(np.abs(back) > np.abs(exact), -1, 1).astype(np.int32)
+    odd: Array = np.where(wrong, bits + step, bits).view(np.float32)
+    return odd
+
+
+def _as_f64(x: Array) -> Array:
+    """f64 numbers that round to bf16 as `x` does. Bits of integers too long for f64 are replaced
+    by one bit that says whether there are any."""
+    if x.dtype != np.int64:
+        return x.astype(np.float64)
+    rest = x & (STICKY - 1)
+    marked = (x - rest) | np.where(rest != 0, STICKY // 2, 0)
+    small = (x >= -EXACT_INTEGER) & (x <= EXACT_INTEGER)
+    return np.where(small, x, marked).astype(np.float64)

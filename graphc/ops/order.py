@@ -1,0 +1,268 @@
+"""Cumulative ops and sorting along an axis. Extremes and sorts give positions: values are gathered
+at them, so that one pass serves both, and the gradient is that of the gather."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir.handle import broadcast_to, lift
+from graphc.ir.types import DType
+from graphc.ops.bitwise import shift_right
+from graphc.ops.elementwise import (
+    cast,
+    clamp,
+    eq,
+    exp,
+    ge,
+    gt,
+    log,
+    logical_and,
+    logical_not,
+    logical_or,
+    minimum,
+    ne,
+    where,
+)
+from graphc.ops.indexing import gather
+from graphc.ops.kind_composite import Composite
+from graphc.ops.kind_scan import ArgScan, Scan
+from graphc.ops.kind_sort import Sort
+from graphc.ops.movement import reshape, slice_
+from graphc.ops.op import FLOATS, NUMBERS, Array, Sampler
+from graphc.ops.reduce import keep_axes, sum
+from graphc.ops.special import logaddexp
+
+
+def flip(x: Any, axis: int) -> Any:
+    """The order of the elements along `axis` reversed."""
+    size = x.shape[axis]
+    return slice_(
+        x,
+        start=tuple(max(size - 1, 0) if a == axis else 0 for a in range(len(x.shape))),
+        size=x.shape,
+        step=tuple(-1 if a == axis else 1 for a in range(len(x.shape))),
+    )
+
+
+def _backwards(scan: Any, x: Any, axis: int) -> Any:
+    """A scan from the last element to the first."""
+    return flip(scan(flip(x, axis), axis=axis), axis)
+
+
+def _full(number: Any, like: Any) -> Any:
+    return broadcast_to(lift(number, like), like.shape)
+
+
+# -- cumulative ----------------------------------------------------------------------------------
+
+
+def _lines(draw: Any) -> Any:
+    return lambda m: [
+        m(draw(m, 3, 5), axis=1), m(draw(m, 3, 5), axis=0), m(draw(m, 2, 4, 19), axis=1),
+        m(draw(m, 70), axis=0), m(draw(m, 3, 1), axis=1), m(draw(m, 0, 3), axis=1),
+        m(draw(m, 3, 0), axis=1), m(draw(m, 130, 9), axis=0),
+    ]  # fmt: skip
+
+
+def _accumulated(ufunc: np.ufunc) -> Any:
+    return lambda x, axis: ufunc.accumulate(x, axis=axis, dtype=x.dtype)
+
+
+cumsum: Scan = Scan(
+    "cumsum",
+    lambda s, running, x: s.add(running, x),
+    _accumulated(np.add),
+    dtypes=NUMBERS,
+    vjp=lambda g, out, x, *, axis: (_backwards(cumsum, g, axis),),
+    samples=_lines(lambda m, *shape: m.normal(*shape)),
+)
+
+
+def _cumprod_vjp(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
+    # Before the first 0 of a line: Σ g·out over what follows, divided by x. At it: the same sum
+    # with the 0 left out. After it every product has that 0 in it.
+    zero = eq(x, _full(0, x))
+    seen = cumsum(cast(zero, dtype=DType.i64), axis=axis)
+    before = eq(seen, _full(0, seen))
+    first = logical_and(zero, eq(seen, _full(1, seen)))
+    safe = where(zero, _full(1, x), x)
+    without = cumprod(where(first, _full(1, x), x), axis=axis)
+    at_first = _backwards(cumsum, g * without, axis)
+    others = _backwards(cumsum, g * out, axis) / safe
+    return (where(before, others, where(first, at_first, _full(0, x))),)
+
+
+cumprod: Scan = Scan(
+    "cumprod",
+    lambda s, running, x: s.mul(running, x),
+    _accumulated(np.multiply),
+    dtypes=NUMBERS,
+    vjp=_cumprod_vjp,
+    samples=lambda m: [
+        *_lines(lambda m, *shape: m.normal(*shape) * 0.3 + 1)(m),
+        m(np.array([[2.0, 0, 3, 4], [1, 2, 3, 0], [0, 2, 0, 3], [0, 0, 1, 1]]), axis=1),
+    ],
+)
+
+
+def _logcumsumexp_vjp(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
+    # Σ gⱼ·exp(xᵢ - outⱼ) over j from i on, as a logarithm: positive and negative gⱼ apart.
+    def part(weight: Any) -> Any:
+        some = gt(weight, _full(0, weight))
+        logs = where(some, log(where(some, weight, _full(1, weight))), _full(-np.inf, weight))
+        return exp(_backwards(logcumsumexp, logs - out, axis) + x)
+
+    return (part(g) - part(-g),)
+
+
+logcumsumexp: Scan = Scan(
+    "logcumsumexp",
+    logaddexp.scalar,
+    _accumulated(np.logaddexp),
+    dtypes=FLOATS,
+    vjp=_logcumsumexp_vjp,
+    samples=lambda m: [
+        *_lines(lambda m, *shape: m.normal(*shape) * 3)(m),
+        m(np.array([[-np.inf, -np.inf, 1, 2], [1, -np.inf, 2, np.inf]]), axis=1,
+          differentiable=False),
+    ],
+)  # fmt: skip
+
+
+def _best(ufunc: np.ufunc) -> Any:
+    def positions(x: Array, axis: int) -> Array:
+        takes = (x == ufunc.accumulate(x, axis=axis)) | (x != x)
+        shape = [-1 if a == axis else 1 for a in range(x.ndim)]
+        at = np.arange(x.shape[axis]).reshape(shape)
+        return np.asarray(np.maximum.accumulate(np.where(takes, at, 0), axis=axis))
+
+    return positions
+
+
+def _with_ties(m: Sampler) -> list[Any]:
+    nans = m.normal(3, 9)
+    nans[0, 4] = nans[0, 6] = nans[1, 0] = np.nan
+    return [*_lines(lambda m, *shape: m.apart(*shape))(m), m(m.integers(3, 4, 9) * 1.0, axis=1),
+            m(m.integers(2, 40, 3) * 1.0, axis=0), m(nans, axis=1), m(nans, axis=0)]  # fmt: skip
+
+
+argcummax = ArgScan("argcummax", lambda s, running, x: s.ge(x, running), _best(np.maximum),
+                    dtypes=NUMBERS, vjp=None, samples=_with_ties)  # fmt: skip
+argcummin = ArgScan("argcummin", lambda s, running, x: s.le(x, running), _best(np.minimum),
+                    dtypes=NUMBERS, vjp=None, samples=_with_ties)  # fmt: skip
+
+# -- sorting -------------------------------------------------------------------------------------
+
+
+def _sorts(m: Sampler) -> list[Any]:
+    zeros = np.array([[0.0, -0.0, 1, -0.0, 0.0, -1, np.inf, -np.inf]])
+    drawn = [*_with_ties(m), m(zeros, axis=1), m(m.normal(2, 300), axis=1), m(m.normal(4), axis=0)]
+    return [
+        *drawn,
+        *(m(*sample.operands, **sample.attributes, descending=True) for sample in drawn),
+    ]
+
+
+argsort = Sort("argsort", vjp=None, samples=_sorts)
+
+
+def _searchsorted(boundaries: Any, x: Any, *, right: bool = False) -> Any:
+    if boundaries.dtype is not x.dtype:
+        raise DTypeError(f"searchsorted of {x.tensor_type} in {boundaries.tensor_type}")
+    lead = boundaries.shape[:-1]
+    if not boundaries.shape or len(x.shape) < 1 or x.shape[:-1] != lead:
+        raise ShapeError(f"searchsorted of {x.tensor_type} in {boundaries.tensor_type}")
+    axis, count = len(lead), boundaries.shape[-1]
+    position = broadcast_to(x.context.constant(np.asarray(0)), x.shape)
+    if not count:
+        return position
+    # By halves: `position` elements are known to stand before x; `step` more may.
+    step = 1 << (count.bit_length() - 1)
+    while step:
+        further = minimum(position + step, _full(count, position))
+        found = gather(boundaries, further - 1, axis=axis)
+        # Written so that NaN, which is at no place before another, goes behind all.
+        before = logical_not(gt(found, x) if right else ge(found, x))
+        position = where(before, further, position)
+        step //= 2
+    return position
+
+
+def _searches(m: Sampler) -> list[Any]:
+    drawn = []
+    for right in (False, True):
+        line = np.sort(m.integers(9, 2, 13) * 1.0, axis=1)
+        x = m.integers(11, 2, 7, low=-2) * 1.0
+        x[1, 3], x[0, 0] = np.nan, np.inf
+        drawn += [
+            m(line, x, right=right), m(line[0, :1], x[0], right=right),
+            m(line[0, :0], x[0], right=right), m(line[:, :8], m.normal(2, 0), right=right),
+            m(np.sort(m.normal(100)), m.normal(130), right=right),
+        ]  # fmt: skip
+    return drawn
+
+
+searchsorted = Composite("searchsorted", _searchsorted, differentiable=False, samples=_searches)
+
+
+# -- medians -------------------------------------------------------------------------------------
+
+
+def _middle(x: Any, *, axis: int, ignore_nan: bool = False) -> Any:
+    size = x.shape[axis]
+    order = argsort(x, axis=axis)
+    nan = sum(cast(ne(x, x), dtype=DType.i64), axes=(axis,)) if x.dtype.is_float else None
+    half = lift((size - 1) // 2, order)
+    at = broadcast_to(half, tuple(d for a, d in enumerate(x.shape) if a != axis))
+    if nan is not None and ignore_nan:
+        at = shift_right(_full(size - 1, nan) - nan, _full(1, nan))
+    elif nan is not None:
+        # NaNs are last in order: the first of them, if there is one.
+        at = where(gt(nan, _full(0, nan)), _full(size, nan) - nan, at)
+    at = clamp(at, _full(0, at), _full(size - 1, at))
+    return gather(order, keep_axes(at, (axis,), x.shape), axis=axis)
+
+
+def _middles(m: Sampler) -> list[Any]:
+    drawn = []
+    for ignore in (False, True):
+        nans = m.normal(5, 7)
+        nans[0, 3] = nans[0, 5] = nans[2, 0] = nans[3] = np.nan
+        drawn += [
+            m(m.apart(3, 5), axis=1, ignore_nan=ignore), m(m.apart(4, 3), axis=0, ignore_nan=ignore),
+            m(nans, axis=1, ignore_nan=ignore), m(m.apart(0, 3), axis=1, ignore_nan=ignore),
+            m(m.integers(3, 2, 9) * 1.0, axis=1, ignore_nan=ignore), m(m.apart(1), axis=0),
+        ]  # fmt: skip
+    return drawn
+
+
+# The position of the lower median along `axis`, which is kept with size 1.
+argmedian = Composite("argmedian", _middle, differentiable=False, samples=_middles)
+
+
+def _median(x: Any, *, ignore_nan: bool = False) -> Any:
+    flat = reshape(x, shape=(x.tensor_type.numel,))
+    return reshape(gather(flat, argmedian(flat, axis=0, ignore_nan=ignore_nan), axis=0), shape=())
+
+
+def _median_vjp(g: Any, out: Any, x: Any, *, ignore_nan: bool) -> tuple[Any]:
+    # All that equal the median share the gradient evenly.
+    wide = broadcast_to(out, x.shape)
+    chosen = logical_or(eq(x, wide), logical_and(ne(x, x), ne(wide, wide)))
+    count = sum(cast(chosen, dtype=x.dtype), axes=tuple(range(len(x.shape))))
+    return (where(chosen, broadcast_to(g / count, x.shape), _full(0, x)),)
+
+
+median = Composite(
+    "median",
+    _median,
+    vjp=_median_vjp,
+    samples=lambda m: [
+        m(m.apart(3, 5)), m(m.apart(6), ignore_nan=True), m(m.apart()),
+        m(m.integers(3, 3, 5) * 1.0, differentiable=False),
+        m(np.array([1, np.nan, 3, 2, 5]), ignore_nan=True, differentiable=False),
+    ],
+)  # fmt: skip

@@ -1,0 +1,119 @@
+"""What range integer values are known to lie in, so that no check is made of what cannot fail.
+
+in : a graph
+out: for a value the least and the greatest it may be: those of its dtype, where nothing is known
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.registry import lookup
+from graphc.ir.types import DType
+
+Range = tuple[int, int]
+
+# What a float may be as an integer: more than any dtype holds.
+ANYTHING: Range = (-(1 << 100), 1 << 100)
+
+
+class Ranges:
+    """Ranges of the values of one graph, each found once."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self._known: dict[int, Range] = {}
+
+    def of(self, value: Value) -> Range:
+        """The range of a value."""
+        # Not by recursion: graphs are deeper than Python's stack.
+        work = [value.node]
+        while work:
+            identity = work[-1]
+            node = self.graph.nodes[identity]
+            open_ = [v.node for v in node.operands if v.node not in self._known]
+            if identity not in self._known and open_:
+                work += open_
+                continue
+            work.pop()
+            if identity not in self._known:
+                self._known[identity] = self._fitting(node)
+        return self._known[value.node]
+
+    def _fitting(self, node: Node) -> Range:
+        """The range, if the dtype holds all of it: else numbers may have wrapped. Of a float: any."""
+        dtype = node.types[0].dtype
+        if dtype.is_float:
+            return ANYTHING
+        limits = (0, 1) if dtype is DType.bool else _limits(dtype)
+        if dtype is DType.bool or len(node.types) != 1:
+            return limits
+        found = self._range(node)
+        fits = found is not None and limits[0] <= found[0] and found[1] <= limits[1]
+        return found if found is not None and fits else limits
+
+    def _range(self, node: Node) -> Range | None:
+        if node.op == INPUT:
+            return None
+        if node.op == CONSTANT:
+            array = node.attribute("value").array
+            return (int(array.min()), int(array.max())) if array.size else None
+        kind = lookup(node.op).kind
+        if kind in ("argreduce", "scan", "sort"):
+            return self._position(node, kind)
+        if node.op == "iota":
+            return (0, max(node.types[0].shape[node.attribute("axis")] - 1, 0))
+        if node.op == "check_index":
+            return (0, node.attribute("bound") - 1)
+        operands = [self._known[operand.node] for operand in node.operands]
+        if kind == "gather" or node.op in ("max", "min"):
+            return operands[0]
+        if kind == "movement":
+            return _hull(operands)
+        if kind == "elementwise":
+            return _elementwise(node.op, operands)
+        return None
+
+    def _position(self, node: Node, kind: str) -> Range | None:
+        """Positions along an axis of the operand."""
+        if kind == "scan" and not node.op.startswith("arg"):
+            return None
+        axis = node.attribute("axes")[0] if kind == "argreduce" else node.attribute("axis")
+        return (0, max(self.graph.type_of(node.operands[0]).shape[axis] - 1, 0))
+
+
+def _limits(dtype: DType) -> Range:
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min), int(limits.max)
+
+
+def _hull(ranges: list[Range]) -> Range:
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def _elementwise(op: str, operands: list[Range]) -> Range | None:
+    if op == "cast":
+        return operands[0]
+    if op == "where":
+        return _hull(operands[1:])
+    if op == "mod":
+        return (0, operands[1][1] - 1) if operands[1][0] > 0 else None
+    if op == "clamp":
+        return _extreme(min, _extreme(max, operands[0], operands[1]), operands[2])
+    if op in ("minimum", "maximum"):
+        return _extreme(min if op == "minimum" else max, *operands)
+    if op in ("add", "sub", "mul"):
+        (a, b), (c, d) = operands
+        if op == "add":
+            return a + c, b + d
+        if op == "sub":
+            return a - d, b - c
+        return min(a * c, a * d, b * c, b * d), max(a * c, a * d, b * c, b * d)
+    return None
+
+
+def _extreme(pick: Callable[[int, int], int], left: Range, right: Range) -> Range:
+    return pick(left[0], right[0]), pick(left[1], right[1])
