@@ -45,6 +45,7 @@ from frontend.functions.unary import *
 from frontend.printing import set_printoptions
 from frontend.promotion import can_cast, promote_types, result_type
 from frontend.random import *
+from frontend.sampling import *
 from frontend.serialization import load, save
 from frontend.state import (
     enable_grad,
@@ -90,7 +91,10 @@ def is_tensor(obj: object) -> bool:  # type: ignore[valid-type]
 
 
 def numel(input: Tensor) -> int:  # type: ignore[valid-type]
-    """How many elements a tensor has."""
+    """How many elements a tensor has. Raises TypeError for anything else."""
+    if not isinstance(input, Tensor):
+        found = type(input).__name__
+        raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {found}")
     return input.numel()
 
 

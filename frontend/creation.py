@@ -69,10 +69,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
-    requires_grad: bool = False,
+    requires_grad: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """`obj` as a tensor, of the same memory where that can be (of tensors, arrays, what has
-    `__dlpack__`, bytes), a copy for `copy=True`. Without `requires_grad` it is off the tape.
+    `__dlpack__`, bytes), a copy for `copy=True`. `requires_grad` None leaves a tensor on the tape,
+    False takes it off.
 
     Raises ValueError where `copy` is False and a copy is needed."""
     on_cpu(device)
@@ -91,7 +92,7 @@ def asarray(
         made = casted(made, kind)
     elif copy:
         made = made.clone()
-    if requires_grad == made.requires_grad:
+    if requires_grad is None or requires_grad == made.requires_grad:
         return made
     return finished(made.detach(), requires_grad)
 
@@ -100,7 +101,7 @@ def _aliased(obj: Any, kind: DType | None) -> Tensor | None:
     """A tensor over the memory of `obj`; None where it has none of its own."""
     if isinstance(obj, Tensor):
         return obj
-    if isinstance(obj, np.ndarray | np.generic):
+    if isinstance(obj, np.ndarray):
         return from_data(obj, copy=False)
     if hasattr(obj, "__dlpack__"):
         from frontend.utils.dlpack import from_dlpack

@@ -21,14 +21,11 @@ def shape_of(sizes: tuple[Any, ...], name: str = "size()") -> tuple[int, ...]:
         sizes = sizes if single or isinstance(sizes[0], str) else tuple(sizes[0])
     shape = []
     for size in sizes:
-        try:
-            shape.append(operator.index(size))
-        except TypeError:
-            shape.append(-1)
-        if shape[-1] < 0 and not isinstance(size, int | np.integer | Tensor | np.ndarray):
+        if isinstance(size, bool | np.bool_) or not hasattr(size, "__index__"):
             raise TypeError(
                 f"{name}: argument 'size' must be tuple of ints, not {type(size).__name__}"
             )
+        shape.append(operator.index(size))
     if any(size < 0 for size in shape):
         raise RuntimeError(
             f"Trying to create tensor with negative dimension {min(shape)}: {shape}"

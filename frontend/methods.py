@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend import creation, inplace, random, tensor_types
+from frontend import creation, inplace, random, sampling, tensor_types
 from frontend.functions import (
     conversion,
     distances,
@@ -35,7 +35,7 @@ from frontend.tensor import Tensor
 FAMILIES = (
     unary, pointwise, special, logic, reduce, statistics, distances, layout, shape, repeating,
     rearrange, matrix, einsum, linalg, index, masks, scatter, select,
-    order, order_statistics, layers, creation, random,
+    order, order_statistics, layers, creation, random, sampling,
     conversion, tensor_types,
 )  # fmt: skip
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""

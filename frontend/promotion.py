@@ -14,7 +14,7 @@ import numpy as np
 from frontend.dispatch import CONTEXT, apply_binary, filled, filled_like
 from frontend.dtypes import CATEGORY, as_dtype, promote_types
 from frontend.state import STATE
-from frontend.tensor import Tensor
+from frontend.tensor import Tensor, from_data
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, broadcast_shapes
@@ -125,12 +125,19 @@ def binary(op: Any, left: Any, right: Any) -> Tensor:
         kind = right.tensor_type
         if kind.dtype.is_float and left.__class__ in (int, float, bool):
             return apply_binary(op, filled_like(left, kind), right)
+    left, right = lifted(left), lifted(right)
     dtype = result_type(left, right)
     return CONTEXT.apply(op, aligned((left, right), dtype), {})[0]
 
 
+def lifted(operand: Any) -> Any:
+    """A NumPy array (with dimensions) as a tensor over its memory; others as they are."""
+    return from_data(operand, copy=False) if isinstance(operand, np.ndarray) else operand
+
+
 def float_binary(op: Any, left: Any, right: Any) -> Tensor:
     """As `binary`, integers first turned to the default float dtype."""
+    left, right = lifted(left), lifted(right)
     dtype = result_type(left, right)
     if not dtype.is_float:
         dtype = STATE.default_dtype

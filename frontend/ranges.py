@@ -100,6 +100,8 @@ def range(
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """As `arange`, with `end`, in the default dtype. Deprecated in PyTorch, with its warning."""
+    if end is None:
+        raise TypeError('range() missing 1 required positional arguments: "end"')
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior "
         "is inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
@@ -108,8 +110,6 @@ def range(
         stacklevel=2,
     )
     check_options(device, layout, pin_memory)
-    if end is None:
-        raise TypeError('range() missing 1 required positional arguments: "end"')
     first, last, by = (_number("range", "end", x) for x in (start, end, step))
     _check_range(first, last, by)
     kind = kind_of(dtype, out, STATE.default_dtype)

@@ -147,7 +147,7 @@ class Session:
         if id(tensor) not in self.noted or self.noted[id(tensor)].slot is None:
             self._make_input(tensor, name, ArgumentSource(position))
 
-    def note(self, tensor: Tensor) -> Noted | None:
+    def note(self, tensor: Any) -> Noted | None:
         """Keep the state of a tensor from before the trace; None for one made inside it."""
         noted = self.noted.get(id(tensor))
         if noted is None and isinstance(tensor._value, np.ndarray):
@@ -280,7 +280,7 @@ class Session:
 
     # -- gradients ---------------------------------------------------------------------------
 
-    def read_grad(self, tensor: Tensor) -> Any:
+    def read_grad(self, tensor: Any) -> Any:
         """`.grad`; one from before the trace becomes an input, its being None a guard."""
         noted = self.note(tensor)
         grad = tensor._grad
@@ -292,7 +292,7 @@ class Session:
                 self._grads[id(grad)] = tensor
         return grad
 
-    def note_grad_write(self, tensor: Tensor) -> None:
+    def note_grad_write(self, tensor: Any) -> None:
         """`.grad` of a tensor is set: what it was before no longer matters."""
         noted = self.note(tensor)
         if noted is not None:

@@ -255,8 +255,8 @@ def name_of(function: Any) -> str:
 
 
 def trace(function: Any, *example_inputs: Any, **keywords: Any) -> Any:
-    """The graph of a function or Module on inputs like these (Tensors or NumPy arrays). Of a matrix,
-    as in PyTorch, the sum of its diagonal.
+    """The graph of a function or Module on inputs like these (Tensors or NumPy arrays). Of a
+    matrix, as in PyTorch, the sum of its diagonal.
 
     Inputs: the tensor arguments by parameter name, then what the function captured (parameters by
     their path, state, `.grad`s). Outputs: the returned tensors in order, then the new contents of

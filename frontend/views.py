@@ -14,9 +14,8 @@ from frontend.tensor import LEAF_IN_PLACE, Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.handle import lift
-from graphc.ops import elementwise
+from graphc.ops import elementwise, strided
 from graphc.ops import movement as m
-from graphc.ops import strided
 
 
 class View:

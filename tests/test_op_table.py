@@ -9,7 +9,7 @@ The oracle is the reference run in float64 on the same values. Bounds:
 |---|---|
 | elementwise | `op.ulps` units in the last place; 0 is the rounded oracle, bit for bit |
 | movement, gather, …_set, generate, positions, all integers and bools | equal |
-| sum, cumsum, contraction, scatter | 16·ε·Σ|a||b|, the sum taken by the op itself on absolute values |
+| sum, cumsum, contraction, scatter | 16·ε·Σ|a||b|, summed by the op itself on absolute values |
 | prod, cumprod | n·ε·|product| |
 | composite, logcumsumexp | 32·ε times the greatest magnitude of the result |
 | gradients, reference against numeric | 2e-6 of the greatest magnitude, at least 1 (step 1e-5) |
@@ -66,7 +66,7 @@ def as_dtype(sample: Sample, dtype: DType) -> Sample | None:
 
 def _converted(x: np.ndarray, dtype: DType) -> np.ndarray:
     if dtype.is_integer:
-        # Away from zero, so that what was positive still divides; NaN and infinities have no integer.
+        # Away from zero, so that what was positive still divides. NaN has no integer.
         whole = np.nan_to_num(np.sign(x) * np.ceil(np.abs(x) * 2))
         whole = np.clip(whole, -(2.0**30), 2.0**30).astype(np.int64)
         return np.asarray(whole.astype(dtype.numpy))

@@ -131,9 +131,8 @@ class _Rule:
     def vjp(self, gradients: Any, outputs: Any, *inputs: Any) -> tuple[Any, ...]:
         given = gradients if isinstance(gradients, tuple) else (gradients,)
         if self.ctx._materialize:
-            given = tuple(
-                filled_like(0, type) if g is None else g for g, type in zip(given, self.result_types)
-            )
+            pairs = zip(given, self.result_types)
+            given = tuple(filled_like(0, type) if g is None else g for g, type in pairs)
         made = self.function.backward(self.ctx, *given)
         found = list(made) if isinstance(made, tuple | list) else [made]
         while len(found) > self.count and found[-1] is None:

@@ -31,8 +31,8 @@ def jacobian(
     with enable_grad():
         outputs, one = _results(func(*operands), "jacobian")
         rows = tuple(_rows(y, operands, create_graph, strict) for y in outputs)
-    rows = tuple(r[0] if single else r for r in rows)
-    return rows[0] if one else rows
+    shown = tuple(r[0] if single else r for r in rows)
+    return shown[0] if one else shown
 
 
 def _rows(
@@ -95,7 +95,7 @@ def jvp(
     strict: bool = False,
 ) -> Any:  # fmt: skip
     """(func(inputs), Jacobian · v), by differentiating the vector-Jacobian product."""
-    operands, single = _operands(inputs, "jvp", create_graph)
+    operands, _ = _operands(inputs, "jvp", create_graph)
     vectors = _weights(operands, v, "jvp")
     with enable_grad():
         outputs, one = _results(func(*operands), "jvp")

@@ -77,7 +77,7 @@ def _check(
                     "grad_output multiple times gives different values"
                 )
         for position, x in enumerate(chosen):
-            numeric = _numeric(lambda n=number: _tensors(func(*inputs))[n], x, eps)
+            numeric = _numeric(lambda: _tensors(func(*inputs))[number], x, eps)  # noqa: B023
             difference = np.abs(analytic[position] - numeric)
             if not (difference <= atol + rtol * np.abs(numeric)).all():
                 raise GradcheckError(

@@ -14,7 +14,7 @@ from frontend.distributions.distribution import Distribution, broadcast_all
 from frontend.functions.pointwise import clamp, sigmoid
 from frontend.functions.shape import expand
 from frontend.nn.functional.loss_pairs import binary_cross_entropy_with_logits
-from frontend.random import bernoulli
+from frontend.sampling import bernoulli
 from frontend.state import no_grad
 from frontend.tensor import Tensor
 

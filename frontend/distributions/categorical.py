@@ -16,8 +16,8 @@ from frontend.distributions.distribution import Distribution
 from frontend.functions.pointwise import clamp
 from frontend.functions.reduce import logsumexp, softmax
 from frontend.functions.shape import broadcast_tensors
-from frontend.random import multinomial
 from frontend.ranges import arange
+from frontend.sampling import multinomial
 from frontend.tensor import Tensor
 
 

@@ -51,6 +51,8 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     index selects; where positions repeat, the last value in row-major order stays. Raises
     IndexError, RuntimeError where `value` does not fit, TypeError where it is neither."""
     value = value if isinstance(value, Tensor) else _number(self, value)
+    if index is False:
+        return  # names no element
     part = Part(self.tensor_type.shape, index)
     value = _same_dtype(self, value, part) if part.advanced else casted(value, self.dtype)
     if _is_plain(self, value):

@@ -11,7 +11,7 @@ from typing import Any
 from frontend.creation import eye
 from frontend.dtypes import SCALAR_NAMES, as_dtype
 from frontend.functions import reduce
-from frontend.functions.arguments import need_tensors, numpy_names, stored
+from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.layout import expand
 from frontend.functions.matrix import matmul
 from frontend.functions.rearrange import roll
@@ -21,6 +21,7 @@ from frontend.promotion import common_shape
 from frontend.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
+from graphc.ir.types import DType
 
 # `frontend.trace` takes matrices too and comes here.
 __all__ = ["chain_matmul", "cross", "matrix_power"]
@@ -123,6 +124,8 @@ def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix; integers sum to int64."""
     need_tensors("trace", input=input)
+    if input.dtype is DType.bool:
+        raise not_implemented("trace", input.dtype)
     if input.dim() != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
     return reduce.sum(input.diagonal())

@@ -99,7 +99,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     after = s.narrow(line, axis, 1, max(shape[axis] - 1, 0)) if shape[axis] > 1 else before
     first = filled(True, DType.bool, (*shape[:axis], 1, *shape[axis + 1 :]))
     starts = s.cat((first, _apply(e.ne, after, before)), axis) if shape[axis] > 1 else first
-    start = _apply(o.argcummax, f.where(starts, place, place * 0), axis=axis)
+    start = _apply(o.argcummax, f.where(starts, place, -1), axis=axis)
     longest = s.unsqueeze(_apply(r.argmax, place - start, axes=(axis,)), axis)
     index = picked(order, longest, axis)
     return stored(one_of_line(return_types.mode, input, axis, index, keepdim), out)
@@ -210,7 +210,7 @@ def nanquantile(
 
 
 def _tensor(array: Any, like: Any = np.int64) -> Tensor:
-    made = np.ascontiguousarray(array, like)
+    made = np.array(array, like, order="C")
     return make(made, TensorType.of(made))
 
 

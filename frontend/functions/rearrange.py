@@ -149,7 +149,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return sliced(input, 0, 0, 0, 1).clone()
+        return sliced(input, 0, 0, 0, 1).detach().clone()
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = list(choose(range(input.numel()), r))
     index = from_data(places, DType.i64).reshape(len(places), r)

@@ -86,6 +86,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     if not first:
         raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
     axis = dimension(dim, len(first))
+    if len(kept) < len(items) and any(x.requires_grad for x in items):
+        # What is skipped has a gradient too: it joins as a part of size 0.
+        none = (*first[:axis], 0, *first[axis + 1 :])
+        kept = [x if x.tensor_type.shape != (0,) else reshaped(x, none) for x in items]
     for position, x in enumerate(kept):
         shape = x.tensor_type.shape
         if len(shape) != len(first):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 from frontend.dtypes import SCALAR_NAMES, as_dtype
 from frontend.functions.arguments import need_tensors, numpy_names, stored
 from frontend.functions.logic import isnan
-from frontend.functions.reduce import nansum, reduced, sum
+from frontend.functions.reduce import axes_of, nansum, reduced, sum
 from frontend.promotion import casted
 from frontend.tensor import Tensor
 from graphc.errors import DTypeError
@@ -66,6 +68,14 @@ def _spread(
     if not input.dtype.is_float:
         raise DTypeError(
             "std and var only support floating point and complex dtypes", location=user_location()
+        )
+    axes = axes_of(dim, input.dim())
+    count = math.prod(input.tensor_type.shape[axis] for axis in axes)
+    if count <= correction or not input.numel():
+        warnings.warn(
+            f"{op.name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
+            "reduction factor (input numel divided by output numel).",
+            stacklevel=4,
         )
     return reduced(op, input, dim, keepdim, correction=correction)
 

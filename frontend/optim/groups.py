@@ -102,7 +102,9 @@ class Group(Held):
         return [how(dict.get(self, name, _MISSING)) for name, how in self.taken.items()]
 
     def get(self, name: Any, default: Any = None) -> Any:
-        return self[name] if name in self else default
+        if name not in self:
+            return default
+        return self[name]
 
     def frozen(self, name: str) -> Any:
         """An option; in a trace its value is frozen."""

@@ -9,8 +9,8 @@ trace the same lines become part of the compiled step. Three rules make that wor
 - Options are read through `read` (see `groups.py`): numbers that a schedule may change are inputs
   of the compiled step, everything else is frozen into it and guarded.
 
-A subclass with an `_update` gets all of that. One with a `step` of its own, as PyTorch's users write
-it, runs as it is; in a trace each option it reads is frozen, and a change traces again.
+A subclass with an `_update` gets all of that. One with a `step` of its own, as PyTorch's users
+write it, runs as it is; in a trace each option it reads is frozen, and a change traces again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _hooked(step: Any) -> Any:
 
     @functools.wraps(step)
     def hooked(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        if getattr(type(self).step, "__wrapped__", None) is not step:
+        outermost: Any = getattr(type(self).step, "__wrapped__", None)
+        if outermost is not step:
             return step(self, *arguments, **keywords)  # called by the step of a subclass
         self._opt_called = True
         guard = self._guarded()
@@ -68,7 +69,8 @@ def _hooked(step: Any) -> Any:
                     f"{hook!r} must return None or a tuple of (new_args, new_kwargs), but got "
                     f"{given}."
                 )
-            (_, *arguments), keywords = given  # type: ignore[assignment]
+            (_, *changed_arguments), keywords = given
+            arguments = tuple(changed_arguments)
         result = step(self, *arguments, **keywords)
         for hook in [*self._optimizer_step_post_hooks.values(), *_GLOBAL_POST.values()]:
             hook(self, (self, *arguments), keywords)
@@ -99,7 +101,7 @@ class Optimizer:
     def __init_subclass__(cls, **keywords: Any):
         super().__init_subclass__(**keywords)
         if "step" in cls.__dict__:
-            cls.step = _hooked(cls.__dict__["step"])  # type: ignore[method-assign]
+            setattr(cls, "step", _hooked(cls.__dict__["step"]))  # noqa: B010 (mypy)
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
         if isinstance(params, Tensor):

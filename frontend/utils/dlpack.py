@@ -93,8 +93,8 @@ class _Source:
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of an object with `__dlpack__`, or of a DLPack capsule.
 
-    Raises BufferError for memory that is not on the CPU, TypeError for other objects and for
-    dtypes that are not supported."""
+    Raises BufferError for memory that is not on the CPU, RuntimeError for what holds no tensor (a
+    capsule can be used once), TypeError for dtypes that are not supported."""
     from frontend.dtypes import on_cpu
 
     on_cpu(device)
@@ -106,9 +106,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         capsule = _asked(ext_tensor)
     struct = _exchanged(capsule)
     if struct is None:
-        raise TypeError(
-            f"from_dlpack(): expected an object with __dlpack__ or a DLPack capsule that was not "
-            f"used before, not {type(ext_tensor).__name__}"
+        raise RuntimeError(
+            "from_dlpack() takes an object with __dlpack__, or a DLPack capsule nobody has used "
+            f"before; got {type(ext_tensor).__name__}"
         )
     is_bfloat = (struct.code, struct.bits) == (_BFLOAT, 16)
     if is_bfloat:

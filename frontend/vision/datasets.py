@@ -152,7 +152,7 @@ class KMNIST(MNIST):
 def _image(pixels: np.ndarray) -> Any:
     """A PIL image where Pillow is installed, else the array."""
     try:
-        from PIL import Image
+        from PIL import Image  # type: ignore[import-not-found, unused-ignore]
     except ModuleNotFoundError:
         return pixels
     return Image.fromarray(pixels, mode="L")

@@ -1,5 +1,5 @@
-"""The recipe `scan`: one line along the axis after another; what has been combined so far is carried
-in a register. Where the axis is not the last, neighbouring lines are the lanes of vectors."""
+"""The recipe `scan`: one line along the axis after another; what was combined so far is carried in
+a register. Where the axis is not the last, neighbouring lines are the lanes of vectors."""
 
 from __future__ import annotations
 

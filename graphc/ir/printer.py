@@ -112,5 +112,5 @@ def _number_text(item: np.generic) -> str:
 
 def _shortest(item: np.generic) -> str:
     """The fewest digits that read back to the same bits; `str` of a bf16 has six."""
-    texts = (f"{float(item):.{digits}g}" for digits in range(1, 7))  # type: ignore[arg-type]
+    texts = (f"{float(item):.{digits}g}" for digits in range(1, 7))
     return repr(float(next(text for text in texts if item.dtype.type(text) == item)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,7 @@ class Scan(Op):
         rows, made = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
         running: Parts = ()
         for position, row in enumerate(rows):
-            at = np.full(row.shape, position, np.int64)
-            new = self.parts(row, lambda at=at: at)
+            new = self.parts(row, partial(np.full, row.shape, position, np.int64))
             running = self.step(NUMPY, running, new) if position else new
             made[position] = running[-1]
         return (out,)

@@ -60,7 +60,7 @@ class NumpyAlgebra:
     @staticmethod
     def width(x: Array) -> int:
         """Bits of an element."""
-        return 8 * x.dtype.itemsize
+        return 8 * int(x.dtype.itemsize)
 
     @staticmethod
     def shl(x: Array, count: int) -> Any:

@@ -18,6 +18,7 @@ from graphc.ops.elementwise import (
     exp,
     ge,
     gt,
+    le,
     log,
     logical_and,
     logical_not,
@@ -110,9 +111,13 @@ cumprod: Scan = Scan(
 
 def _logcumsumexp_vjp(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
     # Σ gⱼ·exp(xᵢ - outⱼ) over j from i on, as a logarithm: positive and negative gⱼ apart.
+    # What has no logarithm takes the least number: its exponential is 0, and unlike an infinity it
+    # has a difference from itself.
+    least = _full(float(np.finfo(x.dtype.numpy).min), x)
+
     def part(weight: Any) -> Any:
-        some = gt(weight, _full(0, weight))
-        logs = where(some, log(where(some, weight, _full(1, weight))), _full(-np.inf, weight))
+        none = le(weight, _full(0, weight))
+        logs = where(none, least, log(where(none, _full(1, weight), weight)))
         return exp(_backwards(logcumsumexp, logs - out, axis) + x)
 
     return (part(g) - part(-g),)
@@ -184,8 +189,10 @@ def _searchsorted(boundaries: Any, x: Any, *, right: bool = False) -> Any:
     while step:
         further = minimum(position + step, _full(count, position))
         found = gather(boundaries, further - 1, axis=axis)
-        # Written so that NaN, which is at no place before another, goes behind all.
         before = logical_not(gt(found, x) if right else ge(found, x))
+        if x.dtype.is_float:
+            # NaN is greater than all numbers, and goes behind what equals it.
+            before = logical_and(before, logical_or(eq(found, found), ne(x, x)))
         position = where(before, further, position)
         step //= 2
     return position
@@ -232,9 +239,9 @@ def _middles(m: Sampler) -> list[Any]:
         nans = m.normal(5, 7)
         nans[0, 3] = nans[0, 5] = nans[2, 0] = nans[3] = np.nan
         drawn += [
-            m(m.apart(3, 5), axis=1, ignore_nan=ignore), m(m.apart(4, 3), axis=0, ignore_nan=ignore),
+            m(m.apart(3, 5), axis=1, ignore_nan=ignore), m(m.apart(1), axis=0, ignore_nan=ignore),
             m(nans, axis=1, ignore_nan=ignore), m(m.apart(0, 3), axis=1, ignore_nan=ignore),
-            m(m.integers(3, 2, 9) * 1.0, axis=1, ignore_nan=ignore), m(m.apart(1), axis=0),
+            m(m.integers(3, 2, 9) * 1.0, axis=1, ignore_nan=ignore), m(m.apart(4, 3), axis=0),
         ]  # fmt: skip
     return drawn
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from graphc.ir.handle import broadcast_to
 from graphc.ir.types import DType
-from graphc.ops.elementwise import cast, eq, where
+from graphc.ops.elementwise import cast, eq, ne, where
 from graphc.ops.elementwise import logical_and as both
+from graphc.ops.elementwise import logical_or as either
 from graphc.ops.kinds import ArgReduce, Reduce
 from graphc.ops.movement import reshape
 from graphc.ops.op import NUMBERS, Sampler
@@ -44,7 +45,8 @@ def _samples(m: Sampler) -> list[Any]:
 
 
 def _extremum_vjp(g: Any, out: Any, x: Any, *, axes: tuple[int, ...]) -> tuple[Any]:
-    best = eq(x, spread(out, axes, x.shape))
+    # NaN is the result where there is one, and does not equal itself.
+    best = either(eq(x, spread(out, axes, x.shape)), ne(x, x))
     ones = cast(best, dtype=x.dtype)
     share = g / sum(ones, axes=axes)
     return (where(best, spread(share, axes, x.shape), ones * 0),)

@@ -160,9 +160,10 @@ class Executable:
             )
         if type(array) is not np.ndarray or array.dtype is not dtype:
             array = np.asarray(array).view(dtype)  # the same memory, as a plain array
-        if array.flags.c_contiguous and array.flags.aligned:
-            return array
-        return np.require(array, requirements=("C", "A"))
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            array = np.require(array, requirements=("C", "A"))
+        ready: Array = array
+        return ready
 
     def _check_overlap(self, given: list[Array]) -> None:
         """An updated argument must not share memory with another one."""

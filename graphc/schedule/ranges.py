@@ -44,7 +44,7 @@ class Ranges:
         return self._known[value.node]
 
     def _fitting(self, node: Node) -> Range:
-        """The range, if the dtype holds all of it: else numbers may have wrapped. Of a float: any."""
+        """The range, if the dtype holds all of it: else numbers may have wrapped."""
         dtype = node.types[0].dtype
         if dtype.is_float:
             return ANYTHING

@@ -28,7 +28,7 @@ LENGTH = 40
 def random_graph(draw: random.Random, dtype: DType) -> Graph:
     builder = GraphBuilder()
     shape = f"[{LENGTH}]"
-    numbers = [builder.input(name, f"{dtype}{shape}") for name in "xy"]
+    numbers = [builder.input(name, f"{dtype.value}{shape}") for name in "xy"]
     bools = [builder.input("p", f"bool{shape}")]
     for number in (0, -0.0, 1, -1, 2, 4, 0.5, np.nan, np.inf) if dtype.is_float else (0, 1, -1, 2):
         scalar = builder.constant(np.asarray(number, dtype.numpy))

@@ -80,8 +80,8 @@ def test_rules_that_do_not_converge_raise_with_the_last_two_graphs(
 
 
 def test_an_unknown_op_in_a_rule_is_an_error() -> None:
-    with pytest.raises(GraphError, match="unknown op 'atan'"):
-        table(("sub(x, y)", "atan(x)"))
+    with pytest.raises(GraphError, match="unknown op 'nonsense'"):
+        table(("sub(x, y)", "nonsense(x)"))
 
 
 def test_a_rule_that_changes_the_type_raises() -> None:

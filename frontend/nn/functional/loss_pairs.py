@@ -77,7 +77,8 @@ def huber_loss(
     weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Half the squared difference where it is smaller than `delta`, beyond that delta times the
-    magnitude less delta/2 (Huber, 1964). `weight` of the input's shape scales elements. Raises RuntimeError unless `delta` is positive."""
+    magnitude less delta/2 (Huber, 1964). `weight` of the input's shape scales elements.
+    Raises RuntimeError unless `delta` is positive."""
     reduction = reduction_of(None, None, reduction)
     warn_of_sizes(input, target)
     if delta <= 0:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from frontend.dispatch import CONTEXT
-from frontend.dtypes import Size
+from frontend.dtypes import Size, finfo
 from frontend.functions import matrix, pointwise, reduce
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.promotion import casted
@@ -64,7 +64,7 @@ def rms_norm(
     that shape. `eps` is that of the dtype by default. Raises ShapeError, DTypeError."""
     require_float(input, "RMSNormKernelImpl")
     shape = _checked_shape(input, normalized_shape, weight=weight)
-    small = float(np.finfo(input.dtype.numpy).eps) if eps is None else eps
+    small = finfo(input.dtype).eps if eps is None else eps
     return n.rms_norm(input, _constant(weight, 1, input, shape), eps=small)
 
 

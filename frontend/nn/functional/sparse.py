@@ -9,11 +9,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from frontend import creation
 from frontend.dispatch import CONTEXT, filled
-from frontend.functions import pointwise, reduce, shape
+from frontend.functions import order, pointwise, reduce, scatter, shape
 from frontend.nn.checks import fail, scalar_name, sizes
-from frontend.promotion import casted, expanded
+from frontend.promotion import casted
 from frontend.state import no_grad
 from frontend.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
@@ -215,14 +214,15 @@ def _over_stretches(
         )
     if not bags:
         return rows[:0]
-    starts = _checked_offsets(offsets, count)[:bags]
-    place = creation.arange(count)
+    starts = casted(_checked_offsets(offsets, count)[:bags], DType.i64)
     # The bag of a row is the last one that starts at or before it.
-    bag = casted(starts.unsqueeze(0) <= place.unsqueeze(1), DType.i64).sum(1) - 1
-    if mode == "max":
-        member = bag.unsqueeze(0) == creation.arange(bags).unsqueeze(1)
-        member = member if kept is None else member & kept.unsqueeze(0)
-        return _greatest(expanded(rows.unsqueeze(0), (bags, *rows.shape)), member)
+    begun = _added(filled(1, DType.i64, (bags,)), starts, count + 1)
+    bag = order.cumsum(begun, 0)[:count] - 1
+    if mode == "max" and count:
+        # Rows that do not count go to one more bag; a bag without rows stays 0.
+        bag = bag if kept is None else pointwise.where(kept, bag, bags)
+        none = filled(0, rows.dtype, (bags + 1, rows.shape[1]))
+        return scatter.index_reduce(none, 0, bag, rows, "amax", include_self=False)[:bags]
     mask = filled(1, rows.dtype, (count,)) if kept is None else casted(kept, rows.dtype)
     total = _added(rows * mask.unsqueeze(1), bag, bags)
     if mode == "sum":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -24,13 +23,13 @@ class GlobalHooks:
     hooks of other dictionaries)."""
 
     def __init__(self) -> None:
-        self.backward_pre: OrderedDict[int, Any] = HookRegistry()
-        self.backward: OrderedDict[int, Any] = HookRegistry()
+        self.backward_pre = HookRegistry()
+        self.backward = HookRegistry()
         self.backward_is_full: bool | None = None
-        self.forward_pre: OrderedDict[int, Any] = HookRegistry()
-        self.forward: OrderedDict[int, Any] = HookRegistry()
-        self.forward_always: OrderedDict[int, Any] = HookRegistry()
-        self.forward_with_kwargs: OrderedDict[int, Any] = HookRegistry()
+        self.forward_pre = HookRegistry()
+        self.forward = HookRegistry()
+        self.forward_always = HookRegistry()
+        self.forward_with_kwargs = HookRegistry()
 
     def running(self) -> tuple[HookRegistry, ...]:
         """The hooks that run when a module is called, or in backward."""
@@ -38,9 +37,9 @@ class GlobalHooks:
 
 
 GLOBAL = GlobalHooks()
-PARAMETER_HOOKS: OrderedDict[int, Any] = HookRegistry()
-BUFFER_HOOKS: OrderedDict[int, Any] = HookRegistry()
-MODULE_HOOKS: OrderedDict[int, Any] = HookRegistry()
+PARAMETER_HOOKS = HookRegistry()
+BUFFER_HOOKS = HookRegistry()
+MODULE_HOOKS = HookRegistry()
 
 
 class GlobalHooksGuard:

@@ -60,7 +60,9 @@ class ReduceLROnPlateau(LRScheduler):
     def in_cooldown(self) -> bool:
         return self.cooldown_counter > 0
 
-    def step(self, metrics: Any, epoch: Any = None) -> None:
+    def step(  # type: ignore[override]
+        self, metrics: Any, epoch: Any = None
+    ) -> None:
         """Look at a new value (a number or a 0-d tensor)."""
         refuse_in_trace()
         current = float(metrics)

@@ -53,7 +53,8 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, np.ndarray | np.generic):
         return tensor(data) if np.asarray(data).dtype.kind not in "OSU" else data
     if isinstance(data, Mapping):
-        return type(data)((key, default_convert(item)) for key, item in data.items())
+        kind: Any = type(data)
+        return kind((key, default_convert(item)) for key, item in data.items())
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*map(default_convert, data))
     if isinstance(data, tuple | list):

@@ -51,7 +51,7 @@ class ChainDataset(IterableDataset):
             yield from dataset
 
     def __len__(self) -> int:
-        return sum(len(dataset) for dataset in self.datasets)  # type: ignore[arg-type]
+        return sum(len(dataset) for dataset in self.datasets)
 
 
 class ConcatDataset(Dataset):

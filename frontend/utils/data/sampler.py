@@ -11,6 +11,7 @@ import numpy as np
 from frontend import random
 from frontend.creation import as_tensor
 from frontend.dtypes import float64
+from frontend.sampling import multinomial
 
 
 class Sampler:
@@ -116,7 +117,7 @@ class WeightedRandomSampler(Sampler):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        drawn = random.multinomial(
+        drawn = multinomial(
             self.weights, self.num_samples, self.replacement, generator=self.generator
         )
         return iter(drawn.tolist())

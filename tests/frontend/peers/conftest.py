@@ -66,6 +66,15 @@ class Peer:
         else:
             assert ours == theirs, label
 
+    def expression(self, source: str) -> None:
+        """An expression over `torch`, `np`, `x` (zeros [2, 3]) and `g` (which requires gradients)
+        has the same text in both, or raises the same kind of error."""
+        theirs, ours = (_outcome(system, source) for system in (self.torch, frontend))
+        if isinstance(theirs, Exception):
+            assert isinstance(ours, type(theirs)), f"{ours!r}, not {theirs!r}"
+        else:
+            assert ours == theirs
+
     def function(
         self,
         call: Callable[[Any, Any], Any],
@@ -212,6 +221,14 @@ def _differentiable(tensor: Any) -> Any:
 def _array(tensor: Any, keep: bool = False) -> np.ndarray:
     array = tensor.detach().cpu().numpy() if keep else tensor.detach().double().cpu().numpy()
     return np.asarray(array)
+
+
+def _outcome(system: Any, source: str) -> str | Exception:
+    x, g = system.zeros(2, 3), system.tensor([1.0, 2.0], requires_grad=True)
+    try:
+        return _quiet(lambda: repr(eval(source, {"torch": system, "np": np, "x": x, "g": g})))
+    except Exception as error:
+        return error
 
 
 def _quiet(run: Callable[[], Any]) -> Any:

@@ -122,6 +122,8 @@ def test_writing_by_masks(peer: Any, index: str, value: str) -> None:
         y[MASKS[index](s)] = v[0] if v else 2.5
         return y
 
+    if index == "byte mask" and value in ("number", "0-d"):
+        pytest.skip("PyTorch takes byte masks for tensors of values only")
     shape = quiet(lambda: tuple(frontend.zeros(2, 3, 4)[MASKS[index](frontend)].shape))
     values = {
         "number": (), "0-d": (peer.normal(),), "each": (peer.normal(*shape),),
@@ -297,7 +299,7 @@ def L(system: Any, *shape: int) -> Any:
 @pytest.mark.parametrize("name", BAD)
 def test_errors_have_pytorchs_types(peer: Any, name: str) -> None:
     array = peer.normal(2, 3, 4)
-    with pytest.raises(Exception) as theirs:  # noqa: PT011
+    with pytest.raises(Exception) as theirs:
         quiet(lambda: BAD[name](peer.torch, peer.torch.tensor(array)))
     with pytest.raises(theirs.type) as ours:
         quiet(lambda: BAD[name](frontend, frontend.tensor(array)))
@@ -323,7 +325,7 @@ REPEATED = np.array([[0, 2, 0], [1, 1, 1]])
 
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_gather_and_take_along_dim(peer: Any, dim: int) -> None:
-    index = REPEATED if dim else REPEATED.T[:, :2] % 2
+    index = REPEATED if dim else np.ascontiguousarray(REPEATED.T[:, :2] % 2)
     peer.function(lambda s, x: x.gather(dim, T(s, index)), peer.normal(2, 4))
     peer.function(lambda s, x: s.gather(x, dim, T(s, index.astype(np.int32))), peer.normal(2, 4))
     peer.function(lambda s, x: x.take_along_dim(T(s, index[:, :1] - 1), dim), peer.normal(2, 4))
@@ -331,15 +333,15 @@ def test_gather_and_take_along_dim(peer: Any, dim: int) -> None:
 
 
 def test_scatter_of_unique_indices(peer: Any) -> None:
-    x, src = peer.normal(2, 4), peer.normal(3, 5)
+    x, src, more = peer.normal(2, 4), peer.normal(2, 3), peer.normal(3, 5)
     peer.function(lambda s, x, y: x.scatter(1, T(s, ROWS), y), x, src)
-    peer.function(lambda s, x, y: s.scatter(x, -1, T(s, ROWS[:, :2]), y), x, src)
+    peer.function(lambda s, x, y: s.scatter(x, -1, T(s, ROWS), y), x, more, gradients=False)
     peer.function(lambda s, x: x.scatter(1, T(s, ROWS), 2.5), x)
     peer.function(lambda s, x: x.scatter(1, T(s, ROWS), value=3), x)
     peer.function(lambda s, x, y: (x * 1).scatter_(1, T(s, ROWS), y), x, src)
     peer.function(lambda s, x: x.scatter(0, T(s, [[0, 1]]), 1.0), x)
-    peer.function(lambda s, x: x.scatter(1, L(s, 2, 0), x), x)
-    peer.function(lambda s, x: x.scatter(0, L(s), 5.0), peer.normal())
+    peer.function(lambda s, x: x.scatter(1, L(s, 2, 0), x), x, gradients=False)
+    peer.function(lambda s, x: x.scatter(0, T(s, 0), 5.0), peer.normal())
 
 
 @pytest.mark.parametrize("reduce", ["add", "multiply"])

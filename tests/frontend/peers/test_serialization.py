@@ -34,7 +34,8 @@ def test_a_checkpoint_of_torch_comes_along(peer: Any, tmp_path: Path) -> None:
     mine.load_state_dict(found["model_state_dict"])
     resumed = frontend.optim.Adam(mine.parameters())
     resumed.load_state_dict(found["optimizer_state_dict"])
-    for system, net, opt in ((torch, model, optimizer), (frontend, mine, resumed)):
+    both = ((torch, model, optimizer), (frontend, mine, resumed))
+    for system, net, opt in both:
         opt.zero_grad()
         net(system.ones(2, 3)).sum().backward()
         opt.step()
