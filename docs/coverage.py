@@ -129,7 +129,9 @@ def record_names() -> str:
         target = (
             import_module("torch").Tensor if space == "torch.Tensor" else import_module(space)
         )
-        listed = getattr(target, "__all__", None) or dir(target)
+        listed = [*getattr(target, "__all__", []), *dir(target)] if space == "torch" else (
+            getattr(target, "__all__", None) or dir(target)
+        )
         names = []
         for name in sorted(set(listed)):
             value = getattr(target, name, None)

@@ -46,7 +46,6 @@ from frontend.printing import set_printoptions
 from frontend.promotion import can_cast, promote_types, result_type
 from frontend.random import *
 from frontend.sampling import *
-from frontend.serialization import load, save
 from frontend.state import (
     enable_grad,
     get_default_dtype,
@@ -67,6 +66,8 @@ _LAZY = {
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
     "from_dlpack": "frontend.utils.dlpack",
     "install_as": "frontend.install",
+    "load": "frontend.serialization",
+    "save": "frontend.serialization",
     "to_dlpack": "frontend.utils.dlpack",
 }  # fmt: skip
 

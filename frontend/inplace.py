@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.dispatch import filled
 from frontend.dtypes import SCALAR_NAMES
 from frontend.functions.shape import expand
 from frontend.promotion import can_cast, casted, expanded
@@ -62,21 +63,30 @@ def in_place(function: Any) -> Any:
     return method
 
 
+def _kept(target: Tensor, new: Tensor) -> Tensor:
+    """`new`; where `target` requires gradients it does too, so that what made it gets zeros."""
+    if not STATE.grad_enabled or not target.requires_grad or new.requires_grad:
+        return new
+    from frontend.functions.matrix import attached
+
+    return attached(new, _before(target, ()))
+
+
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """The elements of `src`, cast and broadcast, in place of this tensor's."""
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' must be Tensor, not {type(src).__name__}")
     spread = expand(src, self.tensor_type.shape)
-    return self._assign(casted(spread, self.dtype))
+    return self._assign(_kept(self, casted(spread, self.dtype)))
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Every element becomes `value`."""
     if isinstance(value, Tensor):
-        return self._assign(expanded(casted(value, self.dtype), self.tensor_type.shape))
-    from frontend.dispatch import filled
-
-    return self._assign(filled(value, self.dtype, self.tensor_type.shape))
+        new = expanded(casted(value, self.dtype), self.tensor_type.shape)
+    else:
+        new = filled(value, self.dtype, self.tensor_type.shape)
+    return self._assign(_kept(self, new))
 
 
 def zero_(self: Tensor) -> Tensor:

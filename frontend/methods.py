@@ -10,6 +10,7 @@ from frontend.functions import (
     conversion,
     distances,
     einsum,
+    in_place,
     index,
     layers,
     layout,
@@ -34,7 +35,7 @@ from frontend.tensor import Tensor
 
 FAMILIES = (
     unary, pointwise, special, logic, reduce, statistics, distances, layout, shape, repeating,
-    rearrange, matrix, einsum, linalg, index, masks, scatter, select,
+    rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
     order, order_statistics, layers, creation, random, sampling,
     conversion, tensor_types,
 )  # fmt: skip

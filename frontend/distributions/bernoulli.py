@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from frontend.creation import tensor
 from frontend.distributions import constraints
-from frontend.distributions.constraints import Constraint
-from frontend.distributions.distribution import Distribution, broadcast_all
-from frontend.functions.pointwise import clamp, sigmoid
+from frontend.distributions.distribution import Distribution
+from frontend.distributions.utils import (
+    broadcast_all,
+    logits_to_probs,
+    one_of,
+    probs_to_logits,
+)
+from frontend.functions.pointwise import where
 from frontend.functions.shape import expand
 from frontend.nn.functional.loss_pairs import binary_cross_entropy_with_logits
 from frontend.sampling import bernoulli
@@ -19,22 +23,11 @@ from frontend.state import no_grad
 from frontend.tensor import Tensor
 
 
-def one_of(probs: Any, logits: Any) -> None:
-    """Raise ValueError unless exactly one is given."""
-    if (probs is None) == (logits is None):
-        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-
-
-def clamped(probs: Tensor) -> Tensor:
-    """Probabilities kept away from 0 and 1 by the dtype's eps."""
-    eps = float(np.finfo(probs.dtype.computes_as.numpy).eps)
-    return clamp(probs, min=eps, max=1 - eps)
-
-
 class Bernoulli(Distribution):
     """1 with probability `probs`, or sigmoid(`logits`), else 0."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.boolean
     parameters = ("_given",)
     has_enumerate_support = True
 
@@ -48,24 +41,28 @@ class Bernoulli(Distribution):
     def __getattr__(self, name: str) -> Any:
         # The parameter that was not given follows from the other.
         if name == "probs":
-            return sigmoid(self._given)
+            return logits_to_probs(self._given, is_binary=True)
         if name == "logits":
-            kept = clamped(self._given)
-            return kept.log() - (-kept).log1p()
+            return probs_to_logits(self._given, is_binary=True)
         raise AttributeError(name)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Bernoulli:
-        made = super().expand(batch_shape)
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        made = super().expand(batch_shape, _instance)
         made.__dict__["probs" if self._is_probs else "logits"] = made._given
         return made
 
     @property
-    def support(self) -> Constraint:
-        return constraints.boolean
+    def param_shape(self) -> Any:
+        return self._given.shape
 
     @property
     def mean(self) -> Tensor:
         return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        likely = (self.probs >= 0.5).to(self.probs.dtype)
+        return where(self.probs == 0.5, math.nan, likely)
 
     @property
     def variance(self) -> Tensor:

@@ -10,11 +10,11 @@ import numpy as np
 
 from frontend.creation import full
 from frontend.distributions import constraints
-from frontend.distributions.bernoulli import clamped, one_of
 from frontend.distributions.constraints import Constraint
 from frontend.distributions.distribution import Distribution
+from frontend.distributions.utils import logits_to_probs, one_of, probs_to_logits
 from frontend.functions.pointwise import clamp
-from frontend.functions.reduce import logsumexp, softmax
+from frontend.functions.reduce import logsumexp
 from frontend.functions.shape import broadcast_tensors
 from frontend.ranges import arange
 from frontend.sampling import multinomial
@@ -44,9 +44,9 @@ class Categorical(Distribution):
     def __getattr__(self, name: str) -> Any:
         # The parameter that was not given follows from the other.
         if name == "probs" and "logits" in self.__dict__:
-            return softmax(self.logits, -1)
+            return logits_to_probs(self.logits)
         if name == "logits" and "probs" in self.__dict__:
-            return clamped(self.probs).log()
+            return probs_to_logits(self.probs)
         raise AttributeError(name)
 
     @property
@@ -60,7 +60,7 @@ class Categorical(Distribution):
     def param_shape(self) -> Any:
         return self.__dict__[self.parameters[0]].shape
 
-    @property
+    @constraints.dependent_property(is_discrete=True)
     def support(self) -> Constraint:
         return constraints.integer_interval(0, self._num_events - 1)
 

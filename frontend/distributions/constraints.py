@@ -1,16 +1,25 @@
-"""What parameters and samples of distributions have to satisfy."""
+"""What parameters and samples of distributions have to satisfy, named as PyTorch's."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from frontend.functions.logic import logical_and
+from frontend.functions.pointwise import remainder
 from frontend.tensor import Tensor
+
+__all__ = [
+    "Constraint", "boolean", "dependent", "dependent_property", "greater_than", "greater_than_eq",
+    "half_open_interval", "independent", "integer_interval", "interval", "is_dependent",
+    "less_than", "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_integer",
+    "real", "real_vector", "simplex", "unit_interval",
+]  # fmt: skip
 
 
 class Constraint:
     """`check(value)` says of each element (or vector) whether it satisfies the constraint."""
 
+    is_discrete = False
     event_dim = 0  # how many last dimensions one answer is about
 
     def check(self, value: Tensor) -> Tensor:
@@ -18,33 +27,28 @@ class Constraint:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value}" for name, value in self.__dict__.items())
-        return f"{type(self).__name__}({shown})"
+        return f"{type(self).__name__.lstrip('_')}({shown})"
 
 
 class _Real(Constraint):
     def check(self, value: Tensor) -> Tensor:
         return value == value  # not NaN
 
-    def __repr__(self) -> str:
-        return "Real()"
-
-
-class _RealVector(_Real):
-    event_dim = 1
-
-    def check(self, value: Tensor) -> Tensor:
-        return super().check(value).all(-1)
-
-    def __repr__(self) -> str:
-        return "IndependentConstraint(Real(), 1)"
-
 
 class _Boolean(Constraint):
+    is_discrete = True
+
     def check(self, value: Tensor) -> Tensor:
         return (value == 0).logical_or(value == 1)
 
-    def __repr__(self) -> str:
-        return "Boolean()"
+
+class _OneHot(Constraint):
+    is_discrete = True
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        binary = (value == 0).logical_or(value == 1).all(-1)
+        return logical_and(binary, value.sum(-1) == 1)
 
 
 class _Simplex(Constraint):
@@ -54,8 +58,56 @@ class _Simplex(Constraint):
         close = (value.sum(-1) - 1).abs() < 1e-6
         return logical_and((value >= 0).all(-1), close)
 
+
+class _Dependent(Constraint):
+    """A constraint that is known only of an instance."""
+
+    def check(self, value: Tensor) -> Tensor:
+        raise ValueError("Cannot determine validity of dependent constraint")
+
+
+class _DependentProperty(property, _Dependent):
+    """A property that is a constraint: of the class it is dependent, of an instance what it says.
+    Used as `@dependent_property` or `@dependent_property(is_discrete=…, event_dim=…)`."""
+
+    def __new__(cls, fn: Any = None, **options: Any) -> Any:
+        if fn is None:
+            return lambda function: cls(function, **options)
+        return super().__new__(cls)
+
+    def __init__(self, fn: Any, *, is_discrete: bool = False, event_dim: int = 0):
+        super().__init__(fn)
+        self.is_discrete = is_discrete
+        self.event_dim = event_dim
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else super().__get__(instance, owner)
+
     def __repr__(self) -> str:
-        return "Simplex()"
+        return "DependentProperty()"
+
+
+class IndependentConstraint(Constraint):
+    """A constraint whose last `reinterpreted_batch_ndims` dimensions of answers are one answer."""
+
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int):
+        self.base_constraint = base_constraint
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+        self.is_discrete = base_constraint.is_discrete
+        self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
+
+    def check(self, value: Tensor) -> Tensor:
+        found = self.base_constraint.check(value)
+        count = self.reinterpreted_batch_ndims
+        if found.dim() < count:
+            expected = self.base_constraint.event_dim + count
+            raise ValueError(f"Expected value.dim() >= {expected} but got {value.dim()}")
+        return found.reshape(*found.shape[: found.dim() - count], -1).all(-1)
+
+    def __repr__(self) -> str:
+        return (
+            f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims!r})"
+        )
 
 
 class GreaterThan(Constraint):
@@ -74,6 +126,14 @@ class GreaterThanEq(Constraint):
         return value >= self.lower_bound
 
 
+class LessThan(Constraint):
+    def __init__(self, upper_bound: Any):
+        self.upper_bound = upper_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        return value < self.upper_bound
+
+
 class Interval(Constraint):
     def __init__(self, lower_bound: Any, upper_bound: Any):
         self.lower_bound = lower_bound
@@ -83,19 +143,46 @@ class Interval(Constraint):
         return logical_and(value >= self.lower_bound, value <= self.upper_bound)
 
 
-class IntegerInterval(Interval):
+class HalfOpenInterval(Interval):
     def check(self, value: Tensor) -> Tensor:
-        return logical_and(super().check(value), value == value.floor())
+        return logical_and(value >= self.lower_bound, value < self.upper_bound)
+
+
+class IntegerInterval(Interval):
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        return logical_and(super().check(value), remainder(value, 1) == 0)
+
+
+class IntegerGreaterThan(GreaterThanEq):
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        return logical_and(super().check(value), remainder(value, 1) == 0)
+
+
+def is_dependent(constraint: Any) -> bool:
+    """Whether a constraint is known only of an instance."""
+    return isinstance(constraint, _Dependent)
 
 
 boolean = _Boolean()
+one_hot = _OneHot()
 real = _Real()
-real_vector = _RealVector()
+independent = IndependentConstraint
+real_vector = independent(real, 1)
 simplex = _Simplex()
-positive = GreaterThan(0.0)
-nonnegative = GreaterThanEq(0.0)
-unit_interval = Interval(0.0, 1.0)
-interval = Interval
+dependent = _Dependent()
+dependent_property: Any = _DependentProperty
 greater_than = GreaterThan
 greater_than_eq = GreaterThanEq
+less_than = LessThan
+positive = greater_than(0.0)
+nonnegative = greater_than_eq(0.0)
+interval = Interval
+half_open_interval = HalfOpenInterval
+unit_interval = interval(0.0, 1.0)
 integer_interval = IntegerInterval
+positive_integer = IntegerGreaterThan(1)
+nonnegative_integer = IntegerGreaterThan(0)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
-from frontend.creation import tensor
-from frontend.distributions.constraints import Constraint
+from frontend.distributions.constraints import Constraint, is_dependent
 from frontend.dtypes import Size
-from frontend.functions.shape import broadcast_tensors, expand
+from frontend.functions.shape import expand
 from frontend.state import STATE, no_grad
 from frontend.tensor import Tensor
 
 
 class Distribution:
     """Base of the distributions. `batch_shape` is the shape of the parameters, `event_shape` that
-    of one sample. Parameters are checked where `validate_args` (by default yes); in a trace values
-    are not known and nothing is checked. Raises ValueError for parameters out of range.
+    of one sample.
+
+    Parameters and samples are checked where `validate_args` (by default yes), against
+    `arg_constraints` and `support`; in a trace their values are not known, and only shapes are
+    checked. Raises ValueError for what is out of range.
     """
 
     has_rsample = False
     has_enumerate_support = False
-    arg_constraints: dict[str, Constraint] = {}
+    support: Any = None
     parameters: tuple[str, ...] = ()  # attributes that broadcast with the batch
     _validate_args = True
 
@@ -42,10 +45,25 @@ class Distribution:
         if self._validate_args and STATE.session is None:
             self._check_parameters()
 
+    @property
+    def arg_constraints(self) -> dict[str, Constraint]:
+        """What each parameter has to satisfy, by name. Subclasses define it."""
+        raise NotImplementedError
+
     def _check_parameters(self) -> None:
-        for name, constraint in self.arg_constraints.items():
+        try:
+            wanted = self.arg_constraints
+        except NotImplementedError:
+            warnings.warn(
+                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = "
+                "{}` or initialize the distribution with `validate_args=False` to turn off "
+                "validation.",
+                stacklevel=4,
+            )
+            return
+        for name, constraint in wanted.items():
             value = self.__dict__.get(name)
-            if value is None:
+            if value is None or is_dependent(constraint):
                 continue
             with no_grad():
                 valid = bool(constraint.check(value).all())
@@ -55,11 +73,6 @@ class Distribution:
                     f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
                     f"{constraint!r}, but found invalid values:\n{value}"
                 )
-
-    @property
-    def support(self) -> Constraint | None:
-        """The values a sample can take."""
-        return None
 
     @property
     def batch_shape(self) -> Size:
@@ -74,6 +87,10 @@ class Distribution:
         raise NotImplementedError
 
     @property
+    def mode(self) -> Tensor:
+        raise NotImplementedError(f"{type(self)} does not implement mode")
+
+    @property
     def variance(self) -> Tensor:
         raise NotImplementedError
 
@@ -83,12 +100,25 @@ class Distribution:
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """A sample of shape [*sample_shape, *batch, *event] that gradients flow through."""
-        raise NotImplementedError(f"{type(self).__name__} has no reparameterised sample")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no sample that gradients flow through: has_rsample is False"
+        )
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """A sample of shape [*sample_shape, *batch, *event], without gradient."""
         with no_grad():
             return self.rsample(sample_shape)
+
+    def sample_n(self, n: int) -> Tensor:
+        """`sample((n,))`."""
+        warnings.warn(
+            "sample_n(n) will be deprecated. Use .sample((n,)) instead", FutureWarning, stacklevel=2
+        )
+        return self.sample((n,))
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values a sample can take, along a new first dimension."""
+        raise NotImplementedError(f"the support of {type(self).__name__} cannot be enumerated")
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density (or probability) of `value`."""
@@ -109,7 +139,7 @@ class Distribution:
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         """The same distribution with its parameters expanded to `batch_shape`."""
-        made = type(self).__new__(type(self))
+        made = type(self).__new__(type(self)) if _instance is None else _instance
         made.__dict__.update(self.__dict__)
         made._batch_shape = Size(batch_shape)
         for name in self.parameters:
@@ -122,8 +152,18 @@ class Distribution:
         """The dimensions of a parameter beside those of the batch."""
         return ()
 
-    def _extended_shape(self, sample_shape: Sequence[int] = ()) -> tuple[int, ...]:
-        return (*sample_shape, *self._batch_shape, *self._event_shape)
+    def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
+        return Size((*iter(sample_shape), *self._batch_shape, *self._event_shape))
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """A new object for `expand`. Raises NotImplementedError where a subclass has parameters of
+        its own and no `expand`."""
+        if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ "
+                "method must also define a custom .expand() method."
+            )
+        return type(self).__new__(type(self)) if _instance is None else _instance
 
     def _validate_sample(self, value: Any) -> None:
         """Raise ValueError for a value that is no sample of this distribution."""
@@ -139,7 +179,7 @@ class Distribution:
                     f"{Size(given)} vs {Size(wanted)}."
                 )
         support = self.support
-        if support is None or STATE.session is not None:
+        if support is None or is_dependent(support) or STATE.session is not None:
             return
         with no_grad():
             valid = bool(support.check(value).all())
@@ -158,20 +198,3 @@ class Distribution:
                 text = f"{value}" if value.numel() == 1 else f"{value.size()}"
                 shown.append(f"{name}: {text}")
         return f"{type(self).__name__}({', '.join(shown)})"
-
-
-def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Tensors and numbers as tensors of one shape. Raises ValueError for anything else."""
-    for value in values:
-        if not isinstance(value, Tensor | int | float):
-            raise ValueError(
-                "Input arguments must all be instances of Number, torch.Tensor or objects "
-                "implementing __torch_function__."
-            )
-    model = next((value for value in values if isinstance(value, Tensor)), None)
-    dtype = None if model is None else model.dtype
-    made = [
-        value if isinstance(value, Tensor) else tensor(float(value), dtype=dtype)
-        for value in values
-    ]
-    return tuple(broadcast_tensors(*made))

@@ -6,10 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from frontend.creation import full_like
 from frontend.distributions.bernoulli import Bernoulli
 from frontend.distributions.categorical import Categorical
-from frontend.distributions.continuous import Exponential, Normal, Uniform
 from frontend.distributions.distribution import Distribution
+from frontend.distributions.exponential import Exponential
+from frontend.distributions.independent import Independent
+from frontend.distributions.normal import Normal
+from frontend.distributions.uniform import Uniform
 from frontend.functions.logic import logical_or
 from frontend.functions.pointwise import where
 from frontend.nn.functional.activation import softplus
@@ -72,3 +76,40 @@ def _categorical(p: Categorical, q: Categorical) -> Tensor:
     parts = p.probs * (p.logits - q.logits)
     parts = where(q.probs == 0, math.inf, parts)
     return where(p.probs == 0, 0.0, parts).sum(-1)
+
+
+@register_kl(Uniform, Normal)
+def _uniform_normal(p: Uniform, q: Normal) -> Tensor:
+    width = p.high - p.low
+    apart = (p.high + p.low) / 2 - q.loc
+    second_moment = width**2 / 12 + apart**2
+    return (math.sqrt(2 * math.pi) * q.scale / width).log() + 0.5 * second_moment / q.scale**2
+
+
+@register_kl(Exponential, Normal)
+def _exponential_normal(p: Exponential, q: Normal) -> Tensor:
+    mean = p.rate.reciprocal()
+    second_moment = 2 * mean**2 - 2 * mean * q.loc + q.loc**2
+    return (p.rate * q.scale * math.sqrt(2 * math.pi)).log() - 1 + 0.5 * second_moment / q.scale**2
+
+
+@register_kl(Uniform, Exponential)
+def _uniform_exponential(p: Uniform, q: Exponential) -> Tensor:
+    result = q.rate * (p.high + p.low) / 2 - ((p.high - p.low) * q.rate).log()
+    return where(p.low < 0, math.inf, result)
+
+
+@register_kl(Normal, Uniform)
+@register_kl(Normal, Exponential)
+@register_kl(Exponential, Uniform)
+def _beyond_the_support(p: Distribution, q: Distribution) -> Tensor:
+    return full_like(p.mean + q.mean, math.inf)
+
+
+@register_kl(Independent, Independent)
+def _independent(p: Independent, q: Independent) -> Tensor:
+    if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
+        raise NotImplementedError(
+            "no divergence of Independent distributions with different numbers of dimensions"
+        )
+    return p.summed(kl_divergence(p.base_dist, q.base_dist))

@@ -13,7 +13,7 @@ from frontend.dtypes import SCALAR_NAMES, as_dtype
 from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.layout import expand
-from frontend.functions.matrix import matmul
+from frontend.functions.matrix import attached, matmul
 from frontend.functions.rearrange import roll
 from frontend.functions.reduce import dimension
 from frontend.functions.unary import abs
@@ -107,7 +107,8 @@ def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
     if n < 0:
         raise NotImplementedError("matrix_power(): negative powers need linalg.inv")
     if n == 0:
-        return stored(expand(eye(shape[-1], dtype=input.dtype), shape).clone(), out)
+        unit = expand(eye(shape[-1], dtype=input.dtype), shape).clone()
+        return stored(attached(unit, input), out)
     result, square = None, input
     while True:
         if n & 1:
@@ -172,7 +173,14 @@ def _cross(x: Tensor, y: Tensor, dim: int) -> Tensor:
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None) -> Tensor:
     """The inner products of vectors along `dim`; the other dimensions broadcast."""
     need_tensors("vecdot", x=x, y=y)
-    return stored(reduce.sum(x * y, dim, dtype=x.dtype if x.dtype is y.dtype else None), out)
+    for operand in (x, y):
+        if not operand.dtype.is_float:
+            raise DTypeError(
+                "linalg.vecdot: Expected a floating point or complex tensor as input. Got "
+                f"{SCALAR_NAMES[operand.dtype]}",
+                location=user_location(),
+            )
+    return stored(reduce.sum(x * y, dim), out)
 
 
 # -- norms ---------------------------------------------------------------------------------------

@@ -222,7 +222,15 @@ ger = outer
 # -- with a sum ----------------------------------------------------------------------------------
 
 
-def _plus(name: str, input: Tensor, made: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
+def attached(result: Tensor, to: Tensor) -> Tensor:
+    """`result`, which does not depend on `to` but gives it the gradient 0 (not None)."""
+    if not to.requires_grad:
+        return result
+    never = filled(False, DType.bool, to.tensor_type.shape)
+    return result + where(never, to, 0.0)
+
+
+def _plus(input: Tensor, made: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
     """beta · input + alpha · made, in the shape of `made`. With beta 0 the input is not read: NaN
     in it does not spread."""
     spread = expand(input, made.tensor_type.shape)
@@ -231,12 +239,7 @@ def _plus(name: str, input: Tensor, made: Tensor, beta: Any, alpha: Any, out: An
         beta, alpha = int(beta), int(alpha)
     scaled = made if alpha == 1 else made * alpha
     if beta == 0:
-        result = casted(scaled, kind)
-        if input.requires_grad:
-            # Its gradient is 0, not None.
-            never = filled(False, DType.bool, spread.tensor_type.shape)
-            result = result + where(never, spread, 0.0)
-        return stored(result, out)
+        return stored(attached(casted(scaled, kind), spread), out)
     return stored((spread if beta == 1 else spread * beta) + scaled, out)
 
 
@@ -258,7 +261,7 @@ def addmm(
     _ranked(mat2, 2, "mat2")
     made = mm(mat1, mat2)
     _same_dtype(input, mat2, "mat2")
-    return _plus("addmm", input, made, beta, alpha, out)
+    return _plus(input, made, beta, alpha, out)
 
 
 def addmv(
@@ -268,7 +271,7 @@ def addmv(
     need_tensors("addmv", input=input, mat=mat, vec=vec)
     made = mv(mat, vec)
     _same_dtype(input, vec, "vec")
-    return _plus("addmv", input, made, beta, alpha, out)
+    return _plus(input, made, beta, alpha, out)
 
 
 def addr(
@@ -283,7 +286,7 @@ def addr(
             )
     kind = result_type(input, vec1, vec2)
     made = outer(casted(vec1, kind), casted(vec2, kind))
-    return _plus("addr", input, made, beta, alpha, out)
+    return _plus(input, made, beta, alpha, out)
 
 
 def baddbmm(
@@ -294,7 +297,7 @@ def baddbmm(
     need_tensors("baddbmm", input=input, batch1=batch1, batch2=batch2)
     made = bmm(batch1, batch2)
     _same_dtype(input, batch2, "batch2")
-    return _plus("baddbmm", input, made, beta, alpha, out)
+    return _plus(input, made, beta, alpha, out)
 
 
 def addbmm(
@@ -305,4 +308,4 @@ def addbmm(
     need_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
     made = bmm(batch1, batch2).sum(0, dtype=batch1.dtype)
     _same_dtype(input, batch2, "batch2")
-    return _plus("addbmm", input, made, beta, alpha, out)
+    return _plus(input, made, beta, alpha, out)

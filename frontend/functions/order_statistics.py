@@ -248,8 +248,7 @@ def unique_consecutive(
     axis = None if dim is None else dimension(dim, input.dim())
     rows = array.reshape(-1) if axis is None else np.moveaxis(array, axis, 0)
     starts = np.ones(len(rows), bool)
-    differs = rows[1:] != rows[:-1]
-    starts[1:] = differs.reshape(len(differs), -1).any(axis=1)
+    starts[1:] = (rows[1:] != rows[:-1]).any(axis=tuple(range(1, rows.ndim)))
     values = rows[starts] if axis is None else np.moveaxis(rows[starts], 0, axis)
     inverse = np.cumsum(starts) - 1
     counts = np.diff(np.append(np.flatnonzero(starts), len(rows)))

@@ -17,7 +17,7 @@ NAMES = [
     "sigmoid_", "sin_", "sinc_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_", "xlogy_",
     "zero_",
 ]  # fmt: skip
-__all__ = list(NAMES)
+__all__ = [*NAMES, "detach", "fill"]
 
 
 def _function(name: str) -> Callable[..., Tensor]:
@@ -31,3 +31,14 @@ def _function(name: str) -> Callable[..., Tensor]:
 
 
 globals().update({name: _function(name) for name in NAMES})
+
+
+def detach(input: Tensor) -> Tensor:
+    """The same memory, off the tape."""
+    return input.detach()
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """`value` (a number or a 0-d tensor) in the shape and dtype of `input`."""
+    result: Tensor = input.detach().clone().fill_(value)
+    return result

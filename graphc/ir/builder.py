@@ -7,12 +7,12 @@ graph = g.finish(x * 2.0)
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
@@ -169,7 +169,7 @@ def user_location() -> Location | None:
         if own is None:
             own = _OWN_FILES[file] = _is_own(file, frame.f_globals)
         if not own:
-            return Location(Path(file).name, frame.f_lineno, frame.f_code.co_name)
+            return Location(os.path.basename(file), frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
@@ -179,7 +179,8 @@ def _is_own(file: str, scope: dict[str, Any]) -> bool:
     if name == "__main__":
         # `python -m graphc` and the console script start the dump tool; no user wrote them.
         package = getattr(scope.get("__spec__"), "parent", "")
-        return package in _OWN_PACKAGES or Path(file).stem in _OWN_PACKAGES
+        stem = os.path.basename(file).removesuffix(".py")
+        return package in _OWN_PACKAGES or stem in _OWN_PACKAGES
     # contextlib frames stand between ours; they are never the user's line.
     return name.partition(".")[0] in _OWN_PACKAGES | {"contextlib"}
 

@@ -7,7 +7,6 @@ through operands, and source locations take no part in equality.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,7 +45,9 @@ class Constant:
         copy = np.array(array, dtype=self.type.dtype.numpy, order="C", copy=True)
         copy.setflags(write=False)
         self.array: np.ndarray[Any, Any] = copy
-        self.digest = hashlib.sha256(copy.tobytes()).digest()
+        from hashlib import sha256  # its import costs more than all of this package's nodes
+
+        self.digest = sha256(copy.tobytes()).digest()
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ MADE = {
     "uniform": lambda: D.Uniform(T([0.0, -1.0]), T([1.0, 3.0])),
     "exponential": lambda: D.Exponential(T([0.5, 3.0])),
     "bernoulli": lambda: D.Bernoulli(T([0.2, 0.7])),
+    "independent": lambda: D.Independent(D.Normal(T([0.5, -1.0]), T([1.0, 2.0])), 1),
 }
 
 
@@ -38,22 +41,6 @@ def test_categories_are_drawn_by_weight() -> None:
     assert shares[0, 1] == 0 and shares[1, 2] == 0
 
 
-def test_multinomial() -> None:
-    torch.manual_seed(0)
-    weights = T([0.0, 1.0, 2.0, 0.0, 5.0])
-    assert sorted(torch.multinomial(weights, 3).tolist()) == [1, 2, 4]
-    assert torch.multinomial(weights, 4, replacement=True).shape == (4,)
-    for bad, message in (
-        (T([1.0, -1.0]), "element < 0"), (T([0.0, 0.0]), "sum of probabilities <= 0"),
-    ):  # fmt: skip
-        with pytest.raises(RuntimeError, match=message):
-            torch.multinomial(bad, 1)
-    with pytest.raises(RuntimeError, match="without replacement"):
-        torch.multinomial(weights, 6)
-    with pytest.raises(RuntimeError, match="not enough"):
-        torch.multinomial(weights, 4)
-
-
 def test_gradients_flow_through_reparameterised_samples() -> None:
     loc, scale = T(0.5, requires_grad=True), T(2.0, requires_grad=True)
     torch.manual_seed(0)
@@ -61,6 +48,38 @@ def test_gradients_flow_through_reparameterised_samples() -> None:
     drawn.sum().backward()
     assert loc.grad.item() == 4
     np.testing.assert_allclose(scale.grad.item(), ((drawn - 0.5) / 2).sum().item(), rtol=1e-5)
+    low, high, rate = (T(x, requires_grad=True) for x in (1.0, 3.0, 2.0))
+    drawn = D.Uniform(low, high).rsample((4,))
+    drawn.sum().backward()
+    share = ((drawn.detach() - 1) / 2).sum().item()
+    np.testing.assert_allclose([low.grad.item(), high.grad.item()], [4 - share, share], rtol=1e-5)
+    drawn = D.Exponential(rate).rsample((4,))
+    drawn.sum().backward()
+    np.testing.assert_allclose(rate.grad.item(), -drawn.sum().item() / 2, rtol=1e-5)
+    assert not D.Normal(loc, scale).sample().requires_grad
+
+
+def test_a_policy_gradient_step_is_the_same_compiled() -> None:
+    """What reinforcement learning does: sample an action, weigh its log-probability."""
+    curves = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        policy = torch.nn.Linear(3, 4)
+        optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
+
+        def step(x: Any, policy: Any = policy, optimizer: Any = optimizer) -> Any:
+            chosen = D.Categorical(logits=policy(x))
+            action = chosen.sample()
+            loss = -(chosen.log_prob(action) * (action == 2)).mean() - 0.01 * chosen.entropy().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = torch.compile(step) if compiled else step
+        curves.append([run(torch.ones(16, 3)).item() for _ in range(10)])
+    np.testing.assert_allclose(curves[1], curves[0], rtol=1e-4, atol=1e-6)
+    assert len(run.entries) == 1
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -68,7 +87,7 @@ def test_compiled_they_draw_and_score_the_same(name: str) -> None:
     def run() -> Any:
         made = MADE[name]()
         drawn = made.sample((3,))
-        return drawn, made.log_prob(drawn), made.entropy()
+        return drawn, made.log_prob(drawn), made.entropy(), D.kl_divergence(made, made)
 
     torch.manual_seed(1)
     expected = run()
@@ -90,7 +109,7 @@ def test_expand() -> None:
     [
         (lambda: D.Normal(0.0, -1.0), r"scale \(Tensor of shape \(\)\).*GreaterThan"),
         (lambda: D.Bernoulli(T(1.5)), "probs .*Interval"),
-        (lambda: D.Uniform(1.0, 0.0), "not defined when low>= high"),
+        (lambda: D.Uniform(1.0, 0.0), "constraint LessThan"),
         (lambda: D.Bernoulli(), "Either `probs` or `logits`"),
         (lambda: D.Categorical(T(0.5)), "at least one-dimensional"),
         (lambda: D.Categorical(T([-1.0, 2.0])), "Simplex"),
@@ -111,3 +130,36 @@ def test_checks_can_be_left_out() -> None:
 def test_divergences_of_unknown_pairs_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="Normal and q type Bernoulli"):
         D.kl_divergence(D.Normal(0.0, 1.0), D.Bernoulli(T(0.5)))
+
+
+def test_values_are_not_checked_in_a_trace_but_shapes_are() -> None:
+    def score(x: Any) -> Any:
+        return D.Normal(torch.zeros(2), torch.ones(2)).log_prob(x)
+
+    run = torch.compile(score)
+    assert torch.isnan(run(T([np.nan, 1.0]))[0])
+    with pytest.raises(ValueError, match="not broadcastable"):
+        run(T([1.0, 2.0, 3.0]))
+
+
+def test_copies() -> None:
+    for name, make in MADE.items():
+        made = make()
+        for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+            assert repr(other) == repr(made), name
+            assert torch.equal(other.entropy(), made.entropy())
+
+
+def test_lazy_properties_are_computed_once() -> None:
+    from frontend.distributions.utils import lazy_property
+
+    class Slow:
+        calls = 0
+
+        @lazy_property
+        def value(self) -> int:
+            self.calls += 1
+            return 7
+
+    slow = Slow()
+    assert (slow.value, slow.value, slow.calls) == (7, 7, 1)

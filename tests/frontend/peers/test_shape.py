@@ -181,3 +181,40 @@ def test_what_pytorch_refuses(peer: Any, text: str) -> None:
         return eval(text, names)
 
     peer.refusal(call)
+
+
+IN_PLACE = """
+y.unsqueeze_(0) | y.squeeze_(0) | y.transpose_(0, 1) | y.t_() if False else y.swapaxes_(0, 2)
+y.swapdims_(dim0=0, dim1=1) | y.unsqueeze_(-1).mul_(2) | y.transpose_(0, 1).add_(x.transpose(0, 1))
+y[0].unsqueeze_(0).fill_(3.0) | y.select(0, 1).t_().zero_() | y.squeeze_().exp_()
+"""
+
+
+@pytest.mark.parametrize("text", [part.strip() for line in IN_PLACE.strip().splitlines()
+                                  for part in line.split("|")])  # fmt: skip
+def test_shape_changed_in_place(peer: Any, text: str) -> None:
+    def call(t: Any, x: Any) -> Any:
+        y = x * 1
+        return eval(text, {"t": t, "x": x, "y": y}), y
+
+    peer.function(call, peer.normal(1, 3, 4) if "[0]" in text else peer.normal(2, 3, 4))
+
+
+def test_elements_by_a_function(peer: Any) -> None:
+    def call(t: Any, x: Any, y: Any) -> Any:
+        with t.no_grad():
+            a, b = x.detach().clone(), x.detach().clone()
+            return a.apply_(lambda n: n * 2 + 1), b.map_(y.detach(), lambda n, k: n - k)
+
+    peer.function(call, peer.normal(2, 3), peer.normal(3), modes=["eager"])
+    peer.refusal(lambda t: t.ones(2, requires_grad=True).apply_(abs))
+    peer.refusal(lambda t: t.ones(2, requires_grad=True).unsqueeze_(0))
+
+
+def test_what_is_overwritten_has_gradient_zero(peer: Any) -> None:
+    def call(t: Any, x: Any) -> Any:
+        made = [(x * 1).zero_(), (x * 2).fill_(3.0), (x * 3).copy_(t.ones(3)), x * 4]
+        made[3][1:].fill_(2.0)
+        return made
+
+    peer.function(call, peer.normal(2, 3))

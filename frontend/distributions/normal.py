@@ -1,0 +1,63 @@
+"""The normal distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from frontend.distributions import constraints
+from frontend.distributions.distribution import Distribution
+from frontend.distributions.utils import broadcast_all
+from frontend.random import normal_numbers
+from frontend.state import no_grad
+from frontend.tensor import Tensor
+
+
+class Normal(Distribution):
+    """The normal distribution of mean `loc` and standard deviation `scale`."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    parameters = ("loc", "scale")
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale * self.scale
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        with no_grad():
+            drawn = normal_numbers(self._extended_shape(sample_shape), self.loc.dtype)
+        return self.loc + drawn * self.scale
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        away = (value - self.loc) ** 2 / (2 * self.variance)
+        return -away - self.scale.log() - math.log(math.sqrt(2 * math.pi))
+
+    def cdf(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return 0.5 * (1 + ((value - self.loc) / self.scale / math.sqrt(2)).erf())
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+
+    def entropy(self) -> Tensor:
+        return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
