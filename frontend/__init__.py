@@ -42,7 +42,6 @@ from frontend.functions.special import *
 from frontend.functions.statistics import *
 from frontend.functions.top_level import *
 from frontend.functions.unary import *
-from frontend.printing import set_printoptions
 from frontend.promotion import can_cast, promote_types, result_type
 from frontend.random import *
 from frontend.sampling import *
@@ -68,6 +67,7 @@ _LAZY = {
     "install_as": "frontend.install",
     "load": "frontend.serialization",
     "save": "frontend.serialization",
+    "set_printoptions": "frontend.printing",
     "to_dlpack": "frontend.utils.dlpack",
 }  # fmt: skip
 

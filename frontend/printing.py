@@ -98,7 +98,8 @@ def _joined(text: str, suffixes: list[str], indent: int, linewidth: int) -> str:
 
 def _body(array: np.ndarray, dtype: DType, indent: int, options: Options) -> str:
     if dtype.is_storage and dtype.is_float:
-        array = array.astype(np.float32)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            array = array.astype(np.float32)
     cut = array.size > options.threshold
     shown = _ends(array, options.edgeitems) if cut else array
     style = _Floats(shown, options) if dtype.is_float else _Plain(shown)

@@ -16,6 +16,7 @@ def _declared(name: str, *fields: str) -> Any:
     return type(name, (base,), {"__repr__": text, "__slots__": (), "__module__": __name__})
 
 
+aminmax = _declared("aminmax", "min", "max")
 cummax = _declared("cummax", "values", "indices")
 cummin = _declared("cummin", "values", "indices")
 kthvalue = _declared("kthvalue", "values", "indices")

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections import namedtuple
 from itertools import pairwise
 from typing import Any
 
+from frontend import return_types
 from frontend.dispatch import CONTEXT, filled
 from frontend.dtypes import SCALAR_NAMES, as_dtype
 from frontend.functions import pointwise as f
@@ -30,11 +30,6 @@ METHODS = (
     "all amax amin aminmax any argmax argmin count_nonzero log_softmax logsumexp max min nansum "
     "norm prod softmax sum"
 )
-
-# PyTorch's `torch.return_types`: what reductions along a dimension return.
-max_result: Any = namedtuple("max", "values indices")  # type: ignore[name-match]
-min_result: Any = namedtuple("min", "values indices")  # type: ignore[name-match]
-aminmax_result: Any = namedtuple("aminmax", "min max")  # type: ignore[name-match]
 
 
 def dimension(dim: int, rank: int) -> int:
@@ -156,7 +151,7 @@ def aminmax(
     """(min, max), over all elements or along `dim`; equal ones share the gradient."""
     low = _extreme("aminmax", reduce.min, input, dim, keepdim)
     high = _extreme("aminmax", reduce.max, input, dim, keepdim)
-    return stored(aminmax_result(low, high), out)
+    return stored(return_types.aminmax(low, high), out)
 
 
 def _extreme(name: str, op: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
@@ -212,7 +207,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = Non
         return f.maximum(input, dim, out=out)
     if dim is None:
         return stored(_extreme("max", reduce.max, input, None, False), out)
-    return stored(max_result(*_along("max", reduce.argmax, input, dim, keepdim)), out)
+    return stored(return_types.max(*_along("max", reduce.argmax, input, dim, keepdim)), out)
 
 
 @numpy_names
@@ -223,7 +218,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = Non
         return f.minimum(input, dim, out=out)
     if dim is None:
         return stored(_extreme("min", reduce.min, input, None, False), out)
-    return stored(min_result(*_along("min", reduce.argmin, input, dim, keepdim)), out)
+    return stored(return_types.min(*_along("min", reduce.argmin, input, dim, keepdim)), out)
 
 
 def _along(name: str, op: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from frontend.dtypes import float64
 from frontend.optim.groups import Group
-from frontend.optim.optimizer import Optimizer, check_options, execution_options
+from frontend.optim.optimizer import Optimizer
+from frontend.optim.options import check_options, execution_options
 from frontend.tensor import Tensor
 
 

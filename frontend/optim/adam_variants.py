@@ -10,7 +10,8 @@ from frontend.creation import ones
 from frontend.dtypes import float32, float64
 from frontend.functions.pointwise import maximum, where
 from frontend.optim.groups import Group
-from frontend.optim.optimizer import Optimizer, check_options, execution_options
+from frontend.optim.optimizer import Optimizer
+from frontend.optim.options import check_options, execution_options
 from frontend.tensor import Tensor
 
 

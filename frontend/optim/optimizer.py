@@ -16,7 +16,6 @@ write it, runs as it is; in a trace each option it reads is frozen, and a change
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
@@ -29,6 +28,7 @@ from frontend.creation import zeros, zeros_like
 from frontend.dtypes import float32
 from frontend.optim import saving
 from frontend.optim.groups import Group, Held, MembersGuard, States
+from frontend.optim.options import EXECUTION, checked_parameters
 from frontend.state import STATE, enable_grad, no_grad
 from frontend.tensor import Tensor
 from frontend.utils.hooks import RemovableHandle
@@ -132,7 +132,7 @@ class Optimizer:
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         _outside_trace("add_param_group()")
-        params, names = _checked(param_group["params"])
+        params, names = checked_parameters(param_group["params"])
         group = {**param_group, "params": params}
         if names is not None:
             group["param_names"] = names
@@ -340,40 +340,6 @@ class Optimizer:
         return f"{type(self).__name__} (\n" + "\n".join(groups) + ")"
 
 
-def execution_options(**options: Any) -> dict[str, Any]:
-    """PyTorch's options on how a step is carried out, kept in the groups as there. They change
-    nothing here: compiled, a step is one native call. Raises for `differentiable`, which would
-    change what is recorded, and for options that exclude each other."""
-    if options.get("fused") and options.get("differentiable"):
-        raise RuntimeError("`fused` does not support `differentiable`")
-    if options.get("fused") and options.get("foreach"):
-        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    if options.get("differentiable"):
-        raise ValueError("differentiable=True is not supported: a step is never recorded")
-    return options
-
-
-def check_options(lr: Any, eps: Any = 0.0, betas: Any = (), weight_decay: Any = 0.0) -> None:
-    """Raise ValueError in PyTorch's words for an option out of its range."""
-    if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise ValueError("Tensor lr must be 1-element")
-    if lr < 0.0:
-        raise ValueError(f"Invalid learning rate: {lr}")
-    if eps < 0.0:
-        raise ValueError(f"Invalid epsilon value: {eps}")
-    if len({isinstance(beta, Tensor) for beta in betas}) > 1:
-        raise ValueError("betas must be either both floats or both Tensors")
-    for i, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-    if weight_decay < 0.0:
-        raise ValueError(f"Invalid weight_decay value: {weight_decay}")
-
-
-EXECUTION = ("foreach", "fused", "capturable", "differentiable")
-"""Options that do not change what a step computes."""
-
-
 def _or(new: Any, old: Any) -> Any:
     return old if new is None else new
 
@@ -396,35 +362,3 @@ def _outside_trace(what: str) -> None:
             hint="call it outside",
             location=user_location(),
         )
-
-
-def _checked(params: Any) -> tuple[list[Tensor], list[str] | None]:
-    """The parameters of a group as a list of leaves, and their names where they have any."""
-    if isinstance(params, Tensor):
-        params = [params]
-    if isinstance(params, set):
-        raise TypeError(
-            "optimizer parameters need to be organized in ordered collections, but the ordering of "
-            "tensors in sets will change between runs. Please use a list instead."
-        )
-    given = list(params)
-    named = [item for item in given if isinstance(item, tuple)]
-    if named and len(named) != len(given):
-        raise ValueError(
-            "all optimizer params should be with/without names. Some param names are missing"
-        )
-    checked = [item[1] for item in named] or given
-    for p in checked:
-        if not isinstance(p, Tensor):
-            raise TypeError(
-                f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}"
-            )
-        if not p.is_leaf:
-            raise ValueError("can't optimize a non-leaf Tensor")
-    if len({id(p) for p in checked}) != len(checked):
-        warnings.warn(
-            "optimizer contains a parameter group with duplicate parameters; in future, this will "
-            "cause an error",
-            stacklevel=4,
-        )
-    return checked, [item[0] for item in named] or None

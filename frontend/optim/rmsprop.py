@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from frontend.optim.groups import Group
-from frontend.optim.optimizer import Optimizer, check_options, execution_options
+from frontend.optim.optimizer import Optimizer
+from frontend.optim.options import check_options, execution_options
 from frontend.tensor import Tensor
 
 

@@ -70,10 +70,10 @@ def test_writing(name: str) -> None:
     index = (INDICES | MASKS)[name]
     shape = ARRAY[index].shape
     whole = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    for value in (np.float32(2.5), whole[:1].reshape(whole[:1].shape[1:]) if 0 not in shape else whole,
-                  whole, whole[None]):  # fmt: skip
+    row = whole[0] if len(whole) else whole
+    for value in (np.float32(2.5), row, whole, whole[None]):
         expected = ARRAY.copy()
-        expected[index] = value[0] if value.ndim > whole.ndim else value
+        expected[index] = value[0] if np.ndim(value) > whole.ndim else value
         given = torch.tensor(value)
         plain = torch.tensor(ARRAY)
         plain[native(index)] = given
@@ -88,7 +88,8 @@ def test_gradients_of_what_is_read_and_written(name: str) -> None:
     index = native((INDICES | MASKS)[name])
     wide = torch.tensor(ARRAY).double()
     x = (wide * 0.1).requires_grad_()
-    v = torch.tensor(np.random.default_rng(1).standard_normal(wide[index].shape), requires_grad=True)
+    drawn = np.random.default_rng(1).standard_normal(wide[index].shape)
+    v = torch.tensor(drawn, requires_grad=True)
 
     def write(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         y = x * x

@@ -174,7 +174,8 @@ def _random_index(random: np.random.Generator, shape: tuple[int, ...], masks: bo
             items.append(int(random.integers(-size, size)))
         elif kind == "slice":
             ends = [None, *map(int, random.integers(-size - 1, size + 2, 2))]
-            items.append(slice(random.choice(ends), random.choice(ends), int(random.integers(1, 3))))
+            step = int(random.integers(1, 3))
+            items.append(slice(random.choice(ends), random.choice(ends), step))
         elif kind == "array":
             items.append(random.integers(-size, size, common[random.integers(len(common))]))
         else:
@@ -393,7 +394,8 @@ SLICES = {
     "index_fill by a tensor": lambda s, x, y: x.index_fill(0, T(s, [1]), y[0, 0]),
     "index_put": lambda s, x, y: x.index_put((T(s, [0, 1]), T(s, [3, -1])), y[0, :2]),
     "index_put of rows": lambda s, x, y: x.index_put([T(s, [1])], y[0, 0]),
-    "index_put, adding": lambda s, x, y: x.index_put((T(s, [0, 0, 1]), T(s, [3, 3, 0])), y[1], True),
+    "index_put, adding": lambda s, x, y: x.index_put(
+        (T(s, [0, 0, 1]), T(s, [3, 3, 0])), y[1], True),
     "index_put_": lambda s, x, y: (x * 1).index_put_((T(s, [0, 0]), T(s, [3, 1])), y[0, :2]),
     "take": lambda s, x, y: x.take(T(s, [[0, 5], [-1, 5]])),
     "put": lambda s, x, y: x.put(T(s, [0, 5, -1]), y[0]),

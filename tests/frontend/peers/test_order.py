@@ -231,7 +231,8 @@ BITS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", BITS)
 def test_bits(peer: Any, name: str) -> None:
-    peer.function(BITS[name], ties(3, 5).astype(np.int64) * 5, ties(3, 5).astype(np.int64)[::-1] * 1)
+    whole = ties(3, 5).astype(np.int64)
+    peer.function(BITS[name], whole * 5, whole[::-1] * 1)
 
 
 # -- errors ---------------------------------------------------------------------------------------

@@ -1,0 +1,68 @@
+"""`out=`, NumPy's names, and the top-level in-place functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import frontend as torch
+
+
+def test_out_takes_the_result() -> None:
+    x = torch.tensor([1.0, 4.0])
+    out = torch.zeros(2)
+    assert torch.sqrt(x, out=out) is out
+    assert out.tolist() == [1, 2]
+    values, places = torch.zeros(()), torch.zeros((), dtype=torch.int64)
+    made = torch.max(x, 0, out=(values, places))
+    assert (made.values is values, values.item(), places.item()) == (True, 4, 1)
+    wide = torch.add(x, 1, out=torch.zeros(2, dtype=torch.float64))
+    assert (wide.dtype, wide.tolist()) == (torch.float64, [2, 5])
+    empty = torch.empty(0)
+    assert torch.mul(x, 2, out=empty) is empty
+    assert empty.tolist() == [2, 8]
+
+
+def test_out_in_a_trace() -> None:
+    def call(x):
+        out = torch.zeros(2)
+        torch.exp(x, out=out)
+        return out * 2
+
+    x = torch.tensor([0.0, 1.0])
+    np.testing.assert_allclose(torch.compile(call)(x).numpy(), 2 * np.exp([0, 1]), 1e-6)
+
+
+def test_what_out_refuses() -> None:
+    x = torch.tensor([1.0, 4.0])
+    with pytest.raises(RuntimeError, match="Float can't be cast .* Long"):
+        torch.sqrt(x, out=torch.zeros(2, dtype=torch.int64))
+    with pytest.raises(RuntimeError, match=r"output with shape \[3\]"):
+        torch.sqrt(x, out=torch.zeros(3))
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        torch.sqrt(x.clone().requires_grad_(), out=torch.zeros(2))
+    with pytest.raises(TypeError, match="'out' must be Tensor"):
+        torch.sqrt(x, out=3)
+    with pytest.raises(TypeError, match="tuple of 2 Tensors"):
+        torch.max(x, 0, out=x)
+
+
+def test_numpys_names() -> None:
+    x = torch.ones(2, 3)
+    assert x.sum(axis=0, keepdims=True).shape == (1, 3)
+    assert torch.cat((x, x), axis=1).shape == (2, 6)
+    assert x.unsqueeze(axis=0).shape == (1, 2, 3)
+    with pytest.raises(TypeError, match="both 'dim' and 'axis'"):
+        x.sum(dim=0, axis=0)
+    with pytest.raises(TypeError):
+        x.sum(direction=0)
+
+
+def test_top_level_functions_in_place() -> None:
+    x = torch.tensor([-1.5, 2.5])
+    assert torch.abs_(x) is x
+    assert torch.clamp_(x, max=2).tolist() == [1.5, 2]
+    assert torch.fill_(x, 3).tolist() == [3, 3]
+    assert torch.fill(x, 4).tolist() == [4, 4] and x.tolist() == [3, 3]
+    y = torch.detach(x.requires_grad_())
+    assert not y.requires_grad and y.data_ptr() == x.data_ptr()

@@ -1,0 +1,99 @@
+"""Pointwise functions of two operands, and those made of several ops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import frontend as torch
+
+INF, NAN = math.inf, math.nan
+
+
+def both(function, *arguments):
+    return function(*arguments), torch.compile(function)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [("atan2", np.arctan2), ("hypot", np.hypot), ("logaddexp", np.logaddexp),
+     ("logaddexp2", np.logaddexp2), ("copysign", np.copysign)],
+)  # fmt: skip
+def test_against_float64(name: str, reference: np.ufunc) -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 3, 50)).astype(np.float32) * 5
+    function = getattr(torch, name)
+    for made in both(lambda x, y: function(x, y), torch.tensor(x), torch.tensor(y)):
+        np.testing.assert_allclose(made.numpy(), reference(x.astype(float), y), 2e-6)
+    tensors = [torch.tensor(v[0, :3], dtype=torch.float64, requires_grad=True) for v in (x, y)]
+    assert torch.autograd.gradcheck(function, tensors)
+
+
+def test_special_values() -> None:
+    values = [INF, -INF, NAN, 0.0, -0.0, 1.0, -1.0]
+    x, y = (torch.tensor(grid.ravel()) for grid in np.meshgrid(values, values))
+    for function, reference in ((torch.logaddexp, np.logaddexp), (torch.hypot, np.hypot),
+                                (torch.atan2, np.arctan2)):  # fmt: skip
+        with np.errstate(all="ignore"):
+            want = reference(x.numpy(), y.numpy())
+        for made in both(lambda x, y: function(x, y), x, y):  # noqa: B023
+            np.testing.assert_allclose(made.numpy(), want, 1e-14)
+
+
+def test_xlogy() -> None:
+    x, y = torch.tensor([0.0, 0.0, 0.0, 2.0, 1.0]), torch.tensor([0.0, -1.0, NAN, 3.0, 0.0])
+    for made in both(torch.xlogy, x, y):
+        np.testing.assert_allclose(made.numpy(), [0, 0, NAN, 2 * math.log(3), -INF], 1e-6)
+    x = torch.tensor([0.0, 0.0], requires_grad=True)
+    torch.xlogy(x, torch.tensor([2.0, -1.0])).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [math.log(2), 0], 1e-6)
+    assert torch.xlogy(2, torch.tensor([math.e])).item() == pytest.approx(2)
+
+
+def test_logit_and_sinc() -> None:
+    x = torch.tensor([0.0, 0.5, 1.0, 2.0], requires_grad=True)
+    y = torch.logit(x)
+    np.testing.assert_array_equal(y.detach().numpy(), [-INF, 0, INF, NAN])
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [INF, 4, INF, NAN])
+    x = torch.tensor([0.0, 0.5, 1.0], requires_grad=True)
+    torch.logit(x, eps=0.25).sum().backward()
+    assert x.grad.tolist() == [0, 4, 0]
+    x = torch.tensor([0.0, 0.5], requires_grad=True)
+    torch.sinc(x).sum().backward()
+    np.testing.assert_allclose(torch.sinc(x).detach().numpy(), [1, 2 / math.pi], 1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), [0, -4 / math.pi], 1e-5)
+
+
+def test_heaviside() -> None:
+    x, v = torch.tensor([-1.0, 0.0, 2.0, NAN]), torch.full((4,), 0.5)
+    assert torch.heaviside(x, v).tolist() == [0, 0.5, 1, 0]
+    with pytest.raises(RuntimeError, match="different dtypes"):
+        torch.heaviside(x, v.double())
+    with pytest.raises(RuntimeError, match="aten::heaviside is not implemented"):
+        torch.heaviside(x.requires_grad_(), v).sum().backward()
+
+
+def test_infinities_and_nan() -> None:
+    x = torch.tensor([NAN, INF, -INF, 1.0])
+    assert x.nan_to_num(2.0).tolist()[0] == 2
+    np.testing.assert_array_equal(
+        torch.nan_to_num(x).numpy(),
+        [0, np.finfo(np.float32).max, np.finfo(np.float32).min, 1],
+    )
+    assert torch.nan_to_num(x.half()).tolist() == [0, 65504, -65504, 1]
+    assert torch.isposinf(x).tolist() == [False, True, False, False]
+    assert torch.isneginf(torch.tensor([1])).tolist() == [False]
+    assert torch.isreal(x).all()
+
+
+def test_only_floats() -> None:
+    whole = torch.tensor([1, 2])
+    with pytest.raises(NotImplementedError, match="'Long'"):
+        torch.hypot(whole, whole)
+    with pytest.raises(TypeError, match="'other' .* must be Tensor, not float"):
+        torch.atan2(whole, 2.0)
+    assert torch.atan2(whole, whole).dtype is torch.float32
+    assert torch.ldexp(whole, whole).tolist() == [2, 8]
+    assert torch.float_power(whole, 2).dtype is torch.float64
