@@ -248,7 +248,9 @@ def _path(terms: list[Term], sizes: dict[int, int], wanted: set[int]) -> list[tu
     result = "".join(names[label] for label in sizes if label in wanted)
     zero = np.zeros(())
     shown = [np.broadcast_to(zero, tuple(sizes[label] for label in labels)) for _, labels in terms]
-    found = np.einsum_path(f"{text}->{result}", *shown, optimize="greedy")[0]
+    # All orders of a few terms are soon compared; of many they are not.
+    kind = "optimal" if len(terms) <= 5 else "greedy"
+    found = np.einsum_path(f"{text}->{result}", *shown, optimize=kind)[0]
     return [tuple(step) for step in found[1:]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from frontend.dtypes import SCALAR_NAMES
@@ -63,3 +64,28 @@ def class_name(value: Any) -> str:
     return (
         f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else type_name(value)
     )
+
+
+def pairs(items: Any, owner: str) -> list[tuple[str, Any]]:
+    """The (name, value) pairs of what `update` of a dict of modules or parameters is given."""
+    if not isinstance(items, Iterable):
+        raise TypeError(
+            f"{owner}.update should be called with an iterable of key/value pairs, but got "
+            f"{type(items).__name__}"
+        )
+    if isinstance(items, Mapping) or hasattr(items, "items"):
+        return list(items.items())
+    made = []
+    for position, item in enumerate(items):
+        if not isinstance(item, Iterable):
+            raise TypeError(
+                f"{owner} update sequence element #{position} should be Iterable; is "
+                f"{type(item).__name__}"
+            )
+        pair = tuple(item)
+        if len(pair) != 2:
+            raise ValueError(
+                f"{owner} update sequence element #{position} has length {len(pair)}; 2 is required"
+            )
+        made.append(pair)
+    return made

@@ -287,8 +287,8 @@ def test_every_half_reads_back_and_has_few_digits(dtype: DType) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["f32[]", "f64[0]", "i32[2,3]", "bool[1,1,1]", "i64[10]", "f16[4]", "bf16[2,3]", "u8[]", "i8[1]",
-     "i16[7]"],
+    ["f32[]", "f64[0]", "i32[2,3]", "bool[1,1,1]", "i64[10]", "f16[4]", "bf16[2,3]", "u8[]",
+     "i8[1]", "i16[7]"],
 )  # fmt: skip
 def test_types(text: str) -> None:
     assert str(TensorType.parse(text)) == text

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 from typing import Any, Self, SupportsIndex
 
+from frontend.nn.checks import pairs
 from frontend.nn.modules.module import Module
+
+# Where PyTorch has them.
+from frontend.nn.modules.parameter_container import ParameterDict, ParameterList  # noqa: F401
 
 __all__ = ["Sequential", "ModuleList", "ModuleDict"]
 
@@ -221,28 +225,3 @@ class ModuleDict(Module):
         and ValueError for anything else, before a module is added."""
         for name, module in pairs(modules, type(self).__name__):
             self[name] = module
-
-
-def pairs(items: Any, owner: str) -> list[tuple[str, Any]]:
-    """The (name, value) pairs of what `update` of a dict of modules or parameters is given."""
-    if not isinstance(items, Iterable):
-        raise TypeError(
-            f"{owner}.update should be called with an iterable of key/value pairs, but got "
-            f"{type(items).__name__}"
-        )
-    if isinstance(items, Mapping) or hasattr(items, "items"):
-        return list(items.items())
-    made = []
-    for position, item in enumerate(items):
-        if not isinstance(item, Iterable):
-            raise TypeError(
-                f"{owner} update sequence element #{position} should be Iterable; is "
-                f"{type(item).__name__}"
-            )
-        pair = tuple(item)
-        if len(pair) != 2:
-            raise ValueError(
-                f"{owner} update sequence element #{position} has length {len(pair)}; 2 is required"
-            )
-        made.append(pair)
-    return made

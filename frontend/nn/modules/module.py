@@ -152,8 +152,11 @@ class Module(Tree, Conversion, StateDict, Hooks):
 
     def _check_write(self, name: str, value: Any) -> None:
         """Raise TraceError in a trace, unless the module was made in that trace."""
-        if STATE.session is not None and self.__dict__.get("_born_in") != id(STATE.session):
-            tracer.check_attribute_write(self, name, value)
+        if STATE.session is None or self.__dict__.get("_born_in") == id(STATE.session):
+            return
+        # None is no value that a name has which is not there.
+        new = value is None and name not in self.__dict__
+        tracer.check_attribute_write(self, name, _GONE if new else value)
 
     def _make_room(self, slot: _Slot, name: str, early: str) -> None:
         """Take the name from wherever it stood before, for a registry to take it."""
@@ -166,7 +169,7 @@ class Module(Tree, Conversion, StateDict, Hooks):
         self._non_persistent_buffers_set.discard(name)
 
     def __delattr__(self, name: str) -> None:
-        self._check_write(name, None)
+        self._check_write(name, _GONE)
         for slot in _SLOTS:
             if name in self.__dict__.get(slot.registry, ()):
                 del self.__dict__[slot.registry][name]
@@ -265,6 +268,8 @@ class Module(Tree, Conversion, StateDict, Hooks):
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join([*parts, *children]) + "\n)"
 
+
+_GONE = object()
 
 # The attributes of every module, in PyTorch's order, and what they start as.
 _STATE: dict[str, Any] = {

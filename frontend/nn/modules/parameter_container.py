@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Self, SupportsIndex
 
 from frontend.dtypes import TORCH_NAMES
-from frontend.nn.modules.container import pairs
+from frontend.nn.checks import pairs
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.tensor import Tensor

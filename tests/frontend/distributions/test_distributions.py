@@ -70,7 +70,8 @@ def test_a_policy_gradient_step_is_the_same_compiled() -> None:
         def step(x: Any, policy: Any = policy, optimizer: Any = optimizer) -> Any:
             chosen = D.Categorical(logits=policy(x))
             action = chosen.sample()
-            loss = -(chosen.log_prob(action) * (action == 2)).mean() - 0.01 * chosen.entropy().mean()
+            gain = (chosen.log_prob(action) * (action == 2)).mean()
+            loss = -gain - 0.01 * chosen.entropy().mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

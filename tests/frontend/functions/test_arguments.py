@@ -35,7 +35,7 @@ def test_out_in_a_trace() -> None:
 
 def test_what_out_refuses() -> None:
     x = torch.tensor([1.0, 4.0])
-    with pytest.raises(RuntimeError, match="Float can't be cast .* Long"):
+    with pytest.raises(RuntimeError, match=r"Float can't be cast .* Long"):
         torch.sqrt(x, out=torch.zeros(2, dtype=torch.int64))
     with pytest.raises(RuntimeError, match=r"output with shape \[3\]"):
         torch.sqrt(x, out=torch.zeros(3))

@@ -92,7 +92,7 @@ def test_only_floats() -> None:
     whole = torch.tensor([1, 2])
     with pytest.raises(NotImplementedError, match="'Long'"):
         torch.hypot(whole, whole)
-    with pytest.raises(TypeError, match="'other' .* must be Tensor, not float"):
+    with pytest.raises(TypeError, match=r"'other' .* must be Tensor, not float"):
         torch.atan2(whole, 2.0)
     assert torch.atan2(whole, whole).dtype is torch.float32
     assert torch.ldexp(whole, whole).tolist() == [2, 8]

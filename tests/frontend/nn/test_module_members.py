@@ -78,11 +78,11 @@ def test_set_submodule() -> None:
     assert list(net.block._modules) == ["0", "1", "new"]
     with pytest.raises(AttributeError, match="Sequential has no attribute `other`"):
         net.set_submodule("block.other", nn.ReLU(), strict=True)
-    with pytest.raises(AttributeError, match="`weight` is not an nn.Module"):
+    with pytest.raises(AttributeError, match=r"`weight` is not an nn.Module"):
         net.set_submodule("block.0.weight", nn.ReLU())
     with pytest.raises(ValueError, match="without a target name"):
         net.set_submodule("", nn.ReLU())
-    with pytest.raises(ValueError, match="`module` is not an nn.Module, found <class 'int'>"):
+    with pytest.raises(ValueError, match=r"`module` is not an nn.Module, found <class 'int'>"):
         net.set_submodule("block", 3)  # type: ignore[arg-type]
     assert type(net.block) is nn.Sequential
 
@@ -235,6 +235,9 @@ def test_what_a_forward_reads_without_calling_is_guarded() -> None:
         lambda net: net.register_parameter("added", None),
         lambda net: net.add_module("added", None),
         lambda net: delattr(net, "bias"),
+        lambda net: delattr(net, "in_features"),
+        lambda net: setattr(net, "bias", None),
+        lambda net: setattr(net, "note", None),
         lambda net: setattr(net, "note", torch.ones(1)),
     ],
 )

@@ -215,7 +215,7 @@ i.std() | i.nanmean() | x.prod((0, 1)) | t.argmax(b) | t.softmax(i, 0) | t.softm
 t.max(x, 2.0) | t.norm(i) | t.dist(i, i) | t.cdist(x, i) | t.cdist(x[0], x) | t.cdist(x, x[:, :2])
 t.cdist(x, x, p=-1) | t.cdist(x, x, compute_mode='a') | t.trace(s) | t.trace(x[0]) | x.max(5)
 t.norm(t.zeros(0, 3), float('inf')) | x.amax((0, 0)) | t.std_mean(i) | x.argmax(2) | x.logsumexp(3)
-x.sum(0, out=t.zeros(5)) if False else x.sum(0, axis=0) | x.sum(0, out=t.zeros(3).long())
+x.sum(0, axis=0) | x.sum(0, out=t.zeros(3).long())
 """
 
 

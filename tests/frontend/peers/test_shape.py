@@ -26,13 +26,17 @@ x.squeeze() | one.squeeze() | one.squeeze(0) | one.squeeze((0, 2)) | one.squeeze
 one.squeeze(()) | one.squeeze(axis=0) | t.squeeze(one, dim=-1)
 s.unsqueeze(0) | x.unsqueeze(-4) | x.unsqueeze(3) | t.unsqueeze(v, axis=0) | x.unsqueeze(1)
 v.expand(3, 5) | v.expand((2, 5)) | one.expand(3, -1, 4) | x.expand(2, -1, 3, 4) | s.expand(2, 2)
-v.expand(size=(2, 5)) | t.broadcast_to(v, (2, 5)) | v.expand_as(t.ones(3, 5)) | v.broadcast_to((1, 5))
+v.expand(size=(2, 5)) | t.broadcast_to(v, (2, 5)) | v.expand_as(t.ones(3, 5))
+v.broadcast_to((1, 5))
 v[:1].expand(0) | s.expand(()) | t.broadcast_tensors(v, one[0, :, :1], s)
 t.broadcast_shapes((2, 1), (3,), 3) | t.broadcast_shapes((0,), (1,)) | t.broadcast_shapes()
-t.atleast_1d(s) | t.atleast_2d(s, v) | t.atleast_3d(v) | t.atleast_3d(i) | t.atleast_3d([v, i, s, x])
-t.cat([x, x], dim=1) | t.cat((x, x), axis=2) | t.cat([i, i.float()]) | t.cat([v[:0], x]) | t.cat([v])
+t.atleast_1d(s) | t.atleast_2d(s, v) | t.atleast_3d(v) | t.atleast_3d(i)
+t.atleast_3d([v, i, s, x])
+t.cat([x, x], dim=1) | t.cat((x, x), axis=2) | t.cat([i, i.float()]) | t.cat([v[:0], x])
+t.cat([v])
 t.concat((v, v)) | t.concatenate([x, x], -1) | t.cat([i.int(), i]) | t.cat([x[:0], x])
-t.stack([v, v * 2], 1) | t.stack([v, v], -1) | t.stack([i, i.float()]) | t.stack([s, s]) | t.stack([v])
+t.stack([v, v * 2], 1) | t.stack([v, v], -1) | t.stack([i, i.float()]) | t.stack([s, s])
+t.stack([v])
 t.hstack((v, v)) | t.hstack((i, i)) | t.hstack((s, s)) | t.vstack((v, v)) | t.vstack((i, i.float()))
 t.dstack((v, v)) | t.row_stack((v, v)) | t.column_stack((v, t.zeros(5, 2))) | t.column_stack((s, s))
 t.column_stack([i, i]) | t.hstack([x, x])
@@ -42,26 +46,32 @@ v.chunk(2) | v.chunk(7) | x.chunk(3, 1) | v[:0].chunk(3) | t.chunk(input=v, chun
 x.unbind() | x.unbind(2) | t.unbind(x, dim=-2) | v.unbind() | v[:0].unbind()
 t.tensor_split(v, 2) | t.tensor_split(v, 7) | t.tensor_split(v, (1, 3)) | t.tensor_split(v, (3, 1))
 t.tensor_split(v, [-2]) | x.tensor_split(3, dim=2) | t.tensor_split(v, (1, 9)) | v.tensor_split(())
-t.hsplit(v, 5) | t.hsplit(x, 3) | x.vsplit(2) | t.dsplit(x, 2) | t.dsplit(x, [1, 2]) | t.hsplit(x, (1,))
+t.hsplit(v, 5) | t.hsplit(x, 3) | x.vsplit(2) | t.dsplit(x, 2) | t.dsplit(x, [1, 2])
+t.hsplit(x, (1,))
 x.narrow(1, 1, 2) | t.narrow(x, 2, -2, 2) | v.narrow(0, 5, 0)
 t.flip(x, (0,)) | x.flip(0, 1) | x.flip([-1]) | x.flip(dims=(0, 2)) | s.flip(()) | v[:0].flip(0)
 t.fliplr(i) | t.flipud(v) | x.fliplr() | t.rot90(i) | t.rot90(i, 2) | t.rot90(i, -1, (1, 0))
 t.rot90(x, 1, (0, 2)) | i.rot90(4) | i.rot90(3, [0, 1])
 t.roll(i, 1) | t.roll(i, (1, 2), (0, 1)) | x.roll(-1, 0) | x.roll(shifts=(3, 1), dims=(2, -3))
 t.roll(s, 1) | v[:0].roll(1, 0) | x.roll(0, 1) | x.roll((1, 1), (0, 0)) | v.roll(7)
-x.repeat(2, 1, 1) | x.repeat((2, 1, 1, 2)) | v.repeat(3) | v.repeat(2, 0) | s.repeat(3) | v.repeat(1)
-x.repeat(repeats=(1, 1, 2)) if False else x.repeat(1, 1, 2) | v.repeat(())  if False else s.repeat(())
-t.tile(i, (2,)) | i.tile(2, 1, 1) | t.tile(x, (2, 2)) | v.tile((3,)) | t.tile(s, (2,)) | i.tile(dims=(2, 1))
+x.repeat(2, 1, 1) | x.repeat((2, 1, 1, 2)) | v.repeat(3) | v.repeat(2, 0) | s.repeat(3)
+v.repeat(1)
+x.repeat(1, 1, 2) | s.repeat(())
+t.tile(i, (2,)) | i.tile(2, 1, 1) | t.tile(x, (2, 2)) | v.tile((3,)) | t.tile(s, (2,))
+i.tile(dims=(2, 1))
 t.repeat_interleave(x, 2) | t.repeat_interleave(x, 2, dim=1) | x.repeat_interleave(3, -1)
 t.repeat_interleave(s, 3) | v.repeat_interleave(1)
 t.repeat_interleave(v, 0) | x.repeat_interleave(1, 0)
-t.meshgrid(v, v[:2]) | t.meshgrid(v, v[:2], indexing='xy') | t.meshgrid([v, v[:2], v[:3]], indexing='xy')
+t.meshgrid(v, v[:2]) | t.meshgrid(v, v[:2], indexing='xy')
+t.meshgrid([v, v[:2], v[:3]], indexing='xy')
 t.meshgrid(v, s, indexing='ij') | t.meshgrid(v, indexing='xy')
 t.cartesian_prod(v[:2], v[:3]) | t.cartesian_prod(v) | t.cartesian_prod(v[:2], v[:0])
-t.combinations(v[:3]) | t.combinations(v[:3], 3) | t.combinations(v[:3], 2, True) | t.combinations(v, 0)
+t.combinations(v[:3]) | t.combinations(v[:3], 3) | t.combinations(v[:3], 2, True)
+t.combinations(v, 0)
 t.combinations(v[:1], 2) | t.combinations(v, r=1)
 t.block_diag(i, v, s) | t.block_diag(v[:0], i) | t.block_diag(x[0], x[1, :2]) | t.block_diag()
-x.contiguous() | x.transpose(0, 1).contiguous() | (x.size(1), x.size(-1), t.numel(x), x.numel(), x.dim())
+x.contiguous() | x.transpose(0, 1).contiguous()
+(x.size(1), x.size(-1), t.numel(x), x.numel(), x.dim())
 """
 TEXTS = [part.strip() for line in CALLS.strip().splitlines() for part in line.split("|")]
 
@@ -126,7 +136,8 @@ x.view(6, 4) | x.reshape(-1) | x.transpose(0, 1) | x.permute(2, 0, 1) | x.T | x.
 x.unsqueeze(0) | x.narrow(1, 0, 2) | x.split(2)[0] | x.chunk(2)[1] | x.unbind()[1] | x.flatten(1)
 x.movedim(0, 1) | x.unflatten(2, (2, 2)) | x.tensor_split(3)[0] | x.view_as(x) | x.mT | x.ravel()
 x.flip(0) | x.roll(1, 0) | x.repeat(1, 1, 1) | x.contiguous() | x.tile(1) | x.rot90(4) | t.cat([x])
-x.repeat_interleave(1, 0) | t.atleast_3d(x) | x.detach() | x.roll(0, 0) | x.hsplit(3)[0] | t.stack([x])
+x.repeat_interleave(1, 0) | t.atleast_3d(x) | x.detach() | x.roll(0, 0) | x.hsplit(3)[0]
+t.stack([x])
 """
 
 
@@ -164,8 +175,10 @@ t.hsplit(v, 2) | t.hsplit(s, 3) | t.vsplit(v, 2) | t.dsplit(i, 1) | x.narrow(1, 
 x.narrow(1, 0, -1) | s.narrow(0, 0, 1) | x.narrow(1, 5, 1) | x.narrow(4, 0, 1)
 x.flip(0, 0) | x.flip(4) | t.fliplr(v) | t.flipud(s) | t.rot90(i, 1, (0, 0)) | t.rot90(v)
 t.rot90(x, 1, (1,)) | t.roll(i, (1, 2), 0) | t.roll(i, (1, 2)) | t.roll(s, 1, 0) | i.roll(1, 5)
-i.repeat(2) | i.repeat(-1, 1) | t.repeat_interleave(i, -1) | t.repeat_interleave(i, t.tensor([1, 2]))
-t.repeat_interleave(i, t.tensor([1, 2]), dim=0, output_size=4) | t.repeat_interleave(t.tensor([1.5]))
+i.repeat(2) | i.repeat(-1, 1) | t.repeat_interleave(i, -1)
+t.repeat_interleave(i, t.tensor([1, 2]))
+t.repeat_interleave(i, t.tensor([1, 2]), dim=0, output_size=4)
+t.repeat_interleave(t.tensor([1.5]))
 t.repeat_interleave(i, t.tensor([1, -2]), dim=0) | t.meshgrid(v, v, indexing='q') | t.meshgrid(i, v)
 t.meshgrid() | t.meshgrid(v, v.long()) | t.cartesian_prod(i) | t.combinations(i) | t.block_diag(x)
 t.numel(3) | t.combinations(v, -1) | t.reshape(3, (1,)) | x.size(5)
@@ -176,15 +189,17 @@ t.numel(3) | t.combinations(v, -1) | t.reshape(3, (1,)) | x.size(5)
                                   for part in line.split("|")])  # fmt: skip
 def test_what_pytorch_refuses(peer: Any, text: str) -> None:
     def call(t: Any) -> Any:
-        names = {"t": t, "x": t.arange(24.0).reshape(2, 3, 4), "v": t.arange(5.0),
-                 "s": t.tensor(2.0), "i": t.tensor([[1, 2, 3], [4, 5, 6]]), "e": t.zeros(0)}  # fmt: skip
+        names = {
+            "t": t, "x": t.arange(24.0).reshape(2, 3, 4), "v": t.arange(5.0), "s": t.tensor(2.0),
+            "i": t.tensor([[1, 2, 3], [4, 5, 6]]), "e": t.zeros(0),
+        }  # fmt: skip
         return eval(text, names)
 
     peer.refusal(call)
 
 
 IN_PLACE = """
-y.unsqueeze_(0) | y.squeeze_(0) | y.transpose_(0, 1) | y.t_() if False else y.swapaxes_(0, 2)
+y.unsqueeze_(0) | y.squeeze_(0) | y.transpose_(0, 1) | y.swapaxes_(0, 2)
 y.swapdims_(dim0=0, dim1=1) | y.unsqueeze_(-1).mul_(2) | y.transpose_(0, 1).add_(x.transpose(0, 1))
 y[0].unsqueeze_(0).fill_(3.0) | y.select(0, 1).t_().zero_() | y.squeeze_().exp_()
 """
