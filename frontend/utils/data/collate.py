@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
 
-from frontend.creation import tensor
+from frontend.creation import as_tensor, tensor
 from frontend.dtypes import float64
 from frontend.functions.shape import stack
 from frontend.tensor import Tensor
@@ -15,7 +16,8 @@ from frontend.tensor import Tensor
 
 def default_collate(batch: Sequence[Any]) -> Any:
     """Items as one batch: tensors and arrays are stacked, numbers become a tensor (floats float64),
-    strings stay a list; mappings, tuples and lists are collated item by item.
+    strings stay as they are; mappings and sequences are collated item by item, and keep their
+    type (a tuple becomes a list).
 
     Raises RuntimeError where the items differ in shape or length, TypeError for other objects.
     """
@@ -23,29 +25,64 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, Tensor):
         _check_equal([list(item.shape) for item in batch])
         return stack(list(batch))
+    if isinstance(first, str | bytes):
+        return batch
     if isinstance(first, np.ndarray | np.generic):
-        return default_collate([tensor(item) for item in batch])
+        if first.dtype.kind in "OSU":
+            raise _unknown(first.dtype)
+        return default_collate([as_tensor(np.asarray(item)) for item in batch])
     if isinstance(first, float):
         return tensor(batch, dtype=float64)
     if isinstance(first, int):
         return tensor(batch)
-    if isinstance(first, str | bytes):
-        return list(batch)
     if isinstance(first, Mapping):
-        return {key: default_collate([item[key] for item in batch]) for key in first}
+        made = {key: default_collate([item[key] for item in batch]) for key in first}
+        return _mapping_like(first, made)
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*map(default_collate, zip(*batch)))
     if not isinstance(first, Sequence):
-        raise TypeError(
-            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
-            f"found {type(first)}"
-        )
+        raise _unknown(type(first))
     if any(len(item) != len(first) for item in batch):
         lengths = [len(item) for item in batch]
         raise RuntimeError(
             f"each element in list of batch should be of equal size, got the lengths {lengths}"
         )
-    parts = [default_collate(part) for part in zip(*batch)]
-    named = isinstance(first, tuple) and hasattr(first, "_fields")
-    return type(first)(*parts) if named else parts
+    return _sequence_like(first, [default_collate(part) for part in zip(*batch)])
+
+
+def _unknown(kind: Any) -> TypeError:
+    return TypeError(
+        "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
+        f"found {kind}"
+    )
+
+
+def _mapping_like(model: Any, made: dict[Any, Any]) -> Any:
+    """`made` as a mapping of the type of `model`; a dict where that type cannot be filled."""
+    try:
+        if isinstance(model, MutableMapping):
+            result = copy.copy(model)
+            result.update(made)
+            return result
+        return type(model)(made)
+    except TypeError:
+        return made
+
+
+def _sequence_like(model: Any, made: list[Any]) -> Any:
+    """`made` as a sequence of the type of `model`; a list for a tuple, and where that type cannot
+    be filled."""
+    if isinstance(model, tuple):
+        return made
+    try:
+        if isinstance(model, MutableSequence):
+            result = copy.copy(model)
+            for i, item in enumerate(made):
+                result[i] = item
+            return result
+        return type(model)(made)
+    except TypeError:
+        return made
 
 
 def default_convert(data: Any) -> Any:

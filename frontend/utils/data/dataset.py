@@ -70,8 +70,10 @@ class ConcatDataset(Dataset):
         return self.cumulative_sizes[-1]
 
     def __getitem__(self, index: int) -> Any:
-        if not -len(self) <= index < len(self):
+        if index < -len(self):
             raise ValueError("absolute value of index should not exceed dataset length")
+        if index >= len(self):  # iteration relies on this error
+            raise IndexError(f"index {index} is out of bounds for {len(self)} items")
         index %= len(self)
         which = bisect_right(self.cumulative_sizes, index)
         return self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
@@ -98,6 +100,13 @@ class StackDataset(Dataset):
         if isinstance(self.datasets, dict):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Several items, by the same method of the datasets that have it."""
+        if isinstance(self.datasets, dict):
+            columns = [_items(dataset, indices) for dataset in self.datasets.values()]
+            return [dict(zip(self.datasets, row)) for row in zip(*columns)]
+        return list(zip(*[_items(dataset, indices) for dataset in self.datasets]))
 
     def __len__(self) -> int:
         return self._length
@@ -134,8 +143,25 @@ class Subset(Dataset):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
 
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Several items, by the same method of the dataset where it has one."""
+        return _items(self.dataset, [self.indices[i] for i in indices])
+
     def __len__(self) -> int:
         return len(self.indices)
+
+
+def _items(dataset: Any, indices: Sequence[int]) -> list[Any]:
+    together = getattr(dataset, "__getitems__", None)
+    if together is None:
+        return [dataset[index] for index in indices]
+    found = together(indices)
+    if len(found) != len(indices):
+        raise ValueError(
+            f"{type(dataset).__name__}.__getitems__ gave {len(found)} items for {len(indices)} "
+            "indices"
+        )
+    return found
 
 
 def batch_of(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
@@ -179,8 +205,9 @@ def _is_one(lengths: Sequence[float]) -> bool:
 
 
 def _fractions(lengths: Sequence[float], total: int) -> list[int]:
-    if any(not 0 <= fraction <= 1 for fraction in lengths):
-        raise ValueError(f"fractions must be between 0 and 1, got {list(lengths)}")
+    for i, fraction in enumerate(lengths):
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"Fraction at index {i} is not between 0 and 1")
     counts = [math.floor(total * fraction) for fraction in lengths]
     for i in range(total - sum(counts)):
         counts[i % len(counts)] += 1

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from frontend import random
 from frontend.creation import as_tensor
 from frontend.dtypes import float64
@@ -48,9 +46,13 @@ class RandomSampler(Sampler):
         num_samples: int | None = None,
         generator: Any = None,
     ):
+        if not isinstance(replacement, bool):
+            raise TypeError(
+                f"replacement should be a boolean value, but got replacement={replacement}"
+            )
         self.data_source = data_source
         self.replacement = replacement
-        self.num_samples = len(data_source) if num_samples is None else num_samples
+        self._num_samples = num_samples
         self.generator = generator
         if not isinstance(self.num_samples, int) or self.num_samples <= 0:
             raise ValueError(
@@ -58,19 +60,23 @@ class RandomSampler(Sampler):
                 f"but got num_samples={self.num_samples}"
             )
 
-    def __iter__(self) -> Iterator[int]:
-        size = len(self.data_source)
-        left = self.num_samples
-        while left > 0:
-            drawn = self._draw(size)[:left]
-            yield from drawn
-            left -= len(drawn)
+    @property
+    def num_samples(self) -> int:
+        """How many are drawn: as many as the dataset has by now, unless given."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
 
-    def _draw(self, size: int) -> list[int]:
-        if not self.replacement:
-            return random.randperm(size, generator=self.generator).tolist()
-        numbers = random.rand((self.num_samples,), generator=self.generator)
-        return np.minimum(numbers.numpy().astype(np.float64) * size, size - 1).astype(int).tolist()
+    def __iter__(self) -> Iterator[int]:
+        size, left = len(self.data_source), self.num_samples
+        if not size:
+            raise ValueError(f"there is nothing to draw {left} samples from: the dataset is empty")
+        if self.replacement:
+            drawn = random.randint(0, size, (left,), generator=self.generator)
+            yield from drawn.tolist()
+            return
+        while left > 0:
+            order = random.randperm(size, generator=self.generator).tolist()
+            yield from order[:left]
+            left -= size
 
     def __len__(self) -> int:
         return self.num_samples
