@@ -12,8 +12,6 @@ import graphc
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.autodiff.sweep import reads
 from graphc.ir.registry import unregister
-from graphc.ops.kinds import Elementwise
-from graphc.ir.registry import unregister
 from graphc.ops import (
     composite,
     contract,
@@ -25,6 +23,7 @@ from graphc.ops import (
     reduce,
 )
 from graphc.ops import elementwise as e
+from graphc.ops.kinds import Elementwise
 
 Array = np.ndarray[Any, Any]
 
@@ -112,7 +111,8 @@ def test_an_op_without_a_gradient_names_itself_and_the_line() -> None:
     op = Elementwise("no_rule", lambda s, x: s.floor(x), vjp=None, samples=None)
     try:
         graph = built(lambda x: total(op(x)), normal(1, 3))
-        with pytest.raises(graphc.GraphError, match=r"no_rule has no gradient(.|\n)*test_joint.py:"):
+        message = r"no_rule has no gradient(.|\n)*test_joint.py:"
+        with pytest.raises(graphc.GraphError, match=message):
             graphc.joint(graph)
     finally:
         unregister("no_rule")

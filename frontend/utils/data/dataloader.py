@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, repeat
+from itertools import repeat
+from types import GenericAlias
 from typing import Any
 
-from frontend.random import randint
+from frontend.random import whole_numbers
 from frontend.utils.data.collate import default_collate, default_convert
-from frontend.utils.data.dataset import IterableDataset, batch_of
+from frontend.utils.data.dataset import IterableDataset
+from frontend.utils.data.fetch import Ended, OfItems, OfStream
 from frontend.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+
+_FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 class DataLoader:
@@ -22,9 +26,14 @@ class DataLoader:
     With `num_workers`, that many processes fetch `prefetch_factor` (2) batches ahead each; batches
     come in the same order as without. Workers are forked where the system can (as in PyTorch), or
     started as `multiprocessing_context` says. `persistent_workers` keeps them from one pass to the
-    next. An exception of a worker is raised here, with its traceback in the message. `pin_memory`
-    is accepted and has no effect. Raises ValueError for options that exclude each other.
+    next; with `in_order=False` batches come as they are ready. An exception of a worker is raised
+    here, with its traceback in the message. Workers are seeded from `generator` and their number.
+    `pin_memory` is accepted and has no effect. Raises ValueError for options that exclude each
+    other, RuntimeError where a worker dies or nothing comes for `timeout` seconds.
     """
+
+    __class_getitem__ = classmethod(GenericAlias)
+    _made = False
 
     def __init__(
         self,
@@ -48,6 +57,8 @@ class DataLoader:
         in_order: bool = True,
     ):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        if multiprocessing_context is not None:
+            _check_context(num_workers, multiprocessing_context)
         self._iterable = isinstance(dataset, IterableDataset)
         if self._iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
@@ -73,6 +84,8 @@ class DataLoader:
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.persistent_workers = persistent_workers
         self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.in_order = in_order
         self.generator = generator
         self._single = batch_size is None and batch_sampler is None
         default = default_convert if self._single else default_collate
@@ -83,6 +96,14 @@ class DataLoader:
             self._make_samplers(shuffle)
         self._workers: Any = None
         self._pass: Any = None
+        self._made = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._made and name in _FIXED:
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized"
+            )
+        super().__setattr__(name, value)
 
     def _make_samplers(self, shuffle: bool | None) -> None:
         if self.sampler is None:
@@ -94,10 +115,11 @@ class DataLoader:
     # -- iterating ---------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
+        # Drawn without workers too: the numbers that follow do not depend on how many there are.
+        seed = int(whole_numbers(0, 2**62, (), self.generator).item())
         if self.num_workers:
-            return self._through_workers()
-        fetch = self._fetcher()(self.dataset)
-        return _fetched(fetch, self._requests())
+            return self._through_workers(seed)
+        return _fetched(self._fetcher()(self.dataset), self._requests())
 
     def _requests(self) -> Iterator[Any]:
         """What to fetch, batch by batch."""
@@ -108,30 +130,28 @@ class DataLoader:
     def _fetcher(self) -> Any:
         """Makes, from a dataset, the function that fetches one request."""
         if self._iterable:
-            return _OfStream(self.collate_fn, self.drop_last)
-        return _OfItems(self.collate_fn, self._single)
+            return OfStream(self.collate_fn, self.drop_last)
+        return OfItems(self.collate_fn, self._single)
 
-    def _through_workers(self) -> Iterator[Any]:
-        from frontend.utils.data.worker import Fetched, Workers
+    def _through_workers(self, seed: int) -> Iterator[Any]:
+        from frontend.utils.data.pool import Fetched, Workers
 
         assert self.prefetch_factor is not None
-        if self._workers is None or not self._workers.close.alive:
-            seed = int(randint(0, 2**31, (), generator=self.generator).item())
-            self._workers = Workers(
+        workers = self._workers
+        if workers is None or not workers.close.alive:
+            workers = Workers(
                 self.num_workers, self.dataset, self._fetcher(), seed, self.worker_init_fn,
                 self.multiprocessing_context,
             )  # fmt: skip
         else:
             self._pass.drain()
-            for worker in range(self.num_workers):
-                self._workers.restart(worker)
-        workers = self._workers
+            workers.restart()
         finished = (lambda: None) if self.persistent_workers else workers.close
-        made = Fetched(workers, self._requests(), self.prefetch_factor, self.timeout, finished)
-        if self.persistent_workers:
-            self._pass = made
-        else:
-            self._workers = None  # they end with the pass
+        made = Fetched(
+            workers, self._requests(), self.prefetch_factor, self.timeout, self.in_order, finished
+        )
+        if self.persistent_workers:  # others end with the pass
+            self._workers, self._pass = workers, made
         return made
 
     def __len__(self) -> int:
@@ -147,58 +167,20 @@ def _fetched(fetch: Callable[[Any], Any], requests: Iterator[Any]) -> Iterator[A
     for request in requests:
         try:
             batch = fetch(request)
-        except _Ended:
+        except Ended:
             return
         yield batch
 
 
-class _Ended(StopIteration):
-    """An iterable dataset has no more items."""
+def _check_context(workers: int, context: Any) -> None:
+    if not workers:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > "
+            f"0), but got num_workers={workers}"
+        )
+    from frontend.utils.data.pool import context_of
 
-
-class _OfItems:
-    """Fetches from a dataset with items by index: a list of indices, or a single one."""
-
-    def __init__(self, collate: Any, single: bool):
-        self.collate = collate
-        self.single = single
-
-    def __call__(self, dataset: Any) -> Callable[[Any], Any]:
-        if self.single:
-            return lambda index: self.collate(dataset[index])
-        return lambda indices: self._batch(dataset, indices)
-
-    def _batch(self, dataset: Any, indices: list[int]) -> Any:
-        if self.collate is default_collate:
-            batch = batch_of(dataset, indices)
-            if batch is not None:
-                return batch
-        if hasattr(dataset, "__getitems__"):
-            return self.collate(dataset.__getitems__(indices))
-        return self.collate([dataset[index] for index in indices])
-
-
-class _OfStream:
-    """Fetches from an iterable dataset: so many items, or (None) a single one."""
-
-    def __init__(self, collate: Any, drop_last: bool):
-        self.collate = collate
-        self.drop_last = drop_last
-
-    def __call__(self, dataset: Any) -> Callable[[Any], Any]:
-        items = iter(dataset)
-
-        def fetch(count: int | None) -> Any:
-            if count is None:
-                for item in items:
-                    return self.collate(item)
-                raise _Ended
-            batch = list(islice(items, count))
-            if not batch or (self.drop_last and len(batch) < count):
-                raise _Ended
-            return self.collate(batch)
-
-        return fetch
+    context_of(context)
 
 
 def _check_workers(workers: int, timeout: float, prefetch: int | None, persistent: bool) -> None:
@@ -214,8 +196,8 @@ def _check_workers(workers: int, timeout: float, prefetch: int | None, persisten
             "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 "
             "to enable multiprocessing, otherwise set prefetch_factor to None."
         )
-    if prefetch is not None and prefetch < 0:
-        raise ValueError("prefetch_factor option should be non-negative")
+    if prefetch is not None and prefetch < 1:
+        raise ValueError("prefetch_factor option should be positive")
     if persistent and not workers:
         raise ValueError("persistent_workers option needs num_workers > 0")
 

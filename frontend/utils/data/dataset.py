@@ -7,6 +7,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,10 @@ from frontend.tensor import Tensor
 
 
 class Dataset:
-    """Base of datasets: a subclass defines `__getitem__` and, for samplers, `__len__`."""
+    """Base of datasets: a subclass defines `__getitem__` and, for samplers, `__len__`; it may
+    define `__getitems__` for lists of indices."""
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
@@ -104,9 +108,9 @@ class StackDataset(Dataset):
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Several items, by the same method of the datasets that have it."""
         if isinstance(self.datasets, dict):
-            columns = [_items(dataset, indices) for dataset in self.datasets.values()]
+            columns = [items_of(dataset, indices) for dataset in self.datasets.values()]
             return [dict(zip(self.datasets, row)) for row in zip(*columns)]
-        return list(zip(*[_items(dataset, indices) for dataset in self.datasets]))
+        return list(zip(*[items_of(dataset, indices) for dataset in self.datasets]))
 
     def __len__(self) -> int:
         return self._length
@@ -145,13 +149,15 @@ class Subset(Dataset):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Several items, by the same method of the dataset where it has one."""
-        return _items(self.dataset, [self.indices[i] for i in indices])
+        return items_of(self.dataset, [self.indices[i] for i in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
-def _items(dataset: Any, indices: Sequence[int]) -> list[Any]:
+def items_of(dataset: Any, indices: Sequence[int]) -> list[Any]:
+    """The items at `indices`, by `__getitems__` where the dataset has it. Raises ValueError where
+    that gives more or fewer."""
     together = getattr(dataset, "__getitems__", None)
     if together is None:
         return [dataset[index] for index in indices]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import islice
+from types import GenericAlias
 from typing import Any
 
 from frontend import random
@@ -14,6 +15,8 @@ from frontend.sampling import multinomial
 
 class Sampler:
     """Base of samplers: a subclass defines `__iter__` over indices, and `__len__`."""
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")

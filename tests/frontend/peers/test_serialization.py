@@ -43,7 +43,9 @@ def test_a_checkpoint_of_torch_comes_along(peer: Any, tmp_path: Path) -> None:
         peer.agree(p, q)
 
 
-DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+DTYPES = [
+    "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DTYPES)

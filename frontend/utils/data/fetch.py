@@ -1,0 +1,61 @@
+"""What a loader fetches, and how: from a dataset with items by index, or from a stream.
+
+A fetcher can be sent to a worker; called there with the dataset, it gives the function that answers
+requests: a list of indices, a single index, or how many items of a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from frontend.utils.data.collate import default_collate
+from frontend.utils.data.dataset import batch_of, items_of
+
+
+class Ended(Exception):
+    """A stream has no more items."""
+
+
+class OfItems:
+    """Fetches from a dataset with items by index."""
+
+    def __init__(self, collate: Callable[[Any], Any], single: bool):
+        self.collate = collate
+        self.single = single
+
+    def __call__(self, dataset: Any) -> Callable[[Any], Any]:
+        if self.single:
+            return lambda index: self.collate(dataset[index])
+        return lambda indices: self._batch(dataset, indices)
+
+    def _batch(self, dataset: Any, indices: list[int]) -> Any:
+        if self.collate is default_collate:
+            batch = batch_of(dataset, indices)
+            if batch is not None:
+                return batch
+        return self.collate(items_of(dataset, indices))
+
+
+class OfStream:
+    """Fetches from an iterable dataset: so many items, or (None) a single one."""
+
+    def __init__(self, collate: Callable[[Any], Any], drop_last: bool):
+        self.collate = collate
+        self.drop_last = drop_last
+
+    def __call__(self, dataset: Any) -> Callable[[Any], Any]:
+        items = iter(dataset)
+
+        def fetch(count: int | None) -> Any:
+            if count is None:
+                for item in items:
+                    return self.collate(item)
+                raise Ended
+            batch = list(islice(items, count))
+            if not batch or (self.drop_last and len(batch) < count):
+                raise Ended
+            return self.collate(batch)
+
+        return fetch
