@@ -299,8 +299,8 @@ def test_operands_that_do_not_fit(
     ("name", "arrays", "attributes", "message"),
     [
         ("take", (F, [0, 2]), {"axis": 0}, "index 2 is out of bounds for dimension 0 with size 2"),
-        ("gather", (F, [[0, -1]]), {"axis": 1}, "index -1 is out of bounds for dimension 1 with"),
-        ("scatter_add", (F, [[3]], [[1.0]]), {"axis": 1}, "index 3 is out of bounds .* with size 3"),
+        ("gather", (F, [[0, -1]]), {"axis": 1}, "index -1 is out of bounds for dimension 1"),
+        ("scatter_add", (F, [[3]], [[1.0]]), {"axis": 1}, "3 is out of bounds .* with size 3"),
         ("index_add", (F, [5], F[:1]), {"axis": 0}, "index 5 is out of bounds .* with size 2"),
         ("one_hot", ([1, 7],), {"classes": 7}, r"class values .*: 7 is not in \[0, 7\)"),
         ("cross_entropy", (F, [0, 3]), {}, "Target 3 is out of bounds"),
