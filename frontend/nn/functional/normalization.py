@@ -61,10 +61,11 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:
     """input over the root mean square of its last axes (`normalized_shape`), times `weight` of
-    that shape. `eps` is that of the dtype by default. Raises ShapeError, DTypeError."""
+    that shape. `eps` is by default that of the dtype, of float32 for half types. Raises ShapeError,
+    DTypeError."""
     require_float(input, "RMSNormKernelImpl")
     shape = _checked_shape(input, normalized_shape, weight=weight)
-    small = finfo(input.dtype).eps if eps is None else eps
+    small = finfo(input.dtype.computes_as).eps if eps is None else eps
     return n.rms_norm(input, _constant(weight, 1, input, shape), eps=small)
 
 

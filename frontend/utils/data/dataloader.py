@@ -32,7 +32,7 @@ class DataLoader:
     other, RuntimeError where a worker dies or nothing comes for `timeout` seconds.
     """
 
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: Any = classmethod(GenericAlias)
     _made = False
 
     def __init__(

@@ -21,7 +21,7 @@ class Dataset:
     """Base of datasets: a subclass defines `__getitem__` and, for samplers, `__len__`; it may
     define `__getitems__` for lists of indices."""
 
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")

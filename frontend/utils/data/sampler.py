@@ -16,7 +16,7 @@ from frontend.sampling import multinomial
 class Sampler:
     """Base of samplers: a subclass defines `__iter__` over indices, and `__len__`."""
 
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")

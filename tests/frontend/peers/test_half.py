@@ -1,0 +1,82 @@
+"""Layers and losses in float16 and bfloat16 against PyTorch's: the same dtypes, and numbers within
+a few units of the type's last place, since the steps that round are not the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frontend
+
+BOUND = {"float16": 4e-3, "bfloat16": 3e-2}
+Make = Callable[[Any], Any]
+
+LAYERS: dict[str, tuple[Make, tuple[int, ...]]] = {
+    "linear": (lambda nn: nn.Linear(4, 3), (2, 4)),
+    "conv1d": (lambda nn: nn.Conv1d(2, 3, 3, padding=1), (2, 2, 5)),
+    "conv2d": (lambda nn: nn.Conv2d(2, 3, 3), (2, 2, 5, 5)),
+    "conv_transpose": (lambda nn: nn.ConvTranspose2d(2, 3, 3), (2, 2, 5, 5)),
+    "batch_norm": (lambda nn: nn.BatchNorm2d(2), (2, 2, 3, 3)),
+    "layer_norm": (lambda nn: nn.LayerNorm(4), (2, 4)),
+    "group_norm": (lambda nn: nn.GroupNorm(2, 4), (2, 4, 3)),
+    "rms_norm": (lambda nn: nn.RMSNorm(4), (2, 4)),
+    "gelu": (lambda nn: nn.GELU(), (3, 4)),
+    "softmax": (lambda nn: nn.Softmax(1), (3, 4)),
+    "log_softmax": (lambda nn: nn.LogSoftmax(1), (3, 4)),
+    "prelu": (lambda nn: nn.PReLU(), (3, 4)),
+    "glu": (lambda nn: nn.GLU(), (3, 4)),
+    "max_pool": (lambda nn: nn.MaxPool2d(2), (1, 2, 4, 4)),
+    "avg_pool": (lambda nn: nn.AvgPool2d(2), (1, 2, 4, 4)),
+    "upsample": (lambda nn: nn.Upsample(scale_factor=2, mode="bilinear"), (1, 2, 3, 3)),
+    "lstm": (lambda nn: nn.LSTM(4, 3), (5, 2, 4)),
+    "gru": (lambda nn: nn.GRU(4, 3), (5, 2, 4)),
+    "transformer": (
+        lambda nn: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True), (2, 3, 4)
+    ),
+}  # fmt: skip
+LOSSES = ["cross_entropy", "mse_loss", "l1_loss", "smooth_l1_loss", "kl_div",
+          "binary_cross_entropy_with_logits"]  # fmt: skip
+
+
+def close(ours: Any, theirs: Any, dtype: str) -> None:
+    assert str(ours.dtype) == str(theirs.dtype) == f"torch.{dtype}"
+    mine, other = (x.detach().float().numpy() for x in (ours, theirs))
+    assert np.abs(mine - other).max() <= BOUND[dtype] * max(1.0, np.abs(other).max())
+
+
+@pytest.mark.parametrize("dtype", BOUND)
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(peer: Any, name: str, dtype: str) -> None:
+    make, shape = LAYERS[name]
+    peer.torch.manual_seed(0)
+    theirs, mine = make(peer.torch.nn), make(frontend.nn)
+    mine.load_state_dict({k: frontend.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
+    numbers = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    found = []
+    for system, layer in ((peer.torch, theirs), (frontend, mine)):
+        layer.to(getattr(system, dtype))
+        x = system.tensor(numbers).to(getattr(system, dtype)).requires_grad_()
+        result = layer(x)
+        result = result[0] if isinstance(result, tuple) else result
+        result.float().sum().backward()
+        found.append((result, x.grad))
+    (expected, gradient), (result, ours) = found
+    close(result, expected, dtype)
+    close(ours, gradient, dtype)
+    compiled = frontend.compile(mine)(frontend.tensor(numbers).to(getattr(frontend, dtype)))
+    close(compiled[0] if isinstance(compiled, tuple) else compiled, expected, dtype)
+
+
+@pytest.mark.parametrize("dtype", BOUND)
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses(peer: Any, name: str, dtype: str) -> None:
+    numbers = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
+    found = []
+    for system in (frontend, peer.torch):
+        x = system.tensor(numbers).to(getattr(system, dtype))
+        target = system.tensor([0, 2, 1, 1]) if name == "cross_entropy" else x.sigmoid()
+        found.append(getattr(system.nn.functional, name)(x, target))
+    close(*found, dtype)
