@@ -95,7 +95,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*map(default_convert, data))
     if isinstance(data, tuple | list):
-        return [default_convert(item) for item in data]
+        return _sequence_like(data, [default_convert(item) for item in data])
     return data
 
 

@@ -89,7 +89,7 @@ class StackDataset(Dataset):
     def __init__(self, *args: Any, **kwargs: Any):
         if args and kwargs:
             raise ValueError(
-                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like "
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like "
                 "input/output, but both types are given."
             )
         if not args and not kwargs:

@@ -70,7 +70,10 @@ class Failure:
             error = self.kind(_Text(self.text))
         except Exception:  # it takes other arguments
             error = RuntimeError(self.text)
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # or frame and exception would keep each other, and the workers, alive
 
 
 def work(
