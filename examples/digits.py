@@ -33,7 +33,7 @@ from frontend.utils.data import DataLoader, TensorDataset
 
 DATA = Path(__file__).parent / "data" / "digits.csv.gz"
 BATCH = 64
-SEED = 0
+SEED = 2
 
 
 def make_mlp() -> nn.Module:
