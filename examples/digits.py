@@ -33,7 +33,7 @@ from frontend.utils.data import DataLoader, TensorDataset
 
 DATA = Path(__file__).parent / "data" / "digits.csv.gz"
 BATCH = 64
-SEED = 2
+SEED = 0
 
 
 def make_mlp() -> nn.Module:
@@ -44,10 +44,13 @@ def make_mlp() -> nn.Module:
 
 
 def make_cnn() -> nn.Module:
-    """[N, 1, 8, 8] images to [N, 10] class scores."""
+    """[N, 1, 8, 8] images to [N, 10] class scores.
+
+    Its pooling averages: a maximum of two values that differ only by rounding sends the gradient to
+    one pixel in one mode and to its neighbour in the other, and the losses part by 1e-3."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1), nn.Tanh(),
-        nn.Conv2d(16, 32, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.Tanh(), nn.AvgPool2d(2),
         nn.Flatten(), nn.Linear(512, 128), nn.Tanh(), nn.Linear(128, 10),
     ).apply(scaled_for("tanh"))  # fmt: skip
 
