@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -31,34 +31,33 @@ Step = Callable[[], float]
 Setup = Callable[[], Step]
 
 WARM_UP_STEPS = 30
-ONE_THREAD = {
-    name: "1"
-    for name in (
-        "OMP_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-    )
-}
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
 
 
 class Worker:
-    """One peer's process. `missing` names the package it lacks, if any."""
+    """One peer's process. `missing` names the package it lacks, if any. `arguments` are handed to
+    the script behind `--worker NAME`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, arguments: Sequence[str] = (), threads: int = 1) -> None:
         self.name = name
         self.rounds: list[dict[str, float]] = []
+        limits = {variable: str(threads) for variable in THREAD_VARIABLES}
         self._process = subprocess.Popen(
-            [sys.executable, sys.argv[0], "--worker", name],
-            env={**os.environ, **ONE_THREAD},
+            [sys.executable, sys.argv[0], "--worker", name, *arguments],
+            env={**os.environ, **limits},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        answer = self._read()
-        self.missing: str | None = answer.get("missing")
-        self.value: float | None = answer.get("value")
+        self.greeting = self._read()
+        self.missing: str | None = self.greeting.get("missing")
+        self.value: float | None = self.greeting.get("value")
 
     def __enter__(self) -> Worker:
         return self
@@ -68,9 +67,13 @@ class Worker:
         self._process.communicate()
 
     def run(self, steps: int) -> None:
+        self.rounds.append(self.ask(f"run {steps}"))
+
+    def ask(self, line: str) -> dict[str, Any]:
+        """The worker's answer to one line."""
         assert self._process.stdin is not None
-        print("run", steps, file=self._process.stdin, flush=True)
-        self.rounds.append(self._read())
+        print(line, file=self._process.stdin, flush=True)
+        return self._read()
 
     @property
     def min_us(self) -> float:
@@ -91,16 +94,12 @@ class Worker:
 
 
 def serve(setup: Setup) -> None:
-    """The worker's side of the protocol, until stdin ends. The process stays on one processor, so
-    that no peer gains from threads it was not meant to have."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    """The worker's side of the protocol, until stdin ends."""
+    stay_on(1)
     try:
         step = setup()
     except ModuleNotFoundError as error:
-        if not error.name or error.name.split(".")[0] in {"graphc", "frontend"}:
-            raise  # a mistake, not a peer that is left out
-        print(json.dumps({"missing": error.name}), flush=True)
+        print(json.dumps({"missing": missing_package(error)}), flush=True)
         return
     for _ in range(WARM_UP_STEPS):
         value = step()
@@ -113,6 +112,20 @@ def serve(setup: Setup) -> None:
             times.append(time.perf_counter_ns() - start)
         answer = {"min_us": min(times) / 1e3, "median_us": statistics.median(times) / 1e3}
         print(json.dumps(answer), flush=True)
+
+
+def stay_on(processors: int) -> None:
+    """Keeps this process on so many processors, so that no peer gains from threads it was not meant
+    to have."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-processors:])
+
+
+def missing_package(error: ModuleNotFoundError) -> str:
+    """The package a peer lacks. Raises `error` again where that is a mistake of ours."""
+    if not error.name or error.name.split(".")[0] in {"graphc", "frontend"}:
+        raise error
+    return error.name
 
 
 def compare(names: list[str], rounds: int, steps: int) -> tuple[list[Worker], list[Worker]]:

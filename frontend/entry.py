@@ -85,7 +85,8 @@ class Entry:
         if differentiable:
             tapped = [tensor for tensor, _ in session.taps]
             self.function = TracedFunction(
-                session, session.builder.name, inputs, [*results, *tapped], updates, self._compile
+                session, session.builder.name, inputs, [*results, *tapped], updates, self._compile,
+                owner.level,
             )
             self.results = len(results)
         else:

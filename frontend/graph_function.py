@@ -37,6 +37,7 @@ class TracedFunction:
         outputs: Sequence[Tensor],
         updates: Sequence[tuple[Var, int]],
         compile_graph: Callable[[Graph], Any],
+        level: str,
     ):
         self.session = session
         self.name = name
@@ -44,6 +45,7 @@ class TracedFunction:
         self.outputs = list(outputs)
         self.updates = list(updates)
         self.compile_graph = compile_graph
+        self.level = level
         with session:
             self.wanted = tuple(t._requires_grad and t._edge is None for _, t, _ in inputs)
             self.active = [i for i, tensor in enumerate(outputs) if tensor._requires_grad]
@@ -79,6 +81,7 @@ class TracedFunction:
         """Forward and backward entry."""
         if self._pair is None:
             from graphc.autodiff.partition import partition
+            from graphc.passes.pipelines import whole
 
             try:
                 cotangents, gradients = self._gradients(create_graph=False)
@@ -87,7 +90,7 @@ class TracedFunction:
                 cotangents, gradients = self._gradients(create_graph=False)
             present = [g for g in gradients if g is not None]
             more = [(f"cotangent_{i}", tensor._value) for i, tensor in enumerate(cotangents)]
-            joint = self.graph(present, more)
+            joint = whole(self.graph(present, more), self.level)
             split = partition(joint, len(self.outputs) + len(self.updates))
             holes = [g is not None for g in gradients]
             self._pair = Pair(self, split, holes)
@@ -107,7 +110,7 @@ class TracedFunction:
                 ]
             self._derivative = TracedFunction(
                 self.session, f"{self.name}_backward", [*self.inputs, *more], filled, (),
-                self.compile_graph,
+                self.compile_graph, self.level,
             )  # fmt: skip
         return self._derivative
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from frontend.dispatch import CONTEXT
 from frontend.dtypes import Size
 from frontend.functions.arguments import need_tensors, numpy_names
@@ -340,7 +342,12 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """Itself where its elements lie in row-major order, else a copy that does."""
-    return self if self.is_contiguous() else self.clone()
+    if self.is_contiguous():
+        return self
+    made = self.clone()
+    if isinstance(made._value, np.ndarray):
+        made._value = np.ascontiguousarray(made._value)  # a clone keeps the order of the axes
+    return made
 
 
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:

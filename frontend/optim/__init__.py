@@ -10,14 +10,14 @@ from frontend.optim.optimizer import Optimizer
 from frontend.optim.sgd import SGD
 
 __all__ = [
-    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam",
-    "RMSprop", "lr_scheduler",
+    "ASGD", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam",
+    "RMSprop", "Rprop", "lr_scheduler",
 ]  # fmt: skip
 
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
-    "Adadelta": "adagrad", "Adagrad": "adagrad", "Adamax": "adam_variants",
-    "NAdam": "adam_variants", "RAdam": "adam_variants", "RMSprop": "rmsprop",
+    "ASGD": "asgd", "Adadelta": "adagrad", "Adagrad": "adagrad", "Adamax": "adam_variants",
+    "NAdam": "adam_variants", "RAdam": "adam_variants", "RMSprop": "rmsprop", "Rprop": "rprop",
 }  # fmt: skip
 
 

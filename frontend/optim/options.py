@@ -41,6 +41,12 @@ def check_options(lr: Any, eps: Any = 0.0, betas: Any = (), weight_decay: Any = 
         raise ValueError(f"Invalid weight_decay value: {weight_decay}")
 
 
+def number_now(group: Any, name: str) -> Any:
+    """A number among the options of a group as it is now, unguarded: for state made from it."""
+    value = dict.__getitem__(group, name)
+    return value.detach().reshape(()) if isinstance(value, Tensor) else value
+
+
 def checked_parameters(params: Any) -> tuple[list[Tensor], list[str] | None]:
     """The parameters of a group as a list of leaves, and their names where they have any."""
     if isinstance(params, Tensor):

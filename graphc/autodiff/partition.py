@@ -22,7 +22,8 @@ _RECOMPUTABLE = ("elementwise", "movement", "composite")
 # Composites that hold reductions are not cheap to compute again.
 _HEAVY_COMPOSITES = {
     "max_pool", "max_pool_indices", "max_unpool", "avg_pool", "resample", "layer_norm",
-    "cross_entropy", "var", "mean", "median", "argmedian", "searchsorted",
+    "cross_entropy", "var", "mean", "median", "argmedian", "searchsorted", "attention",
+    "attention_grad",
 }  # fmt: skip
 
 

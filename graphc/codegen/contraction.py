@@ -1,39 +1,40 @@
 """The recipe `contract`: out[b, m, n] = Σ_k left[b, m, k] · right[b, n, k] in register tiles.
 
-For each batch and each panel of columns the right operand is packed into scratch, k by k, unless
-its rows lie contiguous in memory already; the left operand is packed once, ahead of all loops,
-where its address is not affine in k. A tile of rows and vectors of columns stays in registers over
-all of k, one FMA chain per result, cut into partial sums of `CHAIN` products that are added in
-order. What the body computes from the result is computed from the registers.
+A tile of rows (m) and vectors of columns (n) stays in registers over all of k, one FMA chain per
+result, cut into chains of at most `CHAIN` products that are added in order. Per column the tile
+reads vectors of one operand, per row it broadcasts elements of the other. Each operand is read
+where it lies if its address allows, else from a copy in scratch that suits the tile (staging.py).
+What the body computes from the result is computed from the registers.
+
+Where a window hangs over the edge its copy holds zeros. A zero is only right if what it is
+multiplied with is finite: a tile with NaN among its results is computed again, product by product.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.contraction_view import CHAIN, Accumulate, Chains, View, operand_value
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
 from graphc.codegen.nest import declare_buffers, lanes_for
 from graphc.codegen.scopes import OpenBlock
+from graphc.codegen.staging import Box, Copier, Panel
 from graphc.codegen.target import Target
-from graphc.codegen.tiles import choose_tile, vector_registers
+from graphc.codegen.tiles import Choice, Columns, batch_variables, choose
 from graphc.ir.nodes import Graph
-from graphc.ir.nodes import Value as GraphValue
-from graphc.ir.registry import lookup
-from graphc.ops.index import Expr, Quotient, Variable, flatten, of
-from graphc.ops.kind_contract import Contract, Space
+from graphc.ir.types import DType
+from graphc.ops.index import Expr, Variable, flatten, of
 from graphc.ops.kinds import Case
-from graphc.schedule.access import Index, as_index, reads, unflatten
+from graphc.schedule.access import Index, unflatten
 
-CHAIN = 512
-"""Products of one FMA chain; longer sums add chains in order (the arithmetic of level exact)."""
+__all__ = ["CHAIN", "lower_contract"]
 
-
-Packed = tuple[Buffer, OpenBlock]
-"""Scratch that holds an operand, and the block it was filled in."""
+Place = tuple[Index, tuple[Guard, ...]]
+"""The n coordinates of a vector, and the guard of those that exist."""
 
 
 def lower_contract(name: str, body: Graph, target: Target) -> Kernel:
@@ -41,63 +42,56 @@ def lower_contract(name: str, body: Graph, target: Target) -> Kernel:
     builder = LoopBuilder(name)
     inputs, outputs = declare_buffers(builder, body)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
-    registers = vector_registers(target)
-    return _Contraction(builder, evaluator, body, outputs, registers).build()
+    choice = choose(body, evaluator.lanes, target)
+    if choice.grouped:
+        from graphc.codegen.grouped_contraction import GroupedContraction
+
+        return GroupedContraction(builder, evaluator, outputs, choice).build()
+    return Contraction(builder, evaluator, outputs, choice).build()
 
 
-class _Contraction:
+class Contraction:
+    """Batch by batch; columns outside, rows inside."""
+
     def __init__(
-        self,
-        builder: LoopBuilder,
-        evaluator: Evaluator,
-        body: Graph,
-        outputs: list[Buffer],
-        registers: int,
-    ):
+        self, builder: LoopBuilder, evaluator: Evaluator, outputs: list[Buffer], choice: Choice
+    ) -> None:
         self.builder = builder
         self.evaluator = evaluator
         self.integers = evaluator.integers
-        self.body = body
         self.outputs = outputs
-        self.anchor = next(
-            GraphValue(i) for i, node in enumerate(body.nodes)
-            if node.op not in ("input", "constant") and isinstance(lookup(node.op), Contract)
-        )  # fmt: skip
-        self.node = body.nodes[self.anchor.node]
-        self.op: Contract = lookup(self.node.op)
-        self.types = tuple(body.type_of(operand) for operand in self.node.operands)
-        self.attributes = dict(self.node.attributes)
-        self.dtype = self.node.types[0].dtype
-        self.space: Space = self.op.space(self.types, **self.attributes)
-        self.m, self.n, self.k = (
-            math.prod(part) for part in (self.space.m, self.space.n, self.space.k)
-        )
-        self.lanes = evaluator.lanes
-        while self.lanes > 1 and self.lanes // 2 >= self.n:
-            self.lanes //= 2
-        self.tile = choose_tile(max(self.m, 1), max(self.n, 1), self.lanes, registers)
-        self.packed_left: Packed | None = None
+        self.choice = choice
+        self.view: View = choice.view
+        self.body = self.view.body
+        self.dtype = self.view.dtype
+        self.tile = choice.tile
+        self.lanes = choice.lanes
+        self.copier = Copier(builder, evaluator, self.lanes)
+        self.rows = math.prod(self.view.m)
+        self.depth = math.prod(self.view.k)
+        self.left_panel: Panel | None = None
         self.left_batch: tuple[Index, tuple[int, ...]] = ((), ())
-        self.right_is_direct = False
+        self.box: Box | None = None
+        self.panel: Panel | None = None
+        self.lane = of(0)
+        self.column_tile = of(0)
+        self.loaded: dict[Expr, list[tuple[Value, OpenBlock]]] = {}
+        zero = builder.const(self.dtype, 0)
+        self.zeros = [builder.splat(zero, self.lanes)] * (self.tile.rows * self.tile.vectors)
 
     def build(self) -> Kernel:
-        batch = tuple(Variable(f"b{axis}", dim) for axis, dim in enumerate(self.space.batch))
+        batch = batch_variables(self.view)
         index = tuple(of(variable) for variable in batch)
         loops = [variable for variable in batch if variable.extent != 1]
-        if 0 in (self.m, self.n) or 0 in self.space.batch:
+        if 0 in (self.rows, math.prod(self.view.n)) or 0 in self.view.batch:
             return self.builder.finish(extent=1)
-        m, n, k = (
-            Variable(f"probe_{name}", max(extent, 2))
-            for name, extent in zip("mnk", (self.m, self.n, self.k), strict=True)
-        )
-        left = self._left_case(index, of(m), of(k))
-        self.right_is_direct = self._is_direct(self._right_case(index, of(n), of(k)), n, 1)
-        if not self._is_direct(left, k, None):
-            used = {v for item in as_index(left.index) for v in item.variables()}
-            self._pack_left(index, [variable for variable in loops if variable in used])
+        if self.choice.left == "panel" and not self.choice.row_block:
+            self._stage_left(index, loops)
+        if self.choice.box is not None:
+            self.box = Box(self.copier, self.view, self.choice.right_operand, self.choice.box)
+            self.box.clear()
         if not loops:
-            self._panels(index)
-            return self.builder.finish(extent=1)
+            return self.builder.finish(extent=self._all_columns(index, split=True))
         with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
             self.integers.bind(loops[0], outer.variable, self.builder.block)
             self._batches(loops[1:], index)
@@ -105,277 +99,401 @@ class _Contraction:
 
     def _batches(self, loops: list[Variable], index: Index) -> None:
         if not loops:
-            self._panels(index)
+            self._all_columns(index, split=False)
             return
         with self.builder.loop(0, loops[0].extent, hint="b") as inner:
             self.integers.bind(loops[0], inner.variable, self.builder.block)
             self._batches(loops[1:], index)
 
-    # -- operands ----------------------------------------------------------------------------
+    # -- copies of operands ------------------------------------------------------------------
 
-    def _left_case(self, batch: Index, m: Expr, k: Expr) -> Case:
-        return self.op.left(
-            batch, unflatten(m, self.space.m), unflatten(k, self.space.k), self.types,
-            **self.attributes,
-        )  # fmt: skip
-
-    def _right_case(self, batch: Index, n: Expr, k: Expr) -> Case:
-        return self.op.right(
-            batch, unflatten(n, self.space.n), unflatten(k, self.space.k), self.types,
-            **self.attributes,
-        )  # fmt: skip
-
-    def _operand(self, case: Case, guards: tuple[Guard, ...] = ()) -> Value:
-        """The operand's element, 0 where the case's guards fail."""
-        own = tuple((of(e) if isinstance(e, int) else e, low, high) for e, low, high in case.guards)
-        own = tuple(guard for guard in own if not guard[0].within(guard[1], guard[2]))
-        operand = self.node.operands[case.operand]
-        value = self.evaluator.value(operand, as_index(case.index), guards + own)
-        if not own:
-            return value
-        held, where = self.integers.mask(own)
-        block = self.evaluator.deepest([where, self.evaluator.block_of(value)])
-        with self.builder.at(block):
-            zero = self.builder.const(self.dtype, 0)
-            return self.evaluator.note(self.builder.select(held, value, zero), block)
-
-    def _is_direct(self, case: Case, along: Variable, step: int | None) -> bool:
-        """Whether the operand is read from memory, unguarded, with an address affine in `along`
-        (with coefficient `step`, where given)."""
-        if any(
-            not (of(e) if isinstance(e, int) else e).within(low, high)
-            for e, low, high in case.guards
-        ):
-            return False
-        operand = self.node.operands[case.operand]
-        if self.body.nodes[operand.node].op == "input":
-            found = [(operand, as_index(case.index), False)]
-        else:
-            found = [
-                (read.value, read.index, read.guarded)
-                for read in reads(self.body, operand, as_index(case.index), self._is_input)
-            ]
-        if len(found) != 1 or found[0][2]:
-            return False
-        linear = flatten(found[0][1], self.body.type_of(found[0][0]).shape)
-        coefficient = linear.coefficient(along)
-        if any(
-            isinstance(a, Quotient) and along in a.dividend.variables() for a, _ in linear.terms
-        ):
-            return False
-        return coefficient is not None and (step is None or coefficient == step)
-
-    def _is_input(self, value: GraphValue) -> bool:
-        return self.body.nodes[value.node].op == "input"
-
-    # -- blocking ----------------------------------------------------------------------------
-
-    def _panels(self, batch: Index) -> None:
-        """All tiles of one batch element: panels of columns, tiles of rows inside."""
-        width = self.tile.vectors * self.lanes
-        whole, rest = divmod(self.n, width)
-        if whole:
-            with self.builder.loop(0, whole, hint="panel") as loop:
-                panel = Variable("panel", whole)
-                self.integers.bind(panel, loop.variable, self.builder.block)
-                self._panel(batch, of(panel) * width, width)
-        if rest:
-            self._panel(batch, of(whole * width), rest)
-
-    def _panel(self, batch: Index, first: Expr, width: int) -> None:
-        """Columns first..first + width of one batch element."""
-        vectors = -(-width // self.lanes)
-        direct = self.right_is_direct
-        right = None if direct else self._packed_right(batch, first, width, vectors)
-        rows = self.tile.rows
-        whole, rest = divmod(self.m, rows)
-        if whole:
-            with self.builder.loop(0, whole, hint="tile") as loop:
-                tile = Variable(f"tile{vectors}_{width}", whole)
-                self.integers.bind(tile, loop.variable, self.builder.block)
-                self._tile(batch, of(tile) * rows, rows, first, width, right)
-        if rest:
-            self._tile(batch, of(whole * rows), rest, first, width, right)
-
-    def _pack_left(self, batch: Index, used: list[Variable]) -> None:
-        """The left operand as [used batch axes, m, k], ahead of all loops: a convolution's weight
-        is packed once, not once per image."""
+    def _stage_left(self, batch: Index, loops: list[Variable]) -> None:
+        """The broadcast operand as [batch axes it has, tile of rows, k, row], ahead of all loops:
+        a convolution's weight is copied once, not once per image."""
+        probe = self.view.broadcast(batch, self._m(of(0)), self._k(of(0)))
+        used = [v for v in loops if probe is None or any(v in i.variables() for i in probe.index)]  # type: ignore[union-attr]
         extents = tuple(variable.extent for variable in used)
-        size = math.prod(extents) * self.m * self.k
-        memory = self.builder.scratch("left", self.dtype, max(size, 1))
-        self.packed_left = (memory, self.builder.block)
-        m = Variable("pack_m", self.m)
-
-        def pack(loops: list[Variable]) -> None:
-            if loops:
-                with self.builder.loop(0, loops[0].extent, hint="p") as loop:
-                    self.integers.bind(loops[0], loop.variable, self.builder.block)
-                    pack(loops[1:])
-                return
-            self._packed_row(
-                self.k,
-                lambda at, guards: self._operand(self._left_case(batch, of(m), at), guards),
-                lambda at: self._left_position(of(m), at),
-                memory,
-            )
-
+        tiles = -(-self.rows // self.tile.rows)
+        width = self.choice.left_width
+        each = tiles * self.depth * width
+        count = math.prod(extents)
+        self.left_panel = Panel(self.copier, self.view, "left", self.depth * tiles * count, width)
         self.left_batch = (tuple(of(variable) for variable in used), extents)
-        pack([*used, *([m] if self.m != 1 else [])])
 
-    def _left_position(self, m: Expr, k: Expr) -> Expr:
-        """Where the packed left operand holds (m, k) of the current batch element."""
-        index, extents = self.left_batch
-        position: Expr = (flatten(index, extents) * self.m + m) * self.k + k
-        return position
-
-    def _packed_right(self, batch: Index, first: Expr, width: int, vectors: int) -> Packed:
-        """Columns first..first + width of the right operand as [k, vectors · lanes]."""
-        stride = vectors * self.lanes
-        memory = self.builder.scratch(f"right{width}", self.dtype, max(self.k * stride, 1))
-        with self.builder.loop(0, self.k, hint="pk") as depth:
-            k = Variable("pack_k", self.k)
-            self.integers.bind(k, depth.variable, self.builder.block)
-            self._packed_row(
-                width,
-                lambda at, guards: self._operand(
-                    self._right_case(batch, first + at, of(k)), guards
-                ),
-                lambda at: of(k) * stride + at,
-                memory,
+        def tile(first: Expr, number: Expr, rows: int) -> None:
+            assert self.left_panel is not None
+            start = flatten(self.left_batch[0], extents) * each + number * (self.depth * width)
+            self.left_panel.depth = self.depth
+            self.left_panel.fill(
+                rows,
+                lambda k, r: self.view.broadcast(batch, self._m(first + r), self._k(k)),
+                start,
             )
-        return memory, self.builder.block
 
-    def _packed_row(self, count: int, element: Any, position: Any, memory: Buffer) -> None:
-        """memory[position(i)] = element(i) for i < count, by vectors. Lanes behind the end of a
-        row are stored too, as whatever the masked load gives: no result depends on them."""
-        lanes = self.lanes
-        lane = Variable("pack_lane", lanes)
-        whole, rest = divmod(count, lanes)
+        def pack(rest: list[Variable]) -> None:
+            if rest:
+                with self.builder.loop(0, rest[0].extent, hint="p") as loop:
+                    self.integers.bind(rest[0], loop.variable, self.builder.block)
+                    pack(rest[1:])
+                return
+            whole, left_over = divmod(self.rows, self.tile.rows)
+            if whole:
+                self.copier.loop(
+                    whole, "pt", lambda i: tile(i * self.tile.rows, i, self.tile.rows)
+                )
+            if left_over:
+                tile(of(whole * self.tile.rows), of(whole), left_over)
+
+        pack(used)
+        # Readers stand inside no loop of the packing.
+        self.left_panel.filled_in = self.builder.block
+
+    def _m(self, flat: Expr) -> Index:
+        return unflatten(flat, self.view.m)
+
+    def _k(self, flat: Expr) -> Index:
+        return unflatten(flat, self.view.k)
+
+    # -- columns and rows --------------------------------------------------------------------
+
+    def _all_columns(self, batch: Index, split: bool) -> int:
+        """All results of one batch element; with `split`, the part begin…end of their tiles of
+        columns. Gives the number of tiles."""
+        if self.choice.row_block:
+            return self._row_blocks(batch, split)
+        if self.box is not None:
+            self.box.fill()
+        done = 0
+        for phase in self.choice.phases:
+            columns = self.choice.columns(phase)
+            whole, rest = columns.tiles(self.tile.vectors)
+            begin, end = self._range(done, whole, split)
+            if whole:
+                with self.builder.loop(begin, end, hint="columns") as loop:
+                    tile = Variable(f"c{done}", whole)
+                    self.integers.bind(tile, loop.variable, self.builder.block)
+                    self._columns(batch, columns, of(tile), self.tile.vectors)
+            if rest:
+                self._last(
+                    done + whole if split else None,
+                    lambda c=columns, w=whole, r=rest: self._columns(batch, c, of(w), r),  # type: ignore[misc]
+                )
+            done += whole + bool(rest)
+        return done
+
+    def _row_blocks(self, batch: Index, split: bool) -> int:
+        """All results: columns are packed once, then blocks of rows that fit L2 meet all columns."""
+        columns = self.choice.columns(self.choice.phases[0])
+        whole, rest = columns.tiles(self.tile.vectors)
+        tiles = whole + bool(rest)
+        width = self.tile.vectors * self.lanes
+        self.panel = Panel(self.copier, self.view, "right", self.depth * tiles, width)
+
+        def each(body: Callable[[Expr, int], None], at: str) -> None:
+            begin, end = self._range(0, whole, split)
+            if whole:
+                with self.builder.loop(begin, end, hint="columns") as loop:
+                    tile = Variable(f"columns_{at}", whole)
+                    self.integers.bind(tile, loop.variable, self.builder.block)
+                    body(of(tile), self.tile.vectors)
+            if rest:
+                self._last(whole if split else None, lambda: body(of(whole), rest))
+
+        each(lambda tile, vectors: self._pack_columns(batch, columns, tile, vectors), "packed")
+        self.panel.filled_in = self.builder.block
+        row_tiles, left_over = divmod(self.rows, self.tile.rows)
+        size = self.choice.row_block
+        with self.builder.loop(0, -(-row_tiles // size), hint="rows") as loop:
+            block = Variable("row_block", -(-row_tiles // size))
+            self.integers.bind(block, loop.variable, self.builder.block)
+            done = self.builder.mul(loop.variable, self.builder.const(DType.i64, size))
+            left = self.builder.sub(self.builder.const(DType.i64, row_tiles), done)
+            count = self.builder.minimum(left, self.builder.const(DType.i64, size))
+            first = of(block) * size
+            self._rows_against(batch, columns, first, size, count, self.tile.rows, each)
+        if left_over:
+            self._rows_against(batch, columns, of(row_tiles), 1, 1, left_over, each)
+        return tiles
+
+    def _rows_against(
+        self, batch: Index, columns: Columns, first: Expr, size: int, count: int | Value, rows: int,
+        each: Callable[[Callable[[Expr, int], None], str], None],
+    ) -> None:  # fmt: skip
+        """`count` tiles of rows, at most `size`, against all columns."""
+        def tiles(name: str, body: Callable[[Expr], None]) -> None:
+            with self.builder.loop(0, count, hint=name) as loop:
+                variable = Variable(f"{name}{rows}", size)
+                self.integers.bind(variable, loop.variable, self.builder.block)
+                body(of(variable))
+
+        if self.choice.left == "panel":
+            self._pack_rows(batch, first, size, rows, tiles)
+
+        def against(column: Expr, vectors: int) -> None:
+            self.column_tile = column
+            at = column * self.tile.vectors
+            tiles(
+                "tile",
+                lambda i: self._tile(
+                    batch, (first + i) * self.tile.rows, rows, i, columns, at, vectors
+                ),
+            )
+
+        each(against, f"against{rows}")
+
+    def _pack_rows(
+        self, batch: Index, first: Expr, size: int, rows: int,
+        tiles: Callable[[str, Callable[[Expr], None]], None],
+    ) -> None:  # fmt: skip
+        """The broadcast operand of a block of rows as [tile, k, row]."""
+        width = self.choice.left_width
+        if self.left_panel is None:
+            self.left_panel = Panel(self.copier, self.view, "left", self.depth * size, width)
+        panel = self.left_panel
+        panel.depth = self.depth
+        tiles(
+            "pack",
+            lambda i: panel.fill(
+                rows,
+                lambda k, r: self.view.broadcast(
+                    batch, self._m((first + i) * self.tile.rows + r), self._k(k)
+                ),
+                i * (self.depth * width),
+            ),
+        )
+        panel.filled_in = self.builder.block
+
+    def _range(self, done: int, whole: int, split: bool) -> tuple[int | Value, int | Value]:
+        """Of tiles done…done + whole those in begin…end, counted from `done`."""
+        if not split:
+            return 0, whole
+        builder = self.builder
+        begin, end = builder.begin, builder.end
+        if done:
+            offset = builder.const(DType.i64, done)
+            begin = builder.op("maximum", builder.sub(begin, offset), builder.const(DType.i64, 0))
+            end = builder.sub(end, offset)
+        return begin, builder.minimum(end, builder.const(DType.i64, whole))
+
+    def _last(self, number: int | None, body: Callable[[], None]) -> None:
+        """`body`, if tile `number` is among those of this call (None: it is)."""
+        if number is None:
+            body()
+            return
+        builder = self.builder
+        at = builder.const(DType.i64, number)
+        here = builder.op(
+            "and", builder.compare("le", builder.begin, at), builder.compare("gt", builder.end, at)
+        )
+        with builder.if_(here) as branch:
+            with branch.then():
+                body()
+            with branch.otherwise():
+                pass
+
+    def _columns(self, batch: Index, columns: Columns, tile: Expr, vectors: int) -> None:
+        """One tile of columns, so many vectors of it, all rows."""
+        first = tile * self.tile.vectors
+        if self.choice.right == "panel":
+            self._pack_columns(batch, columns, tile, vectors)
+        whole, rest = divmod(self.rows, self.tile.rows)
         if whole:
-            with self.builder.loop(0, whole, hint="v") as loop:
-                block = Variable("pack_block", whole)
-                self.integers.bind(block, loop.variable, self.builder.block)
-                self.integers.bind_lane(lane, self.builder.block)
-                at = of(block) * lanes + of(lane)
-                self.evaluator.store(memory, position(at), element(at, ()))
+            self.copier.loop(
+                whole, "tile",
+                lambda i: self._tile(batch, i * self.tile.rows, self.tile.rows, i, columns, first,
+                                     vectors),
+            )  # fmt: skip
         if rest:
-            self.integers.bind_lane(lane, self.builder.block)
-            at = of(lane) + whole * lanes
-            guards = ((of(lane), 0, rest),)
-            self.evaluator.store(memory, position(at), element(at, guards), guards)
+            row = of(whole * self.tile.rows)
+            self._tile(batch, row, rest, of(whole), columns, first, vectors)
+
+    def _pack_columns(self, batch: Index, columns: Columns, tile: Expr, vectors: int) -> None:
+        """The vectors of one tile of columns as [k][column]."""
+        size = self.tile.vectors * self.lanes
+        if self.panel is None:
+            self.panel = Panel(self.copier, self.view, "right", self.depth, size)
+        self.panel.depth = self.depth
+        first = tile * size
+        at_end = first.is_constant and vectors * self.lanes + first.constant > columns.lanes_used
+        used = columns.lanes_used - first.constant if at_end else vectors * self.lanes
+        start = tile * (self.depth * size) if self.choice.row_block else None
+        self.panel.fill(
+            used,
+            lambda k, c: self.view.vector(batch, columns.index(first + c), self._k(k)),
+            start,
+        )
 
     # -- the register tile -------------------------------------------------------------------
 
     def _tile(
-        self,
-        batch: Index,
-        first_row: Expr,
-        rows: int,
-        first: Expr,
-        width: int,
-        right: Packed | None,
-    ) -> None:
-        vectors = -(-width // self.lanes)
-        totals = self._products(batch, first_row, rows, first, width, vectors, right)
-        for row in range(rows):
-            for vector in range(vectors):
-                self._finish(
-                    batch, first_row + row, first, vector, width, totals[row * vectors + vector]
-                )
+        self, batch: Index, first_row: Expr, rows: int, number: Expr, columns: Columns,
+        first: Expr, vectors: int,
+    ) -> None:  # fmt: skip
+        lane = Variable("tile_lane", self.lanes)
+        self.integers.bind_lane(lane, self.builder.block)
+        self.lane = of(lane)
+        places = [columns.place(first + v, of(lane)) for v in range(vectors)]
+        m = [self._m(first_row + r) for r in range(rows)]
+
+        body = self._products(batch, m, places, number)
+        chains = Chains(self.builder, self.evaluator, self.view.k, self.choice.unrolled, body)
+        totals = chains.total(self.zeros[: rows * vectors])
+        if self.choice.zeros_stand_in and self.dtype.is_float and self.depth:
+            totals = self._exact(batch, first_row, rows, columns, first, vectors, totals)
+        self._store(batch, m, places, totals)
 
     def _products(
-        self, batch: Index, first_row: Expr, rows: int, first: Expr, width: int, vectors: int,
-        right: Packed | None,
-    ) -> list[Value]:  # fmt: skip
-        """The tile's sums over k: chains of `CHAIN` products, added in order."""
-        zero = self.builder.splat(self.builder.const(self.dtype, 0), self.lanes)
-        start = [zero] * (rows * vectors)
+        self, batch: Index, m: list[Index], places: list[Place], number: Expr
+    ) -> Accumulate:
+        """What adds the products at one k to the sums of a tile."""
+        rows, vectors = len(m), len(places)
 
-        def chain(begin: Expr, count: int) -> list[Value]:
-            with self.builder.loop(0, count, carried=start, hint="k") as loop:
-                inner = Variable("k_in", count)
-                self.integers.bind(inner, loop.variable, self.builder.block)
-                k = begin + of(inner)
-                columns = [
-                    self._right_vector(batch, first, width, vector, vectors, k, right)
-                    for vector in range(vectors)
-                ]
-                sums = []
-                for row in range(rows):
-                    element = self._left_element(batch, first_row + row, k)
-                    wide = self.builder.splat(element, self.lanes)
-                    for vector in range(vectors):
-                        old = loop.carried[row * vectors + vector]
-                        sums.append(self._multiply_add(wide, columns[vector], old))
-                loop.yield_(*sums)
-            return list(loop.results)
+        def body(k: Index, sums: list[Value]) -> list[Value]:
+            right = [self._right(batch, n, guards, k, v)
+                     for v, (n, guards) in enumerate(places)]  # fmt: skip
+            made = list(sums)
+            for r in range(rows) if any(vector is not None for vector in right) else ():
+                wide = self._left(batch, m[r], k, number, r)
+                for v, vector in enumerate(right):
+                    if vector is not None:
+                        at = r * vectors + v
+                        made[at] = self._multiply_add(wide, vector, sums[at])
+            return made
 
-        if self.k == 0:
-            return start
-        whole, rest = divmod(self.k, CHAIN)
-        if whole <= 1 and not (whole and rest):
-            return chain(of(0), self.k)
-        totals = chain(of(0), CHAIN)
-        if whole > 1:
-            with self.builder.loop(1, whole, carried=totals, hint="chain") as loop:
-                block = Variable("k_out", whole)
-                self.integers.bind(block, loop.variable, self.builder.block)
-                partial = chain(of(block) * CHAIN, CHAIN)
-                loop.yield_(*map(self.builder.add, loop.carried, partial))
-            totals = list(loop.results)
-        if rest:
-            partial = chain(of(whole * CHAIN), rest)
-            totals = [self.builder.add(a, b) for a, b in zip(totals, partial, strict=True)]
-        return totals
+        return body
+
+    def _left(self, batch: Index, m: Index, k: Index, number: Expr, row: int) -> Value:
+        """The element of one row, in all lanes."""
+        if self.left_panel is not None:
+            index, extents = self.left_batch
+            tiles = -(-self.rows // self.tile.rows)
+            tile = flatten(index, extents) * tiles + number
+            at = (tile * self.depth + flatten(k, self.view.k)) * self.left_panel.columns + row
+            element = self.left_panel.load(at)
+        else:
+            case = self.view.broadcast(batch, m, k)
+            assert case is not None
+            element = operand_value(self.evaluator, self.view, case)
+        return self.builder.splat(element, self.lanes)
+
+    def _right(
+        self, batch: Index, n: Index, guards: tuple[Guard, ...], k: Index, vector: int
+    ) -> Value | None:
+        """One vector of columns; None where its products are skipped."""
+        if self.panel is not None:
+            at = flatten(k, self.view.k)
+            if self.choice.row_block:
+                at = self.column_tile * self.depth + at
+            return self.panel.load(at * self.panel.columns + vector * self.lanes + self.lane)
+        case = self.view.vector(batch, n, k)
+        if case is None:
+            return None
+        if self.box is not None:
+            return self._from_box(self.box, case)
+        value = operand_value(self.evaluator, self.view, case, guards)
+        return self.builder.splat(value, self.lanes)
+
+    def _from_box(self, box: Box, case: Case) -> Value:
+        """A vector of the box, loaded once where windows share it."""
+        at = box.position(case.index)  # type: ignore[arg-type]
+        for known, block in self.loaded.get(at, ()) if self.tile.rows == 1 else ():
+            if self.evaluator.usable(block):
+                return known
+        made = self.builder.splat(box.load(case), self.lanes)
+        self.loaded.setdefault(at, []).append((made, self.builder.block))
+        return made
 
     def _multiply_add(self, x: Value, y: Value, total: Value) -> Value:
         if self.dtype.is_float:
             return self.builder.fma(x, y, total)
         return self.builder.add(self.builder.mul(x, y), total)
 
-    def _left_element(self, batch: Index, m: Expr, k: Expr) -> Value:
-        if self.packed_left is None:
-            return self._operand(self._left_case(batch, m, k))
-        memory, filled_in = self.packed_left
-        return self.evaluator.load(memory, self._left_position(m, k), (), filled_in)
+    def _store(self, batch: Index, m: list[Index], places: list[Place], totals: list[Value]) -> None:
+        for r, row in enumerate(m):
+            for v, (n, guards) in enumerate(places):
+                self._finish(self.view.out(batch, row, n), guards, totals[r * len(places) + v])
 
-    def _right_vector(
-        self, batch: Index, first: Expr, width: int, vector: int, vectors: int, k: Expr,
-        right: Packed | None,
-    ) -> Value:  # fmt: skip
-        lane = Variable(f"tile_lane{vector}", self.lanes)
-        self.integers.bind_lane(lane, self.builder.block)
-        at = of(lane) + vector * self.lanes
-        if right is not None:
-            position = k * (vectors * self.lanes) + at
-            return self.evaluator.load(right[0], position, (), right[1])
-        guards = self._column_guards(lane, vector, width)
-        value = self._operand(self._right_case(batch, first + at, k), guards)
-        return self.builder.splat(value, self.lanes)
-
-    def _column_guards(self, lane: Variable, vector: int, width: int) -> tuple[Guard, ...]:
-        rest = width - vector * self.lanes
-        return ((of(lane), 0, rest),) if rest < self.lanes else ()
-
-    def _finish(
-        self, batch: Index, m: Expr, first: Expr, vector: int, width: int, total: Value
-    ) -> None:
+    def _finish(self, index: Index, guards: tuple[Guard, ...], total: Value) -> None:
         """Compute and store the body's outputs for one vector of results."""
-        lane = Variable(f"out_lane{vector}", self.lanes)
-        block = self.builder.block
-        self.integers.bind_lane(lane, block)
-        n = first + of(lane) + vector * self.lanes
-        guards = self._column_guards(lane, vector, width)
-        index = as_index(
-            self.op.out(
-                batch, unflatten(m, self.space.m), unflatten(n, self.space.n), self.types,
-                **self.attributes,
-            )
-        )  # fmt: skip
-        self.evaluator.bind(self.anchor, index, total, block)
+        self.evaluator.bind(self.view.anchor, index, total, self.builder.block)
         ready = []
         for buffer, output in zip(self.outputs, self.body.outputs, strict=True):
             value = self.evaluator.value(output, index, guards)
             ready.append((buffer, flatten(index, self.body.type_of(output).shape), value))
         for buffer, linear, value in ready:
             self.evaluator.store(buffer, linear, value, guards)
+
+    # -- where zeros may not stand in --------------------------------------------------------
+
+    def _exact(
+        self, batch: Index, first_row: Expr, rows: int, columns: Columns, first: Expr,
+        vectors: int, totals: list[Value],
+    ) -> list[Value]:  # fmt: skip
+        """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
+        builder = self.builder
+        with builder.if_(self._any_nan(totals)) as branch:
+            with branch.then():
+                memory = self._scratch("again", rows * vectors * self.lanes)
+                filled_in = builder.block
+                lane = Variable("exact_lane", self.lanes)
+
+                def one(r: Expr, v: Expr) -> None:
+                    self.integers.bind_lane(lane, builder.block)
+                    n, guards = columns.place(first + v, of(lane))
+                    total = self._guarded_sum(batch, self._m(first_row + r), n, guards)
+                    at = (r * vectors + v) * self.lanes + of(lane)
+                    self.evaluator.store(memory, at, total)
+
+                self.copier.loop(
+                    rows, "r", lambda r: self.copier.loop(vectors, "v", lambda v: one(r, v))
+                )
+                self.integers.bind_lane(lane, builder.block)
+                again = [
+                    self.evaluator.load(memory, of(lane) + i * self.lanes, (), filled_in)
+                    for i in range(rows * vectors)
+                ]
+                branch.yield_(*(builder.splat(value, self.lanes) for value in again))
+            with branch.otherwise():
+                branch.yield_(*totals)
+        return list(branch.results)
+
+    def _scratch(self, name: str, size: int) -> Buffer:
+        known = getattr(self, f"_{name}_memory", None)
+        if known is None or known.size < size:
+            known = self.builder.scratch(f"{name}{size}", self.dtype, size)
+            setattr(self, f"_{name}_memory", known)
+        return known
+
+    def _any_nan(self, values: list[Value]) -> Value:
+        """Whether some lane of some value is NaN (or: infinities of both signs are)."""
+        total = values[0]
+        for value in values[1:]:
+            total = self.builder.add(total, value)
+        lanes = self.lanes
+        while lanes > 1:
+            lanes //= 2
+            order = [(i + lanes) % self.lanes for i in range(self.lanes)]
+            total = self.builder.add(total, self.builder.shuffle(total, total, order))
+        if self.lanes > 1:
+            total = self.builder.extract(total, 0)
+        return self.builder.compare("ne", total, total)
+
+    def _guarded_sum(self, batch: Index, m: Index, n: Index, guards: tuple[Guard, ...]) -> Value:
+        """One vector of results, each product under its guards."""
+        def body(k: Index, sums: list[Value]) -> list[Value]:
+            left, right = self.view.broadcast(batch, m, k), self.view.vector(batch, n, k)
+            if left is None or right is None:
+                return sums
+            held = tuple(left.guards) + tuple(right.guards)
+            x = operand_value(self.evaluator, self.view, left)
+            y = operand_value(self.evaluator, self.view, right, guards)
+            made = self._multiply_add(
+                self.builder.splat(x, self.lanes), self.builder.splat(y, self.lanes), sums[0]
+            )
+            if held:
+                mask, _ = self.integers.mask(held)  # type: ignore[arg-type]
+                made = self.builder.select(mask, made, sums[0])
+            return [made]
+
+        chains = Chains(self.builder, self.evaluator, self.view.k, len(self.view.k), body)
+        return chains.total(self.zeros[:1])[0]

@@ -179,23 +179,43 @@ class _KernelEmitter(MemoryText):
             function.text(bound) if isinstance(bound, Value) else str(bound)
             for bound in (statement.begin, statement.end)
         ]
-        function.emit(f"br label %{head}")
+        entry = len(function.lines)
+        runs = isinstance(statement.begin, int) and isinstance(statement.end, int)
+        runs = runs and statement.begin < statement.end  # type: ignore[operator]
+        self.ahead.append([])
+        if runs:
+            head = body
+            function.emit(f"br label %{head}")
+        else:
+            function.emit(f"br label %{head}")
         self.start(head)
         place = len(function.lines)
         variable = function.own_name(statement.variable)
         self.seen(statement.variable)
         names = [(variable, f"[ {bounds[0]}, %{before} ]")]
         names += self.phis(statement.carried, before)
-        running = function.temporary(f"icmp slt i64 {variable}, {bounds[1]}")
-        function.emit(f"br i1 {running}, label %{body}, label %{done}")
-        self.start(body)
+        if not runs:
+            running = function.temporary(f"icmp slt i64 {variable}, {bounds[1]}")
+            function.emit(f"br i1 {running}, label %{body}, label %{done}")
+            self.start(body)
         self.block(statement.body)
         following = function.temporary(f"add nsw i64 {variable}, {statement.step}")
-        function.emit(f"br label %{head}")
         yields = [following, *map(function.text, statement.yields)]
+        if runs:
+            again = function.temporary(f"icmp slt i64 {following}, {bounds[1]}")
+            function.emit(f"br i1 {again}, label %{head}, label %{done}")
+        else:
+            function.emit(f"br label %{head}")
         parameters = [statement.variable, *(parameter for parameter, _ in statement.carried)]
         self.insert_phis(place, parameters, names, yields)
+        function.lines[entry:entry] = self.ahead.pop()
         self.start(done)
+        if runs:
+            # The test stands behind the body: what the loop leaves is what it yielded last.
+            for result, value in zip(statement.results, statement.yields, strict=True):
+                function.alias(result, function.text(value))
+                self.seen(result)
+            return
         self.finish_loop(statement)
 
     def insert_phis(
@@ -215,6 +235,8 @@ class _KernelEmitter(MemoryText):
         function = self.function
         before = self.label
         head, body, done = self.new_labels("while", "body", "done")
+        entry = len(function.lines)
+        self.ahead.append([])
         function.emit(f"br label %{head}")
         self.start(head)
         place = len(function.lines)
@@ -232,6 +254,7 @@ class _KernelEmitter(MemoryText):
         parameters = [parameter for parameter, _ in statement.carried]
         yields = [function.text(value) for value in statement.yields]
         self.insert_phis(place, parameters, names, yields)
+        function.lines[entry:entry] = self.ahead.pop()
         self.start(done)
         self.finish_loop(statement)
 

@@ -43,13 +43,18 @@ class MemoryText:
         self.aliasing: dict[str, str] = {}
         self.addresses: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}
         self.order: dict[str, int] = {}
+        self.depth: dict[str, int] = {}
+        self.ahead: list[list[str]] = []
+        """For each open loop, outermost first, the lines that go right ahead of it."""
 
     def seen(self, *values: Value) -> None:
         for value in values:
             self.order[value.name] = len(self.order)
+            self.depth[value.name] = len(self.ahead)
 
     def address(self, buffer: Buffer, index: Index) -> str:
-        """The pointer to an element: outer loops first, so that LLVM hoists the common part."""
+        """The pointer to an element: outer loops first, each part ahead of the loops it does not
+        depend on."""
         element = _memory_type(VectorType(buffer.dtype))
         pointer = self.pointers[buffer.name]
         terms = sorted(index.terms, key=lambda term: self.order[term[0].name])
@@ -58,16 +63,28 @@ class MemoryText:
             path = (*path, (value.name, factor))
             known = self.addresses.get((buffer.name, path))
             if known is None:
+                # Terms are in the order of their definition: the last one lies deepest.
+                depth = self.depth[value.name]
+                ahead = self.ahead[depth] if depth < len(self.ahead) else None
                 offset = self.function.text(value)
                 if factor != 1:
-                    offset = self.function.temporary(f"mul i64 {offset}, {factor}")
-                known = self.step(element, pointer, offset)
-                self.addresses[buffer.name, path] = known
+                    offset = self.function.temporary(f"mul i64 {offset}, {factor}", ahead)
+                known = self.step(element, pointer, offset, ahead)
+                self.remember((buffer.name, path), known, depth)
             pointer = known
         return self.step(element, pointer, str(index.const)) if index.const else pointer
 
-    def step(self, element: str, pointer: str, offset: str) -> str:
-        return self.function.temporary(f"getelementptr {element}, ptr {pointer}, i64 {offset}")
+    def step(
+        self, element: str, pointer: str, offset: str, ahead: list[str] | None = None
+    ) -> str:
+        text = f"getelementptr {element}, ptr {pointer}, i64 {offset}"
+        return self.function.temporary(text, ahead)
+
+    def remember(
+        self, key: tuple[str, tuple[tuple[str, int], ...]], pointer: str, depth: int
+    ) -> None:
+        """Notes an address, known in the current block (ahead of a loop: in that loop too)."""
+        self.addresses[key] = pointer
 
     def loaded(self, result: Value, text: str, vector: bool) -> None:
         """Gives `result` its value from `text` as it came from memory; `vector`: from <1 x …>."""

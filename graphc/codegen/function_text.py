@@ -73,11 +73,11 @@ class FunctionText:
     def emit(self, line: str) -> None:
         self.lines.append("  " + line)
 
-    def temporary(self, instruction: str) -> str:
-        """A new name for the result of `instruction`."""
+    def temporary(self, instruction: str, lines: list[str] | None = None) -> str:
+        """A new name for the result of `instruction`, which is appended to `lines`."""
         name = f"%t{self._count}"
         self._count += 1
-        self.lines.append(f"  {name} = {instruction}")
+        (self.lines if lines is None else lines).append(f"  {name} = {instruction}")
         return name
 
     def own_name(self, value: Value) -> str:

@@ -31,10 +31,9 @@ from graphc.codegen.target import Target, host
 from graphc.errors import ArgumentError, LoweringError
 from graphc.ir.types import DType
 
-# Loops arrive vectorised and tiled. LLVM's own loop transforms would only make code larger and
-# compile time longer.
-SPEED_LEVEL = 2
-TUNING = {"loop_unrolling": False, "loop_vectorization": False, "slp_vectorization": False}
+# Loops arrive vectorised and tiled, values and addresses in the outermost loop that knows them:
+# LLVM's pipelines would only make compile time longer (about ten times).
+PASSES = ("simplify_cfg", "instruction_combine")
 CODEGEN_LEVEL = 3
 
 
@@ -71,7 +70,7 @@ def kernel_facts(kernel: Kernel, target: Target) -> dict[str, Any]:
         "loops": content_key(kernel)[:32],
         "target": target.key,
         "llvm": ".".join(map(str, binding.llvm_version_info)),
-        "settings": repr((SPEED_LEVEL, sorted(TUNING.items()), CODEGEN_LEVEL)),
+        "settings": repr((PASSES, CODEGEN_LEVEL)),
         "emitter": _emitter(),
     }
 
@@ -301,10 +300,10 @@ def _optimised(text: str, machine: Any, timings: dict[str, float]) -> Any:
         raise LoweringError(f"malformed LLVM IR: {error}\n{text}") from error
     timings["parse"] = time.perf_counter() - started
     started = time.perf_counter()
-    options = binding.create_pipeline_tuning_options(SPEED_LEVEL)
-    for name, value in TUNING.items():
-        setattr(options, name, value)
-    builder = binding.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    manager = binding.create_new_module_pass_manager()
+    for name in PASSES:
+        getattr(manager, f"add_{name}_pass")()
+    options = binding.create_pipeline_tuning_options()
+    manager.run(module, binding.create_pass_builder(machine, options))
     timings["optimise"] = time.perf_counter() - started
     return module

@@ -8,6 +8,7 @@ from graphc.ir.registry import all_ops as table
 from graphc.ir.registry import lookup
 from graphc.ops import (
     activations,
+    attention,
     bitwise,
     composite,
     contract,
@@ -41,6 +42,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "activations",
+    "attention",
     "bitwise",
     "composite",
     "contract",

@@ -235,13 +235,13 @@ conv = Contract(
         (types[0].shape[0], groups),
         (types[1].shape[0] // groups,),
         _counts(types[0].shape[2:], types[1].shape[2:], geometry),
-        (*types[1].shape[2:], types[1].shape[1]),
+        types[1].shape[1:],
     ),
     left=lambda b, m, k, types, groups, **_: Case(
-        1, (b[1] * (types[1].shape[0] // groups) + m[0], k[-1], *k[:-1])
+        1, (b[1] * (types[1].shape[0] // groups) + m[0], *k)
     ),
     right=lambda b, n, k, types, groups, **geometry: _tap_case(
-        0, (b[0], b[1] * types[1].shape[1] + k[-1]), n, k[:-1], types[0].shape[2:], geometry
+        0, (b[0], b[1] * types[1].shape[1] + k[0]), n, k[1:], types[0].shape[2:], geometry
     ),
     out=lambda b, m, n, types, groups, **_: (
         b[0], b[1] * (types[1].shape[0] // groups) + m[0], *n
@@ -259,19 +259,20 @@ conv_input_grad = Contract(
         (types[0].shape[0], groups),
         (types[1].shape[1],),
         size,
-        (*types[1].shape[2:], types[1].shape[0] // groups),
+        (types[1].shape[0] // groups, *types[1].shape[2:]),
     ),
     left=lambda b, m, k, types, groups, **_: Case(
-        1, (b[1] * (types[1].shape[0] // groups) + k[-1], m[0], *k[:-1])
+        1, (b[1] * (types[1].shape[0] // groups) + k[0], m[0], *k[1:])
     ),
     right=lambda b, n, k, types, groups, **geometry: _back_case(
-        (b[0], b[1] * (types[1].shape[0] // groups) + k[-1]),
+        (b[0], b[1] * (types[1].shape[0] // groups) + k[0]),
         n,
-        k[:-1],
+        k[1:],
         types[0].shape[2:],
         geometry,
     ),
     out=lambda b, m, n, types, **_: (b[0], b[1] * types[1].shape[1] + m[0], *n),
+    phases=lambda types, stride, **_: stride,
     compute=_input_grad_compute,
     dtypes=FLOATS,
     vjp=_input_grad_vjp,

@@ -30,8 +30,12 @@ class Space:
 class Contract(Op):
     """out[batch, m, n] = Σ_k left[batch, m, k] · right[batch, n, k]: products accumulated by FMA
     in the order of k. `space(types, **attributes)` gives the extents; `left(b, m, k)` and
-    `right(b, n, k)` the coordinates with guards (a product with a guard that fails counts as 0);
-    `out(b, m, n)` the coordinate of the result. The three get `types` and attributes too."""
+    `right(b, n, k)` the coordinates with guards (a product with a guard that fails is
+    skipped: it adds nothing, also where the other operand is infinite);
+    `out(b, m, n)` the coordinate of the result. The three get `types` and attributes too.
+
+    `phases(types, **attributes)`: for each axis of n a step; results whose coordinates are equal
+    modulo the steps have the same guarded products (a strided convolution's gradient)."""
 
     kind = "contract"
 
@@ -46,6 +50,7 @@ class Contract(Op):
         compute: Callable[..., Array],
         *,
         dtypes: tuple[DType, ...],
+        phases: Callable[..., Shape] | None = None,
         **rest: Any,
     ):
         super().__init__(name, parameters=keyword_parameters(shape), **rest)
@@ -56,6 +61,7 @@ class Contract(Op):
         self.out = out
         self.compute_rule = compute
         self.dtypes = dtypes
+        self.phases = phases
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         self.expect(types, 2)
@@ -83,6 +89,7 @@ class Contract(Op):
             start += len(group)
         b, m, n, k = parts
         total = np.ones(space.batch + space.m + space.n + space.k, arrays[0].dtype)
+        counted = np.ones(total.shape, bool)
         for case in (
             self.left(b, m, k, types, **attributes),
             self.right(b, n, k, types, **attributes),
@@ -90,9 +97,9 @@ class Contract(Op):
             array = arrays[case.operand]
             held = guards_hold(case.guards, total.shape)
             index = np.broadcast_arrays(*case.index, total)[:-1]
-            total = total * np.where(
-                held, take_where(array, tuple(index), held), array.dtype.type(0)
-            )
+            total = total * take_where(array, tuple(index), held)
+            counted &= held
+        total = np.where(counted, total, total.dtype.type(0))
         axes = tuple(range(total.ndim - len(space.k), total.ndim))
         summed = total.sum(axis=axes, dtype=total.dtype)
         out = np.zeros(result.shape, result.dtype.numpy)

@@ -164,7 +164,7 @@ argcummin = ArgScan("argcummin", lambda s, running, x: s.le(x, running), _best(n
 
 def _sorts(m: Sampler) -> list[Any]:
     zeros = np.array([[0.0, -0.0, 1, -0.0, 0.0, -1, np.inf, -np.inf]])
-    drawn = [*_with_ties(m), m(zeros, axis=1), m(m.normal(2, 300), axis=1), m(m.normal(4), axis=0)]
+    drawn = [*_with_ties(m), m(zeros, axis=1), m(m.normal(2, 150), axis=1), m(m.normal(4), axis=0)]
     return [
         *drawn,
         *(m(*sample.operands, **sample.attributes, descending=True) for sample in drawn),
@@ -207,7 +207,7 @@ def _searches(m: Sampler) -> list[Any]:
         drawn += [
             m(line, x, right=right), m(line[0, :1], x[0], right=right),
             m(line[0, :0], x[0], right=right), m(line[:, :8], m.normal(2, 0), right=right),
-            m(np.sort(m.normal(100)), m.normal(130), right=right),
+            m(np.sort(m.normal(37)), m.normal(70), right=right),
         ]  # fmt: skip
     return drawn
 
@@ -241,9 +241,9 @@ def _middles(m: Sampler) -> list[Any]:
         drawn += [
             m(m.apart(3, 5), axis=1, ignore_nan=ignore), m(m.apart(1), axis=0, ignore_nan=ignore),
             m(nans, axis=1, ignore_nan=ignore), m(m.apart(0, 3), axis=1, ignore_nan=ignore),
-            m(m.integers(3, 2, 9) * 1.0, axis=1, ignore_nan=ignore), m(m.apart(4, 3), axis=0),
+            m(m.integers(3, 2, 9) * 1.0, axis=1, ignore_nan=ignore),
         ]  # fmt: skip
-    return drawn
+    return [*drawn, m(m.apart(4, 3), axis=0)]
 
 
 # The position of the lower median along `axis`, which is kept with size 1.

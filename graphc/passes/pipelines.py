@@ -13,8 +13,8 @@ Dead code goes first, so that no pass works for nothing, and last, after the pas
 nodes without users. Composites are expanded once. All rewriting is one pass with one fixed point
 (graphc.passes.canonicalize), so no pass is repeated in the hope that it finds more.
 
-`relaxed` is `exact` until there are passes that need it: batch-norm folding, Winograd convolutions,
-attention recognised in ops the user wrote.
+`relaxed` has what rounds differently before composites are expanded: attention recognised in ops
+the user wrote. Where forward and backward become two graphs, `whole` runs it on both in one, first.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ from graphc.ir.nodes import Graph
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
 from graphc.passes.decompose import decompose
+from graphc.passes.recognize_attention import recognize_attention
 
 Pass = Callable[[Graph], Graph]
 Observer = Callable[[str, Graph], None]
 
 EXACT: tuple[Pass, ...] = (dead_code, decompose, canonicalize, dead_code)
 
+WHOLE: tuple[Pass, ...] = (recognize_attention,)
+
 LEVELS: dict[str, tuple[Pass, ...]] = {
     "none": (decompose,),
     "exact": EXACT,
-    "relaxed": EXACT,
+    "relaxed": (dead_code, *WHOLE, *EXACT[1:]),
 }
 
 
@@ -49,4 +52,12 @@ def optimize(graph: Graph, level: str = "exact", observer: Observer | None = Non
         graph = run(graph)
         if observer is not None:
             observer(run.__name__, graph)
+    return graph
+
+
+def whole(graph: Graph, level: str) -> Graph:
+    """A joint graph after the passes of `level` that must see forward and backward in one, before
+    `graphc.autodiff.partition` makes two graphs of it."""
+    for run in WHOLE if level == "relaxed" else ():
+        graph = run(graph)
     return graph

@@ -165,7 +165,7 @@ class Rewriter(Draft):
         result = None
         while result is None:
             if self._share:
-                keys.append(_key(node))
+                keys.append(key_of(node))
                 result = self._known.get(keys[-1])
                 if result is not None:
                     break
@@ -221,7 +221,7 @@ class Rewriter(Draft):
         return print_graph(graph, locations=False)
 
 
-def _key(node: Node) -> Any:
+def key_of(node: Node) -> Any:
     """Equal for nodes that compute the same: constants by content, numbers by type and bits."""
     operands = node.operands
     if node.op in COMMUTATIVE:

@@ -117,13 +117,17 @@ def test_multinomial_follows_the_weights() -> None:
     torch.manual_seed(0)
     weights = T([[0.0, 1.0, 3.0, 0.0], [2.0, 0.0, 0.0, 2.0]])
     for replacement in (True, False):
-        drawn = [torch.multinomial(weights, 1, replacement)[:, 0].tolist() for _ in range(500)]
-        shares = [[column.count(k) / 500 for k in range(4)] for column in zip(*drawn)]
+        drawn = [
+            torch.multinomial(weights.repeat(50, 1), 1, replacement).reshape(50, 2).tolist()
+            for _ in range(10)
+        ]
+        columns = zip(*(row for rows in drawn for row in rows))
+        shares = [[column.count(k) / 500 for k in range(4)] for column in columns]
         np.testing.assert_allclose(shares, [[0, 0.25, 0.75, 0], [0.5, 0, 0, 0.5]], atol=0.07)
     many = torch.multinomial(T([1.0, 0.0, 2.0]), 30000, True).numpy()
     np.testing.assert_allclose(np.bincount(many) / 30000, [1 / 3, 0, 2 / 3], atol=0.02)
     assert torch.multinomial(T([0.0, 1.0, 0.0]), 3).tolist()[0] == 1  # weight 0 comes last
-    second = [torch.multinomial(T([1.0, 1.0, 2.0]), 2).tolist() for _ in range(2000)]
+    second = torch.multinomial(T([1.0, 1.0, 2.0]).repeat(2000, 1), 2).tolist()
     # P(0 then 2) = 1/4 · 2/3
     assert abs(second.count([0, 2]) / 2000 - 1 / 6) < 0.03
     assert torch.multinomial(torch.ones(0, 3), 1).shape == (0, 1)

@@ -47,6 +47,17 @@ def test_tensor_copies_and_from_numpy_shares() -> None:
     assert torch.as_tensor(shared) is shared
 
 
+def test_arrays_of_negative_strides_are_shared_too() -> None:
+    array = np.arange(6.0).reshape(2, 3)[:, ::-1]
+    shared = torch.from_numpy(array)
+    shared[0, 0] = 50
+    assert array[0].tolist() == [50, 1, 0]
+    assert torch.compile(lambda x: x.sum(1))(shared).tolist() == [51, 12]
+    copied = T(array)
+    copied[0, 0] = 7
+    assert array[0, 0] == 50
+
+
 def test_shape_and_size() -> None:
     x = torch.zeros(2, 3)
     assert x.size() == (2, 3) and x.size(1) == 3 and x.numel() == 6 and x.dim() == x.ndim == 2

@@ -138,3 +138,11 @@ def test_detached_memory_is_shared_but_not_its_history() -> None:
     other.mul_(T(2.0, requires_grad=True))
     assert other.requires_grad and x.grad_fn.name() == "MulBackward0"
     assert x[0, 0].item() == 2
+
+
+def test_what_is_made_contiguous_has_views_of_any_shape() -> None:
+    x = torch.arange(24.0).reshape(2, 3, 4).requires_grad_()
+    flat = x.transpose(1, 2).contiguous().view(2, 12)
+    assert flat[0, :4].tolist() == [0, 4, 8, 1]
+    flat.sum().backward()
+    assert x.grad.tolist() == [[[1.0] * 4] * 3] * 2

@@ -14,8 +14,9 @@ from frontend.promotion import casted
 from frontend.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
-from graphc.ir.types import DType
+from graphc.ir.types import DType, broadcast_shapes
 from graphc.ops import composite, elementwise
+from graphc.ops.attention import attention
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -46,16 +47,13 @@ def scaled_dot_product_attention(
         )
     if enable_gqa:
         key, value = _for_all_heads(query, key, value)
-    factor = _default_scale(query) if scale is None else scale
-    scores = (query * factor) @ key.transpose(-2, -1)
-    mask = _causal(scores) if is_causal else attn_mask
-    if mask is None:
-        weights = softmax(scores, dim=-1)
-    else:
-        weights = _masked_softmax(scores, mask)
+    factor = _default_scale(query) if scale is None else float(scale)
     if dropout_p:
-        weights = dropout(weights, dropout_p)
-    return weights @ value
+        weights = _weights(query, key, attn_mask, is_causal, factor)
+        return dropout(weights, dropout_p) @ value
+    query, key, value = _aligned(query, key, value)
+    mask = () if attn_mask is None else (_fitting(attn_mask, query, key),)
+    return attention(query, key, value, *mask, scale=factor, causal=is_causal)[0]
 
 
 def _default_scale(query: Tensor) -> float:
@@ -83,9 +81,38 @@ def _for_all_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, T
     return repeated[0], repeated[1]
 
 
-def _causal(scores: Tensor) -> Tensor:
-    length, source = scores.shape[-2:]
-    return scores.context.constant(np.tri(length, source, dtype=bool))
+def _aligned(*operands: Tensor) -> list[Tensor]:
+    """Query, key and value with the same leading axes."""
+    try:
+        lead = broadcast_shapes(*(x.shape[:-2] for x in operands))
+    except ShapeError:
+        query, key, value = map(sizes, operands)
+        raise fail(
+            ShapeError,
+            f"attention of query {query}, key {key}, value {value}: the leading sizes cannot be "
+            "broadcast",
+        ) from None
+    return [expand(x, (*lead, *x.shape[-2:])) for x in operands]
+
+
+def _fitting(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    """The mask as [L, S], or with all leading axes (a view: nothing is copied); one that is added,
+    in the query's dtype."""
+    square = (query.shape[-2], key.shape[-2])
+    lead = query.shape[:-2] if mask.ndim > 2 else ()
+    mask = mask if mask.dtype is DType.bool else casted(mask, query.dtype)
+    return expand(mask, (*lead, *square))
+
+
+def _weights(
+    query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, factor: float
+) -> Tensor:
+    """The share of each key in the result of each query."""
+    scores = (query * factor) @ key.transpose(-2, -1)
+    if is_causal:
+        length, source = scores.shape[-2:]
+        mask = scores.context.constant(np.tri(length, source, dtype=bool))
+    return softmax(scores, dim=-1) if mask is None else _masked_softmax(scores, mask)
 
 
 def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:

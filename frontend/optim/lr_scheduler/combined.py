@@ -29,6 +29,17 @@ def _check(schedulers: Sequence[Any], optimizer: Any, name: str) -> None:
             )
 
 
+def _undo_first_step(scheduler: Any) -> None:
+    """Take back one epoch of a scheduler; of one of several, of those inside, as PyTorch does: its
+    own count, where it has one, stays."""
+    inner = getattr(scheduler, "_schedulers", None)
+    if inner is None:
+        scheduler.last_epoch -= 1
+        return
+    for one in inner:
+        _undo_first_step(one)
+
+
 class _Several(LRScheduler):
     """What both share: state dicts with those of the schedulers inside."""
 
@@ -70,13 +81,15 @@ class SequentialLR(_Several):
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # Each scheduler took its first step when it was made: undo that, and take the first's.
+        # Each scheduler took its first step when it was made: undo that, and take only the one of
+        # the scheduler that runs at epoch 0 (not the first's, where the first milestone is 0).
         for group in optimizer.param_groups:
             put(group, "lr", taken(group["initial_lr"]))
         for scheduler in schedulers:
-            scheduler.last_epoch -= 1
-        schedulers[0]._initial_step()
-        self._last_lr = schedulers[0].get_last_lr()
+            _undo_first_step(scheduler)
+        running = schedulers[bisect_right(milestones, 0)]
+        running._initial_step()
+        self._last_lr = running.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
         refuse_in_trace()

@@ -101,6 +101,8 @@ def test_attention_errors() -> None:
         attend(x, x, x, torch.zeros(2, 2).long())
     with pytest.raises(RuntimeError, match=r"expanded size of the tensor \(2\) must match"):
         attend(x, x, x, torch.zeros(2, 3))
+    with pytest.raises(RuntimeError, match="leading sizes cannot be broadcast"):
+        attend(torch.zeros(2, 2, 3), torch.zeros(3, 2, 3), torch.zeros(3, 2, 3))
 
 
 # -- MultiheadAttention ---------------------------------------------------------------------------

@@ -55,6 +55,8 @@ CASES = [
     (optim.Adamax, {"lr": 0.01}),
     (optim.NAdam, {"lr": 0.01}),
     (optim.RAdam, {"lr": 0.05, "betas": (0.9, 0.99)}),
+    (optim.ASGD, {"lr": 0.05, "lambd": 0.1, "t0": 3, "weight_decay": 0.1}),
+    (optim.Rprop, {"lr": 0.01, "maximize": True}),
 ]
 
 
@@ -103,6 +105,9 @@ NUMBERS = [
     (optim.Adagrad, {"lr_decay": 0.1}, {"lr_decay": 0.2}),
     (optim.Adadelta, {}, {"rho": 0.8}),
     (optim.NAdam, {}, {"betas": [0.5, 0.99]}),
+    (optim.ASGD, {}, {"lambd": 0.2, "alpha": 0.5, "t0": 1}),
+    (optim.Rprop, {}, {"etas": (0.3, 1.5), "step_sizes": (0.01, 0.05)}),
+    (optim.Rprop, {}, {"lr": 7.0}),
 ]
 
 

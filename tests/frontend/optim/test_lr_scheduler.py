@@ -79,6 +79,42 @@ def test_the_order_of_steps_is_checked() -> None:
         schedule.step()
 
 
+def _sequence(o: Any) -> Any:
+    return schedules.SequentialLR(o, _two(o), [2])
+
+
+def _two(o: Any) -> list[Any]:
+    return [schedules.ConstantLR(o, 0.5, 3), schedules.ExponentialLR(o, 0.5)]
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
+@pytest.mark.parametrize(
+    ("first", "milestones", "rates"),
+    [
+        (lambda o: [_sequence(o)], [4], [0.5, 1, 0.5, 0.25, 0.25, 0.25, 1]),
+        (
+            lambda o: [schedules.ChainedScheduler(_two(o))], [4],
+            [0.25, 0.125, 0.0625, 0.0625, 0.25, 0.25, 1],
+        ),
+        (_two, [0, 3], [1, 0.5, 0.25, 0.25, 0.25, 1, 1]),
+    ],
+    ids=["a sequence inside", "a chain inside", "a milestone at 0"],
+)  # fmt: skip
+def test_sequences_undo_each_first_step(first: Any, milestones: Any, rates: list[float]) -> None:
+    """The rates are PyTorch 2.13's: one epoch is taken back of each scheduler at the leaves, and
+    the one that runs at epoch 0 takes the first step."""
+    optimizer = torch.optim.SGD([torch.ones(3, requires_grad=True)], lr=1.0)
+    schedule = schedules.SequentialLR(
+        optimizer, [*first(optimizer), schedules.ConstantLR(optimizer, 0.25, 2)], milestones
+    )
+    found = [optimizer.param_groups[0]["lr"]]
+    for _ in range(6):
+        optimizer.step()
+        schedule.step()
+        found.append(optimizer.param_groups[0]["lr"])
+    assert found == pytest.approx(rates)
+
+
 def test_going_to_an_epoch() -> None:
     _, optimizer = made()
     optimizer.step()

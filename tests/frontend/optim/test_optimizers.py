@@ -45,6 +45,29 @@ def adam(p: Array, o: dict[str, Any]) -> Any:
         p = p - o["lr"] * (m / (1 - first**t)) / (np.sqrt(used) + o["eps"])
 
 
+def asgd(p: Array, o: dict[str, Any]) -> Any:
+    eta, t = np.float32(o["lr"]), 0  # kept in float32, as PyTorch does
+    while True:
+        g = yield p
+        t += 1
+        g = (-g if o["maximize"] else g) + o["weight_decay"] * p
+        p = (1 - o["lambd"] * float(eta)) * p - float(eta) * g
+        eta = np.float32(o["lr"] / (1 + o["lambd"] * o["lr"] * t) ** o["alpha"])
+
+
+def rprop(p: Array, o: dict[str, Any]) -> Any:
+    before, size = 0 * p, 0 * p + o["lr"]
+    while True:
+        g = yield p
+        g = -g if o["maximize"] else g
+        turn = g * before
+        factor = np.select([turn > 0, turn < 0], [o["etas"][1], o["etas"][0]], 1)
+        size = np.clip(size * factor, *o["step_sizes"])
+        before = np.where(turn < 0, 0, g)
+        p = p - np.sign(before) * size
+
+
+RULES = {optim.SGD: sgd, optim.ASGD: asgd, optim.Rprop: rprop}
 CASES = [
     (optim.SGD, {"lr": 0.1}),
     (optim.SGD, {"lr": 0.1, "momentum": 0.9}),
@@ -57,6 +80,10 @@ CASES = [
     (optim.Adam, {"lr": 0.01, "amsgrad": True, "maximize": True}),
     (optim.AdamW, {"lr": 0.01}),
     (optim.AdamW, {"lr": 0.01, "weight_decay": 0.3, "amsgrad": True}),
+    (optim.ASGD, {"lr": 0.05}),
+    (optim.ASGD, {"lr": 0.05, "lambd": 0.2, "alpha": 0.5, "weight_decay": 0.1, "maximize": True}),
+    (optim.Rprop, {"lr": 0.23}),
+    (optim.Rprop, {"lr": 0.23, "etas": (0.3, 1.6), "step_sizes": (0.1, 0.3), "maximize": True}),
 ]
 
 
@@ -77,7 +104,7 @@ def test_ten_steps(kind: Any, options: dict[str, Any], dtype: str) -> None:
     p, q = (torch.tensor(a.astype(dtype), requires_grad=True) for a in start)
     opt = kind([p, q], **options)
     full = {**opt.defaults, "decoupled": kind is optim.AdamW}
-    rules = [(sgd if kind is optim.SGD else adam)(a, full) for a in start]
+    rules = [RULES.get(kind, adam)(a, full) for a in start]
     values = [next(rule) for rule in rules]
     for _ in range(10):
         opt.zero_grad()
@@ -186,6 +213,47 @@ def test_state_dicts_resume_exactly(kind: Any, options: dict[str, Any]) -> None:
     assert other.param_groups[0]["lr"] == options["lr"]
 
 
+def test_the_average_of_asgd_is_the_parameter_first_and_the_mean_from_t0_on() -> None:
+    p = torch.tensor([1.0, -2.0], requires_grad=True)
+    opt = optim.ASGD([p], lr=0.1, t0=2)
+    course = []
+    for _ in range(7):
+        opt.zero_grad()
+        (p * p).sum().backward()
+        opt.step()
+        course.append(p.detach().numpy().copy())
+        # The share of step t is 1 / max(1, t - 1 - t0): the first not 1 is that of step 5.
+        since = course[3:] if len(course) > 4 else course[-1:]
+        np.testing.assert_allclose(opt.state[p]["ax"], np.mean(since, 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [optim.ASGD, optim.Rprop])
+def test_a_rate_that_is_a_tensor_starts_the_state_as_a_number(kind: Any) -> None:
+    ends = []
+    for lr in (0.125, torch.tensor([0.125]), torch.tensor(0.125, dtype=torch.float64)):
+        for shape in ((), (2,)):
+            p = torch.ones(shape, requires_grad=True)
+            opt = kind([p], lr=lr)
+            for _ in range(3):
+                opt.zero_grad()
+                (p * p).sum().backward()
+                opt.step()
+            assert p.shape == shape
+            ends.append(p.detach().numpy().ravel()[0])
+    assert len(set(ends)) == 1
+
+
+def test_rprop_takes_a_gradient_that_is_nan_as_none() -> None:
+    p = torch.ones(2, requires_grad=True)
+    opt = optim.Rprop([p], lr=0.5)
+    p.grad = torch.tensor([float("nan"), 1.0])
+    opt.step()
+    p.grad = torch.ones(2)
+    opt.step()
+    # After a NaN there is no sign to compare with: the second step is as long as the first one.
+    np.testing.assert_allclose(p.detach(), [0.5, 1 - 0.5 - 0.6], rtol=1e-6)
+
+
 def test_loading_overwrites_state_in_place_and_copies() -> None:
     p, q = (torch.ones(2, requires_grad=True) for _ in range(2))
     opt = optim.Adam([p, q], lr=0.1)
@@ -235,6 +303,10 @@ def test_bad_state_dicts_change_nothing() -> None:
         (optim.Adam, {"betas": (1.0, 0.9)}, "Invalid beta parameter at index 0: 1.0"),
         (optim.AdamW, {"betas": (0.9, 1.0)}, "Invalid beta parameter at index 1: 1.0"),
         (optim.AdamW, {"weight_decay": -1}, "Invalid weight_decay value: -1"),
+        (optim.ASGD, {"lr": -1}, "Invalid learning rate: -1"),
+        (optim.ASGD, {"weight_decay": -1}, "Invalid weight_decay value: -1"),
+        (optim.Rprop, {"lr": torch.ones(2)}, "Tensor lr must be 1-element"),
+        (optim.Rprop, {"etas": (0.5, 1.0)}, "Invalid eta values: 0.5, 1.0"),
     ],
 )
 def test_impossible_options(kind: Any, options: dict[str, Any], message: str) -> None:

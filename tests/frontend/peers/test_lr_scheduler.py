@@ -126,6 +126,14 @@ COMBINED: dict[str, Any] = {
     "sequence in a sequence": lambda s, o: s.SequentialLR(
         o, [s.SequentialLR(o, [s.ConstantLR(o), s.StepLR(o, 2)], [2]), s.ExponentialLR(o, 0.9)], [6]
     ),
+    "a chain in a sequence": lambda s, o: s.SequentialLR(
+        o,
+        [s.ChainedScheduler([s.ConstantLR(o), s.StepLR(o, 2)]), s.ExponentialLR(o, 0.9)],
+        [6],
+    ),
+    "a sequence that starts with the second": lambda s, o: s.SequentialLR(
+        o, [s.ConstantLR(o), s.ExponentialLR(o, 0.9), s.StepLR(o, 2)], [0, 5]
+    ),
     "chained": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9)]),
     "chained with optimizer": lambda s, o: s.ChainedScheduler([s.StepLR(o, 2)], o),
 }

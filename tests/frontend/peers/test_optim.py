@@ -39,6 +39,11 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("RAdam", {}),
     ("RAdam", {"lr": 0.02, "betas": (0.8, 0.9), "weight_decay": 0.1}),
     ("RAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}),
+    ("ASGD", {}),
+    ("ASGD", {"lr": 0.05, "lambd": 0.1, "alpha": 0.5, "t0": 4, "weight_decay": 0.1}),
+    ("ASGD", {"t0": 0, "maximize": True}),
+    ("Rprop", {}),
+    ("Rprop", {"lr": 0.05, "etas": (0.3, 1.7), "step_sizes": (0.01, 0.1), "maximize": True}),
 ]
 IDS = [f"{name}-{'-'.join(options) or 'defaults'}" for name, options in CASES]
 SHAPES = ((3, 4), (5,), ())

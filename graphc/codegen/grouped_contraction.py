@@ -1,0 +1,244 @@
+"""Contractions whose reduction is long and whose operand needs a large copy: groups of k, one by one.
+
+A convolution's weight gradient sums over all positions of all images, and reads the input by
+channels. A few images at a time are copied, channels last; all tiles add their products to partial
+sums in scratch; the body's outputs are computed from these, in the order of the output's memory,
+after the last group. Chains end where they always do, so the bits are those of any other order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphc.codegen.contraction import Contraction
+from graphc.codegen.contraction_view import Chains
+from graphc.codegen.loops import Kernel, Value
+from graphc.codegen.staging import Box
+from graphc.codegen.tiles import batch_variables, group_variable
+from graphc.ir.types import DType
+from graphc.ops.index import Expr, Variable, of
+from graphc.schedule.access import Index, unflatten
+
+
+ROW_TILES = 8
+"""Tiles of rows that meet the same columns in turn, while the copy of these is in the caches."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A block of tiles of rows: the first tile, how many there are, at most how many, and the rows
+    in each."""
+
+    first: Expr
+    count: int | Value
+    size: int
+    rows: int
+
+
+class GroupedContraction(Contraction):
+    """Groups of the first axis of k outside, then rows, columns inside."""
+
+    def build(self) -> Kernel:
+        view = self.view
+        self.groups = group_variable(view, self.choice.group)
+        self.all_columns = self.choice.columns(self.choice.phases[0])
+        self.width = self.all_columns.vectors * self.lanes
+        whole, rest = divmod(self.rows, self.tile.rows)
+        self.block = min(ROW_TILES, max(whole, 1))
+        index = tuple(of(variable) for variable in batch_variables(view))
+        loops = [variable for variable in batch_variables(view) if variable.extent != 1]
+        kept_rows = self.rows if self.groups.extent > 1 else self.block * self.tile.rows
+        self.sums = self.builder.scratch("sums", self.dtype, kept_rows * self.width)
+        assert self.choice.box is not None
+        self.box = Box(self.copier, view, self.choice.right_operand, self.choice.box)
+        self.box.clear()
+        if not loops:
+            self._all(index, split=True)
+            return self.builder.finish(extent=-(-whole // self.block) + bool(rest))
+        with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
+            self.integers.bind(loops[0], outer.variable, self.builder.block)
+            self._each_batch(loops[1:], index)
+        return self.builder.finish(extent=loops[0].extent)
+
+    def _each_batch(self, loops: list[Variable], index: Index) -> None:
+        if not loops:
+            self._all(index, split=False)
+            return
+        with self.builder.loop(0, loops[0].extent, hint="b") as inner:
+            self.integers.bind(loops[0], inner.variable, self.builder.block)
+            self._each_batch(loops[1:], index)
+
+    def _all(self, batch: Index, split: bool) -> None:
+        """All results of one batch element; with `split`, blocks of rows begin…end of them."""
+        assert self.box is not None
+        if self.groups.extent == 1:
+            self.box.fill()
+            self._row_blocks_of(split, lambda rows: self._products_of(batch, rows, 0, None))
+            return
+        self._row_blocks_of(split, self._clear)
+        with self.builder.loop(0, self.groups.extent, hint="group") as loop:
+            self.integers.bind(self.groups, loop.variable, self.builder.block)
+            self.box.fill()
+            step = self.builder.const(DType.i64, self.choice.group)
+            first = self.builder.mul(loop.variable, step)
+            last = self.builder.add(first, step)
+            self._row_blocks_of(split, lambda rows: self._products_of(batch, rows, first, last))
+        self._row_blocks_of(split, lambda rows: self._outputs(batch, rows))
+
+    def _row_blocks_of(self, split: bool, body: Callable[[Rows], None]) -> None:
+        """`body` for all blocks of tiles of rows, or those of this call."""
+        whole, rest = divmod(self.rows, self.tile.rows)
+        blocks = -(-whole // self.block)
+        begin, end = self._range(0, blocks, split)
+        if whole:
+            with self.builder.loop(begin, end, hint="rows") as loop:
+                block = Variable("row_block", blocks)
+                self.integers.bind(block, loop.variable, self.builder.block)
+                count: int | Value = self.block
+                if whole % self.block:
+                    size = self.builder.const(DType.i64, self.block)
+                    done = self.builder.mul(loop.variable, size)
+                    left = self.builder.sub(self.builder.const(DType.i64, whole), done)
+                    count = self.builder.minimum(left, size)
+                body(Rows(of(block) * self.block, count, self.block, self.tile.rows))
+        if rest:
+            last = Rows(of(whole), 1, 1, rest)
+            self._last(blocks if split else None, lambda: body(last))
+
+    def _tiles(self, rows: Rows, body: Callable[[Expr, Expr], None]) -> None:
+        """`body(first row, first row in the block)` for each tile of a block."""
+        with self.builder.loop(0, rows.count, hint="tile") as loop:
+            tile = Variable(f"tile{rows.size}", rows.size)
+            self.integers.bind(tile, loop.variable, self.builder.block)
+            body((rows.first + of(tile)) * self.tile.rows, of(tile) * self.tile.rows)
+
+    def _kept(self, row: Expr, inside: Expr) -> Expr:
+        """The row of scratch that holds a row's sums: of all rows, or of those of a block."""
+        return row if self.groups.extent > 1 else inside
+
+    def _clear(self, rows: Rows) -> None:
+        zero = self.builder.const(self.dtype, 0)
+
+        def clear(row: Expr, inside: Expr) -> None:
+            def store(at: Expr) -> None:
+                position = row * self.width + at * self.lanes + self.copier.lane()
+                self.evaluator.store(self.sums, position, zero)
+
+            self.copier.loop(rows.rows * self.width // self.lanes, "clear", store)
+
+        self._tiles(rows, clear)
+
+    def _products_of(
+        self, batch: Index, rows: Rows, first: int | Value, last: Value | None
+    ) -> None:
+        """Adds the products of one group to a block of rows, all columns; of the only group, also
+        computes the outputs."""
+        columns = self.all_columns
+        whole, rest = columns.tiles(self.tile.vectors)
+
+        def against(at: Expr, vectors: int) -> None:
+            self._tiles(
+                rows,
+                lambda row, inside: self._group_tile(
+                    batch, row, inside, rows.rows, at, vectors, first, last
+                ),
+            )
+
+        if whole:
+            self.copier.loop(
+                whole, "columns", lambda i: against(i * self.tile.vectors, self.tile.vectors)
+            )
+        if rest:
+            against(of(whole * self.tile.vectors), rest)
+        if last is None:
+            self._outputs(batch, rows)
+
+    def _group_tile(
+        self, batch: Index, row: Expr, inside: Expr, rows: int, at: Expr, vectors: int,
+        first: int | Value, last: Value | None,
+    ) -> None:  # fmt: skip
+        columns = self.all_columns
+        lane = Variable("tile_lane", self.lanes)
+        self.integers.bind_lane(lane, self.builder.block)
+        self.lane = of(lane)
+        places = [columns.place(at + v, of(lane)) for v in range(vectors)]
+        body = self._products(batch, [self._m(row + r) for r in range(rows)], places, of(0))
+        chains = Chains(self.builder, self.evaluator, self.view.k, self.choice.unrolled, body)
+        zeros = self.zeros[: rows * vectors]
+        if last is None:
+            totals = chains.total(zeros)
+            if self.choice.zeros_stand_in and self.dtype.is_float:
+                totals = self._exact(batch, row, rows, columns, at, vectors, totals)
+        else:
+            start = [
+                self.evaluator.load(self.sums, self._sum(row, inside, r, at, v), (), self.builder.block)
+                for r in range(rows) for v in range(vectors)
+            ]  # fmt: skip
+            totals = chains.total(zeros, start, first, last)
+        for r in range(rows):
+            for v in range(vectors):
+                position = self._sum(row, inside, r, at, v)
+                self.evaluator.store(self.sums, position, totals[r * vectors + v])
+
+    def _sum(self, row: Expr, inside: Expr, r: int, at: Expr, v: int) -> Expr:
+        """Where the sums of row r of a tile lie, vector v of its columns."""
+        return (self._kept(row, inside) + r) * self.width + (at + v) * self.lanes + self.lane
+
+    def _outputs(self, batch: Index, rows: Rows) -> None:
+        """The body's outputs for a block of rows, by vectors along the op's own order of n."""
+        if self.groups.extent > 1 and self.choice.zeros_stand_in and self.dtype.is_float:
+            self._tiles(rows, lambda row, inside: self._check(batch, row, rows.rows))
+        filled_in = self.builder.block
+        columns = self.all_columns
+        shape = self.view.n
+
+        def vector(row: Expr, kept: Expr, first: Expr, count: int) -> None:
+            lane = self.copier.lane()
+            n = unflatten(first + lane, shape)
+            guards = ((lane, 0, count),) if count < self.lanes else ()
+            at = kept * self.width + columns.position(n)
+            total = self.evaluator.load(self.sums, at, guards, filled_in)
+            index = self.view.out(batch, self._m(row), n)
+            self._finish(index, guards, self.builder.splat(total, self.lanes))
+
+        def vectors(row: Expr, kept: Expr, first: Expr, count: int) -> None:
+            for start in range(0, count, self.lanes):
+                vector(row, kept, first + start, min(self.lanes, count - start))
+
+        # So many at a time that coordinates differ from those of the first by constants.
+        step = math.prod(shape[1:]) * self.lanes
+        whole, rest = divmod(math.prod(shape), step)
+
+        def one(row: Expr, kept: Expr) -> None:
+            if whole:
+                self.copier.loop(
+                    whole, "out", lambda block: vectors(row, kept, block * step, step)
+                )
+            vectors(row, kept, of(whole * step), rest)
+
+        self._tiles(
+            rows,
+            lambda row, inside: self.copier.loop(
+                rows.rows, "r", lambda r: one(row + r, self._kept(row + r, inside + r))
+            ),
+        )
+
+    def _check(self, batch: Index, row: Expr, rows: int) -> None:
+        """Recomputes tiles of partial sums that are not finite, products skipped where guarded."""
+        columns = self.all_columns
+
+        def one(r: Expr, at: Expr) -> None:
+            lane = Variable("tile_lane", self.lanes)
+            self.integers.bind_lane(lane, self.builder.block)
+            self.lane = of(lane)
+            position = (row + r) * self.width + at * self.lanes + self.lane
+            total = self.evaluator.load(self.sums, position, (), self.builder.block)
+            (total,) = self._exact(batch, row + r, 1, columns, at, 1, [total])
+            self.evaluator.store(self.sums, position, total)
+
+        self.copier.loop(
+            rows, "r", lambda r: self.copier.loop(columns.vectors, "v", lambda at: one(r, at))
+        )
+
