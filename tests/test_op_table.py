@@ -36,6 +36,8 @@ from graphc.ops.op import Sample, Sampler
 SUM, COMPOSITE, GRADIENT = 16, 32, 64
 NO_SAMPLES = "none"
 CHECKS = {"gradient"}
+# Where each storage type begins to take every third sample.
+SHARE = {DType.f16: 0, DType.bf16: 1, DType.i16: 2, DType.u8: 0, DType.i8: 1}
 
 
 @cache
@@ -171,16 +173,28 @@ def hold(op: Any, sample: Sample, got: tuple[np.ndarray, ...], want: tuple[np.nd
 
 
 def chosen(op: Any, dtype: DType) -> list[tuple[int, Sample]]:
-    """The samples, by number, that `op` is given in `dtype`: all that fit. Composites are made of
-    ops that stand in the table themselves: they take all in float32, and each further dtype takes
-    every second one, i32 those that i64 leaves out. `test_gradients` takes all in float64."""
+    """The samples, by number, that `op` is given in `dtype`: all that fit, with two exceptions.
+
+    Composites are made of ops that stand in the table themselves: they take all in float32, and
+    each further dtype takes every second one, i32 those that i64 leaves out; float64 leaves out
+    only what `test_gradients` compiles in float64. What movement does to storage types is the same
+    for all of a width: each takes every third (of one byte there is bool too, which takes all).
+    """
     fitting = [
         (number, sample)
         for number, drawn in enumerate(samples_of(op))
         if (sample := as_dtype(drawn, dtype)) is not None and takes(op, sample)
     ]
+    if op.kind == "movement" and dtype.is_storage and len(fitting) > 2:
+        return fitting[SHARE[dtype] :: 3]
     if op.kind != "composite" or dtype is DType.f32 or len(fitting) < 2:
         return fitting
+    if dtype is DType.f64:
+        derived = op.differentiable and "gradient" not in op.exempt
+        return [
+            pair for i, pair in enumerate(fitting)
+            if i % 2 == 0 or not (derived and pair[1].differentiable)
+        ]  # fmt: skip
     return fitting[dtype is DType.i32 :: 2]
 
 

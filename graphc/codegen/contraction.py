@@ -43,11 +43,32 @@ def lower_contract(name: str, body: Graph, target: Target) -> Kernel:
     inputs, outputs = declare_buffers(builder, body)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
     choice = choose(body, evaluator.lanes, target)
+    return variant(choice)(builder, evaluator, outputs, choice).build()
+
+
+def variant(choice: Choice) -> type[Contraction]:
+    """The order of loops a choice asks for."""
+    if choice.right in ("streamed", "turned"):
+        from graphc.codegen.thin_contraction import ThinContraction
+
+        return ThinContraction
+    if choice.right == "batch":
+        from graphc.codegen.batch_contraction import BatchContraction
+
+        return BatchContraction
     if choice.grouped:
         from graphc.codegen.grouped_contraction import GroupedContraction
 
-        return GroupedContraction(builder, evaluator, outputs, choice).build()
-    return Contraction(builder, evaluator, outputs, choice).build()
+        return GroupedContraction
+    if choice.row_block:
+        from graphc.codegen.blocked_contraction import BlockedContraction
+
+        return BlockedContraction
+    if choice.interleaved:
+        from graphc.codegen.phased_contraction import PhasedContraction
+
+        return PhasedContraction
+    return Contraction
 
 
 class Contraction:
@@ -73,8 +94,8 @@ class Contraction:
         self.left_batch: tuple[Index, tuple[int, ...]] = ((), ())
         self.box: Box | None = None
         self.panel: Panel | None = None
+        self.panel_start = of(0)
         self.lane = of(0)
-        self.column_tile = of(0)
         self.loaded: dict[Expr, list[tuple[Value, OpenBlock]]] = {}
         zero = builder.const(self.dtype, 0)
         self.zeros = [builder.splat(zero, self.lanes)] * (self.tile.rows * self.tile.vectors)
@@ -85,7 +106,7 @@ class Contraction:
         loops = [variable for variable in batch if variable.extent != 1]
         if 0 in (self.rows, math.prod(self.view.n)) or 0 in self.view.batch:
             return self.builder.finish(extent=1)
-        if self.choice.left == "panel" and not self.choice.row_block:
+        if self.choice.left == "panel":
             self._stage_left(index, loops)
         if self.choice.box is not None:
             self.box = Box(self.copier, self.view, self.choice.right_operand, self.choice.box)
@@ -159,8 +180,6 @@ class Contraction:
     def _all_columns(self, batch: Index, split: bool) -> int:
         """All results of one batch element; with `split`, the part begin…end of their tiles of
         columns. Gives the number of tiles."""
-        if self.choice.row_block:
-            return self._row_blocks(batch, split)
         if self.box is not None:
             self.box.fill()
         done = 0
@@ -180,88 +199,6 @@ class Contraction:
                 )
             done += whole + bool(rest)
         return done
-
-    def _row_blocks(self, batch: Index, split: bool) -> int:
-        """All results: columns are packed once, then blocks of rows that fit L2 meet all columns."""
-        columns = self.choice.columns(self.choice.phases[0])
-        whole, rest = columns.tiles(self.tile.vectors)
-        tiles = whole + bool(rest)
-        width = self.tile.vectors * self.lanes
-        self.panel = Panel(self.copier, self.view, "right", self.depth * tiles, width)
-
-        def each(body: Callable[[Expr, int], None], at: str) -> None:
-            begin, end = self._range(0, whole, split)
-            if whole:
-                with self.builder.loop(begin, end, hint="columns") as loop:
-                    tile = Variable(f"columns_{at}", whole)
-                    self.integers.bind(tile, loop.variable, self.builder.block)
-                    body(of(tile), self.tile.vectors)
-            if rest:
-                self._last(whole if split else None, lambda: body(of(whole), rest))
-
-        each(lambda tile, vectors: self._pack_columns(batch, columns, tile, vectors), "packed")
-        self.panel.filled_in = self.builder.block
-        row_tiles, left_over = divmod(self.rows, self.tile.rows)
-        size = self.choice.row_block
-        with self.builder.loop(0, -(-row_tiles // size), hint="rows") as loop:
-            block = Variable("row_block", -(-row_tiles // size))
-            self.integers.bind(block, loop.variable, self.builder.block)
-            done = self.builder.mul(loop.variable, self.builder.const(DType.i64, size))
-            left = self.builder.sub(self.builder.const(DType.i64, row_tiles), done)
-            count = self.builder.minimum(left, self.builder.const(DType.i64, size))
-            first = of(block) * size
-            self._rows_against(batch, columns, first, size, count, self.tile.rows, each)
-        if left_over:
-            self._rows_against(batch, columns, of(row_tiles), 1, 1, left_over, each)
-        return tiles
-
-    def _rows_against(
-        self, batch: Index, columns: Columns, first: Expr, size: int, count: int | Value, rows: int,
-        each: Callable[[Callable[[Expr, int], None], str], None],
-    ) -> None:  # fmt: skip
-        """`count` tiles of rows, at most `size`, against all columns."""
-        def tiles(name: str, body: Callable[[Expr], None]) -> None:
-            with self.builder.loop(0, count, hint=name) as loop:
-                variable = Variable(f"{name}{rows}", size)
-                self.integers.bind(variable, loop.variable, self.builder.block)
-                body(of(variable))
-
-        if self.choice.left == "panel":
-            self._pack_rows(batch, first, size, rows, tiles)
-
-        def against(column: Expr, vectors: int) -> None:
-            self.column_tile = column
-            at = column * self.tile.vectors
-            tiles(
-                "tile",
-                lambda i: self._tile(
-                    batch, (first + i) * self.tile.rows, rows, i, columns, at, vectors
-                ),
-            )
-
-        each(against, f"against{rows}")
-
-    def _pack_rows(
-        self, batch: Index, first: Expr, size: int, rows: int,
-        tiles: Callable[[str, Callable[[Expr], None]], None],
-    ) -> None:  # fmt: skip
-        """The broadcast operand of a block of rows as [tile, k, row]."""
-        width = self.choice.left_width
-        if self.left_panel is None:
-            self.left_panel = Panel(self.copier, self.view, "left", self.depth * size, width)
-        panel = self.left_panel
-        panel.depth = self.depth
-        tiles(
-            "pack",
-            lambda i: panel.fill(
-                rows,
-                lambda k, r: self.view.broadcast(
-                    batch, self._m((first + i) * self.tile.rows + r), self._k(k)
-                ),
-                i * (self.depth * width),
-            ),
-        )
-        panel.filled_in = self.builder.block
 
     def _range(self, done: int, whole: int, split: bool) -> tuple[int | Value, int | Value]:
         """Of tiles done…done + whole those in begin…end, counted from `done`."""
@@ -316,11 +253,10 @@ class Contraction:
         first = tile * size
         at_end = first.is_constant and vectors * self.lanes + first.constant > columns.lanes_used
         used = columns.lanes_used - first.constant if at_end else vectors * self.lanes
-        start = tile * (self.depth * size) if self.choice.row_block else None
         self.panel.fill(
             used,
             lambda k, c: self.view.vector(batch, columns.index(first + c), self._k(k)),
-            start,
+            self.panel_start * size,
         )
 
     # -- the register tile -------------------------------------------------------------------
@@ -340,7 +276,7 @@ class Contraction:
         totals = chains.total(self.zeros[: rows * vectors])
         if self.choice.zeros_stand_in and self.dtype.is_float and self.depth:
             totals = self._exact(batch, first_row, rows, columns, first, vectors, totals)
-        self._store(batch, m, places, totals)
+        self._store(batch, first_row, rows, columns, first, totals)
 
     def _products(
         self, batch: Index, m: list[Index], places: list[Place], number: Expr
@@ -381,9 +317,7 @@ class Contraction:
     ) -> Value | None:
         """One vector of columns; None where its products are skipped."""
         if self.panel is not None:
-            at = flatten(k, self.view.k)
-            if self.choice.row_block:
-                at = self.column_tile * self.depth + at
+            at = self.panel_start + flatten(k, self.view.k)
             return self.panel.load(at * self.panel.columns + vector * self.lanes + self.lane)
         case = self.view.vector(batch, n, k)
         if case is None:
@@ -408,10 +342,17 @@ class Contraction:
             return self.builder.fma(x, y, total)
         return self.builder.add(self.builder.mul(x, y), total)
 
-    def _store(self, batch: Index, m: list[Index], places: list[Place], totals: list[Value]) -> None:
-        for r, row in enumerate(m):
-            for v, (n, guards) in enumerate(places):
-                self._finish(self.view.out(batch, row, n), guards, totals[r * len(places) + v])
+    def _store(
+        self, batch: Index, first_row: Expr, rows: int, columns: Columns, first: Expr,
+        totals: list[Value],
+    ) -> None:  # fmt: skip
+        """The body's outputs for a tile."""
+        vectors = len(totals) // rows
+        for r in range(rows):
+            for v in range(vectors):
+                n, guards = columns.place(first + v, self.lane)
+                index = self.view.out(batch, self._m(first_row + r), n)
+                self._finish(index, guards, totals[r * vectors + v])
 
     def _finish(self, index: Index, guards: tuple[Guard, ...], total: Value) -> None:
         """Compute and store the body's outputs for one vector of results."""

@@ -232,6 +232,7 @@ class Box:
         name = f"box{next(_names)}"
         self.memory = copier.builder.scratch(name, view.dtype, vectors * copier.lanes)
         self.filled_in: OpenBlock = copier.builder.block
+        self.columns: int | None = None
         self.hangs_over = any(axis.kept != (0, axis.extent) for axis in self.axes)
 
     def position(self, index: Index) -> Expr:
@@ -261,8 +262,9 @@ class Box:
 
         copier.loop(self.memory.size // copier.lanes, "clear", store)
 
-    def fill(self) -> None:
-        """Copies the part of the box that exists."""
+    def fill(self, columns: int | None = None) -> None:
+        """Copies the part of the box that exists; of the last axis only so many `columns`."""
+        self.columns = columns
         self.filled_in = self.copier.builder.block
         last = self.axes[-1]
         source = self._contiguous()
@@ -284,6 +286,7 @@ class Box:
     def _rows(self, at: dict[int, Expr], last: BoxAxis, source: BoxAxis | None) -> None:
         """All of the last axis, at given positions of the axes before it (but `source`)."""
         first_column, columns = last.kept[0], last.kept[1] - last.kept[0]
+        columns = columns if self.columns is None else self.columns
         first_row = source.kept[0] if source is not None else 0
 
         def index(row: Expr, column: Expr) -> dict[int, Expr]:

@@ -32,6 +32,8 @@ COPIED, TRANSPOSED, GATHERED = 4.0, 10.0, 24.0
 SCATTERED = 24.0
 # Kernel positions written out, not looped over: so many at most, along axes no longer than this.
 TAPS, TAP_AXIS = 32, 7
+# Vectors of columns that go together where there is one row.
+THIN_VECTORS = {"streamed": 2, "turned": 2}
 # Rows from which copying a vector operand that could be read where it lies pays: neighbouring
 # rows of a panel are neighbours in memory, in few pages and spread over all sets of the cache.
 PANEL_ROWS, PANEL_ROWS_ALIASED = 96, 24
@@ -133,17 +135,20 @@ class Columns:
         )
         return row * (self.blocks * self.lanes) + lane
 
+    def row_and_block(self, number: Expr) -> tuple[Expr, Expr]:
+        """The row of vector `number`, and its place in that row."""
+        if self.row_count == 1:
+            return of(0), number
+        if not self.down:
+            return number // self.blocks, number % self.blocks
+        # Tile after tile, each of vectors `down` rows apart.
+        turns = self.row_count // self.down
+        inside, block = number % self.row_count, number // self.row_count
+        return inside // turns + inside % turns * self.down, block
+
     def place(self, number: Expr, lane: Expr) -> tuple[Index, tuple[Guard, ...]]:
         """Vector `number`: its n coordinates, and the guard of those that exist."""
-        if self.row_count == 1:
-            row, block = of(0), number
-        elif self.down:
-            # Number = (number of rows of rows apart) · turn + place among them.
-            turns = self.row_count // self.down
-            inside, block = number % self.row_count, number // self.row_count
-            row = inside // turns + inside % turns * self.down
-        else:
-            row, block = number // self.blocks, number % self.blocks
+        row, block = self.row_and_block(number)
         position = block * self.lanes + lane
         guard = (position, 0, self.lanes_used)
         return self.index(position, row), () if position.within(*guard[1:]) else (guard,)
@@ -170,6 +175,9 @@ class Choice:
     """Tiles of rows whose broadcast operand stays in L2 while all columns pass; 0: all rows."""
     group: int
     """Indices of the first axis of k whose products are added at a time; 0: all."""
+    left_box: tuple[BoxAxis, ...] | None
+    left_operand: int
+    """The broadcast operand's copy, where vectors run along the batch."""
     cost: float
     reason: str
     phases: list[Phase] = field(default_factory=list)
@@ -177,6 +185,13 @@ class Choice:
     @property
     def grouped(self) -> bool:
         return self.group > 0
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether every second result along the vectors belongs to another phase."""
+        last = len(self.view.n) - 1
+        both = len({phase.offsets[-1] for phase in self.phases}) == 2 if last >= 0 else False
+        return both and self.phases[0].steps[-1] == 2 and self.lane_axes == (last,)
 
     def columns(self, phase: Phase) -> Columns:
         return Columns(phase, self.lane_axes, self.lanes, self.down)
@@ -190,6 +205,12 @@ def batch_variables(view: View) -> tuple[Variable, ...]:
 def group_variable(view: View, group: int) -> Variable:
     """The variable the recipe's loop over groups of k binds."""
     return Variable("group", view.k[0] // group)
+
+
+def channel_variable(view: View) -> Variable:
+    """The variable for the first of the neighbours along the last axis of the batch that share a
+    vector."""
+    return Variable("channel", view.batch[-1])
 
 
 def _group(view: View, elements: int, target: Target) -> int:
@@ -212,6 +233,8 @@ def choose(body: Graph, lanes: int, target: Target) -> Choice:
 def _candidates(body: Graph, lanes: int, target: Target) -> Iterator[Choice]:
     for swapped in (False, True):
         view = View(body, swapped)
+        if not swapped:
+            yield from _along_batch(view, lanes, target)
         rank = len(view.n)
         if swapped and rank == len(view.m) == 1:
             return
@@ -221,6 +244,56 @@ def _candidates(body: Graph, lanes: int, target: Target) -> Iterator[Choice]:
             yield from _with(view, flat[-1:], lanes, target)
             yield from _with(view, flat[:1], lanes, target)
             yield from _with(view, (flat[-1], flat[0]), lanes, target)
+
+
+def _along_batch(view: View, lanes: int, target: Target) -> Iterator[Choice]:
+    """The candidate whose vectors run along the last axis of the batch: for one row and few
+    columns, all of which are summed at once."""
+    columns = math.prod(view.n)
+    registers = vector_registers(target)
+    if math.prod(view.m) != 1 or len(view.k) < 2 or not 0 < columns < registers - 2:
+        return
+    if not view.batch or view.batch[-1] < 4 or 0 in view.k or len(view.phases()) > 1:
+        return
+    while lanes > 1 and lanes // 2 >= view.batch[-1]:
+        lanes //= 2
+    lane = Variable("probe_lane", lanes)
+    outer = tuple(of(variable) for variable in batch_variables(view)[:-1])
+    batch = (*outer, of(channel_variable(view)) + of(lane))
+    unrolled = _unrolled(view, False)
+    phase = view.phases()[0]
+    base = Choice(
+        view, lanes, (), 0, Tile(1, columns), "box", 0, "box", None, 0, unrolled, False, 0, 0,
+        None, 0, 0.0, "", [phase],
+    )  # fmt: skip
+    whole = Columns(phase, (), 1, 0)
+
+    def boxes(group: int | None) -> list[tuple[tuple[BoxAxis, ...] | None, Case, bool]]:
+        found = []
+        for vector in (False, True):
+            cases, inner = _window_cases(view, base, [whole], batch, group, vector)
+            inner |= {lane}
+            axes, step = _axes_of(cases[0], [lane]) if cases else (None, 1)
+            box = plan_box(view, cases, inner, axes, 1) if axes and step == 1 else None
+            found.append((box, cases[0], any(case.guards for case in cases)))
+        return found
+
+    probes = boxes(None)
+    if any(box is None for box, _, _ in probes) or probes[0][2]:
+        return
+    elements = sum(math.prod(axis.extent for axis in box or ()) for box, _, _ in probes)
+    group = _group(view, -(-elements // view.k[0]), target)
+    (left, left_case, _), (right, right_case, guarded) = boxes(group)
+    count = math.prod(view.batch) / lanes
+    products = count * columns * math.prod(view.k) / 0.6
+    copies = count * elements / lanes * TRANSPOSED
+    yield replace(
+        base, left_box=left, left_operand=left_case.operand, box=right, group=group,
+        right_operand=right_case.operand, zeros_stand_in=guarded, right="batch",
+        cost=products + copies,
+        reason=f"{view.op.name}: lanes along the batch, tile 1x{columns}x{lanes}, both in boxes, "
+        f"cost {products + copies:.3g}",
+    )  # fmt: skip
 
 
 def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) -> Iterator[Choice]:
@@ -248,9 +321,11 @@ def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) ->
     left, left_width, left_cost = _left(view, batch, tile, vectors, lanes)
     base = Choice(
         view, lanes, lane_axes, down, tile, left, left_width,
-        "panel", None, 0, unrolled, False, 0, 0, 0.0, "", phases,
+        "panel", None, 0, unrolled, False, 0, 0, None, 0, 0.0, "", phases,
     )  # fmt: skip
     scattered = _scatter_cost(view, columns, batch) * count * rows * vectors
+    if base.interleaved:
+        scattered /= 8
     for right in _rights(view, base, columns, batch, target):
         out = scattered / 8 if right.group else scattered
         cost = products + left_cost + right.cost + out
@@ -261,6 +336,8 @@ def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) ->
             f"scattered {out:.3g})"
         )
         block = _row_block(view, tile, left_width if left == "panel" else 0, target)
+        if right.kind in ("streamed", "turned"):
+            base = replace(base, tile=Tile(1, min(THIN_VECTORS[right.kind], max(widest, 1))))
         yield replace(
             base, down=0 if right.group else down, row_block=block if right.kind == "panel" else 0, right=right.kind, box=right.box, right_operand=right.operand, group=right.group,
             zeros_stand_in=right.guarded, cost=cost, reason=reason,
@@ -360,6 +437,10 @@ def _rights(
         yield _Right("panel")
         return
     cases = [view.vector(batch, _any_place(column, lane), k) for column in columns]
+    thin = _thin(view, base, cases[0], lane) if flat and rows == 1 else None
+    if thin is not None:
+        yield thin
+        return
     if len(columns) == 1 and view.stride(cases[0], lane) == 1:
         if not (flat and _panel_pays(view, cases[0], rows, columns[0])):
             yield _Right("direct")
@@ -381,6 +462,15 @@ def _rights(
     found = _box(view, base, columns, batch, target)
     if found is not None:
         yield found
+
+
+def _thin(view: View, base: Choice, case: Case | None, lane: Variable) -> _Right | None:
+    """One row of results, the other operand a matrix that is read once."""
+    if len(view.k) != 1 or base.left != "direct" or base.lanes < 4 or view.k[0] < base.lanes:
+        return None
+    if view.stride(case, lane) == 1:
+        return _Right("streamed")
+    return _Right("turned") if view.stride(case, _k_variables(view)[0]) == 1 else None
 
 
 def _any_place(columns: Columns, lane: Variable) -> Index:
@@ -439,10 +529,11 @@ def _n_variables(columns: Columns) -> list[Variable]:
 
 
 def _window_cases(
-    view: View, base: Choice, columns: list[Columns], batch: Index, group: int | None
-) -> tuple[list[Case], frozenset[Variable]]:
-    """What the vector operand is asked for by all phases and kernel positions, with variables for
-    all else; and those of them that run inside a box."""
+    view: View, base: Choice, columns: list[Columns], batch: Index, group: int | None,
+    vector: bool = True,
+) -> tuple[list[Case], frozenset[Variable]]:  # fmt: skip
+    """What the vector operand (or the other) is asked for by all phases and kernel positions, with
+    variables for all else; and those of them that run inside a box."""
     variables = list(_k_variables(view))
     k: list[Expr] = [of(variable) for variable in variables]
     if group is not None:
@@ -454,7 +545,9 @@ def _window_cases(
         inner.update(n)
         at = column.phase.index(tuple(of(v) for v in n))
         for tap in itertools.product(*(range(dim) for dim in view.k[base.unrolled :])):
-            case = view.vector(batch, at, (*k[: base.unrolled], *(of(t) for t in tap)))
+            where = (*k[: base.unrolled], *(of(t) for t in tap))
+            zero = tuple(of(0) for _ in view.m)
+            case = view.vector(batch, at, where) if vector else view.broadcast(batch, zero, where)
             if case is not None:
                 cases.append(case)
     return cases, frozenset(inner)

@@ -165,10 +165,11 @@ argcummin = ArgScan("argcummin", lambda s, running, x: s.le(x, running), _best(n
 def _sorts(m: Sampler) -> list[Any]:
     zeros = np.array([[0.0, -0.0, 1, -0.0, 0.0, -1, np.inf, -np.inf]])
     drawn = [*_with_ties(m), m(zeros, axis=1), m(m.normal(2, 150), axis=1), m(m.normal(4), axis=0)]
+    # Downwards: lines in the middle of an array, empty and long ones, and all with ties or NaN.
+    down = [drawn[2], drawn[5], *drawn[7:]]
     return [
-        *drawn,
-        *(m(*sample.operands, **sample.attributes, descending=True) for sample in drawn),
-    ]
+        *drawn, *(m(*sample.operands, **sample.attributes, descending=True) for sample in down),
+    ]  # fmt: skip
 
 
 argsort = Sort("argsort", vjp=None, samples=_sorts)

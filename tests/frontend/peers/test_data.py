@@ -57,6 +57,12 @@ def same(peer: Any, call: Any) -> None:
     assert str(ours)[: len(str(expected))].startswith(str(expected)[:60])
 
 
+def _of_generator(system: Any, draw: Any) -> list[Any]:
+    """What is drawn, in order; whether a seed gives it again, and another seed something else."""
+    first, again, other = (draw(system.Generator().manual_seed(seed)) for seed in (3, 3, 4))
+    return [sorted(first), len(first), first == again, first == other]
+
+
 def items() -> dict[str, list[Any]]:
     return {
         "ints": [1, 2], "floats": [1.0, 2.0], "mixed": [1, 2.5], "bools": [True, False],
@@ -138,6 +144,20 @@ CALLS: dict[str, Any] = {
         [len(part) for part in d.random_split(range(10), lengths)]
         for lengths in ([3, 7], [0.5, 0.3, 0.2], [1 / 3, 1 / 3, 1 / 3], [0.25, 0.25], [0.1, 0.2])
     ],
+    # Which elements a generator chooses differs between the systems; what holds of them does not.
+    "split with a generator": lambda t, d: _of_generator(
+        t, lambda g: [i for part in d.random_split(range(10), [7, 3], generator=g) for i in part]
+    ),
+    "sampled with a generator": lambda t, d: _of_generator(
+        t, lambda g: list(d.RandomSampler(range(10), generator=g))
+    ),
+    "loaded with a generator": lambda t, d: _of_generator(
+        t,
+        lambda g: [
+            i for batch in d.DataLoader(range(10), 4, shuffle=True, generator=g)
+            for i in batch.tolist()
+        ],
+    ),
     "split sum": lambda t, d: d.random_split(range(10), [3, 3]),
     "split of too much": lambda t, d: d.random_split(range(10), [0.5, 0.6]),
     "split into nothing": lambda t, d: [len(x) for x in d.random_split(range(1), [0.5, 0.5])],

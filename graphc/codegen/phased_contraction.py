@@ -1,0 +1,104 @@
+"""Contractions whose results come in phases, every second one along the vectors.
+
+The gradient of a strided convolution has other products for even and odd coordinates, so these are
+computed apart; kept in scratch, two vectors of them then make two vectors of neighbours, for which
+the body's outputs are computed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from graphc.codegen.contraction import Contraction
+from graphc.codegen.integers import Guard
+from graphc.codegen.loops import Kernel, Value
+from graphc.codegen.tiles import Columns
+from graphc.ir.types import Shape
+from graphc.ops.index import Expr, Variable, of
+from graphc.schedule.access import Index, unflatten
+
+
+class PhasedContraction(Contraction):
+    """All phases of one batch element, then its outputs."""
+
+    def build(self) -> Kernel:
+        columns = [self.choice.columns(phase) for phase in self.choice.phases]
+        self.blocks = max(column.blocks for column in columns)
+        self.starts: dict[Shape, int] = {}
+        size = 0
+        for column in columns:
+            self.starts[column.phase.offsets] = size
+            size += self.rows * column.row_count * self.blocks * self.lanes
+        self.results = self.builder.scratch("results", self.dtype, max(size, 1))
+        return super().build()
+
+    def _all_columns(self, batch: Index, split: bool) -> int:
+        """All results of one batch element; a single one is not split."""
+        super()._all_columns(batch, split=False)
+        rows = Variable("result_row", max(self.rows, 1))
+        with self.builder.loop(0, self.rows, hint="row") as loop:
+            self.integers.bind(rows, loop.variable, self.builder.block)
+            for phase in self.choice.phases:
+                if phase.offsets[-1] == 0:
+                    self._outputs(batch, of(rows), self.choice.columns(phase))
+        return 1
+
+    def _store(
+        self, batch: Index, first_row: Expr, rows: int, columns: Columns, first: Expr,
+        totals: list[Value],
+    ) -> None:  # fmt: skip
+        vectors = len(totals) // rows
+        for r in range(rows):
+            for v in range(vectors):
+                row, block = columns.row_and_block(first + v)
+                at = self._position(first_row + r, columns, row, block) + self.lane
+                self.evaluator.store(self.results, at, totals[r * vectors + v])
+
+    def _position(self, m: Expr, columns: Columns, row: Expr, block: Expr) -> Expr:
+        start = self.starts[columns.phase.offsets]
+        at = (m * columns.row_count + row) * self.blocks + block
+        return at * self.lanes + start
+
+    def _outputs(self, batch: Index, m: Expr, even: Columns) -> None:
+        """The outputs of one row for the coordinates of a phase and of its odd neighbour."""
+        phase = even.phase
+        odd = next(p for p in self.choice.phases if p.offsets == (*phase.offsets[:-1], 1))
+        extents = tuple(phase.extents[axis] for axis in even.row_axes)
+        whole, rest = divmod(self.view.n[-1], 2 * self.lanes)
+
+        def row(r: Expr) -> None:
+            at = unflatten(r, extents)
+            outer = tuple(
+                i * step + offset
+                for i, step, offset in zip(at, phase.steps, phase.offsets, strict=False)
+            )
+            filled_in = self.builder.block
+
+            def pair(block: Expr, count: int) -> None:
+                lane = self.copier.lane()
+                places = [
+                    self._position(m, columns, r, block) + lane
+                    for columns in (even, self.choice.columns(odd))
+                ]
+                a, b = (self.evaluator.load(self.results, at, (), filled_in) for at in places)
+                for half in range(2 if count > self.lanes else 1):
+                    vector = self._interleaved(a, b, half)
+                    w = block * (2 * self.lanes) + half * self.lanes + lane
+                    kept = min(count - half * self.lanes, self.lanes)
+                    guards: tuple[Guard, ...] = ((lane, 0, kept),) if kept < self.lanes else ()
+                    index = self.view.out(batch, self._m(m), (*outer, w))
+                    self._finish(index, guards, vector)
+
+            if whole:
+                self.copier.loop(whole, "pair", lambda block: pair(block, 2 * self.lanes))
+            if rest:
+                pair(of(whole), rest)
+
+        self.copier.loop(math.prod(extents), "r", row)
+
+    def _interleaved(self, a: Value, b: Value, half: int) -> Value:
+        if self.lanes == 1:
+            return b if half else a
+        first = half * self.lanes // 2
+        order = [first + i // 2 + (self.lanes if i % 2 else 0) for i in range(self.lanes)]
+        return self.builder.shuffle(a, b, order)
