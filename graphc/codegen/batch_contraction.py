@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 
 from graphc.codegen.contraction import Contraction
+from graphc.codegen.contraction_choice import batch_variables, channel_variable, group_variable
 from graphc.codegen.contraction_view import Chains
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Kernel, Value
 from graphc.codegen.staging import Box
-from graphc.codegen.tiles import batch_variables, channel_variable, group_variable
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
@@ -123,11 +123,11 @@ class BatchContraction(Contraction):
         self, batch: Index, lane: Expr, guards: tuple[Guard, ...], totals: list[Value]
     ) -> list[Value]:
         """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
-        with self.builder.if_(self._any_nan(totals)) as branch:
+        with self.builder.if_(self.guarded.any_nan(totals)) as branch:
             with branch.then():
                 def one(i: Expr) -> None:
                     n = unflatten(i, self.view.n)
-                    total = self._guarded_sum(batch, self._m(of(0)), n, guards)
+                    total = self.guarded.total(batch, self._m(of(0)), n, guards)
                     self.evaluator.store(self.sums, i * self.lanes + lane, total)
 
                 self.copier.loop(self.count, "column", one)

@@ -23,7 +23,7 @@ class BlockedContraction(Contraction):
         """Nothing ahead of the loops: each block of rows is packed by itself."""
 
     def _all_columns(self, batch: Index, split: bool) -> int:
-        """All results: columns are packed once, then blocks of rows that fit L2 meet all columns."""
+        """Columns are packed once, then blocks of rows that fit L2 meet all of them."""
         columns = self.choice.columns(self.choice.phases[0])
         whole, rest = columns.tiles(self.tile.vectors)
         tiles = whole + bool(rest)

@@ -16,15 +16,18 @@ import math
 from collections.abc import Callable
 
 from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.contraction_choice import Choice, batch_variables
+from graphc.codegen.contraction_model import choose
 from graphc.codegen.contraction_view import CHAIN, Accumulate, Chains, View, operand_value
 from graphc.codegen.evaluate import Evaluator
+from graphc.codegen.guarded_sums import GuardedSums
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
 from graphc.codegen.nest import declare_buffers, lanes_for
 from graphc.codegen.scopes import OpenBlock
 from graphc.codegen.staging import Box, Copier, Panel
 from graphc.codegen.target import Target
-from graphc.codegen.tiles import Choice, Columns, batch_variables, choose
+from graphc.codegen.tiles import Columns
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, flatten, of
@@ -98,6 +101,7 @@ class Contraction:
         self.lane = of(0)
         self.loaded: dict[Expr, list[tuple[Value, OpenBlock]]] = {}
         zero = builder.const(self.dtype, 0)
+        self.guarded = GuardedSums(self.copier, self.view, builder.splat(zero, self.lanes))
         self.zeros = [builder.splat(zero, self.lanes)] * (self.tile.rows * self.tile.vectors)
 
     def build(self) -> Kernel:
@@ -275,7 +279,7 @@ class Contraction:
         chains = Chains(self.builder, self.evaluator, self.view.k, self.choice.unrolled, body)
         totals = chains.total(self.zeros[: rows * vectors])
         if self.choice.zeros_stand_in and self.dtype.is_float and self.depth:
-            totals = self._exact(batch, first_row, rows, columns, first, vectors, totals)
+            totals = self.guarded.tile(batch, first_row, rows, columns, first, vectors, totals)
         self._store(batch, first_row, rows, columns, first, totals)
 
     def _products(
@@ -363,78 +367,3 @@ class Contraction:
             ready.append((buffer, flatten(index, self.body.type_of(output).shape), value))
         for buffer, linear, value in ready:
             self.evaluator.store(buffer, linear, value, guards)
-
-    # -- where zeros may not stand in --------------------------------------------------------
-
-    def _exact(
-        self, batch: Index, first_row: Expr, rows: int, columns: Columns, first: Expr,
-        vectors: int, totals: list[Value],
-    ) -> list[Value]:  # fmt: skip
-        """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
-        builder = self.builder
-        with builder.if_(self._any_nan(totals)) as branch:
-            with branch.then():
-                memory = self._scratch("again", rows * vectors * self.lanes)
-                filled_in = builder.block
-                lane = Variable("exact_lane", self.lanes)
-
-                def one(r: Expr, v: Expr) -> None:
-                    self.integers.bind_lane(lane, builder.block)
-                    n, guards = columns.place(first + v, of(lane))
-                    total = self._guarded_sum(batch, self._m(first_row + r), n, guards)
-                    at = (r * vectors + v) * self.lanes + of(lane)
-                    self.evaluator.store(memory, at, total)
-
-                self.copier.loop(
-                    rows, "r", lambda r: self.copier.loop(vectors, "v", lambda v: one(r, v))
-                )
-                self.integers.bind_lane(lane, builder.block)
-                again = [
-                    self.evaluator.load(memory, of(lane) + i * self.lanes, (), filled_in)
-                    for i in range(rows * vectors)
-                ]
-                branch.yield_(*(builder.splat(value, self.lanes) for value in again))
-            with branch.otherwise():
-                branch.yield_(*totals)
-        return list(branch.results)
-
-    def _scratch(self, name: str, size: int) -> Buffer:
-        known = getattr(self, f"_{name}_memory", None)
-        if known is None or known.size < size:
-            known = self.builder.scratch(f"{name}{size}", self.dtype, size)
-            setattr(self, f"_{name}_memory", known)
-        return known
-
-    def _any_nan(self, values: list[Value]) -> Value:
-        """Whether some lane of some value is NaN (or: infinities of both signs are)."""
-        total = values[0]
-        for value in values[1:]:
-            total = self.builder.add(total, value)
-        lanes = self.lanes
-        while lanes > 1:
-            lanes //= 2
-            order = [(i + lanes) % self.lanes for i in range(self.lanes)]
-            total = self.builder.add(total, self.builder.shuffle(total, total, order))
-        if self.lanes > 1:
-            total = self.builder.extract(total, 0)
-        return self.builder.compare("ne", total, total)
-
-    def _guarded_sum(self, batch: Index, m: Index, n: Index, guards: tuple[Guard, ...]) -> Value:
-        """One vector of results, each product under its guards."""
-        def body(k: Index, sums: list[Value]) -> list[Value]:
-            left, right = self.view.broadcast(batch, m, k), self.view.vector(batch, n, k)
-            if left is None or right is None:
-                return sums
-            held = tuple(left.guards) + tuple(right.guards)
-            x = operand_value(self.evaluator, self.view, left)
-            y = operand_value(self.evaluator, self.view, right, guards)
-            made = self._multiply_add(
-                self.builder.splat(x, self.lanes), self.builder.splat(y, self.lanes), sums[0]
-            )
-            if held:
-                mask, _ = self.integers.mask(held)  # type: ignore[arg-type]
-                made = self.builder.select(mask, made, sums[0])
-            return [made]
-
-        chains = Chains(self.builder, self.evaluator, self.view.k, len(self.view.k), body)
-        return chains.total(self.zeros[:1])[0]

@@ -197,8 +197,9 @@ class Chains:
         return self._chains(0, (), start or zeros, bounds)
 
     def _chains(
-        self, level: int, prefix: Index, totals: list[Value], bounds: tuple[int | Value, int | Value]
-    ) -> list[Value]:
+        self, level: int, prefix: Index, totals: list[Value],
+        bounds: tuple[int | Value, int | Value],
+    ) -> list[Value]:  # fmt: skip
         extent, step = self.k[level], self.step if level == self.axis else 1
         if level == self.axis and bounds == (0, extent) and step >= extent:
             return self._added(totals, self._nest(level, prefix, self.zeros, 0, extent))

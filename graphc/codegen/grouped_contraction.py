@@ -1,4 +1,4 @@
-"""Contractions whose reduction is long and whose operand needs a large copy: groups of k, one by one.
+"""Contractions with a long reduction and a large copy of an operand: groups of k, one by one.
 
 A convolution's weight gradient sums over all positions of all images, and reads the input by
 channels. A few images at a time are copied, channels last; all tiles add their products to partial
@@ -13,14 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.codegen.contraction import Contraction
+from graphc.codegen.contraction_choice import batch_variables, group_variable
 from graphc.codegen.contraction_view import Chains
 from graphc.codegen.loops import Kernel, Value
 from graphc.codegen.staging import Box
-from graphc.codegen.tiles import batch_variables, group_variable
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
-
 
 ROW_TILES = 8
 """Tiles of rows that meet the same columns in turn, while the copy of these is in the caches."""
@@ -170,10 +169,12 @@ class GroupedContraction(Contraction):
         if last is None:
             totals = chains.total(zeros)
             if self.choice.zeros_stand_in and self.dtype.is_float:
-                totals = self._exact(batch, row, rows, columns, at, vectors, totals)
+                totals = self.guarded.tile(batch, row, rows, columns, at, vectors, totals)
         else:
             start = [
-                self.evaluator.load(self.sums, self._sum(row, inside, r, at, v), (), self.builder.block)
+                self.evaluator.load(
+                    self.sums, self._sum(row, inside, r, at, v), (), self.builder.block
+                )
                 for r in range(rows) for v in range(vectors)
             ]  # fmt: skip
             totals = chains.total(zeros, start, first, last)
@@ -235,7 +236,7 @@ class GroupedContraction(Contraction):
             self.lane = of(lane)
             position = (row + r) * self.width + at * self.lanes + self.lane
             total = self.evaluator.load(self.sums, position, (), self.builder.block)
-            (total,) = self._exact(batch, row + r, 1, columns, at, 1, [total])
+            (total,) = self.guarded.tile(batch, row + r, 1, columns, at, 1, [total])
             self.evaluator.store(self.sums, position, total)
 
         self.copier.loop(

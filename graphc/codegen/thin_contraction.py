@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphc.codegen.contraction import Contraction
+from graphc.codegen.contraction_choice import batch_variables
 from graphc.codegen.contraction_view import CHAIN, operand_value
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
 from graphc.codegen.staging import transpose
-from graphc.codegen.tiles import Columns, batch_variables
+from graphc.codegen.tiles import Columns
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index
 

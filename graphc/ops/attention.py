@@ -230,9 +230,13 @@ def _grad_samples(m: Sampler) -> list[Any]:
 # q [.., L, E], k [.., S, E], v [.., S, Ev] and a mask [L, S] or [.., L, S] (bool: True where a row
 # sees a column; float: added to the scores) give the values [.., L, Ev] and the logsumexp [.., L].
 # `causal`: row i sees the columns up to i. The own gradient keeps no weights.
-attention = Composite("attention", _attention, vjp=_attention_vjp, samples=_samples)
+attention = Composite(
+    "attention", _attention, vjp=_attention_vjp, samples=_samples, recipe="attention"
+)
 
 # The gradients of q, k and v from g, that of the values. `delta` [.., L] is Σ g · values, less the
 # gradient of the logsumexp where that has one; it comes ready since it is cheap, serves all three,
 # and lets the gradient of this gradient come through here again.
-attention_grad = Composite("attention_grad", _attention_grad, samples=_grad_samples)
+attention_grad = Composite(
+    "attention_grad", _attention_grad, samples=_grad_samples, recipe="attention_grad"
+)

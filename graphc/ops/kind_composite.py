@@ -13,15 +13,18 @@ from graphc.ops.op import Arrays, Op, Types, keyword_parameters
 
 class Composite(Op):
     """`define(*handles, **attributes)` writes the op as other ops. Without an own `vjp` its
-    gradient is that of the definition."""
+    gradient is that of the definition. `recipe` names the kernel recipe that computes it whole."""
 
     kind = "composite"
 
-    def __init__(self, name: str, define: Callable[..., Any], **rest: Any):
+    def __init__(
+        self, name: str, define: Callable[..., Any], *, recipe: str | None = None, **rest: Any
+    ):
         rest.setdefault("vjp", None)
         own_gradient = rest["vjp"] is not None
         super().__init__(name, parameters=keyword_parameters(define), **rest)
         self.define = define
+        self.recipe = recipe
         self.has_own_gradient = own_gradient
         self.differentiable = rest.get("differentiable", True)
         self._definitions: dict[Any, Graph] = {}

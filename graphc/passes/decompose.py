@@ -1,7 +1,8 @@
 """Expansion of composites.
 
 in : a graph
-out: the graph without composite ops, down to ops that the lowering knows
+out: the graph without composite ops, down to ops that the lowering knows; or with those left that
+     have a kernel recipe of their own
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from graphc.ir.nodes import CONSTANT, Graph, Node
 from graphc.ir.registry import lookup
+from graphc.ir.types import TensorType
 from graphc.ops.kind_composite import Composite
 from graphc.passes.replay import Draft, Values, inlined, moved, replayed
 
@@ -26,29 +28,50 @@ def decompose(graph: Graph) -> Graph:
     The nodes carry the composite's location. Where a composite checks the content of an operand,
     the operand goes through `check_index`, so that the check stays.
     """
-    return _expanded(graph, {})
+    return _expanded(graph, {}, keep_recipes=False)
 
 
-def _expanded(graph: Graph, definitions: dict[Any, Graph]) -> Graph:
+def decompose_to_recipes(graph: Graph) -> Graph:
+    """The same, but composites that have a recipe stay, where they have something to compute.
+
+        %1, %2 = attention(%q, %k, %v)         =>   %1, %2 = attention(%q, %k, %v)
+        %3 = mean(%1) axes=[0] : f32[..]            %3 = sum(%1) axes=[0] : f32[..]
+                                                    ...
+    """
+    return _expanded(graph, {}, keep_recipes=True)
+
+
+def _expanded(graph: Graph, definitions: dict[Any, Graph], keep_recipes: bool) -> Graph:
     """`graph` without composites. `definitions` holds those expanded before, by definition."""
     draft = Draft()
 
     def visit(node: Node, operands: Values) -> Values:
         if node.regions:
-            regions = tuple(_expanded(region, definitions) for region in node.regions)
+            regions = tuple(
+                _expanded(region, definitions, keep_recipes) for region in node.regions
+            )
             node = replace(node, regions=regions)
         op = None if node.op == CONSTANT else lookup(node.op)
-        if not isinstance(op, Composite):
+        types = tuple(draft.type(value) for value in operands)
+        if not isinstance(op, Composite) or (keep_recipes and _has_recipe(op, types)):
             return draft.add(moved(node, operands))
         attributes = dict(node.attributes)
-        definition = op.definition(tuple(draft.type(value) for value in operands), attributes)
+        definition = op.definition(types, attributes)
         # Definitions are made once per op, types and attributes, and live as long as the op.
         if id(definition) not in definitions:
-            definitions[id(definition)] = _expanded(definition, definitions)
+            definitions[id(definition)] = _expanded(
+                definition, definitions, keep_recipes
+            )
         operands = _checked(op, attributes, operands, draft)
         return inlined(definitions[id(definition)], draft, operands)
 
     return replayed(graph, draft, visit)
+
+
+def _has_recipe(op: Composite, types: tuple[TensorType, ...]) -> bool:
+    """Whether a kernel of its own computes `op`. Of operands without elements it would do nothing
+    that the definition does not."""
+    return op.recipe is not None and all(type.numel for type in types)
 
 
 def _checked(op: Composite, attributes: dict[str, Any], operands: Values, draft: Draft) -> Values:

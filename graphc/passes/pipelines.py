@@ -5,12 +5,12 @@ out: a graph of ops that the lowering knows
 
 | level | promise |
 |---|---|
-| none | what was written: composites are expanded, nothing else happens |
+| none | what was written: all composites are expanded, nothing else happens |
 | exact | the same bits as `none`, NaN payloads aside |
 | relaxed | rounding may differ; each place is listed in the ledger |
 
 Dead code goes first, so that no pass works for nothing, and last, after the passes that leave
-nodes without users. Composites are expanded once. All rewriting is one pass with one fixed point
+nodes without users. Composites are expanded once, but for those with a kernel recipe of their own. All rewriting is one pass with one fixed point
 (graphc.passes.canonicalize), so no pass is repeated in the hope that it finds more.
 
 `relaxed` has what rounds differently before composites are expanded: attention recognised in ops
@@ -25,13 +25,13 @@ from graphc.errors import GraphError
 from graphc.ir.nodes import Graph
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
-from graphc.passes.decompose import decompose
+from graphc.passes.decompose import decompose, decompose_to_recipes
 from graphc.passes.recognize_attention import recognize_attention
 
 Pass = Callable[[Graph], Graph]
 Observer = Callable[[str, Graph], None]
 
-EXACT: tuple[Pass, ...] = (dead_code, decompose, canonicalize, dead_code)
+EXACT: tuple[Pass, ...] = (dead_code, decompose_to_recipes, canonicalize, dead_code)
 
 WHOLE: tuple[Pass, ...] = (recognize_attention,)
 

@@ -14,6 +14,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape, row_major_strides
 from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kind_composite import Composite
 from graphc.ops.kind_contract import Contract
 from graphc.ops.kind_index import Gather, Scatter
 from graphc.ops.kind_scan import Scan
@@ -25,7 +26,7 @@ Index = tuple[Expr, ...]
 # Kinds a kernel can compute at any index it is asked for.
 LIGHT = ("elementwise", "movement", "gather", "generate")
 REDUCTIONS = ("reduce", "argreduce")
-ANCHORS = ("contract", "scatter", "scan", "sort")
+ANCHORS = ("contract", "scatter", "scan", "sort", "composite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def _operand_reads(
     elif isinstance(op, Generate):
         for position, type in enumerate(types):
             yield node.operands[position], coordinates(type.shape, "s"), False, False
-    elif isinstance(op, Contract | Scatter | Scan | Sort):
+    elif isinstance(op, Contract | Scatter | Scan | Sort | Composite):
         for position, type in enumerate(types):
             names = f"c{next(_fresh)}_"
             yield node.operands[position], coordinates(type.shape, names), True, False

@@ -18,7 +18,7 @@ from graphc.ir.verifier import verify
 from graphc.passes.pipelines import optimize
 from graphc.schedule.access import coordinates
 from graphc.schedule.arena import lower_bound, plan_offsets
-from graphc.schedule.fusion import Group, body_inputs, body_nodes, fuse, used_result
+from graphc.schedule.fusion import Group, body_inputs, body_nodes, fuse, used_results
 from graphc.schedule.plan import (
     Buffer,
     Check,
@@ -106,8 +106,8 @@ class _Builder:
             writes = [
                 value
                 for identity in group.nodes
-                if (value := Value(identity, used_result(graph, identity)))
-                in read_outside[id(group)]
+                for index in used_results(graph, identity)
+                if (value := Value(identity, index)) in read_outside[id(group)]
             ]
             if not writes:
                 continue  # nothing needs it: at level none dead nodes are still there
@@ -303,7 +303,8 @@ def _copies_out_first(steps: tuple[Step, ...], buffers: list[Buffer]) -> tuple[S
 def _recipe(graph: Graph, group: Group) -> str:
     if group.anchor is None:
         return "nest"
-    return str(lookup(graph.nodes[group.anchor].op).kind)
+    op = lookup(graph.nodes[group.anchor].op)
+    return str(op.recipe if op.kind == "composite" else op.kind)
 
 
 def kernel_body(

@@ -84,13 +84,14 @@ def ordered(graph: Graph, groups: list[Group]) -> list[Group]:
     return [groups[i] for i in order]
 
 
-def used_result(graph: Graph, identity: int) -> int:
-    """The one result of a node that is used (the schedule splits nodes with several)."""
+def used_results(graph: Graph, identity: int) -> list[int]:
+    """The results of a node that are used, at least one: of several only a composite's (the
+    schedule splits other nodes with several)."""
     if len(graph.nodes[identity].types) == 1:
-        return 0
+        return [0]
     used = {v.index for node in graph.nodes for v in node.operands if v.node == identity}
     used |= {v.index for v in graph.outputs if v.node == identity}
-    return min(used, default=0)
+    return sorted(used) or [0]
 
 
 def is_source(graph: Graph, value: Value) -> bool:
@@ -111,7 +112,7 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
     kept = {i for i in compute if kinds[i] in ANCHORS + REDUCTIONS}
     kept |= {output.node for output in graph.outputs if kinds[output.node] not in (INPUT, CONSTANT)}
     for identity in compute:
-        if kinds[identity] == "contract":
+        if kinds[identity] in ("contract", "composite"):
             kept |= {
                 base
                 for operand in graph.nodes[identity].operands
@@ -149,7 +150,7 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
 
 
 def _behind_movement(graph: Graph, value: Value, kinds: list[str]) -> Iterator[int]:
-    """The nodes behind index maps: what a contraction's operand is read from."""
+    """The nodes behind index maps: what a contraction's or composite's operand is read from."""
     if kinds[value.node] == "movement":
         for operand in graph.nodes[value.node].operands:
             yield from _behind_movement(graph, operand, kinds)
@@ -166,7 +167,7 @@ def _widens(graph: Graph, identity: int, reader: int) -> bool:
 
 def _group(graph: Graph, identity: int, kept: set[int]) -> Group:
     kind = _kind(graph, identity)
-    index = used_result(graph, identity)
+    index = used_results(graph, identity)[0]
     shape = graph.nodes[identity].types[index].shape
     group = Group([identity], shape, identity if kind in ANCHORS else None)
     group.reads = group_reads(graph, group, kept)
@@ -216,8 +217,8 @@ def in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
 def group_reads(graph: Graph, group: Group, kept: set[int]) -> list[Read]:
     """What a group reads from memory, at the index of its domain."""
     found: dict[Read, None] = {}
-    for identity in group.nodes:
-        value = Value(identity, used_result(graph, identity))
+    values = [Value(i, index) for i in group.nodes for index in used_results(graph, i)]
+    for value in values:
         at = coordinates(graph.type_of(value).shape)
         for read in reads(graph, value, at, lambda v: v.node in kept or is_source(graph, v)):
             found[read] = None

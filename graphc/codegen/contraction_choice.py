@@ -1,0 +1,69 @@
+"""What the recipe of a contraction does, as the cost model decided it; and the loops' variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from graphc.codegen.contraction_view import Phase, View
+from graphc.codegen.staging import BoxAxis
+from graphc.codegen.tiles import Columns, Tile
+from graphc.ops.index import Variable
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the recipe does. `left` is the operand that is broadcast, `right` that read by vectors;
+    each is read `direct`ly, from a `panel`, or (right) from a `box`."""
+
+    view: View
+    lanes: int
+    lane_axes: tuple[int, ...]
+    down: int
+    tile: Tile
+    left: str
+    left_width: int
+    right: str
+    box: tuple[BoxAxis, ...] | None
+    right_operand: int
+    unrolled: int
+    zeros_stand_in: bool
+    row_block: int
+    """Tiles of rows whose broadcast operand stays in L2 while all columns pass; 0: all rows."""
+    group: int
+    """Indices of the first axis of k whose products are added at a time; 0: all."""
+    left_box: tuple[BoxAxis, ...] | None
+    left_operand: int
+    """The broadcast operand's copy, where vectors run along the batch."""
+    cost: float
+    reason: str
+    phases: list[Phase] = field(default_factory=list)
+
+    @property
+    def grouped(self) -> bool:
+        return self.group > 0
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether every second result along the vectors belongs to another phase."""
+        last = len(self.view.n) - 1
+        both = len({phase.offsets[-1] for phase in self.phases}) == 2 if last >= 0 else False
+        return both and self.phases[0].steps[-1] == 2 and self.lane_axes == (last,)
+
+    def columns(self, phase: Phase) -> Columns:
+        return Columns(phase, self.lane_axes, self.lanes, self.down)
+
+
+def batch_variables(view: View) -> tuple[Variable, ...]:
+    """The variables the recipe's loops over the batch bind."""
+    return tuple(Variable(f"b{axis}", dim) for axis, dim in enumerate(view.batch))
+
+
+def group_variable(view: View, group: int) -> Variable:
+    """The variable the recipe's loop over groups of k binds."""
+    return Variable("group", view.k[0] // group)
+
+
+def channel_variable(view: View) -> Variable:
+    """The variable for the first of the neighbours along the last axis of the batch that share a
+    vector."""
+    return Variable("channel", view.batch[-1])

@@ -1,0 +1,203 @@
+"""How a contraction is cut: roles of its operands, register tile, copies. By a stated cost model.
+
+In: a kernel's body around one contraction, lanes, target. Out: a `Choice`, with its reason as text.
+
+The unit of the model is the time of one vector FMA. A candidate is a choice of the coordinates that
+run along vectors, and of which operand is broadcast. Its cost is
+
+    products / (lanes used · tile's efficiency) + copies + scattered results
+
+and the cheapest one wins; ties go to the one listed first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from graphc.codegen.contraction_choice import (
+    Choice,
+    batch_variables,
+    channel_variable,
+)
+from graphc.codegen.contraction_operands import (
+    TRANSPOSED,
+    axes_of,
+    first_unrolled,
+    group_size,
+    left_operand,
+    right_operands,
+    scatter_cost,
+    window_cases,
+)
+from graphc.codegen.contraction_view import Phase, View
+from graphc.codegen.staging import BoxAxis, plan_box
+from graphc.codegen.target import Target
+from graphc.codegen.tiles import Columns, Tile, choose_tile, vector_registers
+from graphc.ir.nodes import Graph
+from graphc.ops.index import Variable, of
+from graphc.ops.kinds import Case
+
+# Vectors of columns that go together where there is one row.
+THIN_VECTORS = {"streamed": 2, "turned": 2}
+
+
+def choose(body: Graph, lanes: int, target: Target) -> Choice:
+    """The cheapest candidate."""
+    found = list(_candidates(body, lanes, target))
+    return min(found, key=lambda choice: choice.cost)
+
+
+def _candidates(body: Graph, lanes: int, target: Target) -> Iterator[Choice]:
+    for swapped in (False, True):
+        view = View(body, swapped)
+        if not swapped:
+            yield from _along_batch(view, lanes, target)
+        rank = len(view.n)
+        if swapped and rank == len(view.m) == 1:
+            return
+        flat = tuple(range(rank))
+        yield from _with(view, flat, lanes, target)
+        if rank > 1:
+            yield from _with(view, flat[-1:], lanes, target)
+            yield from _with(view, flat[:1], lanes, target)
+            yield from _with(view, (flat[-1], flat[0]), lanes, target)
+
+
+def _along_batch(view: View, lanes: int, target: Target) -> Iterator[Choice]:
+    """The candidate whose vectors run along the last axis of the batch: for one row and few
+    columns, all of which are summed at once."""
+    columns = math.prod(view.n)
+    registers = vector_registers(target)
+    if math.prod(view.m) != 1 or len(view.k) < 2 or not 0 < columns < registers - 2:
+        return
+    if not view.batch or view.batch[-1] < 4 or 0 in view.k or len(view.phases()) > 1:
+        return
+    while lanes > 1 and lanes // 2 >= view.batch[-1]:
+        lanes //= 2
+    lane = Variable("probe_lane", lanes)
+    outer = tuple(of(variable) for variable in batch_variables(view)[:-1])
+    batch = (*outer, of(channel_variable(view)) + of(lane))
+    unrolled = first_unrolled(view, False)
+    phase = view.phases()[0]
+    base = Choice(
+        view, lanes, (), 0, Tile(1, columns), "box", 0, "box", None, 0, unrolled, False, 0, 0,
+        None, 0, 0.0, "", [phase],
+    )  # fmt: skip
+    whole = Columns(phase, (), 1, 0)
+
+    def boxes(group: int | None) -> list[tuple[tuple[BoxAxis, ...] | None, Case, bool]]:
+        found = []
+        for vector in (False, True):
+            cases, inner = window_cases(view, base, [whole], batch, group, vector)
+            inner |= {lane}
+            axes, step = axes_of(cases[0], [lane]) if cases else (None, 1)
+            box = plan_box(view, cases, inner, axes, 1) if axes and step == 1 else None
+            found.append((box, cases[0], any(case.guards for case in cases)))
+        return found
+
+    probes = boxes(None)
+    if any(box is None for box, _, _ in probes) or probes[0][2]:
+        return
+    elements = sum(math.prod(axis.extent for axis in box or ()) for box, _, _ in probes)
+    group = group_size(view, -(-elements // view.k[0]), target)
+    (left, left_case, _), (right, right_case, guarded) = boxes(group)
+    count = math.prod(view.batch) / lanes
+    products = count * columns * math.prod(view.k) / 0.6
+    copies = count * elements / lanes * TRANSPOSED
+    yield replace(
+        base, left_box=left, left_operand=left_case.operand, box=right, group=group,
+        right_operand=right_case.operand, zeros_stand_in=guarded, right="batch",
+        cost=products + copies,
+        reason=f"{view.op.name}: lanes along the batch, tile 1x{columns}x{lanes}, both in boxes, "
+        f"cost {products + copies:.3g}",
+    )  # fmt: skip
+
+
+def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) -> Iterator[Choice]:
+    """The candidates whose vectors run along these axes of n."""
+    phases = view.phases()
+    flat = lane_axes == tuple(range(len(view.n)))
+    used = math.prod(view.n[axis] for axis in lane_axes)
+    if flat and len(phases) > 1:
+        phases = [Phase(view.n, (1,) * len(view.n), (0,) * len(view.n))]
+    if phases:
+        used = max(math.prod(p.extents[axis] for axis in lane_axes) for p in phases)
+    while lanes > 1 and lanes // 2 >= used:
+        lanes //= 2
+    rows, depth = math.prod(view.m), math.prod(view.k)
+    columns = [Columns(phase, lane_axes, lanes, 0) for phase in phases]
+    vectors = sum(column.vectors for column in columns)
+    count = math.prod(view.batch)
+    widest = max((column.vectors for column in columns), default=1)
+    registers = vector_registers(target)
+    tile, efficiency = choose_tile(
+        max(rows, 1), max(widest, 1), registers, lambda tile: flat or _apart(columns, tile)
+    )
+    down = 0 if flat else _down(columns, tile)
+    columns = [replace(column, down=down) for column in columns]
+    products = count * rows * vectors * depth / _phase_share(view, phases) / max(efficiency, 1e-6)
+    unrolled = first_unrolled(view, len(phases) > 1)
+    batch = tuple(of(variable) for variable in batch_variables(view))
+    left, left_width, left_cost = left_operand(view, batch, tile, vectors, lanes)
+    base = Choice(
+        view, lanes, lane_axes, down, tile, left, left_width,
+        "panel", None, 0, unrolled, False, 0, 0, None, 0, 0.0, "", phases,
+    )  # fmt: skip
+    scattered = scatter_cost(view, columns, batch) * count * rows * vectors
+    if base.interleaved:
+        scattered /= 8
+    for right in right_operands(view, base, columns, batch, target):
+        out = scattered / 8 if right.group else scattered
+        cost = products + left_cost + right.cost + out
+        copies = right.cost + left_cost
+        reason = (
+            f"{view.op.name}{' swapped' if view.swapped else ''}: lanes along n{list(lane_axes)}, "
+            f"tile {tile.rows}x{tile.vectors}x{lanes}, left {left}, right {right.kind}, "
+            f"cost {cost:.3g} (products {products:.3g}, copies {copies:.3g}, scattered {out:.3g})"
+        )
+        if right.kind in THIN_VECTORS:
+            base = replace(base, tile=Tile(1, min(THIN_VECTORS[right.kind], max(widest, 1))))
+        block = _row_block(view, tile, left_width if left == "panel" else 0, target)
+        yield replace(
+            base, down=0 if right.group else down, row_block=block if right.kind == "panel" else 0,
+            right=right.kind, box=right.box, right_operand=right.operand, group=right.group,
+            zeros_stand_in=right.guarded, cost=cost, reason=reason,
+        )  # fmt: skip
+
+
+def _apart(columns: list[Columns], tile: Tile) -> bool:
+    """Whether the windows of a tile's vectors share no loads. LLVM would hold what is shared in
+    registers, of which a tile of several rows has none to spare."""
+    if tile.rows == 1 or tile.vectors == 1:
+        return True
+    if any(column.row_count > 1 and 1 < column.blocks < tile.vectors for column in columns):
+        return False
+    single = any(column.row_count > 1 and column.blocks == 1 for column in columns)
+    return not single or (len(columns) == 1 and columns[0].row_count % tile.vectors == 0)
+
+
+def _down(columns: list[Columns], tile: Tile) -> int:
+    """How far apart the rows of a tile's vectors are: neighbours in a tile of one row, whose windows
+    share loads; else as far as can be."""
+    if len(columns) != 1 or columns[0].row_count % tile.vectors or tile.vectors == 1:
+        return 0
+    if tile.rows == 1:
+        return 1
+    return columns[0].row_count // tile.vectors if columns[0].blocks == 1 else 0
+
+
+def _row_block(view: View, tile: Tile, width: int, target: Target) -> int:
+    """Tiles of rows to take at a time: as many as fill 0.4 of L2, or all where all fit."""
+    rows, depth = math.prod(view.m), math.prod(view.k)
+    tile_bytes = (width or tile.rows) * depth * view.dtype.itemsize
+    tiles = -(-rows // tile.rows)
+    if tiles * tile_bytes <= target.l2_bytes or len(view.n) > 1:
+        return 0
+    return max(int(0.4 * target.l2_bytes) // tile_bytes, 1)
+
+
+def _phase_share(view: View, phases: list[Phase]) -> float:
+    """How many times fewer products a phase has, its kernel positions being those that fit."""
+    return float(math.prod(phases[0].steps)) if len(phases) > 1 else 1.0
