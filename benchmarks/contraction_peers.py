@@ -8,10 +8,9 @@ arrays, and into its memory format, before anything is timed; frozen operands ma
 from __future__ import annotations
 
 import ctypes
-import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,14 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """`step(n)` does the work n times; `results(what step gave)` as NumPy arrays."""
+    """`step(n)` does the work n times; `results(what step gave)` as NumPy arrays. `seconds(n)` does
+    it too, where it can say better than a clock around it how long that took. Without `results` it
+    is no way to do the case, only timed beside it. `facts` are handed on."""
 
     step: Callable[[int], Any]
-    results: Callable[[Any], list[Array]]
+    results: Callable[[Any], list[Array]] | None
+    seconds: Callable[[int], float] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 Setup = Callable[[Case, list[Array]], Mapping[str, Run]]
@@ -61,7 +64,12 @@ done:
 
 def graphc_peer(threads: int, level: str) -> Setup:
     """Two ways: `call`, the executable called from Python, which makes arrays for the results; and
-    `native`, the foreign call alone on arrays that it has seen, repeated by native code."""
+    `native`, the foreign call alone on arrays that it has seen, repeated by native code.
+
+    An executable runs on one thread. With more, `native` is its kernels with their ranges cut into
+    parts, `call` is left out, and `one` is what `native` would be on one."""
+    from contraction_threads import SplitPlan
+
     import graphc
     from graphc.codegen.jit import compile_driver
     from graphc.runtime.native_call import enter
@@ -69,17 +77,10 @@ def graphc_peer(threads: int, level: str) -> Setup:
     repeat = ctypes.CFUNCTYPE(
         ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
     )(compile_driver(REPEAT, {}, "repeat"))
-    options: dict[str, Any] = {"level": level}
-    if threads > 1:
-        if "threads" not in inspect.signature(graphc.compile).parameters:
-            raise SystemExit("graphc.compile takes no threads yet: measure with --threads 1")
-        options["threads"] = threads
-
-    def setup(case: Case, arrays: list[Array]) -> Mapping[str, Run]:
-        executable = graphc.compile(graphc_graph(case, arrays), **options)
-        given = [array for i, array in enumerate(arrays) if i != case.frozen]
+    def bare(executable: Any, given: list[Array], name: str) -> Run:
+        """The foreign call alone, on arrays made for the results once."""
         made = list(executable(*given))
-        # There is no public handle on the bare foreign call: the frame of the call before is used.
+        # There is no public handle on it: the frame that the call before has left is used.
         frame = executable._frames[-1]
         alive = (executable, [*given, *made])
         address = ctypes.cast(enter(), ctypes.c_void_p).value
@@ -87,10 +88,31 @@ def graphc_peer(threads: int, level: str) -> Setup:
         def native(count: int) -> list[Array]:
             status = repeat(address, id(alive[1]), frame.call_address, count)
             if status:
-                raise SystemExit(f"{case.name}: native call answered {status}")
+                raise ValueError(f"{name}: the native call answered {status}")
             return made
 
-        return {"native": Run(native, list), "call": Run(_calls(executable, *given), list)}
+        timings = executable.timings
+        kernels = len({step.kernel for step in executable.plan.steps})
+        compiled = 1e3 * (timings.get("loops", 0.0) + timings.get("llvm", 0.0)) / max(kernels, 1)
+        return Run(native, list, facts={"kernels": kernels, "compile_ms_a_kernel": compiled})
+
+    def setup(case: Case, arrays: list[Array]) -> Mapping[str, Run]:
+        executable = graphc.compile(graphc_graph(case, arrays), level)
+        given = [array for i, array in enumerate(arrays) if i != case.frozen]
+        native = bare(executable, given, case.name)
+        if threads > 1:
+            made, plan = executable(*given), SplitPlan(executable, given, threads)
+            plan.run(1)
+            if any(one.tobytes() != other.tobytes() for one, other in zip(made, plan.outputs)):
+                raise ValueError(f"other bits on {threads} threads than on one")
+            split = Run(plan.run, lambda _: plan.outputs, plan.run, native.facts)
+            return {"native": split, "one": replace(native, results=None)}
+        runs = {"native": native, "call": Run(_calls(executable, *given), list)}
+        if case.kind == "fused":
+            x, w = arrays[:2]
+            product = graphc.compile(graphc_graph(case.bare, [x, w]), level)
+            runs["bare"] = replace(bare(product, [x, w], case.name), results=None)
+        return runs
 
     return setup
 

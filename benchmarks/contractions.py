@@ -7,11 +7,13 @@ A row gives graphc's rate, its fraction of FMA peak (or of read bandwidth, where
 limit) measured in the same process, the figure to reach, and how many times as fast as each peer it
 is. The rate is that of the bare foreign call on arrays it has seen; the ratios take what a caller
 sees on both sides, Python's part and new arrays for results included (peers that can write into
-given arrays do). A peer's fastest way counts, such as PyTorch's better memory format.
+given arrays do). A peer's fastest way counts, such as PyTorch's better memory format. With more
+than one thread graphc's kernels are run in parts by native code, since an executable has one, and
+the ratios take that.
 
 Each peer runs in a process of its own with the same number of threads and processors; all take
 turns, and the minimum counts. Before a row is timed every result is compared with float64: one that
-is off prints WRONG and makes the exit status 1.
+is off prints WRONG, one that cannot be had FAILED, and either makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ class Server:
             with np.load(file.strip()) as exact:
                 expected = [exact[name] for name in exact.files]
             errors = {
-                name: _error(run.results(run.step(1)), expected) for name, run in self.runs.items()
+                name: _error(run.results(run.step(1)), expected)
+                for name, run in self.runs.items()
+                if run.results
             }
         except Unsupported as error:
             return {"unsupported": str(error)}
@@ -84,7 +88,8 @@ class Server:
             from machine import Reader
 
             self.reader = Reader(case.nbytes)
-        return {"errors": errors, "setup_s": elapsed}
+        facts = {key: fact for run in self.runs.values() for key, fact in run.facts.items()}
+        return {"errors": errors, "setup_s": elapsed, **facts}
 
     def turn(self) -> dict[str, Any]:
         """The least microseconds of each way to run the case; from graphc the machine's rates."""
@@ -117,24 +122,28 @@ def _error(found: list[Any], expected: list[Any]) -> float:
 def _count(run: Run) -> int:
     """How often the work is done between two readings of the clock."""
     run.step(1)
+    return max(1, round(SAMPLE_US / (_seconds(run, 1) * 1e6 + 0.01)))
+
+
+def _seconds(run: Run, count: int) -> float:
+    if run.seconds:
+        return run.seconds(count)
     started = time.perf_counter()
-    run.step(1)
-    return max(1, round(SAMPLE_US / ((time.perf_counter() - started) * 1e6 + 0.01)))
+    run.step(count)
+    return time.perf_counter() - started
 
 
 def _turn(run: Run, count: int) -> float:
     best, stop = float("inf"), time.perf_counter() + TURN_MS * 1e-3
     while True:
-        started = time.perf_counter()
-        run.step(count)
-        ended = time.perf_counter()
-        best = min(best, ended - started)
-        if ended > stop:
+        best = min(best, _seconds(run, count))
+        if time.perf_counter() > stop:
             return best * 1e6 / count
 
 
 def serve(name: str, threads: int, level: str) -> None:
     stay_on(threads)
+    os.environ["GRAPHC_CACHE"] = "off"  # what is reported of compiling is then no look-up
     try:
         server = Server(name, threads, level)
     except ModuleNotFoundError as error:
@@ -172,14 +181,19 @@ def measure(case: Case, workers: list[Worker], rounds: int) -> dict[str, Any]:
     for worker in workers:
         answer = answers[worker.name]
         row["peers"][worker.name] = {"us": least.get(worker.name), **answer}
-        wrong = {k: e for k, e in answer.get("errors", {}).items() if not e <= TOLERANCE}
-        if wrong or "failed" in answer:
-            row.setdefault("wrong", {})[worker.name] = wrong or answer["failed"]
+        wrong = [
+            f"{way} WRONG by {error:.1g} of the greatest result"
+            for way, error in answer.get("errors", {}).items()
+            if not error <= TOLERANCE
+        ]
+        wrong += [f"FAILED: {answer['failed']}"] if "failed" in answer else []
+        if wrong:
+            row.setdefault("wrong", {})[worker.name] = wrong
     row["row_peak"], row["bandwidth"] = limits.get("peak"), limits.get("bandwidth")
     return row
 
 
-def judge(row: dict[str, Any], threads: int, done: dict[str, dict[str, Any]], case: Case) -> None:
+def judge(row: dict[str, Any], threads: int) -> None:
     """Adds the rate, its fraction of the bound, the ratios, and what of the figures is not met."""
     own = row["peers"].get("graphc", {}).get("us")
     others = {
@@ -195,16 +209,17 @@ def judge(row: dict[str, Any], threads: int, done: dict[str, dict[str, Any]], ca
     work = row["bytes"] or row["flops"]
     row["rate"] = work / own["native"] * 1e-3  # per microsecond and thousand: in 1e9 a second
     row["fraction"] = row["rate"] / bound
-    row["ratio"] = {name: us / own["call"] for name, us in others.items()}
+    row["ratio"] = {name: us / own.get("call", own["native"]) for name, us in others.items()}
+    if "one" in own:
+        row["speedup"] = own["one"] / own["native"]
     short = []
     if row["target"] and row["fraction"] < row["target"]:
         short.append("bound")
     if row["lead"] and row["ratio"] and min(row["ratio"].values()) < row["lead"]:
         short.append("peer")
     row["short"] = short
-    bare = done.get(case.options.get("bare", ""))
-    if bare and "rate" in bare:
-        row["of_bare"] = bare["rate"] / row["rate"]
+    if "bare" in own:
+        row["of_bare"] = own["native"] / own["bare"]
 
 
 def heading(peers: list[str]) -> str:
@@ -214,10 +229,11 @@ def heading(peers: list[str]) -> str:
 
 def line(row: dict[str, Any], peers: list[str], peak: float) -> str:
     name = f"{row['name']:<52}"
-    wrong = row.get("wrong")
+    wrong = "; ".join(f"{name} {', '.join(how)}" for name, how in row.get("wrong", {}).items())
     if "rate" not in row:
         text = "  ".join(f"{peer} {us:.1f} µs" for peer, us in row["best_us"].items())
-        return f"{name}{text}  {f'WRONG: {wrong}' if wrong else ''}"
+        return f"{name}{text}  {wrong}"
+    own = row["peers"]["graphc"]["us"]
     unit = "GB/s" if row["bytes"] else "GF/s"
     figure = f"{row['target']:.2f}" if row["target"] else "-"
     ratios = "".join(
@@ -227,10 +243,11 @@ def line(row: dict[str, Any], peers: list[str], peak: float) -> str:
     notes += [f"{row['of_bare']:.3f} of the bare product's time"] if "of_bare" in row else []
     if not row["bytes"] and row["row_peak"] < BUSY * peak:
         notes.append(f"busy machine: its peak was {row['row_peak']:.0f} GF/s then")
-    notes += [f"WRONG: {wrong}"] if wrong else []
+    notes += [f"{row['speedup']:.2f} times one thread"] if "speedup" in row else []
+    notes += [wrong] if wrong else []
     return (
         f"{name}{row['rate']:>7.1f} {unit}{row['fraction']:>9.3f}{figure:>8}"
-        f"{row['peers']['graphc']['us']['call']:>11.1f}{ratios}  {'; '.join(notes)}"
+        f"{own.get('call', own['native']):>11.1f}{ratios}  {'; '.join(notes)}"
     )
 
 
@@ -262,12 +279,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for name, package in missing.items():
             say(f"{name}: left out, {package} is not installed")
         say(heading(others))
-        done: dict[str, dict[str, Any]] = {}
         for case in cases:
             row = measure(case, present, options.rounds)
             peak = max(peak, row["row_peak"] or 0.0)
-            judge(row, options.threads, done, case)
-            done[case.name] = row
+            judge(row, options.threads)
             result["rows"].append(row)
             say(line(row, others, peak))
         result["peak"] = peak
@@ -279,9 +294,14 @@ def summary(result: dict[str, Any]) -> str:
     judged = [row for row in rows if "short" in row and (row["target"] or row["lead"])]
     met = sum(not row["short"] for row in judged)
     wrong = sum("wrong" in row for row in rows)
+    compiled = [
+        (row["peers"]["graphc"].get("compile_ms_a_kernel", 0.0), row["name"]) for row in rows
+    ]
+    slowest, where = max(compiled)
     return (
-        f"\n{met} of {len(judged)} figures met, {wrong} of {len(rows)} rows with wrong results; "
-        f"the best peak of a core seen was {result['peak']:.1f} GF/s"
+        f"\n{met} of {len(judged)} figures met, {wrong} of {len(rows)} rows wrong or failed; "
+        f"the best peak of a core seen was {result['peak']:.1f} GF/s\n"
+        f"slowest to compile: {slowest:.1f} ms a kernel, {where}"
     )
 
 

@@ -63,10 +63,10 @@ def variant(choice: Choice) -> type[Contraction]:
         from graphc.codegen.grouped_contraction import GroupedContraction
 
         return GroupedContraction
-    if choice.row_block:
-        from graphc.codegen.blocked_contraction import BlockedContraction
+    if choice.right == "panel" and len(choice.view.k) == 1 == len(choice.view.n):
+        from graphc.codegen.product_contraction import ProductContraction
 
-        return BlockedContraction
+        return ProductContraction
     if choice.interleaved:
         from graphc.codegen.phased_contraction import PhasedContraction
 
@@ -93,6 +93,9 @@ class Contraction:
         self.copier = Copier(builder, evaluator, self.lanes)
         self.rows = math.prod(self.view.m)
         self.depth = math.prod(self.view.k)
+        # Tiles of rows side by side in the copy of the broadcast operand.
+        width = choice.left_width
+        self.left_group = width // self.tile.rows if width % self.tile.rows == 0 else 1
         self.left_panel: Panel | None = None
         self.left_batch: tuple[Index, tuple[int, ...]] = ((), ())
         self.box: Box | None = None
@@ -133,27 +136,13 @@ class Contraction:
     # -- copies of operands ------------------------------------------------------------------
 
     def _stage_left(self, batch: Index, loops: list[Variable]) -> None:
-        """The broadcast operand as [batch axes it has, tile of rows, k, row], ahead of all loops:
+        """The broadcast operand as [batch axes it has, group of tiles, k, row], ahead of all loops:
         a convolution's weight is copied once, not once per image."""
         probe = self.view.broadcast(batch, self._m(of(0)), self._k(of(0)))
-        used = [v for v in loops if probe is None or any(v in i.variables() for i in probe.index)]  # type: ignore[union-attr]
+        used = [v for v in loops if probe is None or any(v in i.variables() for i in probe.index)]
         extents = tuple(variable.extent for variable in used)
-        tiles = -(-self.rows // self.tile.rows)
-        width = self.choice.left_width
-        each = tiles * self.depth * width
-        count = math.prod(extents)
-        self.left_panel = Panel(self.copier, self.view, "left", self.depth * tiles * count, width)
+        self.left_panel = self._new_left_panel(self._left_units * math.prod(extents))
         self.left_batch = (tuple(of(variable) for variable in used), extents)
-
-        def tile(first: Expr, number: Expr, rows: int) -> None:
-            assert self.left_panel is not None
-            start = flatten(self.left_batch[0], extents) * each + number * (self.depth * width)
-            self.left_panel.depth = self.depth
-            self.left_panel.fill(
-                rows,
-                lambda k, r: self.view.broadcast(batch, self._m(first + r), self._k(k)),
-                start,
-            )
 
         def pack(rest: list[Variable]) -> None:
             if rest:
@@ -161,17 +150,38 @@ class Contraction:
                     self.integers.bind(rest[0], loop.variable, self.builder.block)
                     pack(rest[1:])
                 return
-            whole, left_over = divmod(self.rows, self.tile.rows)
+            first_unit = flatten(self.left_batch[0], extents) * self._left_units
+            size = self.tile.rows * self.left_group
+            whole, left_over = divmod(self.rows, size)
             if whole:
                 self.copier.loop(
-                    whole, "pt", lambda i: tile(i * self.tile.rows, i, self.tile.rows)
-                )
+                    whole, "pt",
+                    lambda i: self._pack_left_rows(batch, i * size, first_unit + i, size),
+                )  # fmt: skip
             if left_over:
-                tile(of(whole * self.tile.rows), of(whole), left_over)
+                self._pack_left_rows(batch, of(whole * size), first_unit + whole, left_over)
 
         pack(used)
         # Readers stand inside no loop of the packing.
         self.left_panel.filled_in = self.builder.block
+
+    @property
+    def _left_units(self) -> int:
+        """Groups of tiles of rows, as many rows each as fill the width of the copy."""
+        return -(-self.rows // (self.tile.rows * self.left_group))
+
+    def _new_left_panel(self, units: int) -> Panel:
+        width = self.choice.left_width
+        return Panel(self.copier, self.view, "left", self.depth * units, width)
+
+    def _pack_left_rows(self, batch: Index, first: Expr, unit: Expr, rows: int) -> None:
+        assert self.left_panel is not None
+        self.left_panel.depth = self.depth
+        self.left_panel.fill(
+            rows,
+            lambda k, r: self.view.broadcast(batch, self._m(first + r), self._k(k)),
+            unit * (self.depth * self.left_panel.columns),
+        )
 
     def _m(self, flat: Expr) -> Index:
         return unflatten(flat, self.view.m)
@@ -236,7 +246,10 @@ class Contraction:
         """One tile of columns, so many vectors of it, all rows."""
         first = tile * self.tile.vectors
         if self.choice.right == "panel":
-            self._pack_columns(batch, columns, tile, vectors)
+            if self.panel is None:
+                size = self.tile.vectors * self.lanes
+                self.panel = Panel(self.copier, self.view, "right", self.depth, size)
+            self._pack_columns(batch, columns, tile, vectors, of(0), self.depth)
         whole, rest = divmod(self.rows, self.tile.rows)
         if whole:
             self.copier.loop(
@@ -248,19 +261,20 @@ class Contraction:
             row = of(whole * self.tile.rows)
             self._tile(batch, row, rest, of(whole), columns, first, vectors)
 
-    def _pack_columns(self, batch: Index, columns: Columns, tile: Expr, vectors: int) -> None:
-        """The vectors of one tile of columns as [k][column]."""
+    def _pack_columns(
+        self, batch: Index, columns: Columns, tile: Expr, vectors: int, begin: Expr, depth: int
+    ) -> None:
+        """The vectors of one tile of columns as [k][column], for k from `begin` on."""
+        assert self.panel is not None
         size = self.tile.vectors * self.lanes
-        if self.panel is None:
-            self.panel = Panel(self.copier, self.view, "right", self.depth, size)
-        self.panel.depth = self.depth
         first = tile * size
         at_end = first.is_constant and vectors * self.lanes + first.constant > columns.lanes_used
         used = columns.lanes_used - first.constant if at_end else vectors * self.lanes
+        self.panel.depth = depth
         self.panel.fill(
             used,
-            lambda k, c: self.view.vector(batch, columns.index(first + c), self._k(k)),
-            self.panel_start * size,
+            lambda k, c: self.view.vector(batch, columns.index(first + c), self._k(begin + k)),
+            (self.panel_start + begin) * size,
         )
 
     # -- the register tile -------------------------------------------------------------------
@@ -305,11 +319,10 @@ class Contraction:
     def _left(self, batch: Index, m: Index, k: Index, number: Expr, row: int) -> Value:
         """The element of one row, in all lanes."""
         if self.left_panel is not None:
-            index, extents = self.left_batch
-            tiles = -(-self.rows // self.tile.rows)
-            tile = flatten(index, extents) * tiles + number
-            at = (tile * self.depth + flatten(k, self.view.k)) * self.left_panel.columns + row
-            element = self.left_panel.load(at)
+            group = self.left_group
+            unit = flatten(*self.left_batch) * self._left_units + number // group
+            at = (unit * self.depth + flatten(k, self.view.k)) * self.left_panel.columns
+            element = self.left_panel.load(at + number % group * self.tile.rows + row)
         else:
             case = self.view.broadcast(batch, m, k)
             assert case is not None

@@ -191,11 +191,11 @@ def _down(columns: list[Columns], tile: Tile) -> int:
 def _row_block(view: View, tile: Tile, width: int, target: Target) -> int:
     """Tiles of rows to take at a time: as many as fill 0.4 of L2, or all where all fit."""
     rows, depth = math.prod(view.m), math.prod(view.k)
-    tile_bytes = (width or tile.rows) * depth * view.dtype.itemsize
-    tiles = -(-rows // tile.rows)
-    if tiles * tile_bytes <= target.l2_bytes or len(view.n) > 1:
+    group = width // tile.rows if width and width % tile.rows == 0 else 1
+    bytes_per_tile = (width / group if width else tile.rows) * depth * view.dtype.itemsize
+    if rows / tile.rows * bytes_per_tile <= target.l2_bytes or len(view.n) > 1:
         return 0
-    return max(int(0.4 * target.l2_bytes) // tile_bytes, 1)
+    return max(int(0.4 * target.l2_bytes / bytes_per_tile) // group, 1) * group
 
 
 def _phase_share(view: View, phases: list[Phase]) -> float:

@@ -24,7 +24,7 @@ from graphc.ops.kind_contract import Contract
 from graphc.ops.kinds import Case
 from graphc.schedule.access import Index, as_index, reads, unflatten
 
-CHAIN = 512
+CHAIN = 256
 """Products of one FMA chain at most; longer sums add chains in order (level exact's arithmetic)."""
 
 

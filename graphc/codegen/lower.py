@@ -6,6 +6,8 @@ out: a verified loop kernel whose buffers are the body's inputs, then its output
 
 from __future__ import annotations
 
+from graphc.codegen.attention import lower_attention
+from graphc.codegen.attention_grad import lower_attention_grad
 from graphc.codegen.contraction import lower_contract
 from graphc.codegen.loops import Kernel
 from graphc.codegen.nest import lower_nest
@@ -18,7 +20,7 @@ from graphc.schedule.plan import KernelSpec
 
 RECIPES = {
     "nest": lower_nest, "contract": lower_contract, "scatter": lower_scatter, "scan": lower_scan,
-    "sort": lower_sort,
+    "sort": lower_sort, "attention": lower_attention, "attention_grad": lower_attention_grad,
 }  # fmt: skip
 
 

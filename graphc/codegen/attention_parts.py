@@ -1,0 +1,218 @@
+"""What the kernels of attention and of its gradient share: which entries are seen, and products.
+
+Scores of a block of rows against all columns lie in scratch; sums of a tile stay in registers. The
+order of each sum is that of a contraction: one FMA chain in the order of its index, cut after
+`CHAIN` products.
+
+Of a causal matrix only what is seen is computed, tile by tile. A hidden weight is 0, and adding
+0·x changes nothing where x is finite: where something hidden is not, nothing is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from graphc.codegen.attention_operands import Body, Heads, Matrix, Number, Rows
+from graphc.codegen.contraction_view import CHAIN
+from graphc.codegen.integers import Guard
+from graphc.codegen.loops import Buffer, Value
+from graphc.ir.types import DType
+
+__all__ = ["AttentionKernel", "Body", "Finish", "Matrix", "Number", "Rows"]
+
+Finish = Callable[[list[Value], Number, Number, int], None]
+"""Takes the sums of a tile: `finish(sums, first row within the block, first column, vectors)`."""
+
+
+class AttentionKernel(Heads):
+    """The tiles of a kernel over all heads."""
+
+    # -- what is seen ------------------------------------------------------------------------
+
+    def column_end(self, row: Number, rows: int) -> Number:
+        """Where the columns end that some of so many rows from `row` on sees."""
+        if not self.causal:
+            return self.columns
+        end = self.computed("minimum", self.computed("add", row, rows), self.columns)
+        return end if self.whole is None else self.computed("maximum", end, self.whole)
+
+    def first_tile(self, rows: Rows, column: Number) -> Number:
+        """The first tile of rows of a block that sees a column."""
+        return self.computed("div", self.first_row(rows, column), self.tile_rows)
+
+    def first_row(self, rows: Rows, column: Number) -> Number:
+        """The first row of a block that sees a column, at most their number."""
+        if not self.causal:
+            return 0
+        row = self.computed("maximum", self.computed("sub", column, rows.first), 0)
+        if self.whole is None:
+            return self.computed("minimum", row, rows.count)
+        none_hidden = self.builder.compare("ne", self.whole, self.value(0))
+        return self.builder.select(none_hidden, self.value(0), self.value(row))
+
+    def vector_end(self, row: Number) -> Number:
+        """The number of vectors of scores that a tile with `row` needs."""
+        end = self.computed("add", self.column_end(row, self.tile_rows), self.lanes - 1)
+        return self.computed("div", end, self.lanes)
+
+    def each_vector(
+        self, row: Number, body: Callable[[Number, bool, list[Value]], list[Value]],
+        start: Sequence[Value] = (),
+    ) -> list[Value]:  # fmt: skip
+        """Folds `body(vector, may hide something, so far)` over the vectors of scores of a row."""
+        plain: Number = self.columns // self.lanes
+        if self.mask is not None:
+            plain = 0
+        elif self.causal:
+            seen = self.computed("minimum", self.computed("add", row, 1), self.columns)
+            plain = self.computed("div", seen, self.lanes)
+        found = list(start)
+        for begin, end, edge in ((0, plain, False), (plain, self.vector_end(row), True)):
+            if isinstance(begin, int) and isinstance(end, int) and begin >= end:
+                continue
+            with self.builder.loop(begin, end, carried=found, hint="v") as scope:
+                scope.yield_(*body(scope.variable, edge, list(scope.carried)))
+            found = list(scope.results)
+        return found
+
+    def hide(self, scores: Value, row: Number, vector: Number) -> Value:
+        """Scores with the mask, -∞ where the row does not see a column."""
+        builder = self.builder
+        if self.mask is not None:
+            lead = len(self.body.type_of(self.mask).shape) - 2
+            index = self.lead[:lead]
+            at = self.expression(vector, self.vectors) * self.lanes + self.lane()
+            guards: tuple[Guard, ...] = ()
+            if not at.within(0, self.columns):
+                guards = ((at, 0, self.columns),)
+            place = (*index, self.expression(row, self.rows), at)
+            mask = builder.splat(self.evaluator.value(self.mask, place, guards), self.lanes)
+            if mask.type.dtype is DType.bool:
+                scores = builder.select(mask, scores, self.hidden)
+            else:
+                scores = builder.add(scores, mask)
+        last: Number = self.columns - 1
+        if self.causal:
+            last = self.computed("minimum", row, last)
+        elif self.columns % self.lanes == 0:
+            return scores
+        left = self.computed("sub", last, self.computed("mul", vector, self.lanes))
+        kind = DType.i32 if self.dtype is DType.f32 else DType.i64
+        limit = builder.convert(self.value(left), kind)
+        seen = builder.compare("le", builder.iota(kind, self.lanes), limit)
+        return builder.select(seen, scores, self.hidden)
+
+    def plus(self, x: Number, y: Number) -> Number:
+        return self.computed("add", x, y)
+
+    # -- products ----------------------------------------------------------------------------
+
+    def product(
+        self, count: int, extent: int, end: Number, left: Callable[[Value], list[Value]],
+        right: Callable[[Value], list[Value]],
+        begin: Number = 0, start: list[Value] | None = None,
+    ) -> list[Value]:  # fmt: skip
+        """The `count` sums over k of left(k) x right(k), row by row of the tile, from begin to end;
+        on top of `start`, or cut into chains of an index below `extent`."""
+
+        def chain(first: Number, last: Number, sums: list[Value]) -> list[Value]:
+            with self.builder.loop(first, last, carried=sums, hint="k") as scope:
+                vectors = right(scope.variable)
+                scope.yield_(*(
+                    self.builder.fma(wide, vector, scope.carried[i * len(vectors) + u])
+                    for i, wide in enumerate(left(scope.variable))
+                    for u, vector in enumerate(vectors)
+                ))  # fmt: skip
+            return list(scope.results)
+
+        if start is not None:
+            return chain(begin, end, start)
+        zeros = [self.zero] * count
+        if extent <= CHAIN:
+            return chain(begin, end, zeros)
+        with self.builder.loop(0, end, CHAIN, carried=zeros, hint="chain") as outer:
+            last = self.computed("minimum", self.computed("add", outer.variable, CHAIN), end)
+            made = chain(outer.variable, last, zeros)
+            outer.yield_(*map(self.builder.add, outer.carried, made))
+        return list(outer.results)
+
+    def scores(
+        self, rows: Rows, left: Matrix, panels: Matrix, depth: int,
+        finish: Finish,
+    ) -> None:  # fmt: skip
+        """left · panels for a block of rows, tile by tile, where some row sees some column."""
+
+        def columns(number: Number, vectors: int) -> None:
+            column = self.computed("mul", number, self.tile_vectors * self.lanes)
+            panel = self.computed("mul", number, depth)
+
+            def tile(row: Number, count: int) -> None:
+                sums = self.product(
+                    count * vectors, depth, depth,
+                    lambda k: [
+                        self.element(left, self.computed("add", row, i), k) for i in range(count)
+                    ],
+                    lambda k: [
+                        self.load(panels, self.computed("add", panel, k), u * self.lanes)
+                        for u in range(vectors)
+                    ],
+                )  # fmt: skip
+                finish(sums, row, column, vectors)
+
+            self.row_tiles(rows, self.first_tile(rows, column), tile)
+
+        self.column_tiles(self.columns, columns)
+
+    def into(self, matrix: Matrix) -> Finish:
+        """Stores sums where they belong in a matrix of scores."""
+        def finish(sums: list[Value], row: Number, column: Number, vectors: int) -> None:
+            for i, value in enumerate(sums):
+                lane = self.plus(column, i % vectors * self.lanes)
+                self.store(matrix, self.plus(row, i // vectors), lane, value)
+
+        return finish
+
+    def rows_times(
+        self, rows: Rows, weights: Matrix, right: Matrix, columns: int,
+        finish: Finish,
+    ) -> None:  # fmt: skip
+        """weights · right for a block of rows, each row over the columns of weights it sees."""
+
+        def tiles(number: Number, vectors: int) -> None:
+            column = self.computed("mul", number, self.tile_vectors * self.lanes)
+
+            def tile(row: Number, count: int) -> None:
+                end = self.column_end(self.computed("add", rows.first, row), self.tile_rows)
+                sums = self.product(
+                    count * vectors, self.columns, end,
+                    lambda k: [
+                        self.element(weights, self.computed("add", row, i), k) for i in range(count)
+                    ],
+                    lambda k: [
+                        self.load(right, k, column, u * self.lanes) for u in range(vectors)
+                    ],
+                )  # fmt: skip
+                finish(sums, row, column, vectors)
+
+            self.row_tiles(rows, 0, tile)
+
+        self.column_tiles(columns, tiles)
+
+    def write(
+        self, output: Buffer, rows: int, columns: int, row: Number, column: Number, value: Value,
+        vector: int = 0,
+    ) -> None:  # fmt: skip
+        """A vector of results of the head at `column`, `vector` vectors on; lanes behind the end
+        are left out."""
+        index = self.at(
+            (self.head, rows * columns), (row, columns), (column, 1), (vector * self.lanes, 1)
+        )
+        rest = columns % self.lanes
+        at_end = isinstance(column, int) and column + (vector + 1) * self.lanes > columns
+        if not rest or not at_end:
+            self.builder.store(output, index, value)
+            return
+        kind = DType.i32 if self.dtype is DType.f32 else DType.i64
+        places = self.builder.iota(kind, self.lanes)
+        mask = self.builder.compare("lt", places, self.builder.const(kind, rest))
+        self.builder.store(output, index, value, mask)
