@@ -26,7 +26,7 @@ def lower_attention(name: str, body: Graph, target: Target) -> Kernel:
 class _Attention(AttentionKernel):
     def build(self) -> Kernel:
         self.q, self.k, self.v, *mask = self.operands
-        self.shaped(self.q, self.k, self.v, mask)
+        self.shaped(self.q, self.v, mask)
         self.panels = self.packed(self.k, "keys")
         self.values = self.scratch("values", self.columns, self.width)
         self.queries = self.scratch("queries", self.block, self.depth)

@@ -27,7 +27,7 @@ def lower_attention_grad(name: str, body: Graph, target: Target) -> Kernel:
 class _AttentionGrad(AttentionKernel):
     def build(self) -> Kernel:
         self.g, self.q, self.k, self.v, self.logsumexp, self.delta, *mask = self.operands
-        self.shaped(self.q, self.k, self.v, mask)
+        self.shaped(self.q, self.v, mask)
         size = self.block * self.stride
         self.queries = self.scratch("queries", self.block, self.depth)
         self.keys = self.packed(self.k, "keys")
@@ -66,7 +66,7 @@ class _AttentionGrad(AttentionKernel):
             self.copy(self.k, 0, self.columns, self.key_rows)
         for matrix in {id(m): m for m in (*self.sums.values(), *self.chains.values())}.values():
             self._each_place(matrix, lambda at, m=matrix: self._clear(m, at))  # type: ignore[misc]
-        self.check_finite([self.g, self.q, self.k, self.v, self.logsumexp, self.delta])
+        self.check_finite([self.g, self.q, self.k, self.v, self.delta], [self.logsumexp])
         self.each_block(self._block)
         for index, matrix in self.sums.items():
             self._out(index, matrix)

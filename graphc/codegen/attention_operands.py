@@ -83,7 +83,7 @@ class Heads:
         self.whole: Value | None = None
         """S where nothing may be skipped, else 0."""
 
-    def shaped(self, q: GraphValue, k: GraphValue, v: GraphValue, mask: Sequence[GraphValue]) -> None:
+    def shaped(self, q: GraphValue, v: GraphValue, mask: Sequence[GraphValue]) -> None:
         """Sizes of the problem, and its mask."""
         shape = self.body.type_of(q).shape
         self.heads = shape[:-2]
@@ -336,17 +336,20 @@ class Heads:
         linear = flatten(found[0].index, self.body.type_of(found[0].value).shape)
         return linear.coefficient(variables[-2]) == 1 and linear.coefficient(variables[-1]) != 1
 
-    def check_finite(self, sources: Sequence[GraphValue]) -> None:
-        """Sets `whole`: whether all rows are to meet all columns. Rows [.., L] may have -∞."""
+    def check_finite(
+        self, sources: Sequence[GraphValue], levels: Sequence[GraphValue] = ()
+    ) -> None:
+        """Sets `whole`: whether all rows are to meet all columns. `levels` may have -∞."""
         if not self.causal:
             return
-        poison = [self._poison(source) for source in sources]
+        poison = [self._poison(source, lambda value: value) for source in sources]
+        poison += [self._poison(source, self.finite) for source in levels]
         total = self.horizontal(self._sum(poison), self.builder.add)
         bad = self.builder.compare("ne", total, total)
         self.whole = self.builder.select(bad, self.value(self.columns), self.value(0))
 
-    def _poison(self, source: GraphValue) -> Value:
-        """0 in every lane, or NaN in some where an element of the operand is not finite."""
+    def _poison(self, source: GraphValue, change: Callable[[Value], Value]) -> Value:
+        """0 in every lane, or NaN in some where a changed element of the operand is not finite."""
         rows, columns = (1, *self.body.type_of(source).shape[len(self.heads) :])[-2:]
         blocks = -(-columns // self.lanes)
         group = min(blocks, 8)
@@ -356,9 +359,7 @@ class Heads:
             row, part = unflatten(flat, (rows, groups))
             made = []
             for i, carried in enumerate(scope.carried):
-                value = self.vector(source, row, part * group + i, columns)
-                if len(self.body.type_of(source).shape) == len(self.heads) + 1:
-                    value = self.finite(value)
+                value = change(self.vector(source, row, part * group + i, columns))
                 made.append(self.builder.fma(value, self.zero, carried))
             scope.yield_(*made)
         return self._sum(scope.results)

@@ -44,7 +44,7 @@ class BatchContraction(Contraction):
         if rest:
             first = self.builder.const(DType.i64, whole * self.lanes)
             self._last(whole, lambda: self._outer(outer, first, rest))
-        return self.builder.finish(extent=whole + bool(rest))
+        return self._finished(whole + bool(rest))
 
     def _outer(self, loops: list[Variable], first: Value, channels: int) -> None:
         if loops:

@@ -316,14 +316,15 @@ class LoopBuilder:
             )
         )  # fmt: skip
 
-    def finish(self, extent: int) -> Kernel:
-        """The kernel over [0, extent), verified."""
+    def finish(self, extent: int, note: str = "") -> Kernel:
+        """The kernel over [0, extent), verified. `note`: see Kernel."""
         if self.block is not self._root:
             raise VerifyError("a loop or branch is still open")
         self._root.is_open = False
         kernel = Kernel(
             self.name, tuple(self._buffers), tuple(self._scratch),
             (*self._leading, *self._root.statements), self.begin, self.end, extent,
+            note,
         )  # fmt: skip
         verify(kernel)
         return kernel

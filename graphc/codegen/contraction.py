@@ -27,7 +27,7 @@ from graphc.codegen.nest import declare_buffers, lanes_for
 from graphc.codegen.scopes import OpenBlock
 from graphc.codegen.staging import Box, Copier, Panel
 from graphc.codegen.target import Target
-from graphc.codegen.tiles import Columns
+from graphc.codegen.tiles import Columns, Part
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, flatten, of
@@ -112,18 +112,21 @@ class Contraction:
         index = tuple(of(variable) for variable in batch)
         loops = [variable for variable in batch if variable.extent != 1]
         if 0 in (self.rows, math.prod(self.view.n)) or 0 in self.view.batch:
-            return self.builder.finish(extent=1)
+            return self._finished(1)
         if self.choice.left == "panel":
             self._stage_left(index, loops)
         if self.choice.box is not None:
             self.box = Box(self.copier, self.view, self.choice.right_operand, self.choice.box)
             self.box.clear()
         if not loops:
-            return self.builder.finish(extent=self._all_columns(index, split=True))
+            return self._finished(self._all_columns(index, split=True))
         with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
             self.integers.bind(loops[0], outer.variable, self.builder.block)
             self._batches(loops[1:], index)
-        return self.builder.finish(extent=loops[0].extent)
+        return self._finished(loops[0].extent)
+
+    def _finished(self, extent: int) -> Kernel:
+        return self.builder.finish(extent, self.choice.reason)
 
     def _batches(self, loops: list[Variable], index: Index) -> None:
         if not loops:
@@ -199,20 +202,31 @@ class Contraction:
         done = 0
         for phase in self.choice.phases:
             columns = self.choice.columns(phase)
-            whole, rest = columns.tiles(self.tile.vectors)
-            begin, end = self._range(done, whole, split)
-            if whole:
-                with self.builder.loop(begin, end, hint="columns") as loop:
-                    tile = Variable(f"c{done}", whole)
-                    self.integers.bind(tile, loop.variable, self.builder.block)
-                    self._columns(batch, columns, of(tile), self.tile.vectors)
-            if rest:
-                self._last(
-                    done + whole if split else None,
-                    lambda c=columns, w=whole, r=rest: self._columns(batch, c, of(w), r),  # type: ignore[misc]
-                )
-            done += whole + bool(rest)
+            parts = columns.tiles(self.tile)
+            for part in parts:
+                self._run(
+                    part, done, split,
+                    lambda number, first, vectors, c=columns: self._columns(  # type: ignore[misc]
+                        batch, c, first, vectors
+                    ),
+                )  # fmt: skip
+            done += sum(part.count for part in parts)
         return done
+
+    def _run(
+        self, part: Part, done: int, split: bool, body: Callable[[Expr, Expr, int], None]
+    ) -> None:
+        """`body(tile, first vector, vectors)` for the tiles of a run, or, with `split`, for those
+        in begin…end; `done` tiles come before all of them."""
+        begin, end = self._range(done + part.number, part.count, split)
+        if part.count == 1 and not split:
+            body(of(part.number), of(part.first), part.vectors)
+            return
+        with self.builder.loop(begin, end, hint="columns") as loop:
+            tile = Variable(f"columns{done + part.number}", part.count)
+            self.integers.bind(tile, loop.variable, self.builder.block)
+            first = of(tile) * part.vectors + part.first
+            body(of(tile) + part.number, first, part.vectors)
 
     def _range(self, done: int, whole: int, split: bool) -> tuple[int | Value, int | Value]:
         """Of tiles done…done + whole those in begin…end, counted from `done`."""
@@ -242,14 +256,13 @@ class Contraction:
             with branch.otherwise():
                 pass
 
-    def _columns(self, batch: Index, columns: Columns, tile: Expr, vectors: int) -> None:
-        """One tile of columns, so many vectors of it, all rows."""
-        first = tile * self.tile.vectors
+    def _columns(self, batch: Index, columns: Columns, first: Expr, vectors: int) -> None:
+        """One tile of columns, all rows."""
         if self.choice.right == "panel":
             if self.panel is None:
                 size = self.tile.vectors * self.lanes
                 self.panel = Panel(self.copier, self.view, "right", self.depth, size)
-            self._pack_columns(batch, columns, tile, vectors, of(0), self.depth)
+            self._pack_columns(batch, columns, first, vectors, of(0), self.depth)
         whole, rest = divmod(self.rows, self.tile.rows)
         if whole:
             self.copier.loop(
@@ -262,19 +275,18 @@ class Contraction:
             self._tile(batch, row, rest, of(whole), columns, first, vectors)
 
     def _pack_columns(
-        self, batch: Index, columns: Columns, tile: Expr, vectors: int, begin: Expr, depth: int
+        self, batch: Index, columns: Columns, first: Expr, vectors: int, begin: Expr, depth: int
     ) -> None:
         """The vectors of one tile of columns as [k][column], for k from `begin` on."""
         assert self.panel is not None
-        size = self.tile.vectors * self.lanes
-        first = tile * size
-        at_end = first.is_constant and vectors * self.lanes + first.constant > columns.lanes_used
-        used = columns.lanes_used - first.constant if at_end else vectors * self.lanes
+        start, width = first * self.lanes, vectors * self.lanes
+        if start.is_constant:
+            width = min(width, columns.lanes_used - start.constant)
         self.panel.depth = depth
         self.panel.fill(
-            used,
-            lambda k, c: self.view.vector(batch, columns.index(first + c), self._k(begin + k)),
-            (self.panel_start + begin) * size,
+            width,
+            lambda k, c: self.view.vector(batch, columns.index(start + c), self._k(begin + k)),
+            (self.panel_start + begin) * self.panel.columns,
         )
 
     # -- the register tile -------------------------------------------------------------------

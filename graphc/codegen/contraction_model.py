@@ -179,8 +179,8 @@ def _apart(columns: list[Columns], tile: Tile) -> bool:
 
 
 def _down(columns: list[Columns], tile: Tile) -> int:
-    """How far apart the rows of a tile's vectors are: neighbours in a tile of one row, whose windows
-    share loads; else as far as can be."""
+    """How far apart the rows of a tile's vectors are: neighbours in a tile of one row, whose
+    windows share loads; else as far as can be."""
     if len(columns) != 1 or columns[0].row_count % tile.vectors or tile.vectors == 1:
         return 0
     if tile.rows == 1:

@@ -55,11 +55,11 @@ class GroupedContraction(Contraction):
         self.box.clear()
         if not loops:
             self._all(index, split=True)
-            return self.builder.finish(extent=-(-whole // self.block) + bool(rest))
+            return self._finished(-(-whole // self.block) + bool(rest))
         with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
             self.integers.bind(loops[0], outer.variable, self.builder.block)
             self._each_batch(loops[1:], index)
-        return self.builder.finish(extent=loops[0].extent)
+        return self._finished(loops[0].extent)
 
     def _each_batch(self, loops: list[Variable], index: Index) -> None:
         if not loops:
@@ -135,7 +135,6 @@ class GroupedContraction(Contraction):
         """Adds the products of one group to a block of rows, all columns; of the only group, also
         computes the outputs."""
         columns = self.all_columns
-        whole, rest = columns.tiles(self.tile.vectors)
 
         def against(at: Expr, vectors: int) -> None:
             self._tiles(
@@ -145,12 +144,8 @@ class GroupedContraction(Contraction):
                 ),
             )
 
-        if whole:
-            self.copier.loop(
-                whole, "columns", lambda i: against(i * self.tile.vectors, self.tile.vectors)
-            )
-        if rest:
-            against(of(whole * self.tile.vectors), rest)
+        for part in columns.tiles(self.tile):
+            self._run(part, 0, False, lambda number, at, vectors: against(at, vectors))
         if last is None:
             self._outputs(batch, rows)
 

@@ -225,6 +225,8 @@ class Kernel:
     begin: Value
     end: Value
     extent: int
+    note: str = field(default="", compare=False)
+    """What the recipe chose, and why: shown with the text, part of nothing else."""
 
     def __str__(self) -> str:
         from graphc.codegen.print_loops import print_kernel

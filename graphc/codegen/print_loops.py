@@ -27,8 +27,9 @@ from graphc.ir.types import DType
 
 
 def print_kernel(kernel: Kernel) -> str:
-    """The text of a kernel."""
-    return "\n".join(_Printer().kernel(kernel, kernel.name))
+    """The text of a kernel, behind its note."""
+    lines = _Printer().kernel(kernel, kernel.name)
+    return "\n".join([f"// {kernel.note}", *lines] if kernel.note else lines)
 
 
 def content_key(kernel: Kernel) -> str:

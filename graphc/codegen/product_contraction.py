@@ -1,8 +1,8 @@
 """Matrix products too deep, or too large, for the caches: chain by chain, block of rows by block.
 
 The columns of a tile are packed for one chain at a time, few enough for L1, and meet all rows;
-their sums go on in scratch from chain to chain. Where the other operand does not fit L2 the rows are
-taken in blocks that do, and the columns are packed once, ahead of all blocks.
+their sums go on in scratch from chain to chain. Where the other operand does not fit L2 the rows
+are taken in blocks that do, and the columns are packed once, ahead of all blocks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from graphc.codegen.contraction import Contraction
 from graphc.codegen.contraction_view import CHAIN
 from graphc.codegen.loops import Value
-from graphc.codegen.scopes import OpenBlock
 from graphc.codegen.staging import Panel
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
@@ -43,37 +42,32 @@ class ProductContraction(Contraction):
 
     def _all_columns(self, batch: Index, split: bool) -> int:
         self.columns = self.choice.columns(self.choice.phases[0])
-        whole, rest = self.columns.tiles(self.tile.vectors)
+        self.parts = self.columns.tiles(self.tile)
+        self.split = split
+        count = sum(part.count for part in self.parts)
         unit = self.tile.rows * self.left_group
         row_tiles = self.rows // unit * self.left_group
         size = self.choice.row_block or max(row_tiles, 1)
         width = self.tile.vectors * self.lanes
         self.sums = self.builder.scratch("sums", self.dtype, size * self.tile.rows * width)
-        depth = self.depth * (whole + bool(rest)) if self.choice.row_block else CHAIN
+        depth = self.depth * count if self.choice.row_block else min(CHAIN, self.depth)
         self.panel = Panel(self.copier, self.view, "right", depth, width)
-        self.each = lambda body: self._each(body, whole, rest, split)
         if self.choice.row_block:
-            self.each(lambda tile, vectors: self._pack_whole(batch, tile, vectors))
+            self._each(
+                lambda tile, first, vectors: self._pack_whole(batch, tile, first, vectors)
+            )
             self.panel.filled_in = self.builder.block
         if row_tiles:
             self._row_blocks(batch, row_tiles, size)
         left_over = self.rows - row_tiles * self.tile.rows
         if left_over:
             self._left_over(batch, row_tiles, left_over)
-        return whole + bool(rest)
+        return count
 
-    def _each(
-        self, body: Callable[[Expr, int], None], whole: int, rest: int, split: bool
-    ) -> None:
-        """`body(tile, vectors)` for all tiles of columns, or those of this call."""
-        begin, end = self._range(0, whole, split)
-        if whole:
-            with self.builder.loop(begin, end, hint="columns") as loop:
-                tile = Variable("column_tile", whole)
-                self.integers.bind(tile, loop.variable, self.builder.block)
-                body(of(tile), self.tile.vectors)
-        if rest:
-            self._last(whole if split else None, lambda: body(of(whole), rest))
+    def _each(self, body: Callable[[Expr, Expr, int], None]) -> None:
+        """`body(tile, first vector, vectors)` for all tiles of columns, or those of this call."""
+        for part in self.parts:
+            self._run(part, 0, self.split, body)
 
     def _row_blocks(self, batch: Index, row_tiles: int, size: int) -> None:
         if not self.choice.row_block:
@@ -104,7 +98,9 @@ class ProductContraction(Contraction):
 
     def _against(self, batch: Index, rows: Rows) -> None:
         """A block of rows with all columns."""
-        self.each(lambda tile, vectors: self._chains(batch, tile, vectors, rows))
+        self._each(
+            lambda tile, first, vectors: self._chains(batch, tile, first, vectors, rows)
+        )
 
     def _tiles(self, rows: Rows, body: Callable[[Expr], None]) -> None:
         """`body(tile in the block)` for each tile of a block of rows."""
@@ -115,10 +111,10 @@ class ProductContraction(Contraction):
 
     # -- copies ------------------------------------------------------------------------------
 
-    def _pack_whole(self, batch: Index, tile: Expr, vectors: int) -> None:
+    def _pack_whole(self, batch: Index, tile: Expr, first: Expr, vectors: int) -> None:
         """One tile of columns, all of k."""
         self.panel_start = tile * self.depth
-        self._pack_columns(batch, self.columns, tile, vectors, of(0), self.depth)
+        self._pack_columns(batch, self.columns, first, vectors, of(0), self.depth)
 
     def _pack_block(self, batch: Index, rows: Rows) -> None:
         """The broadcast operand of a block of rows, as many rows together as a vector holds."""
@@ -143,18 +139,22 @@ class ProductContraction(Contraction):
 
     # -- chains ------------------------------------------------------------------------------
 
-    def _chains(self, batch: Index, tile: Expr, vectors: int, rows: Rows) -> None:
+    def _chains(
+        self, batch: Index, tile: Expr, first: Expr, vectors: int, rows: Rows
+    ) -> None:
         """One tile of columns with a block of rows: the sums of all chains but the last go on in
         scratch, those of the last are the results."""
-        chains = -(-self.depth // CHAIN)
+        chains = max(-(-self.depth // CHAIN), 1)
         if chains > 1:
             self._clear(rows)
             self.copier.loop(
                 chains - 1, "chain",
-                lambda i: self._chain(batch, tile, vectors, rows, i * CHAIN, CHAIN, False),
+                lambda i: self._chain(
+                    batch, tile, first, vectors, rows, i * CHAIN, CHAIN, False
+                ),
             )  # fmt: skip
         begin = (chains - 1) * CHAIN
-        self._chain(batch, tile, vectors, rows, of(begin), self.depth - begin, True)
+        self._chain(batch, tile, first, vectors, rows, of(begin), self.depth - begin, True)
 
     def _clear(self, rows: Rows) -> None:
         width = self.tile.vectors * self.lanes
@@ -169,28 +169,26 @@ class ProductContraction(Contraction):
         self._tiles(rows, clear)
 
     def _chain(
-        self, batch: Index, tile: Expr, vectors: int, rows: Rows, begin: Expr, count: int,
-        is_last: bool,
+        self, batch: Index, tile: Expr, first: Expr, vectors: int, rows: Rows, begin: Expr,
+        count: int, is_last: bool,
     ) -> None:  # fmt: skip
         if self.choice.row_block:
             self.panel_start = tile * self.depth
         else:
             self.panel_start = -begin
-            self._pack_columns(batch, self.columns, tile, vectors, begin, count)
-        filled_in = self.builder.block
+            self._pack_columns(batch, self.columns, first, vectors, begin, count)
         self._tiles(
             rows,
             lambda inside: self._chain_tile(
-                batch, tile, vectors, rows, inside, begin, count, is_last, filled_in
+                batch, first, vectors, rows, inside, begin, count, is_last
             ),
         )
 
     def _chain_tile(
-        self, batch: Index, tile: Expr, vectors: int, rows: Rows, inside: Expr, begin: Expr,
-        count: int, is_last: bool, filled_in: OpenBlock,
+        self, batch: Index, first: Expr, vectors: int, rows: Rows, inside: Expr, begin: Expr,
+        count: int, is_last: bool,
     ) -> None:  # fmt: skip
         self.lane = self.copier.lane()
-        first = tile * self.tile.vectors
         places = [self.columns.place(first + v, self.lane) for v in range(vectors)]
         first_row = (rows.first + inside) * self.tile.rows
         m = [self._m(first_row + r) for r in range(rows.rows)]

@@ -45,12 +45,12 @@ class ThinContraction(Contraction):
             )  # fmt: skip
         if not loops:
             self._row(index, split=True)
-            whole, rest = self.all_columns.tiles(self.tile.vectors)
-            return self.builder.finish(extent=whole + bool(rest))
+            parts = self.all_columns.tiles(self.tile)
+            return self._finished(sum(part.count for part in parts))
         with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
             self.integers.bind(loops[0], outer.variable, self.builder.block)
             self._all_batches(loops[1:], index)
-        return self.builder.finish(extent=loops[0].extent)
+        return self._finished(loops[0].extent)
 
     def _all_batches(self, loops: list[Variable], index: Index) -> None:
         if not loops:
@@ -88,16 +88,8 @@ class ThinContraction(Contraction):
 
     def _blocks(self, split: bool, body: Block) -> None:
         """`body(first vector, vectors)` for all blocks of columns, or those of this call."""
-        whole, rest = self.all_columns.tiles(self.tile.vectors)
-        begin, end = self._range(0, whole, split)
-        if whole:
-            with self.builder.loop(begin, end, hint="columns") as loop:
-                tile = Variable("columns", whole)
-                self.integers.bind(tile, loop.variable, self.builder.block)
-                body(of(tile) * self.tile.vectors, self.tile.vectors)
-        if rest:
-            first = of(whole * self.tile.vectors)
-            self._last(whole if split else None, lambda: body(first, rest))
+        for part in self.all_columns.tiles(self.tile):
+            self._run(part, 0, split, lambda number, first, vectors: body(first, vectors))
 
     # -- streamed ----------------------------------------------------------------------------
 

@@ -22,6 +22,10 @@ def vector_registers(target: Target) -> int:
     return 32 if target.vector_bytes == 64 or "aarch64" in target.triple else 16
 
 
+CHAINS = 8
+"""Sums to have under way: an FMA takes four cycles, and two start in each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tile:
     """Rows, and vectors of columns, that stay in registers."""
@@ -42,14 +46,23 @@ def choose_tile(
             if r * v + v + 1 > registers or not allowed(Tile(r, v)):
                 continue
             tail = rows * vectors / (-(-rows // r) * r * -(-vectors // v) * v)
-            # Latency 4 on two pipes wants eight chains under way.
-            chains = min(r * v, 8) / 8
+            chains = min(r * v, CHAINS) / CHAINS
             # Measured: of two tiles of 12, that with 7 loads reaches 0.97 of peak, with 8 0.91.
             loads = 1 - 0.75 * max((r + v) / (r * v) - 0.55, 0)
             efficiency = tail * chains * loads
             if efficiency > best_efficiency:
                 best, best_efficiency = Tile(r, v), efficiency
     return best, best_efficiency
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A run of `count` tiles of so many `vectors`: their first vector, the first's number."""
+
+    first: int
+    number: int
+    count: int
+    vectors: int
 
 
 @dataclass(frozen=True)
@@ -84,13 +97,25 @@ class Columns:
     def vectors(self) -> int:
         return self.blocks * self.row_count
 
-    def tiles(self, vectors: int) -> tuple[int, int]:
-        """Tiles of so many vectors, and the vectors left over. A single row's masked vector is
-        left over, so that no other tile needs a mask."""
-        whole = self.vectors // vectors
+    def tiles(self, tile: Tile) -> list[Part]:
+        """The vectors as tiles, runs of equal ones. What is left over joins the last whole tile and
+        is halved with it where alone it would keep too few sums under way. A single row's masked
+        vector stands in a run of one, so that no other tile needs a mask."""
+        whole = self.vectors // tile.vectors
         if self.row_count == 1:
-            whole = min(whole, self.lanes_used // (vectors * self.lanes))
-        return whole, self.vectors - whole * vectors
+            whole = min(whole, self.lanes_used // (tile.vectors * self.lanes))
+        rest = self.vectors - whole * tile.vectors
+        sizes = [rest] if rest else []
+        if rest and whole and rest * tile.rows < CHAINS <= tile.vectors * tile.rows:
+            whole -= 1
+            rest += tile.vectors
+            sizes = [rest - rest // 2, rest // 2]
+        parts = [Part(0, 0, whole, tile.vectors)] if whole else []
+        first = whole * tile.vectors
+        for number, size in enumerate(sizes):
+            parts.append(Part(first, whole + number, 1, size))
+            first += size
+        return parts
 
     def index(self, position: Expr, row: Expr | int = 0) -> Index:
         """The n coordinate at a position along the lanes of a row of vectors."""

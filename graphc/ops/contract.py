@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import AttributeValueError, ShapeError
+from graphc.errors import ShapeError
 from graphc.ir.types import Shape
 from graphc.ops.kind_contract import Contract, Space
 from graphc.ops.kinds import Case
 from graphc.ops.movement import transpose
+from graphc.ops.numpy_convolution import (
+    conv_compute,
+    input_grad_compute,
+    position_counts,
+    weight_grad_compute,
+)
 from graphc.ops.op import FLOATS, NUMBERS, Sampler, Types
-from graphc.ops.windows import window_count
 
 Index = tuple[Any, ...]
 
@@ -65,14 +70,6 @@ matmul: Contract = Contract(
 # x: [N, C, *size], w: [O, C/groups, *kernel], result: [N, O, *positions]. Any number of axes.
 
 
-def _counts(size: Shape, kernel: Shape, geometry: dict[str, Any]) -> Shape:
-    rank = len(size)
-    parts = [geometry[name] for name in ("stride", "padding", "dilation")]
-    if len(kernel) != rank or any(len(part) != rank for part in parts):
-        raise AttributeValueError(f"convolution over {rank} axes with {geometry}")
-    return tuple(map(window_count, size, kernel, *parts))
-
-
 def _check_channels(x: Shape, w: Shape, groups: int) -> None:
     if groups < 1 or x[1] % groups or w[0] % groups:
         raise ShapeError(f"convolution: {groups} groups do not divide {x[1]} and {w[0]} channels")
@@ -90,7 +87,7 @@ def _conv_shape(types: Types, *, stride: Shape, padding: Shape, dilation: Shape,
         raise ShapeError(f"convolution of {types[0]} with {types[1]}: ranks differ or are below 3")
     _check_channels(x, w, groups)
     geometry = {"stride": stride, "padding": padding, "dilation": dilation}
-    return (x[0], w[0], *_counts(x[2:], w[2:], geometry))
+    return (x[0], w[0], *position_counts(x[2:], w[2:], geometry))
 
 
 def _input_grad_shape(
@@ -100,7 +97,7 @@ def _input_grad_shape(
     result = (g[0], w[1] * groups, *size)
     _check_channels(result, w, groups)
     geometry = {"stride": stride, "padding": padding, "dilation": dilation}
-    if g != (g[0], w[0], *_counts(size, w[2:], geometry)):
+    if g != (g[0], w[0], *position_counts(size, w[2:], geometry)):
         raise ShapeError(f"conv_input_grad: {types[0]} is no result for {types[1]}, {list(size)}")
     return result
 
@@ -112,7 +109,7 @@ def _weight_grad_shape(
     result = (g[1], x[1] // groups, *kernel)
     _check_channels(x, result, groups)
     geometry = {"stride": stride, "padding": padding, "dilation": dilation}
-    if g != (x[0], g[1], *_counts(x[2:], kernel, geometry)):
+    if g != (x[0], g[1], *position_counts(x[2:], kernel, geometry)):
         raise ShapeError(f"conv_weight_grad: {types[1]} is no result for {types[0]}, {kernel}")
     return result
 
@@ -149,58 +146,6 @@ def _back_case(lead: Index, place: Index, tap: Index, counts: Shape, geometry: d
     return Case(0, (*lead, *coordinates), tuple(guards))
 
 
-def _columns(x: Any, kernel: Shape, geometry: dict[str, Any], groups: int) -> Any:
-    """[N, groups, C/groups · taps, positions]: NumPy's im2col."""
-    rank = len(kernel)
-    widths = [(0, 0), (0, 0)] + [(p, p) for p in geometry["padding"]]
-    x = np.pad(x, widths) if any(geometry["padding"]) else x
-    spans = tuple(d * (k - 1) + 1 for k, d in zip(kernel, geometry["dilation"], strict=True))
-    view = np.lib.stride_tricks.sliding_window_view(x, spans, tuple(range(2, 2 + rank)))
-    steps = tuple(slice(None, None, s) for s in geometry["stride"])
-    taps = tuple(slice(None, None, d) for d in geometry["dilation"])
-    view = view[(slice(None), slice(None), *steps, *taps)]
-    order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
-    n, channels = x.shape[:2]
-    positions = int(np.prod(view.shape[2 : 2 + rank]))
-    depth = channels // groups * int(np.prod(kernel))
-    return view.transpose(order).reshape(n, groups, depth, positions)
-
-
-def _conv_compute(x: Any, w: Any, *, groups: int, **geometry: Any) -> Any:
-    kernel = w.shape[2:]
-    counts = _counts(x.shape[2:], kernel, geometry)
-    depth = w.shape[1] * int(np.prod(kernel))
-    flat = w.reshape(groups, w.shape[0] // groups, depth)
-    return (flat @ _columns(x, kernel, geometry, groups)).reshape(x.shape[0], w.shape[0], *counts)
-
-
-def _input_grad_compute(g: Any, w: Any, *, size: Shape, groups: int, **geometry: Any) -> Any:
-    n, kernel, counts = g.shape[0], w.shape[2:], g.shape[2:]
-    depth = w.shape[1] * int(np.prod(kernel))
-    flat = w.reshape(groups, w.shape[0] // groups, depth)
-    rows = g.reshape(n, groups, w.shape[0] // groups, int(np.prod(counts)))
-    columns = (flat.transpose(0, 2, 1) @ rows).reshape(n, w.shape[1] * groups, *kernel, *counts)
-    padding, stride, dilation = (geometry[name] for name in ("padding", "stride", "dilation"))
-    padded = tuple(s + 2 * p for s, p in zip(size, padding, strict=True))
-    out = np.zeros((n, w.shape[1] * groups, *padded), g.dtype)
-    for taps in np.ndindex(*kernel):
-        places = tuple(
-            slice(t * d, t * d + (c - 1) * s + 1, s)
-            for t, d, c, s in zip(taps, dilation, counts, stride, strict=True)
-        )
-        out[(slice(None), slice(None), *places)] += columns[(slice(None), slice(None), *taps)]
-    inside = tuple(slice(p, p + s) for p, s in zip(padding, size, strict=True))
-    return out[(slice(None), slice(None), *inside)]
-
-
-def _weight_grad_compute(x: Any, g: Any, *, kernel: Shape, groups: int, **geometry: Any) -> Any:
-    n, outputs = g.shape[:2]
-    rows = g.reshape(n, groups, outputs // groups, int(np.prod(g.shape[2:])))
-    columns = _columns(x, kernel, geometry, groups)
-    total = (rows @ columns.transpose(0, 1, 3, 2)).sum(axis=0)
-    return total.reshape(outputs, x.shape[1] // groups, *kernel)
-
-
 def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: attributes[name] for name in ("stride", "padding", "dilation", "groups")}
 
@@ -234,7 +179,7 @@ conv = Contract(
     space=lambda types, groups, **geometry: Space(
         (types[0].shape[0], groups),
         (types[1].shape[0] // groups,),
-        _counts(types[0].shape[2:], types[1].shape[2:], geometry),
+        position_counts(types[0].shape[2:], types[1].shape[2:], geometry),
         types[1].shape[1:],
     ),
     left=lambda b, m, k, types, groups, **_: Case(
@@ -246,7 +191,7 @@ conv = Contract(
     out=lambda b, m, n, types, groups, **_: (
         b[0], b[1] * (types[1].shape[0] // groups) + m[0], *n
     ),
-    compute=_conv_compute,
+    compute=conv_compute,
     dtypes=FLOATS,
     vjp=_conv_vjp,
     samples=lambda m: _conv_samples(m),
@@ -273,7 +218,7 @@ conv_input_grad = Contract(
     ),
     out=lambda b, m, n, types, **_: (b[0], b[1] * types[1].shape[1] + m[0], *n),
     phases=lambda types, stride, **_: stride,
-    compute=_input_grad_compute,
+    compute=input_grad_compute,
     dtypes=FLOATS,
     vjp=_input_grad_vjp,
     samples=lambda m: _input_grad_samples(m),
@@ -296,7 +241,7 @@ conv_weight_grad = Contract(
         types[0].shape[2:], geometry,
     ),
     out=lambda b, m, n, types, groups, **_: (b[0] * (types[1].shape[1] // groups) + m[0], *n),
-    compute=_weight_grad_compute,
+    compute=weight_grad_compute,
     dtypes=FLOATS,
     vjp=_weight_grad_vjp,
     samples=lambda m: _weight_grad_samples(m),
@@ -324,7 +269,7 @@ def _conv_samples(m: Sampler) -> list[Any]:
 
 
 def _positions(x: Shape, w: Shape, stride: Shape, padding: Shape, dilation: Shape) -> Shape:
-    return _counts(x[2:], w[2:], _attributes(stride, padding, dilation, 1))
+    return position_counts(x[2:], w[2:], _attributes(stride, padding, dilation, 1))
 
 
 def _input_grad_samples(m: Sampler) -> list[Any]:

@@ -10,8 +10,9 @@ out: a graph of ops that the lowering knows
 | relaxed | rounding may differ; each place is listed in the ledger |
 
 Dead code goes first, so that no pass works for nothing, and last, after the passes that leave
-nodes without users. Composites are expanded once, but for those with a kernel recipe of their own. All rewriting is one pass with one fixed point
-(graphc.passes.canonicalize), so no pass is repeated in the hope that it finds more.
+nodes without users. Composites are expanded once, but for those with a kernel recipe of their own.
+All rewriting is one pass with one fixed point (graphc.passes.canonicalize), so no pass is repeated
+in the hope that it finds more.
 
 `relaxed` has what rounds differently before composites are expanded: attention recognised in ops
 the user wrote. Where forward and backward become two graphs, `whole` runs it on both in one, first.
