@@ -32,7 +32,7 @@ class _Attention(AttentionKernel):
         self.queries = self.scratch("queries", self.block, self.depth)
         weights = self.builder.scratch("weights", self.dtype, self.block * self.stride)
         self.weights = Matrix(weights, self.stride)
-        self.lane_sums = self.scratch("lane_sums", 1, LANES)
+        self.lane_sums = self.scratch("lane_sums", self.tile_rows, LANES)
         self.levels = self.scratch("levels", 1, self.block)
         self.totals = self.scratch("totals", 1, self.block)
         return self.builder.finish(extent=self.each_head(self._head))
@@ -41,69 +41,78 @@ class _Attention(AttentionKernel):
         self.pack(self.k, self.panels)
         if 0 in self.outputs:
             self.copy(self.v, 0, self.columns, self.values)
-            self.check_finite([self.v])
+            self.check_finite((self.v, None))
         self.each_block(self._block)
 
     def _block(self, rows: Rows) -> None:
-        self.copy(self.q, rows.first, rows.count, self.queries, scaled=True)
+        self.copy(self.q, rows.first, rows.count, self.queries, self.scaled)
         self.scores(rows, self.queries, self.panels, self.depth, self.into(self.weights))
-        self.loop(0, rows.count, "row", lambda row: self._softmax(rows, row))
+        self.row_tiles(rows, 0, lambda row, count: self._softmax(rows, row, count))
         self._finish_rows(rows)
         if 0 in self.outputs:
             self.rows_times(rows, self.weights, self.values, self.width, self._divide(rows))
 
     # -- rows --------------------------------------------------------------------------------
 
-    def _softmax(self, rows: Rows, row: Number) -> None:
-        """Scores of one row become weights; keeps their maximum and their sum."""
-        level = self._level(rows, row)
-        self._put(self.levels, row, level)
-        builder, wide = self.builder, self.builder.splat(level, self.lanes)
+    def _softmax(self, rows: Rows, row: Number, count: int) -> None:
+        """Scores of the rows of a tile become weights; keeps their maxima and their sums."""
+        builder = self.builder
+        places = [self.plus(row, i) for i in range(count)]
+        levels = [builder.splat(level, self.lanes) for level in self._levels(rows, places)]
         per_block = max(LANES // self.lanes, 1)
-        for i in range(per_block):
-            self.store(self.lane_sums, 0, i * self.lanes, self.zero)
-        end = self.vector_end(self.computed("add", rows.first, row))
+        for i in range(count):
+            for part in range(per_block):
+                self.store(self.lane_sums, i, part * self.lanes, self.zero)
+        end = self.vector_end(self.plus(rows.first, row))
 
         def block(first: Number) -> None:
-            last = self.computed("minimum", self.computed("add", first, per_block), end)
+            last = self.computed("minimum", self.plus(first, per_block), end)
 
             def vector(number: Number) -> None:
                 column = self.computed("mul", number, self.lanes)
-                scores = self.load(self.weights, row, column)
-                weight = self.evaluator.algebra.exp(builder.sub(scores, wide))
-                self.store(self.weights, row, column, weight)
-                place = self.computed("sub", column, self.computed("mul", first, self.lanes))
-                total = builder.add(self.load(self.lane_sums, 0, place), weight)
-                self.store(self.lane_sums, 0, place, total)
+                lane = self.computed("sub", column, self.computed("mul", first, self.lanes))
+                for i, place in enumerate(places):
+                    scores = self.load(self.weights, place, column)
+                    weight = self.evaluator.algebra.exp(builder.sub(scores, levels[i]))
+                    self.store(self.weights, place, column, weight)
+                    total = builder.add(self.load(self.lane_sums, i, lane), weight)
+                    self.store(self.lane_sums, i, lane, total)
 
             self.loop(first, last, "exp", vector)
 
         self.loop(0, end, "sum", block, step=per_block)
-        lanes = [self.load(self.lane_sums, 0, i * self.lanes) for i in range(per_block)]
-        while len(lanes) > 1:
-            half = len(lanes) // 2
-            lanes = [builder.add(lanes[i], lanes[i + half]) for i in range(half)]
-        self._put(self.totals, row, self.horizontal(lanes[0], builder.add))
+        for i, place in enumerate(places):
+            lanes = [self.load(self.lane_sums, i, part * self.lanes) for part in range(per_block)]
+            while len(lanes) > 1:
+                half = len(lanes) // 2
+                lanes = [builder.add(lanes[j], lanes[j + half]) for j in range(half)]
+            self._put(self.totals, place, self.horizontal(lanes[0], builder.add))
 
-    def _level(self, rows: Rows, row: Number) -> Value:
-        """The greatest score of a row, 0 for -∞. Hides what the row does not see. NaN is left out
+    def _levels(self, rows: Rows, places: list[Number]) -> list[Value]:
+        """The greatest scores of rows, 0 for -∞. Hides what a row does not see. NaN is left out
         here: it makes the sum NaN, and with it all results of the row."""
         builder = self.builder
-        at = self.computed("add", rows.first, row)
 
         def greater(x: Value, y: Value) -> Value:
             return builder.select(builder.compare("gt", x, y), x, y)
 
         def vector(number: Number, edge: bool, best: list[Value]) -> list[Value]:
             column = self.computed("mul", number, self.lanes)
-            scores = self.load(self.weights, row, column)
-            if edge:
-                scores = self.hide(scores, at, number)
-                self.store(self.weights, row, column, scores)
-            return [greater(scores, best[0])]
+            made = []
+            for place, so_far in zip(places, best, strict=True):
+                scores = self.load(self.weights, place, column)
+                if edge:
+                    scores = self.hide(scores, self.plus(rows.first, place), number)
+                    self.store(self.weights, place, column, scores)
+                made.append(greater(scores, so_far))
+            return made
 
-        (best,) = self.each_vector(at, vector, [self.hidden])
-        return self.finite(self.horizontal(best, greater))
+        first = self.plus(rows.first, places[0])
+        best = self.each_vector(first, vector, [self.hidden] * len(places))
+        levels = [self.finite(self.horizontal(value, greater)) for value in best]
+        for place, level in zip(places, levels, strict=True):
+            self._put(self.levels, place, level)
+        return levels
 
     def _put(self, matrix: Matrix, row: Number, value: Value) -> None:
         self.builder.store(matrix.memory, self.at((row, 1)), value)

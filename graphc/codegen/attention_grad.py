@@ -66,16 +66,19 @@ class _AttentionGrad(AttentionKernel):
             self.copy(self.k, 0, self.columns, self.key_rows)
         for matrix in {id(m): m for m in (*self.sums.values(), *self.chains.values())}.values():
             self._each_place(matrix, lambda at, m=matrix: self._clear(m, at))  # type: ignore[misc]
-        self.check_finite([self.g, self.q, self.k, self.v, self.delta], [self.logsumexp])
+        self.check_finite(
+            (self.g, None), (self.q, self.scaled), (self.k, None), (self.v, None),
+            (self.delta, None), (self.logsumexp, self.finite),
+        )  # fmt: skip
         self.each_block(self._block)
         for index, matrix in self.sums.items():
             self._out(index, matrix)
 
     def _block(self, rows: Rows) -> None:
-        self.copy(self.q, rows.first, rows.count, self.queries, scaled=True)
+        self.copy(self.q, rows.first, rows.count, self.queries, self.scaled)
         self.copy(self.g, rows.first, rows.count, self.by_out)
         self.scores(rows, self.queries, self.keys, self.depth, self.into(self.weights))
-        self.loop(0, rows.count, "row", lambda row: self._weights(rows, row))
+        self.row_tiles(rows, 0, lambda row, count: self._weights(rows, row, count))
         if self.by_scores_needed:
             self.scores(rows, self.by_out, self.values, self.width, self._by_scores(rows))
         if 0 in self.outputs:
@@ -89,23 +92,26 @@ class _AttentionGrad(AttentionKernel):
 
     # -- rows --------------------------------------------------------------------------------
 
-    def _weights(self, rows: Rows, row: Number) -> None:
-        """Scores of one row become weights."""
-        at = self.computed("add", rows.first, row)
-        place = self.expression(at, self.rows)
-        level = self.finite(self.evaluator.value(self.logsumexp, (*self.lead, place)))
-        wide = self.builder.splat(level, self.lanes)
+    def _weights(self, rows: Rows, row: Number, count: int) -> None:
+        """Scores of the rows of a tile become weights."""
+        levels = []
+        for i in range(count):
+            place = self.expression(self.plus(rows.first, self.plus(row, i)), self.rows)
+            level = self.finite(self.evaluator.value(self.logsumexp, (*self.lead, place)))
+            levels.append(self.builder.splat(level, self.lanes))
 
         def vector(number: Number, edge: bool, carried: list[Value]) -> list[Value]:
             column = self.computed("mul", number, self.lanes)
-            scores = self.load(self.weights, row, column)
-            if edge:
-                scores = self.hide(scores, at, number)
-            weight = self.evaluator.algebra.exp(self.builder.sub(scores, wide))
-            self.store(self.weights, row, column, weight)
+            for i, level in enumerate(levels):
+                place = self.plus(row, i)
+                scores = self.load(self.weights, place, column)
+                if edge:
+                    scores = self.hide(scores, self.plus(rows.first, place), number)
+                weight = self.evaluator.algebra.exp(self.builder.sub(scores, level))
+                self.store(self.weights, place, column, weight)
             return carried
 
-        self.each_vector(at, vector)
+        self.each_vector(self.plus(rows.first, row), vector)
 
     def _by_scores(self, rows: Rows) -> Finish:
         """From g vᵀ the gradient of the scores."""
@@ -124,12 +130,10 @@ class _AttentionGrad(AttentionKernel):
         return finish
 
     def _scale(self, rows: Rows) -> Finish:
-        scale = self.builder.splat(self.builder.const(self.dtype, self.scale), self.lanes)
-
         def finish(sums: list[Value], row: Number, column: Number, vectors: int) -> None:
             for i, total in enumerate(sums):
                 place = self.plus(rows.first, self.plus(row, i // vectors))
-                value = self.builder.mul(total, scale)
+                value = self.scaled(total)
                 self.write(
                     self.outputs[0], self.rows, self.depth, place, column, value, i % vectors
                 )

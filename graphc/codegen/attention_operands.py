@@ -30,6 +30,7 @@ from graphc.schedule.access import reads, unflatten
 
 Number = Value | int
 Body = Callable[[Number], None]
+Change = Callable[[Value], Value]
 
 _names = itertools.count()
 
@@ -228,12 +229,15 @@ class Heads:
         if columns % self.lanes:
             body(of(whole))
 
+    def scaled(self, value: Value) -> Value:
+        return self.builder.mul(value, self.builder.const(self.dtype, self.scale))
+
     def copy(
-        self, source: GraphValue, first: Number, count: Number, target: Matrix, scaled: bool = False
-    ) -> None:
-        """Rows first … first + count of an operand, times the scale or not."""
+        self, source: GraphValue, first: Number, count: Number, target: Matrix,
+        change: Change | None = None,
+    ) -> None:  # fmt: skip
+        """Rows first … first + count of an operand, changed."""
         limit, columns = self.body.type_of(source).shape[-2:]
-        scale = self.builder.const(self.dtype, self.scale)
 
         def row(number: Number) -> None:
             place = self.expression(number, limit)
@@ -241,7 +245,7 @@ class Heads:
 
             def block(number_of_block: Expr) -> None:
                 value = self.vector(source, at, number_of_block, columns)
-                value = self.builder.mul(value, scale) if scaled else value
+                value = value if change is None else change(value)
                 linear = place * target.stride + number_of_block * self.lanes
                 index, _ = self.integers.offset(linear)
                 self.builder.store(target.memory, index, value)
@@ -336,19 +340,17 @@ class Heads:
         linear = flatten(found[0].index, self.body.type_of(found[0].value).shape)
         return linear.coefficient(variables[-2]) == 1 and linear.coefficient(variables[-1]) != 1
 
-    def check_finite(
-        self, sources: Sequence[GraphValue], levels: Sequence[GraphValue] = ()
-    ) -> None:
-        """Sets `whole`: whether all rows are to meet all columns. `levels` may have -∞."""
+    def check_finite(self, *sources: tuple[GraphValue, Change | None]) -> None:
+        """Sets `whole`: whether some element of the operands, changed, is not finite, so that all
+        rows are to meet all columns."""
         if not self.causal:
             return
-        poison = [self._poison(source, lambda value: value) for source in sources]
-        poison += [self._poison(source, self.finite) for source in levels]
+        poison = [self._poison(*source) for source in sources]
         total = self.horizontal(self._sum(poison), self.builder.add)
         bad = self.builder.compare("ne", total, total)
         self.whole = self.builder.select(bad, self.value(self.columns), self.value(0))
 
-    def _poison(self, source: GraphValue, change: Callable[[Value], Value]) -> Value:
+    def _poison(self, source: GraphValue, change: Change | None) -> Value:
         """0 in every lane, or NaN in some where a changed element of the operand is not finite."""
         rows, columns = (1, *self.body.type_of(source).shape[len(self.heads) :])[-2:]
         blocks = -(-columns // self.lanes)
@@ -359,7 +361,8 @@ class Heads:
             row, part = unflatten(flat, (rows, groups))
             made = []
             for i, carried in enumerate(scope.carried):
-                value = change(self.vector(source, row, part * group + i, columns))
+                value = self.vector(source, row, part * group + i, columns)
+                value = value if change is None else change(value)
                 made.append(self.builder.fma(value, self.zero, carried))
             scope.yield_(*made)
         return self._sum(scope.results)

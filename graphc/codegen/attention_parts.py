@@ -159,7 +159,7 @@ class AttentionKernel(Heads):
                 )  # fmt: skip
                 finish(sums, row, column, vectors)
 
-            self.row_tiles(rows, self.first_tile(rows, column), tile)
+            self.row_tiles(rows, self._diagonal(rows, column, vectors, tile), tile)
 
         self.column_tiles(self.columns, columns)
 

@@ -358,7 +358,7 @@ class Contraction:
 
     def _from_box(self, box: Box, case: Case) -> Value:
         """A vector of the box, loaded once where windows share it."""
-        at = box.position(case.index)  # type: ignore[arg-type]
+        at = box.position(case.index)
         for known, block in self.loaded.get(at, ()) if self.tile.rows == 1 else ():
             if self.evaluator.usable(block):
                 return known

@@ -263,7 +263,7 @@ def _box_stride(box: tuple[BoxAxis, ...], case: Case, lane: Variable) -> int | N
     dims: list[int] = []
     index: list[Expr] = []
     for axis in box:
-        at: Expr = case.index[axis.axis] - axis.base - axis.low  # type: ignore[assignment,operator]
+        at: Expr = case.index[axis.axis] - axis.base - axis.low
         if axis.split > 1:
             dims.append(axis.split)
             index.append(at % axis.split)

@@ -92,7 +92,7 @@ class GuardedSums:
                 self.builder.splat(x, self.lanes), self.builder.splat(y, self.lanes), sums[0]
             )
             if held:
-                mask, _ = self.integers.mask(held)  # type: ignore[arg-type]
+                mask, _ = self.integers.mask(held)
                 made = self.builder.select(mask, made, sums[0])
             return [made]
 

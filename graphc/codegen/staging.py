@@ -188,7 +188,7 @@ def guarded_value(
     own = tuple(case.guards)
     if not own:
         return value
-    held, where = evaluator.integers.mask(own)  # type: ignore[arg-type]
+    held, where = evaluator.integers.mask(own)
     block = evaluator.deepest([where, evaluator.block_of(value)])
     with builder.at(block):
         return evaluator.note(builder.select(held, value, zero), block)
@@ -248,7 +248,7 @@ class Box:
         return found
 
     def load(self, case: Case) -> Value:
-        linear = self.position(case.index)  # type: ignore[arg-type]
+        linear = self.position(case.index)
         return self.copier.evaluator.load(self.memory, linear, (), self.filled_in)
 
     def clear(self) -> None:
@@ -358,7 +358,7 @@ def plan_box(
     for axis in order:
         bases, bounds = set(), []
         for case in cases:
-            expression: Expr = case.index[axis]  # type: ignore[assignment]
+            expression: Expr = case.index[axis]
             if any(isinstance(atom, Quotient) for atom, _ in expression.terms):
                 return None
             moving = frozenset(t for t in expression.terms if t[0] in inner)

@@ -25,8 +25,8 @@ def position_counts(size: Shape, kernel: Shape, geometry: dict[str, Any]) -> Sha
     return tuple(map(window_count, size, kernel, *parts))
 
 
-def columns(x: Any, kernel: Shape, geometry: dict[str, Any], groups: int) -> Any:
-    """[N, groups, C/groups · taps, positions]: NumPy's im2col."""
+def im2col(x: Any, kernel: Shape, geometry: dict[str, Any], groups: int) -> Any:
+    """[N, groups, C/groups · taps, positions]."""
     rank = len(kernel)
     widths = [(0, 0), (0, 0)] + [(p, p) for p in geometry["padding"]]
     x = np.pad(x, widths) if any(geometry["padding"]) else x
@@ -88,7 +88,7 @@ def conv_compute(x: Any, w: Any, *, groups: int, **geometry: Any) -> Any:
         return conv_by_taps(x, w, counts, groups, geometry)
     depth = w.shape[1] * int(np.prod(kernel))
     flat = w.reshape(groups, w.shape[0] // groups, depth)
-    return (flat @ columns(x, kernel, geometry, groups)).reshape(x.shape[0], w.shape[0], *counts)
+    return (flat @ im2col(x, kernel, geometry, groups)).reshape(x.shape[0], w.shape[0], *counts)
 
 
 def input_grad_compute(g: Any, w: Any, *, size: Shape, groups: int, **geometry: Any) -> Any:
@@ -122,7 +122,7 @@ def weight_grad_by_taps(
         part = inputs[(slice(None), slice(None), slice(None), *elements)]
         factor = grads[(slice(None), slice(None), slice(None), *windows)]
         axes = "xyz"[: len(kernel)]
-        out[(..., *tap)] = np.einsum(f"ngc{axes},ngo{axes}->goc", part, factor)
+        out[(Ellipsis, *tap)] = np.einsum(f"ngc{axes},ngo{axes}->goc", part, factor)
     return out.reshape(outputs, depth, *kernel)
 
 
@@ -131,6 +131,6 @@ def weight_grad_compute(x: Any, g: Any, *, kernel: Shape, groups: int, **geometr
     if skips(g, geometry):
         return weight_grad_by_taps(x, g, kernel, groups, geometry)
     rows = g.reshape(n, groups, outputs // groups, int(np.prod(g.shape[2:])))
-    columns = columns(x, kernel, geometry, groups)
+    columns = im2col(x, kernel, geometry, groups)
     total = (rows @ columns.transpose(0, 1, 3, 2)).sum(axis=0)
     return total.reshape(outputs, x.shape[1] // groups, *kernel)
