@@ -69,8 +69,8 @@ class _Attention(AttentionKernel):
             last = self.computed("minimum", self.plus(first, per_block), end)
 
             def vector(number: Number) -> None:
-                column = self.computed("mul", number, self.lanes)
-                lane = self.computed("sub", column, self.computed("mul", first, self.lanes))
+                column = self.times(number, self.lanes)
+                lane = self.computed("sub", column, self.times(first, self.lanes))
                 for i, place in enumerate(places):
                     scores = self.load(self.weights, place, column)
                     weight = self.evaluator.algebra.exp(builder.sub(scores, levels[i]))
@@ -97,7 +97,7 @@ class _Attention(AttentionKernel):
             return builder.select(builder.compare("gt", x, y), x, y)
 
         def vector(number: Number, edge: bool, best: list[Value]) -> list[Value]:
-            column = self.computed("mul", number, self.lanes)
+            column = self.times(number, self.lanes)
             made = []
             for place, so_far in zip(places, best, strict=True):
                 scores = self.load(self.weights, place, column)
@@ -124,7 +124,7 @@ class _Attention(AttentionKernel):
         totals = self.levels if 1 in self.outputs else None
 
         def vector(number: Number) -> None:
-            column = self.computed("mul", number, self.lanes)
+            column = self.times(number, self.lanes)
             total = self.load(self.totals, 0, column)
             if totals is not None:
                 level = self.load(self.levels, 0, column)
@@ -147,9 +147,9 @@ class _Attention(AttentionKernel):
     def _divide(self, rows: Rows) -> Finish:
         def finish(sums: list[Value], row: Number, column: Number, vectors: int) -> None:
             for i in range(len(sums) // vectors):
-                at = self.computed("add", row, i)
+                at = self.plus(row, i)
                 divisor = self.element(self.totals, 0, at)
-                place = self.computed("add", rows.first, at)
+                place = self.plus(rows.first, at)
                 for u in range(vectors):
                     value = self.builder.div(sums[i * vectors + u], divisor)
                     self.write(self.outputs[0], self.rows, self.width, place, column, value, u)

@@ -101,7 +101,7 @@ class _AttentionGrad(AttentionKernel):
             levels.append(self.builder.splat(level, self.lanes))
 
         def vector(number: Number, edge: bool, carried: list[Value]) -> list[Value]:
-            column = self.computed("mul", number, self.lanes)
+            column = self.times(number, self.lanes)
             for i, level in enumerate(levels):
                 place = self.plus(row, i)
                 scores = self.load(self.weights, place, column)
@@ -153,7 +153,7 @@ class _AttentionGrad(AttentionKernel):
         ))  # fmt: skip
 
         def across(number: Number, vectors: int) -> None:
-            column = self.computed("mul", number, self.tile_vectors * self.lanes)
+            column = self.times(number, self.tile_vectors * self.lanes)
 
             def tile(first: Number, count: int) -> None:
                 places = [
@@ -173,7 +173,7 @@ class _AttentionGrad(AttentionKernel):
 
             self.loop(
                 0, tiles, "tile",
-                lambda i: tile(self.computed("mul", i, self.tile_rows), self.tile_rows),
+                lambda i: tile(self.times(i, self.tile_rows), self.tile_rows),
             )  # fmt: skip
             if rest:
                 tile(whole * self.tile_rows, rest)
@@ -216,7 +216,7 @@ class _AttentionGrad(AttentionKernel):
 
         def row(number: Number) -> None:
             def tile(at: Number, vectors: int) -> None:
-                column = self.computed("mul", at, self.tile_vectors * self.lanes)
+                column = self.times(at, self.tile_vectors * self.lanes)
                 for u in range(vectors):
                     value = self.load(matrix, number, column, u * self.lanes)
                     self.write(

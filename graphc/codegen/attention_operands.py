@@ -32,8 +32,6 @@ Number = Value | int
 Body = Callable[[Number], None]
 Change = Callable[[Value], Value]
 
-_names = itertools.count()
-
 
 @dataclass(frozen=True)
 class Matrix:
@@ -80,6 +78,8 @@ class Heads:
         self.zero = self.builder.splat(self.builder.const(self.dtype, 0), self.lanes)
         self.hidden = self.builder.splat(self.builder.const(self.dtype, -math.inf), self.lanes)
         self.block_limit = (block_rows, matrices, target.l2_bytes)
+        # Names of its own for each kernel: its loops do not depend on what was lowered before.
+        self.names = itertools.count()
         self.lead: tuple[Expr, ...] = ()
         self.whole: Value | None = None
         """S where nothing may be skipped, else 0."""
@@ -119,6 +119,12 @@ class Heads:
             return known[opcode](x, y)
         return self.builder.op(opcode, self.value(x), self.value(y))
 
+    def plus(self, x: Number, y: Number) -> Number:
+        return self.computed("add", x, y)
+
+    def times(self, x: Number, y: Number) -> Number:
+        return self.computed("mul", x, y)
+
     def at(self, *terms: tuple[Number, int]) -> Index:
         """The offset Σ factor · number."""
         constant = sum(number * factor for number, factor in terms if isinstance(number, int))
@@ -137,12 +143,12 @@ class Heads:
         """A number below `extent` for index expressions."""
         if isinstance(number, int):
             return of(number)
-        variable = Variable(f"attention{next(_names)}", extent)
+        variable = Variable(f"attention{next(self.names)}", extent)
         self.integers.bind(variable, number, self.builder.block)
         return of(variable)
 
     def lane(self) -> Expr:
-        variable = Variable(f"attention{next(_names)}", self.lanes)
+        variable = Variable(f"attention{next(self.names)}", self.lanes)
         self.integers.bind_lane(variable, self.builder.block)
         return of(variable)
 
@@ -184,7 +190,7 @@ class Heads:
         def block(first: Number) -> None:
             count = self.computed("minimum", self.computed("sub", self.rows, first), self.block)
             tiles = self.computed("div", count, self.tile_rows)
-            left = self.computed("sub", count, self.computed("mul", tiles, self.tile_rows))
+            left = self.computed("sub", count, self.times(tiles, self.tile_rows))
             body(Rows(first, count, tiles, rest, self.computed("minimum", left, int(rest > 0))))
 
         self.loop(0, self.rows, "block", block, step=self.block)
@@ -192,11 +198,11 @@ class Heads:
     def row_tiles(self, rows: Rows, begin: Number, body: Callable[[Number, int], None]) -> None:
         """`body(first row within the block, rows)` for the tiles from `begin` on, and the rest."""
         def tile(number: Number) -> None:
-            body(self.computed("mul", number, self.tile_rows), self.tile_rows)
+            body(self.times(number, self.tile_rows), self.tile_rows)
 
         self.loop(begin, rows.tiles, "rows", tile)
         if rows.rest:
-            last = self.computed("mul", rows.tiles, self.tile_rows)
+            last = self.times(rows.tiles, self.tile_rows)
             self.loop(0, rows.has_rest, "rest", lambda _: body(last, rows.rest))
 
     def column_tiles(self, columns: int, body: Callable[[Number, int], None]) -> None:
@@ -267,13 +273,13 @@ class Heads:
         by_rows = self._contiguous_along_rows(source)
 
         def panel(number: Number) -> None:
-            done = self.computed("mul", number, self.tile_vectors)
+            done = self.times(number, self.tile_vectors)
             left: Number = self.tile_vectors
             if self.vectors % self.tile_vectors:
                 left = self.computed("minimum", self.computed("sub", self.vectors, done), left)
 
             def vector(inner: Number) -> None:
-                block = self.computed("add", done, inner)
+                block = self.plus(done, inner)
                 base = self.at((number, depth * panels.stride), (inner, self.lanes))
                 if by_rows:
                     self._pack_along(source, panels, base, block, depth)
@@ -305,10 +311,10 @@ class Heads:
         self, source: GraphValue, panels: Matrix, base: Index, block: Number, limit: int, depth: int
     ) -> None:
         """One vector of columns, transposed in registers."""
-        first = self.computed("mul", block, self.lanes)
+        first = self.times(block, self.lanes)
         rows = []
         for i in range(self.lanes):
-            row = self.computed("add", first, i)
+            row = self.plus(first, i)
             if limit % self.lanes:
                 row = self.computed("minimum", row, limit - 1)
             rows.append(self.expression(row, limit))
@@ -354,7 +360,7 @@ class Heads:
         """0 in every lane, or NaN in some where a changed element of the operand is not finite."""
         rows, columns = (1, *self.body.type_of(source).shape[len(self.heads) :])[-2:]
         blocks = -(-columns // self.lanes)
-        group = min(blocks, 8)
+        group = min(blocks, 4)
         groups = -(-blocks // group)
         with self.builder.loop(0, rows * groups, carried=[self.zero] * group, hint="test") as scope:
             flat = self.expression(scope.variable, rows * groups)

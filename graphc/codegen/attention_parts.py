@@ -33,7 +33,7 @@ class AttentionKernel(Heads):
         """Where the columns end that some of so many rows from `row` on sees."""
         if not self.causal:
             return self.columns
-        end = self.computed("minimum", self.computed("add", row, rows), self.columns)
+        end = self.computed("minimum", self.plus(row, rows), self.columns)
         return end if self.whole is None else self.computed("maximum", end, self.whole)
 
     def first_tile(self, rows: Rows, column: Number) -> Number:
@@ -52,7 +52,7 @@ class AttentionKernel(Heads):
 
     def vector_end(self, row: Number) -> Number:
         """The number of vectors of scores that a tile with `row` needs."""
-        end = self.computed("add", self.column_end(row, self.tile_rows), self.lanes - 1)
+        end = self.plus(self.column_end(row, self.tile_rows), self.lanes - 1)
         return self.computed("div", end, self.lanes)
 
     def each_vector(
@@ -64,7 +64,7 @@ class AttentionKernel(Heads):
         if self.mask is not None:
             plain = 0
         elif self.causal:
-            seen = self.computed("minimum", self.computed("add", row, 1), self.columns)
+            seen = self.computed("minimum", self.plus(row, 1), self.columns)
             plain = self.computed("div", seen, self.lanes)
         found = list(start)
         for begin, end, edge in ((0, plain, False), (plain, self.vector_end(row), True)):
@@ -96,14 +96,11 @@ class AttentionKernel(Heads):
             last = self.computed("minimum", row, last)
         elif self.columns % self.lanes == 0:
             return scores
-        left = self.computed("sub", last, self.computed("mul", vector, self.lanes))
+        left = self.computed("sub", last, self.times(vector, self.lanes))
         kind = DType.i32 if self.dtype is DType.f32 else DType.i64
         limit = builder.convert(self.value(left), kind)
         seen = builder.compare("le", builder.iota(kind, self.lanes), limit)
         return builder.select(seen, scores, self.hidden)
-
-    def plus(self, x: Number, y: Number) -> Number:
-        return self.computed("add", x, y)
 
     # -- products ----------------------------------------------------------------------------
 
@@ -131,35 +128,45 @@ class AttentionKernel(Heads):
         if extent <= CHAIN:
             return chain(begin, end, zeros)
         with self.builder.loop(0, end, CHAIN, carried=zeros, hint="chain") as outer:
-            last = self.computed("minimum", self.computed("add", outer.variable, CHAIN), end)
+            last = self.computed("minimum", self.plus(outer.variable, CHAIN), end)
             made = chain(outer.variable, last, zeros)
             outer.yield_(*map(self.builder.add, outer.carried, made))
         return list(outer.results)
 
     def scores(
-        self, rows: Rows, left: Matrix, panels: Matrix, depth: int,
-        finish: Finish,
-    ) -> None:  # fmt: skip
-        """left · panels for a block of rows, tile by tile, where some row sees some column."""
+        self, rows: Rows, left: Matrix, panels: Matrix, depth: int, finish: Finish
+    ) -> None:
+        """left · panels for a block of rows, tile by tile, where some row sees some column. On the
+        diagonal of a causal matrix tiles are narrower: they end with the vector they see last."""
 
         def columns(number: Number, vectors: int) -> None:
-            column = self.computed("mul", number, self.tile_vectors * self.lanes)
-            panel = self.computed("mul", number, depth)
+            column = self.times(number, self.tile_vectors * self.lanes)
+            panel = self.times(number, depth)
 
-            def tile(row: Number, count: int) -> None:
+            def tile(row: Number, count: int, width: int) -> None:
                 sums = self.product(
-                    count * vectors, depth, depth,
+                    count * width, depth, depth,
+                    lambda k: [self.element(left, self.plus(row, i), k) for i in range(count)],
                     lambda k: [
-                        self.element(left, self.computed("add", row, i), k) for i in range(count)
-                    ],
-                    lambda k: [
-                        self.load(panels, self.computed("add", panel, k), u * self.lanes)
-                        for u in range(vectors)
+                        self.load(panels, self.plus(panel, k), u * self.lanes)
+                        for u in range(width)
                     ],
                 )  # fmt: skip
-                finish(sums, row, column, vectors)
+                finish(sums, row, column, width)
 
-            self.row_tiles(rows, self._diagonal(rows, column, vectors, tile), tile)
+            begin = self.first_tile(rows, column)
+            narrow = range(1, vectors) if self.causal and self.lanes % self.tile_rows == 0 else ()
+            for width in narrow:
+                end = self.first_tile(rows, self.plus(column, width * self.lanes))
+                end = self.computed("minimum", end, rows.tiles)
+                self.loop(
+                    begin, end, "diagonal",
+                    lambda i, u=width: tile(  # type: ignore[misc]
+                        self.times(i, self.tile_rows), self.tile_rows, u
+                    ),
+                )  # fmt: skip
+                begin = end
+            self.row_tiles(rows, begin, lambda row, count: tile(row, count, vectors))
 
         self.column_tiles(self.columns, columns)
 
@@ -179,14 +186,14 @@ class AttentionKernel(Heads):
         """weights · right for a block of rows, each row over the columns of weights it sees."""
 
         def tiles(number: Number, vectors: int) -> None:
-            column = self.computed("mul", number, self.tile_vectors * self.lanes)
+            column = self.times(number, self.tile_vectors * self.lanes)
 
             def tile(row: Number, count: int) -> None:
-                end = self.column_end(self.computed("add", rows.first, row), self.tile_rows)
+                end = self.column_end(self.plus(rows.first, row), self.tile_rows)
                 sums = self.product(
                     count * vectors, self.columns, end,
                     lambda k: [
-                        self.element(weights, self.computed("add", row, i), k) for i in range(count)
+                        self.element(weights, self.plus(row, i), k) for i in range(count)
                     ],
                     lambda k: [
                         self.load(right, k, column, u * self.lanes) for u in range(vectors)

@@ -91,7 +91,7 @@ class Contraction:
         self.tile = choice.tile
         self.lanes = choice.lanes
         self.copier = Copier(builder, evaluator, self.lanes)
-        self.rows = math.prod(self.view.m)
+        self.rows: int = math.prod(self.view.m)
         self.depth = math.prod(self.view.k)
         # Tiles of rows side by side in the copy of the broadcast operand.
         width = choice.left_width
@@ -171,7 +171,8 @@ class Contraction:
     @property
     def _left_units(self) -> int:
         """Groups of tiles of rows, as many rows each as fill the width of the copy."""
-        return -(-self.rows // (self.tile.rows * self.left_group))
+        size: int = self.tile.rows * self.left_group
+        return -(-self.rows // size)
 
     def _new_left_panel(self, units: int) -> Panel:
         width = self.choice.left_width

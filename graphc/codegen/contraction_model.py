@@ -87,20 +87,22 @@ def _along_batch(view: View, lanes: int, target: Target) -> Iterator[Choice]:
     )  # fmt: skip
     whole = Columns(phase, (), 1, 0)
 
-    def boxes(group: int | None) -> list[tuple[tuple[BoxAxis, ...] | None, Case, bool]]:
+    def boxes(group: int | None) -> list[tuple[tuple[BoxAxis, ...], Case, bool]]:
+        """For each operand its box, a case, and whether there are guards; less where none fits."""
         found = []
         for vector in (False, True):
             cases, inner = window_cases(view, base, [whole], batch, group, vector)
             inner |= {lane}
             axes, step = axes_of(cases[0], [lane]) if cases else (None, 1)
             box = plan_box(view, cases, inner, axes, 1) if axes and step == 1 else None
-            found.append((box, cases[0], any(case.guards for case in cases)))
+            if box is not None:
+                found.append((box, cases[0], any(case.guards for case in cases)))
         return found
 
     probes = boxes(None)
-    if any(box is None for box, _, _ in probes) or probes[0][2]:
+    if len(probes) < 2 or probes[0][2]:
         return
-    elements = sum(math.prod(axis.extent for axis in box or ()) for box, _, _ in probes)
+    elements = sum(math.prod(axis.extent for axis in box) for box, _, _ in probes)
     group = group_size(view, -(-elements // view.k[0]), target)
     (left, left_case, _), (right, right_case, guarded) = boxes(group)
     count = math.prod(view.batch) / lanes

@@ -27,9 +27,9 @@ from graphc.ir.types import DType
 
 
 def print_kernel(kernel: Kernel) -> str:
-    """The text of a kernel, behind its note."""
-    lines = _Printer().kernel(kernel, kernel.name)
-    return "\n".join([f"// {kernel.note}", *lines] if kernel.note else lines)
+    """The text of a kernel, its note as the first line inside."""
+    first, *lines = _Printer().kernel(kernel, kernel.name)
+    return "\n".join([first, f"  // {kernel.note}", *lines] if kernel.note else [first, *lines])
 
 
 def content_key(kernel: Kernel) -> str:

@@ -13,21 +13,28 @@ from graphc.ops.op import Arrays, Op, Types, keyword_parameters
 
 class Composite(Op):
     """`define(*handles, **attributes)` writes the op as other ops. Without an own `vjp` its
-    gradient is that of the definition. `recipe` names the kernel recipe that computes it whole."""
+    gradient is that of the definition. `recipe` names the kernel recipe that computes it whole,
+    where `pays(types)`; of operands without elements it never does."""
 
     kind = "composite"
 
     def __init__(
-        self, name: str, define: Callable[..., Any], *, recipe: str | None = None, **rest: Any
-    ):
+        self, name: str, define: Callable[..., Any], *, recipe: str | None = None,
+        pays: Callable[[Types], bool] = lambda types: True, **rest: Any,
+    ):  # fmt: skip
         rest.setdefault("vjp", None)
         own_gradient = rest["vjp"] is not None
         super().__init__(name, parameters=keyword_parameters(define), **rest)
         self.define = define
         self.recipe = recipe
+        self._pays = pays
         self.has_own_gradient = own_gradient
         self.differentiable = rest.get("differentiable", True)
         self._definitions: dict[Any, Graph] = {}
+
+    def has_kernel(self, types: Types) -> bool:
+        """Whether a kernel of its own computes the op for these operands."""
+        return self.recipe is not None and all(type.numel for type in types) and self._pays(types)
 
     def definition(self, types: Types, attributes: dict[str, Any]) -> Graph:
         """The graph of the definition for these types."""

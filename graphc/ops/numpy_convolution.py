@@ -122,7 +122,8 @@ def weight_grad_by_taps(
         part = inputs[(slice(None), slice(None), slice(None), *elements)]
         factor = grads[(slice(None), slice(None), slice(None), *windows)]
         axes = "xyz"[: len(kernel)]
-        out[(Ellipsis, *tap)] = np.einsum(f"ngc{axes},ngo{axes}->goc", part, factor)
+        place: tuple[Any, ...] = (slice(None), slice(None), slice(None), *tap)
+        out[place] = np.einsum(f"ngc{axes},ngo{axes}->goc", part, factor)
     return out.reshape(outputs, depth, *kernel)
 
 

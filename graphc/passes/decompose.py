@@ -12,7 +12,6 @@ from typing import Any
 
 from graphc.ir.nodes import CONSTANT, Graph, Node
 from graphc.ir.registry import lookup
-from graphc.ir.types import TensorType
 from graphc.ops.kind_composite import Composite
 from graphc.passes.replay import Draft, Values, inlined, moved, replayed
 
@@ -32,10 +31,10 @@ def decompose(graph: Graph) -> Graph:
 
 
 def decompose_to_recipes(graph: Graph) -> Graph:
-    """The same, but composites that have a recipe stay, where they have something to compute.
+    """The same, but composites that have a kernel of their own stay.
 
-        %1, %2 = attention(%q, %k, %v)         =>   %1, %2 = attention(%q, %k, %v)
-        %3 = mean(%1) axes=[0] : f32[..]            %3 = sum(%1) axes=[0] : f32[..]
+        %1 = attention(%q, %k, %v)             =>   %1 = attention(%q, %k, %v)
+        %2 = mean(%1.1) axes=[0] : f32[..]          %2 = sum(%1.1) axes=[0] : f32[..]
                                                     ...
     """
     return _expanded(graph, {}, keep_recipes=True)
@@ -53,25 +52,17 @@ def _expanded(graph: Graph, definitions: dict[Any, Graph], keep_recipes: bool) -
             node = replace(node, regions=regions)
         op = None if node.op == CONSTANT else lookup(node.op)
         types = tuple(draft.type(value) for value in operands)
-        if not isinstance(op, Composite) or (keep_recipes and _has_recipe(op, types)):
+        if not isinstance(op, Composite) or (keep_recipes and op.has_kernel(types)):
             return draft.add(moved(node, operands))
         attributes = dict(node.attributes)
         definition = op.definition(types, attributes)
         # Definitions are made once per op, types and attributes, and live as long as the op.
         if id(definition) not in definitions:
-            definitions[id(definition)] = _expanded(
-                definition, definitions, keep_recipes
-            )
+            definitions[id(definition)] = _expanded(definition, definitions, keep_recipes)
         operands = _checked(op, attributes, operands, draft)
         return inlined(definitions[id(definition)], draft, operands)
 
     return replayed(graph, draft, visit)
-
-
-def _has_recipe(op: Composite, types: tuple[TensorType, ...]) -> bool:
-    """Whether a kernel of its own computes `op`. Of operands without elements it would do nothing
-    that the definition does not."""
-    return op.recipe is not None and all(type.numel for type in types)
 
 
 def _checked(op: Composite, attributes: dict[str, Any], operands: Values, draft: Draft) -> Values:

@@ -38,7 +38,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """`recipe` names how the body becomes loops: `nest`, `contract`, `scatter`, `scan`, `sort`."""
+    """`recipe` names how the body becomes loops: a key of `RECIPES` (graphc.codegen.lower)."""
 
     recipe: str
     body: Graph

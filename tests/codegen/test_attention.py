@@ -258,6 +258,23 @@ def test_operands_without_elements_take_the_definition() -> None:
             assert_same(exact, graphc.compile(graph, "none")(*operands))
 
 
+def test_few_rows_take_the_definition() -> None:
+    """Its products read k as it lies."""
+    few, many = (drawn((2,), rows, 100, 16, 16) for rows in (1, 4))
+    assert "attention" not in kernels(built(attention, few))
+    assert kernels(built(attention, many)) == ["attention"]
+
+
+def test_equal_kernels_have_equal_loops_whatever_was_lowered_before() -> None:
+    """Else they would not be found in the cache."""
+    for graph, _ in problems(drawn((2,), 40, 50, 16, 16), causal=True):
+        _, plan = plan_graph(graph)
+        (launch,) = plan.steps
+        assert isinstance(launch, Launch)
+        texts = {str(lower(launch.kernel, host())) for _ in range(9)}
+        assert len(texts) == 1
+
+
 def _native() -> list[Target]:
     """The lower levels this processor contains."""
     from llvmlite import binding

@@ -12,7 +12,7 @@ from graphc.ir.parser import parse
 from graphc.ir.registry import lookup
 from graphc.ir.verifier import verify
 from graphc.ops.interpreter import run
-from graphc.passes.decompose import decompose
+from graphc.passes.decompose import decompose, decompose_to_recipes
 
 HERE = Location("model.py", 12, "forward")
 
@@ -34,6 +34,20 @@ def test_a_composite_becomes_its_definition() -> None:
           return %5
         }""")
     assert verify(decompose(before)) == expected
+
+
+def test_composites_with_a_kernel_of_their_own_stay_where_it_pays() -> None:
+    text = """
+        graph g(%q: f32[2,ROWS,3], %k: f32[2,7,3]) {
+          %2 = attention(%q, %k, %k) causal=false scale=1.0 : f32[2,ROWS,3], f32[2,ROWS]
+          %3 = mean(%2.1) axes=[1] : f32[2]
+          return %2, %3
+        }"""
+    for rows, stays in ((5, True), (1, False), (0, False)):
+        graph = parse(text.replace("ROWS", str(rows)))
+        left = {node.op for node in verify(decompose_to_recipes(graph)).nodes}
+        assert ("attention" in left, "mean" in left) == (stays, False)
+        assert "attention" not in {node.op for node in decompose(graph).nodes}
 
 
 def test_composites_inside_composites_are_expanded_and_keep_the_outer_location() -> None:
