@@ -6,6 +6,8 @@ out: affine offsets for loads and stores, integer vectors for gathers, bool valu
 
 from __future__ import annotations
 
+import itertools
+
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.loops import Index, Value
 from graphc.codegen.scopes import OpenBlock
@@ -25,15 +27,28 @@ class Integers:
         self.root = builder.block
         self._bound: dict[Variable, tuple[Value, OpenBlock]] = {}
         self._lanes: dict[Variable, OpenBlock] = {}
+        self._order: dict[Variable, int] = {}
+        self._bindings = itertools.count()
         self._memo: dict[object, list[tuple[Value, OpenBlock]]] = {}
 
     def bind(self, variable: Variable, value: Value, block: OpenBlock) -> None:
         """`variable` is this i64 value, scalar or vector, inside `block`."""
         self._bound[variable] = (value, block)
+        self._order[variable] = next(self._bindings)
 
     def bind_lane(self, variable: Variable, block: OpenBlock) -> None:
         """`variable` is the lane number, for as many lanes as its extent."""
         self._lanes[variable] = block
+        self._order[variable] = next(self._bindings)
+
+    def _place(self, term: tuple[Atom, int]) -> tuple[int, ...]:
+        """A term's place in a sum: in the order in which variables were bound. Names, which depend
+        on what was lowered before, would make the text of equal kernels differ."""
+        atom, coefficient = term
+        if isinstance(atom, Variable):
+            return self._order[atom], 0, 0, 0, coefficient
+        last = max(self._order[variable] for variable in atom.dividend.variables())
+        return last, 1, atom.divisor, atom.dividend.constant, coefficient
 
     # -- what an expression is ---------------------------------------------------------------
 
@@ -72,7 +87,7 @@ class Integers:
     def offset(self, linear: Expr) -> tuple[Index, OpenBlock]:
         """The affine offset of lane 0, and the block it needs."""
         terms = []
-        for atom, coefficient in sorted(linear.terms, key=lambda term: str(term[0])):
+        for atom, coefficient in sorted(linear.terms, key=self._place):
             if isinstance(atom, Variable) and atom in self._lanes:
                 continue
             terms.append((self._atom(atom), coefficient))
@@ -86,7 +101,7 @@ class Integers:
             return known
         with self.builder.at(block):
             total: Value | None = None
-            for atom, coefficient in sorted(expr.terms, key=lambda term: str(term[0])):
+            for atom, coefficient in sorted(expr.terms, key=self._place):
                 term = self._atom(atom)
                 if coefficient != 1:
                     term = self.builder.mul(term, self.builder.const(DType.i64, coefficient))
@@ -140,7 +155,7 @@ class Integers:
         uniform = frozenset((a, c) for a, c in expr.terms if not self._varies(a))
         base = self.scalar(Expr(expr.constant, uniform))
         parts = []
-        for atom, coefficient in sorted(expr.terms - uniform, key=lambda term: str(term[0])):
+        for atom, coefficient in sorted(expr.terms - uniform, key=self._place):
             parts.append((self._vector_atom(atom, dtype, lanes), coefficient))
         with self.builder.at(block):
             total = self.builder.splat(self.builder.convert(base, dtype), lanes)
