@@ -39,9 +39,6 @@ from graphc.ir.nodes import Graph
 from graphc.ops.index import Variable, of
 from graphc.ops.kinds import Case
 
-# Vectors of columns that go together where there is one row.
-THIN_VECTORS = {"streamed": 2, "turned": 2}
-
 
 def choose(body: Graph, lanes: int, target: Target) -> Choice:
     """The cheapest candidate."""
@@ -159,8 +156,8 @@ def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) ->
             f"tile {tile.rows}x{tile.vectors}x{lanes}, left {left}, right {right.kind}, "
             f"cost {cost:.3g} (products {products:.3g}, copies {copies:.3g}, scattered {out:.3g})"
         )
-        if right.kind in THIN_VECTORS:
-            base = replace(base, tile=Tile(1, min(THIN_VECTORS[right.kind], max(widest, 1))))
+        if right.vectors:
+            base = replace(base, tile=Tile(1, min(right.vectors, max(widest, 1))))
         block = _row_block(view, tile, left_width if left == "panel" else 0, target)
         yield replace(
             base, down=0 if right.group else down, row_block=block if right.kind == "panel" else 0,

@@ -33,6 +33,7 @@ PANEL_ROWS, PANEL_ROWS_ALIASED = 96, 24
 LEFT_COLUMNS = 64
 # A power-of-two distance between rows puts them into few sets of a cache.
 ALIASING = 2048
+PAGE = 4096
 
 
 def group_size(view: View, elements: int, target: Target) -> int:
@@ -103,6 +104,8 @@ class Right:
     box: tuple[BoxAxis, ...] | None = None
     operand: int = 0
     group: int = 0
+    vectors: int = 0
+    """Vectors of columns that go together, where the way to read asks for a number."""
 
 
 def right_operands(
@@ -149,8 +152,12 @@ def _thin(view: View, base: Choice, case: Case | None, lane: Variable) -> Right 
     if len(view.k) != 1 or base.left != "direct" or base.lanes < 4 or view.k[0] < base.lanes:
         return None
     if view.stride(case, lane) == 1:
-        return Right("streamed")
-    return Right("turned") if view.stride(case, k_variables(view)[0]) == 1 else None
+        return Right("streamed", vectors=2)
+    if view.stride(case, k_variables(view)[0]) != 1:
+        return None
+    # Rows that share a set of the cache: no more of them than it has ways.
+    apart = (view.stride(case, lane) or 0) * view.dtype.itemsize
+    return Right("turned", vectors=1 if apart % PAGE == 0 else 2)
 
 
 def _any_place(columns: Columns, lane: Variable) -> Index:
