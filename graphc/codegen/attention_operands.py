@@ -18,7 +18,7 @@ from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Index, Value
 from graphc.codegen.nest import declare_buffers
-from graphc.codegen.staging import transpose
+from graphc.codegen.shuffles import transpose
 from graphc.codegen.target import Target
 from graphc.codegen.tiles import vector_registers
 from graphc.ir.nodes import INPUT, Graph

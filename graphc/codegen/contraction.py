@@ -200,10 +200,12 @@ class Contraction:
         columns. Gives the number of tiles."""
         if self.box is not None:
             self.box.fill()
+        all_columns = [self.choice.columns(phase) for phase in self.choice.phases]
+        all_parts = [columns.tiles(self.tile) for columns in all_columns]
+        count = sum(part.count for parts in all_parts for part in parts)
+        split = split and count > 1
         done = 0
-        for phase in self.choice.phases:
-            columns = self.choice.columns(phase)
-            parts = columns.tiles(self.tile)
+        for columns, parts in zip(all_columns, all_parts, strict=True):
             for part in parts:
                 self._run(
                     part, done, split,
@@ -212,7 +214,7 @@ class Contraction:
                     ),
                 )  # fmt: skip
             done += sum(part.count for part in parts)
-        return done
+        return count
 
     def _run(
         self, part: Part, done: int, split: bool, body: Callable[[Expr, Expr, int], None]

@@ -43,8 +43,8 @@ class ProductContraction(Contraction):
     def _all_columns(self, batch: Index, split: bool) -> int:
         self.columns = self.choice.columns(self.choice.phases[0])
         self.parts = self.columns.tiles(self.tile)
-        self.split = split
         count = sum(part.count for part in self.parts)
+        self.split = split and count > 1
         unit = self.tile.rows * self.left_group
         row_tiles = self.rows // unit * self.left_group
         size = self.choice.row_block or max(row_tiles, 1)

@@ -17,7 +17,7 @@ from graphc.codegen.contraction_choice import batch_variables
 from graphc.codegen.contraction_view import CHAIN, operand_value
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
-from graphc.codegen.staging import transpose
+from graphc.codegen.shuffles import transpose
 from graphc.codegen.tiles import Columns
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index
@@ -44,9 +44,9 @@ class ThinContraction(Contraction):
                 if self.depth > CHAIN else self.sums
             )  # fmt: skip
         if not loops:
-            self._row(index, split=True)
-            parts = self.all_columns.tiles(self.tile)
-            return self._finished(sum(part.count for part in parts))
+            count = sum(part.count for part in self.all_columns.tiles(self.tile))
+            self._row(index, split=count > 1)
+            return self._finished(count)
         with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
             self.integers.bind(loops[0], outer.variable, self.builder.block)
             self._all_batches(loops[1:], index)
