@@ -59,7 +59,7 @@ class MemoryText:
         pointer = self.pointers[buffer.name]
         terms = sorted(index.terms, key=lambda term: self.order[term[0].name])
         path: tuple[tuple[str, int], ...] = ()
-        for value, factor in terms:
+        for position, (value, factor) in enumerate(terms):
             path = (*path, (value.name, factor))
             known = self.addresses.get((buffer.name, path))
             if known is None:
@@ -70,6 +70,9 @@ class MemoryText:
                 if factor != 1:
                     offset = self.function.temporary(f"mul i64 {offset}, {factor}", ahead)
                 known = self.step(element, pointer, offset, ahead)
+                following = terms[position + 1 :][:1]
+                if ahead is not None and all(self.depth[v.name] > depth for v, _ in following):
+                    known = self.function.temporary(f'call ptr asm "", "=r,0"(ptr {known})', ahead)
                 self.remember((buffer.name, path), known, depth)
             pointer = known
         return self.step(element, pointer, str(index.const)) if index.const else pointer

@@ -153,17 +153,37 @@ class Integers:
         if known is not None:
             return known
         uniform = frozenset((a, c) for a, c in expr.terms if not self._varies(a))
-        base = self.scalar(Expr(expr.constant, uniform))
-        parts = []
-        for atom, coefficient in sorted(expr.terms - uniform, key=self._place):
-            parts.append((self._vector_atom(atom, dtype, lanes), coefficient))
+        atoms = [
+            (self._vector_atom(atom, dtype, lanes), coefficient)
+            for atom, coefficient in sorted(expr.terms - uniform, key=self._place)
+        ]
+        # The constant apart, so that vectors which differ by one share the scalar part.
+        base = self._converted(Expr(0, uniform), dtype) if uniform else None
         with self.builder.at(block):
-            total = self.builder.splat(self.builder.convert(base, dtype), lanes)
-            for part, coefficient in parts:
-                if coefficient != 1:
-                    part = self.builder.mul(part, self.builder.const(dtype, coefficient))
+            parts = [
+                atom if factor == 1 else self.builder.mul(atom, self.builder.const(dtype, factor))
+                for atom, factor in atoms
+            ]
+            if expr.constant or not (parts or uniform):
+                parts.append(self.builder.const(dtype, expr.constant))
+            if base is not None:
+                parts.append(base)
+            total = parts[0]
+            for part in parts[1:]:
                 total = self.builder.add(total, part)
+            total = self.builder.splat(total, lanes)
         return self._remember(key, total, block)
+
+    def _converted(self, expr: Expr, dtype: DType) -> Value:
+        """A lane-free expression in the dtype of lanes' positions."""
+        key = ("converted", expr, dtype)
+        block = self.block_of(expr)
+        known = self._known(key, block)
+        if known is not None:
+            return known
+        value = self.scalar(expr)
+        with self.builder.at(block):
+            return self._remember(key, self.builder.convert(value, dtype), block)
 
     def _varies(self, atom: Atom) -> bool:
         if isinstance(atom, Variable):
