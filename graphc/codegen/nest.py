@@ -31,7 +31,12 @@ def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
     builder = LoopBuilder(name)
     inputs, outputs = declare_buffers(builder, body)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
-    return _Nest(builder, evaluator, body, outputs).build()
+    nest = Nest(builder, evaluator, body, outputs)
+    from graphc.codegen.turned_nest import TurnedNest
+
+    if TurnedNest.fits(nest):
+        nest = TurnedNest(builder, evaluator, body, outputs)
+    return nest.build()
 
 
 def declare_buffers(
@@ -66,7 +71,9 @@ class _Loop:
     variable: Variable
 
 
-class _Nest:
+class Nest:
+    """Loops over the domain, the innermost by vectors."""
+
     def __init__(
         self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, outputs: list[Buffer]
     ):
@@ -225,10 +232,14 @@ class _Nest:
         found: list[Read] = []
         for output in self.body.outputs:
             rank = len(self.body.type_of(output).shape)
-            found += reads(self.body, output, index[:rank], self._is_input)
+            found += reads(self.body, output, index[:rank], self.is_input)
         return found
 
-    def _is_input(self, value: GraphValue) -> bool:
+    def all_reads(self) -> list[Read]:
+        """What the body reads from memory, with an index in the loops' variables."""
+        return self._memory_reads(self.loops)
+
+    def is_input(self, value: GraphValue) -> bool:
         return self.body.nodes[value.node].op == INPUT
 
     def _is_affine(self, loops: tuple[_Loop, ...]) -> bool:
