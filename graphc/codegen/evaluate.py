@@ -44,6 +44,7 @@ class Evaluator:
         self._memo: dict[object, list[tuple[Value, OpenBlock]]] = {}
         self._blocks: dict[str, OpenBlock] = {}
         self._loaded_at: dict[Variable, frozenset[Variable]] = {}
+        self._rows: dict[GraphValue, tuple[Index, Buffer, OpenBlock]] = {}
 
     # -- blocks ------------------------------------------------------------------------------
 
@@ -67,6 +68,12 @@ class Evaluator:
         """Element `index` of `value` is `loop_value`, known inside `block` (a recipe's result)."""
         self._memo.setdefault((value, index, ()), []).append((self.note(loop_value, block), block))
 
+    def keep_row(
+        self, value: GraphValue, prefix: Index, memory: Buffer, filled_in: OpenBlock
+    ) -> None:
+        """Elements of `value` whose index starts with `prefix` lie in scratch, row-major."""
+        self._rows[value] = (prefix, memory, filled_in)
+
     def value(self, value: GraphValue, index: Index, guards: tuple[Guard, ...] = ()) -> Value:
         """Element `index` of `value`; elements for which a guard fails are unspecified."""
         variables = self._variables(index)
@@ -76,10 +83,23 @@ class Evaluator:
                 if self.usable(block):
                     return known
         node = self.body.nodes[value.node]
-        made = self._made(node, value, index, relevant)
+        made = self._from_row(value, index, relevant)
+        if made is None:
+            made = self._made(node, value, index, relevant)
         entry = (made, self.block_of(made))
         self._memo.setdefault((value, index, relevant), []).append(entry)
         return made
+
+    def _from_row(
+        self, value: GraphValue, index: Index, guards: tuple[Guard, ...]
+    ) -> Value | None:
+        if value not in self._rows:
+            return None
+        prefix, memory, filled_in = self._rows[value]
+        if index[: len(prefix)] != prefix or not self.usable(filled_in):
+            return None
+        shape = self.body.type_of(value).shape[len(prefix) :]
+        return self.load(memory, flatten(index[len(prefix) :], shape), guards, filled_in)
 
     def _variables(self, index: Index) -> frozenset[Variable]:
         """The variables an index depends on, also through loaded ones: a guard on where an index

@@ -16,6 +16,8 @@ from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Access, Buffer, Kernel, Value
+from graphc.codegen.row_values import rows_to_keep
+from graphc.codegen.staging import Copier
 from graphc.codegen.target import Target
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
@@ -60,6 +62,10 @@ def lanes_for(body: Graph, target: Target) -> int:
     floats = [dtype for dtype in dtypes if dtype.is_float]
     numbers = floats or [dtype for dtype in dtypes if dtype.is_integer] or [DType.f32]
     return target.lanes(max(numbers, key=lambda dtype: dtype.itemsize))
+
+
+ROW_LIMIT = 1 << 16
+"""Elements of a row up to which values are kept in scratch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +113,31 @@ class Nest:
         self._store_level(level + 1, index)
         inner = self.loops[level + 1]
         if level + 2 == len(self.loops):
+            self._keep_rows(inner, index)
             self._vector_loop(inner, index)
             return
         hint = f"i{level + 1}"
         with self.builder.loop(0, inner.variable.extent, hint=hint) as nested:
             self._enter(inner, nested.variable, level + 1, index)
+
+    def _keep_rows(self, loop: _Loop, index: Index) -> None:
+        """Computes costly values that several sweeps over this row read once, into scratch."""
+        extent = loop.variable.extent
+        if extent > ROW_LIMIT:
+            return
+        for value in rows_to_keep(self.body, self.domain, loop.first):
+            dtype = self.body.type_of(value).dtype
+            memory = self.builder.scratch(f"row{value.node}", dtype, extent)
+            copier = Copier(self.builder, self.evaluator, self.lanes)
+            copier.row(
+                extent,
+                lambda _, at, guards, v=value: self.evaluator.value(  # type: ignore[misc]
+                    v, index + unflatten(at, self.domain[loop.first :]), guards
+                ),
+                lambda _, at: at,
+                memory,
+            )
+            self.evaluator.keep_row(value, index, memory, self.builder.block)
 
     def _vector_loop(
         self,
