@@ -1,4 +1,4 @@
-"""The recipe `contract`: out[b, m, n] = Σ_k left[b, m, k] · right[b, n, k] in register tiles.
+"""The loops of `contract`: out[b, m, n] = Σ_k left[b, m, k] · right[b, n, k] in register tiles.
 
 A tile of rows (m) and vectors of columns (n) stays in registers over all of k, one FMA chain per
 result, cut into chains of at most `CHAIN` products that are added in order. Per column the tile
@@ -17,61 +17,21 @@ from collections.abc import Callable
 
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.contraction_choice import Choice, batch_variables
-from graphc.codegen.contraction_model import choose
-from graphc.codegen.contraction_view import CHAIN, Accumulate, Chains, View, operand_value
+from graphc.codegen.contraction_view import Accumulate, Chains, View, operand_value
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.guarded_sums import GuardedSums
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
-from graphc.codegen.nest import declare_buffers, lanes_for
 from graphc.codegen.scopes import OpenBlock
 from graphc.codegen.staging import Box, Copier, Panel
-from graphc.codegen.target import Target
 from graphc.codegen.tiles import Columns, Part
-from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, flatten, of
 from graphc.ops.kinds import Case
 from graphc.schedule.access import Index, unflatten
 
-__all__ = ["CHAIN", "lower_contract"]
-
 Place = tuple[Index, tuple[Guard, ...]]
 """The n coordinates of a vector, and the guard of those that exist."""
-
-
-def lower_contract(name: str, body: Graph, target: Target) -> Kernel:
-    """The kernel of a body around one contraction and its epilogue."""
-    builder = LoopBuilder(name)
-    inputs, outputs = declare_buffers(builder, body)
-    evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
-    choice = choose(body, evaluator.lanes, target)
-    return variant(choice)(builder, evaluator, outputs, choice).build()
-
-
-def variant(choice: Choice) -> type[Contraction]:
-    """The order of loops a choice asks for."""
-    if choice.right in ("streamed", "turned"):
-        from graphc.codegen.thin_contraction import ThinContraction
-
-        return ThinContraction
-    if choice.right == "batch":
-        from graphc.codegen.batch_contraction import BatchContraction
-
-        return BatchContraction
-    if choice.grouped:
-        from graphc.codegen.grouped_contraction import GroupedContraction
-
-        return GroupedContraction
-    if choice.right == "panel" and len(choice.view.k) == 1 == len(choice.view.n):
-        from graphc.codegen.product_contraction import ProductContraction
-
-        return ProductContraction
-    if choice.interleaved:
-        from graphc.codegen.phased_contraction import PhasedContraction
-
-        return PhasedContraction
-    return Contraction
 
 
 class Contraction:
@@ -183,9 +143,26 @@ class Contraction:
         self.left_panel.depth = self.depth
         self.left_panel.fill(
             rows,
-            lambda k, r: self.view.broadcast(batch, self._m(first + r), self._k(k)),
+            lambda k, r: self.view.broadcast(batch, self._m(first + r), self._left_k(k)),
             unit * (self.depth * self.left_panel.columns),
         )
+
+    @property
+    def _left_order(self) -> tuple[int, ...]:
+        """The axes of k as the copy of the broadcast operand has them. Phases use some kernel
+        positions each, so there these come first."""
+        axes = tuple(range(len(self.view.k)))
+        first = self.choice.unrolled if len(self.choice.phases) > 1 else 0
+        return axes[first:] + axes[:first]
+
+    def _left_k(self, flat: Expr) -> Index:
+        order = self._left_order
+        found = dict(zip(order, unflatten(flat, tuple(self.view.k[a] for a in order)), strict=True))
+        return tuple(found[axis] for axis in range(len(order)))
+
+    def _left_position(self, k: Index) -> Expr:
+        order = self._left_order
+        return flatten([k[axis] for axis in order], [self.view.k[axis] for axis in order])
 
     def _m(self, flat: Expr) -> Index:
         return unflatten(flat, self.view.m)
@@ -336,7 +313,7 @@ class Contraction:
         if self.left_panel is not None:
             group = self.left_group
             unit = flatten(*self.left_batch) * self._left_units + number // group
-            at = (unit * self.depth + flatten(k, self.view.k)) * self.left_panel.columns
+            at = (unit * self.depth + self._left_position(k)) * self.left_panel.columns
             element = self.left_panel.load(at + number % group * self.tile.rows + row)
         else:
             case = self.view.broadcast(batch, m, k)

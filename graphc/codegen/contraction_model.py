@@ -139,7 +139,9 @@ def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) ->
     products = count * rows * vectors * depth / _phase_share(view, phases) / max(efficiency, 1e-6)
     unrolled = first_unrolled(view, len(phases) > 1)
     batch = tuple(of(variable) for variable in batch_variables(view))
-    left, left_width, left_cost = left_operand(view, batch, tile, vectors, lanes)
+    left, left_width, left_cost = left_operand(
+        view, batch, tile, vectors, lanes, len(phases)
+    )
     base = Choice(
         view, lanes, lane_axes, down, tile, left, left_width,
         "panel", None, 0, unrolled, False, 0, 0, None, 0, 0.0, "", phases,

@@ -64,7 +64,7 @@ def k_variables(view: View) -> tuple[Variable, ...]:
 
 
 def left_operand(
-    view: View, batch: Index, tile: Tile, vectors: int, lanes: int
+    view: View, batch: Index, tile: Tile, vectors: int, lanes: int, phases: int
 ) -> tuple[str, int, float]:
     """How the broadcast operand is read, the width of its panel, and the cost of that."""
     rows, depth = math.prod(view.m), math.prod(view.k)
@@ -75,6 +75,9 @@ def left_operand(
     copies = math.prod(view.batch) * -(-rows // tile.rows) * depth * max(width // lanes, 1)
     if case is None or case.guards or view.linear(case) is None:
         return "panel", width, copies * GATHERED
+    if phases > 1:
+        # Each phase reads few kernel positions: little of a cache line, if they lie side by side.
+        return "panel", width, copies / math.prod(view.batch) * GATHERED
     linear = view.linear(case)
     assert linear is not None
     along_rows = linear.coefficient(m)
@@ -199,7 +202,10 @@ def _box(
     elements = math.prod(axis.extent for axis in box)
     source = _contiguous_axis(view, box, cases[0])
     each = COPIED if source == box[-1].axis and box[-1].split == 1 else TRANSPOSED
-    each = GATHERED if source is None or box[-1].split > 1 else each
+    if box[-1].split == 2 and source == box[-1].axis:
+        each = 2 * COPIED  # two loads and a shuffle
+    elif source is None or box[-1].split > 1:
+        each = GATHERED
     cost = elements * math.prod(view.batch) / base.lanes * each
     guarded = any(case.guards for case in cases)
     group = 0

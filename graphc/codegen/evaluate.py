@@ -214,11 +214,25 @@ class Evaluator:
             with self.builder.at(block):
                 made = self.builder.load(buffer, index, lanes, self._as_mask(mask, lanes))
             return self.note(made, block)
+        if mask is None and self.integers.lane_step(linear) == 2:
+            return self._every_second(buffer, linear, where)
         lanes = mask.type.lanes if shape == 0 and mask is not None else 0
         positions, block = self.integers.positions(linear, lanes)
         block = self.deepest([block, where])
         with self.builder.at(block):
             made = self.builder.gather(buffer, positions, self._as_mask(mask, positions.type.lanes))
+        return self.note(made, block)
+
+    def _every_second(self, buffer: Buffer, linear: Expr, where: OpenBlock) -> Value:
+        """Every second element from lane 0's on: two loads, which touch nothing beside them."""
+        index, block = self.integers.offset(linear)
+        lanes = self.integers.lanes_of(linear)
+        block = self.deepest([block, where])
+        with self.builder.at(block):
+            first = self.builder.load(buffer, index, lanes)
+            second = self.builder.load(buffer, index + (lanes - 1), lanes)
+            order = [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)]
+            made = self.builder.shuffle(first, second, order)
         return self.note(made, block)
 
     def store(

@@ -75,6 +75,13 @@ class Integers:
             return 1 if linear.coefficient(vectors[0]) == 1 else None
         return None
 
+    def lane_step(self, linear: Expr) -> int | None:
+        """Elements from one lane to the next, where it is the same for all (of an even number)."""
+        vectors = [v for v in linear.variables() if self._is_vector_variable(v)]
+        if len(vectors) != 1 or vectors[0] not in self._lanes or vectors[0].extent % 2:
+            return None
+        return linear.coefficient(vectors[0])
+
     def block_of(self, expr: Expr) -> OpenBlock:
         """The innermost of the blocks that bind the expression's variables."""
         blocks = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from graphc.codegen.attention import lower_attention
 from graphc.codegen.attention_grad import lower_attention_grad
-from graphc.codegen.contraction import lower_contract
+from graphc.codegen.contract import lower_contract
 from graphc.codegen.loops import Kernel
 from graphc.codegen.nest import lower_nest
 from graphc.codegen.scanning import lower_scan

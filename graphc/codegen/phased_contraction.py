@@ -7,11 +7,16 @@ the body's outputs are computed.
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import replace
 
 from graphc.codegen.contraction import Contraction
+from graphc.codegen.contraction_choice import batch_variables
+from graphc.codegen.contraction_view import Phase
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Kernel, Value
+from graphc.codegen.scopes import OpenBlock
 from graphc.codegen.tiles import Columns
 from graphc.ir.types import Shape
 from graphc.ops.index import Expr, Variable, of
@@ -22,8 +27,14 @@ class PhasedContraction(Contraction):
     """All phases of one batch element, then its outputs."""
 
     def build(self) -> Kernel:
-        columns = [self.choice.columns(phase) for phase in self.choice.phases]
-        self.blocks = max(column.blocks for column in columns)
+        """Phases without any product (a 1x1 kernel has them) are zeros, and take no part."""
+        every = self.choice.phases
+        computed = [phase for phase in every if self._has_products(phase)]
+        self.every = every
+        self.zero = {phase.offsets for phase in every if phase not in computed}
+        self.choice = replace(self.choice, phases=computed)
+        columns = [self.choice.columns(phase) for phase in computed]
+        self.blocks = max((column.blocks for column in columns), default=1)
         self.starts: dict[Shape, int] = {}
         size = 0
         for column in columns:
@@ -38,7 +49,7 @@ class PhasedContraction(Contraction):
         rows = Variable("result_row", max(self.rows, 1))
         with self.builder.loop(0, self.rows, hint="row") as loop:
             self.integers.bind(rows, loop.variable, self.builder.block)
-            for phase in self.choice.phases:
+            for phase in self.every:
                 if phase.offsets[-1] == 0:
                     self._outputs(batch, of(rows), self.choice.columns(phase))
         return 1
@@ -59,10 +70,30 @@ class PhasedContraction(Contraction):
         at = (m * columns.row_count + row) * self.blocks + block
         return at * self.lanes + start
 
+    def _has_products(self, phase: Phase) -> bool:
+        n = phase.index(
+            tuple(of(Variable(f"probe_n{a}", extent)) for a, extent in enumerate(phase.extents))
+        )
+        batch = tuple(of(variable) for variable in batch_variables(self.view))
+        channels = [Variable(f"probe_k{a}", dim) for a, dim in enumerate(self.view.k)]
+        looped = tuple(of(variable) for variable in channels[: self.choice.unrolled])
+        return any(
+            self.view.vector(batch, n, (*looped, *(of(t) for t in tap))) is not None
+            for tap in itertools.product(*map(range, self.view.k[self.choice.unrolled :]))
+        )
+
+    def _result(
+        self, m: Expr, columns: Columns, row: Expr, block: Expr, lane: Expr, filled_in: OpenBlock
+    ) -> Value:
+        if columns.phase.offsets in self.zero:
+            return self.zeros[0]
+        at = self._position(m, columns, row, block) + lane
+        return self.evaluator.load(self.results, at, (), filled_in)
+
     def _outputs(self, batch: Index, m: Expr, even: Columns) -> None:
         """The outputs of one row for the coordinates of a phase and of its odd neighbour."""
         phase = even.phase
-        odd = next(p for p in self.choice.phases if p.offsets == (*phase.offsets[:-1], 1))
+        odd = next(p for p in self.every if p.offsets == (*phase.offsets[:-1], 1))
         extents = tuple(phase.extents[axis] for axis in even.row_axes)
         whole, rest = divmod(self.view.n[-1], 2 * self.lanes)
 
@@ -76,11 +107,10 @@ class PhasedContraction(Contraction):
 
             def pair(block: Expr, count: int) -> None:
                 lane = self.copier.lane()
-                places = [
-                    self._position(m, columns, r, block) + lane
+                a, b = (
+                    self._result(m, columns, r, block, lane, filled_in)
                     for columns in (even, self.choice.columns(odd))
-                ]
-                a, b = (self.evaluator.load(self.results, at, (), filled_in) for at in places)
+                )
                 for half in range(2 if count > self.lanes else 1):
                     vector = self._interleaved(a, b, half)
                     w = block * (2 * self.lanes) + half * self.lanes + lane

@@ -9,7 +9,7 @@ from graphc.codegen.lower import lower
 from graphc.codegen.run_loops import run
 from graphc.codegen.target import named
 from graphc.ops.elementwise import exp
-from graphc.ops.movement import transpose
+from graphc.ops.movement import slice_, transpose
 from graphc.schedule.build import plan_graph
 
 CASES = {
@@ -84,3 +84,14 @@ def test_functions_of_a_transposed_input() -> None:
     array = np.random.default_rng(3).standard_normal((24, 40)).astype(np.float32)
     (found,) = graphc.compile(graph)(array)
     np.testing.assert_allclose(found, np.exp(array.T), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 15, 16, 17, 33, 64])
+def test_every_second_element_is_read_by_vectors(size: int) -> None:
+    b = graphc.GraphBuilder("halves")
+    x = b.input("x", f"f32[3,{size}]")
+    even = slice_(x, start=(0, 0), size=(3, -(-size // 2)), step=(1, 2))
+    graph = b.finish(even * even)
+    array = np.random.default_rng(size).standard_normal((3, size)).astype(np.float32)
+    (found,) = graphc.compile(graph)(array)
+    np.testing.assert_array_equal(found, array[:, ::2] ** 2)
