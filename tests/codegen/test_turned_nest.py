@@ -1,5 +1,7 @@
 """Elementwise kernels with a transposed input: blocks are transposed in registers."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -72,7 +74,7 @@ def test_parts_give_the_whole(parts: int) -> None:
     y = generator.standard_normal((61, 40)).astype(np.float32)
     found = np.zeros(40 * 61, np.float32)
     edges = np.linspace(0, kernel.extent, parts + 1).astype(int)
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         call_kernel(kernel, [x.reshape(-1), y.reshape(-1), found], int(begin), int(end))
     np.testing.assert_array_equal(found.reshape(61, 40), x.T * y + x.T)
 
