@@ -80,7 +80,7 @@ def test_values(mask: Any, causal: bool, dtype: Any) -> None:
             np.testing.assert_allclose(got, exact, rtol=bound, atol=bound)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(0, 20)] * 4),
     lead=st.sampled_from([(), (1,), (2, 3), (0, 2)]),
