@@ -77,7 +77,7 @@ def left_operand(
         return "panel", width, copies * GATHERED
     if phases > 1:
         # Each phase reads few kernel positions: little of a cache line, if they lie side by side.
-        return "panel", width, copies / math.prod(view.batch) * GATHERED
+        return "panel", width, copies / max(math.prod(view.batch), 1) * GATHERED
     linear = view.linear(case)
     assert linear is not None
     along_rows = linear.coefficient(m)
@@ -92,7 +92,7 @@ def left_operand(
     if len(view.k) == 1 and depth > 64 and rows > tile.rows and (far or steep):
         each = COPIED if along_rows == 1 else TRANSPOSED
         batched = any(v in linear.variables() for i in batch for v in i.variables())
-        times = 1 if batched else math.prod(view.batch)
+        times = 1 if batched else max(math.prod(view.batch), 1)
         return "panel", width, copies / times * each
     return "direct", width, 0.0
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.ops.contract import conv, conv_weight_grad
+from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad
 from graphc.ops.interpreter import evaluate
 
 GEOMETRIES = (
@@ -43,3 +43,15 @@ def test_padding_is_skipped_where_a_factor_is_not_finite(geometry: dict) -> None
         (exact,) = evaluate(backward, [x, g], reference=True)
     np.testing.assert_allclose(eager, exact, atol=1e-4)
     assert np.isfinite(eager[1]).any()
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_the_gradient_of_no_images_is_empty(stride: int) -> None:
+    b = graphc.GraphBuilder("empty")
+    g, w = b.input("g", "f32[0,4,3,3]"), b.input("w", "f32[4,2,3,3]")
+    size = (2 * stride + 1,) * 2
+    geometry = {"stride": (stride, stride), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    graph = b.finish(conv_input_grad(g, w, size=size, **geometry))
+    weight = np.ones((4, 2, 3, 3), np.float32)
+    (found,) = graphc.compile(graph)(np.zeros((0, 4, 3, 3), np.float32), weight)
+    assert found.shape == (0, 2, *size)
