@@ -160,7 +160,7 @@ ERF = np.vectorize(math.erf, otypes=[float])
         (nn.Flatten(), lambda x: x.reshape(x.shape[0], -1)),
         (nn.Flatten(0, 1), lambda x: x.reshape(-1, x.shape[2])),
     ],
-    ids=repr,
+    ids=lambda value: repr(value) if isinstance(value, nn.Module) else "formula",
 )
 def test_activations(layer: nn.Module, formula: Callable[[Array], Array]) -> None:
     x = normal(3, 4, 5)
