@@ -13,10 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.codegen.contraction import Contraction
-from graphc.codegen.contraction_choice import batch_variables, group_variable
+from graphc.codegen.contraction_choice import group_variable
 from graphc.codegen.contraction_view import Chains
 from graphc.codegen.loops import Kernel, Value
-from graphc.codegen.staging import Box
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
@@ -46,36 +45,18 @@ class GroupedContraction(Contraction):
         self.width = self.all_columns.vectors * self.lanes
         whole, rest = divmod(self.rows, self.tile.rows)
         self.block = min(ROW_TILES, max(whole, 1))
-        index = tuple(of(variable) for variable in batch_variables(view))
-        loops = [variable for variable in batch_variables(view) if variable.extent != 1]
         kept_rows = self.rows if self.groups.extent > 1 else self.block * self.tile.rows
         self.sums = self.builder.scratch("sums", self.dtype, kept_rows * self.width)
-        assert self.choice.box is not None
-        self.box = Box(self.copier, view, self.choice.right_operand, self.choice.box)
-        self.box.clear()
-        if not loops:
-            self._all(index, split=True)
-            return self._finished(-(-whole // self.block) + bool(rest))
-        with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
-            self.integers.bind(loops[0], outer.variable, self.builder.block)
-            self._each_batch(loops[1:], index)
-        return self._finished(loops[0].extent)
+        self.extent = -(-whole // self.block) + bool(rest)
+        return super().build()
 
-    def _each_batch(self, loops: list[Variable], index: Index) -> None:
-        if not loops:
-            self._all(index, split=False)
-            return
-        with self.builder.loop(0, loops[0].extent, hint="b") as inner:
-            self.integers.bind(loops[0], inner.variable, self.builder.block)
-            self._each_batch(loops[1:], index)
-
-    def _all(self, batch: Index, split: bool) -> None:
+    def _all_columns(self, batch: Index, split: bool) -> int:
         """All results of one batch element; with `split`, blocks of rows begin…end of them."""
         assert self.box is not None
         if self.groups.extent == 1:
             self.box.fill()
             self._row_blocks_of(split, lambda rows: self._products_of(batch, rows, 0, None))
-            return
+            return self.extent
         self._row_blocks_of(split, self._clear)
         with self.builder.loop(0, self.groups.extent, hint="group") as loop:
             self.integers.bind(self.groups, loop.variable, self.builder.block)
@@ -85,6 +66,7 @@ class GroupedContraction(Contraction):
             last = self.builder.add(first, step)
             self._row_blocks_of(split, lambda rows: self._products_of(batch, rows, first, last))
         self._row_blocks_of(split, lambda rows: self._outputs(batch, rows))
+        return self.extent
 
     def _row_blocks_of(self, split: bool, body: Callable[[Rows], None]) -> None:
         """`body` for all blocks of tiles of rows, or those of this call."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphc.codegen.contraction import Contraction
-from graphc.codegen.contraction_choice import batch_variables
 from graphc.codegen.contraction_view import CHAIN, operand_value
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
@@ -34,8 +33,6 @@ class ThinContraction(Contraction):
 
     def build(self) -> Kernel:
         self.all_columns: Columns = self.choice.columns(self.choice.phases[0])
-        index = tuple(of(variable) for variable in batch_variables(self.view))
-        loops = [variable for variable in batch_variables(self.view) if variable.extent != 1]
         if self.choice.right == "streamed":
             size = self.all_columns.vectors * self.lanes
             self.sums = self.builder.scratch("sums", self.dtype, size)
@@ -43,22 +40,12 @@ class ThinContraction(Contraction):
                 self.builder.scratch("totals", self.dtype, size)
                 if self.depth > CHAIN else self.sums
             )  # fmt: skip
-        if not loops:
-            count = sum(part.count for part in self.all_columns.tiles(self.tile))
-            self._row(index, split=count > 1)
-            return self._finished(count)
-        with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
-            self.integers.bind(loops[0], outer.variable, self.builder.block)
-            self._all_batches(loops[1:], index)
-        return self._finished(loops[0].extent)
+        return super().build()
 
-    def _all_batches(self, loops: list[Variable], index: Index) -> None:
-        if not loops:
-            self._row(index, split=False)
-            return
-        with self.builder.loop(0, loops[0].extent, hint="b") as inner:
-            self.integers.bind(loops[0], inner.variable, self.builder.block)
-            self._all_batches(loops[1:], index)
+    def _all_columns(self, batch: Index, split: bool) -> int:
+        count = sum(part.count for part in self.all_columns.tiles(self.tile))
+        self._row(batch, split and count > 1)
+        return count
 
     def _row(self, batch: Index, split: bool) -> None:
         if self.choice.right == "turned":
