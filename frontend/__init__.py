@@ -16,6 +16,7 @@ from typing import Any
 from frontend import autograd, linalg, nn, optim, utils
 from frontend import methods as _methods  # first: attaches the methods to Tensor
 from frontend.compiler import compile
+from frontend.control import *
 from frontend.creation import *
 from frontend.dtypes import *
 from frontend.environment import *
@@ -48,10 +49,12 @@ from frontend.sampling import *
 from frontend.state import (
     enable_grad,
     get_default_dtype,
+    get_eager_backend,
     inference_mode,
     is_grad_enabled,
     no_grad,
     set_default_dtype,
+    set_eager_backend,
     set_grad_enabled,
 )
 from frontend.tensor import Tensor

@@ -20,6 +20,7 @@ from frontend.tensor import Tensor
 from frontend.tracer import Trace, name_of, run_trace
 from graphc.errors import ArgumentError, TraceError
 from graphc.ir.builder import user_location
+from graphc.runtime.processors import checked_threads
 
 LEVELS = ("none", "exact", "relaxed")
 
@@ -31,8 +32,12 @@ MANY_TRACES = 8
 class CompiledFunction:
     """A function or Module that runs as native code; made by `frontend.compile`."""
 
-    def __init__(self, function: Callable[..., Any], level: str, keep_grads: bool):
+    def __init__(
+        self, function: Callable[..., Any], level: str, keep_grads: bool,
+        threads: int | None = None,
+    ):  # fmt: skip
         self.function = function
+        self.threads = threads
         self.level = level
         self.keep_grads = keep_grads
         self._last: LastCall | None = None
@@ -129,6 +134,7 @@ class CompiledFunction:
             updated = [entry.names[position] for position in entry.updated]
             if updated:
                 lines.append(f"  updated in place: {', '.join(updated)}")
+            lines += [f"  {executable.schedule}" for executable in entry.executables]
             lines += [f"  frozen: {guard}" for guard in entry.guards]
         return "\n".join(lines)
 
@@ -204,27 +210,30 @@ def disable(function: Any = None, recursive: bool = True) -> Any:
 
 def compile(
     function: Any = None, *, level: str = "exact", keep_grads: bool = True, disable: bool = False,
-    **ignored: Any,
+    threads: int | None = None, **ignored: Any,
 ) -> Any:  # fmt: skip
     """`function` (or a Module) as native code: `compile(model)`, `@compile`, `@compile(level=…)`.
 
     `level`: "none" (one kernel per op), "exact" (same bits as any other exact run), "relaxed".
     With `keep_grads=False` gradients a training step leaves behind are not written to `.grad`, so
     the update can be fused with what makes them; reading `.grad` then raises. With `disable` the
-    function stays as it is. PyTorch's other options (`mode`, `backend`, …) are accepted and have no
-    effect. Raises ValueError for an unknown level.
+    function stays as it is. `threads`: the most threads a call may run on, None for all processors
+    this process may use; small work runs on one, and the bits are the same on any. PyTorch's other
+    options (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an unknown
+    level, TypeError or ValueError for `threads`.
     """
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
+    threads = checked_threads(threads)
     unknown = ignored.keys() - {"fullgraph", "dynamic", "backend", "mode", "options"}
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     if function is None:
         return lambda target: compile(
-            target, level=level, keep_grads=keep_grads, disable=disable
+            target, level=level, keep_grads=keep_grads, disable=disable, threads=threads
         )
     if not callable(function):
         raise TypeError(f"compile() takes a function or Module, not {type(function).__name__}")
     if disable or getattr(getattr(function, "forward", function), "_runs_eagerly", False):
         return function
-    return CompiledFunction(function, level, keep_grads)
+    return CompiledFunction(function, level, keep_grads, threads)

@@ -26,6 +26,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.elementwise import cast
 from graphc.ops.kind_composite import Composite
 from graphc.ops.kind_index import Gather, Scatter
+from graphc.ops.kind_region import Region
 from graphc.ops.kinds import Movement
 from graphc.ops.movement import broadcast, reshape, slice_, transpose
 from graphc.ops.strided import diagonal, slide
@@ -38,7 +39,7 @@ class Prepared:
 
     __slots__ = (
         "attributes", "checked", "composite", "compute", "operand_types", "plain", "records",
-        "saves", "type", "types", "view", "widened",
+        "region", "saves", "type", "types", "view", "widened",
     )  # fmt: skip
 
     def __init__(self, op: Any, types: tuple[TensorType, ...], attributes: dict[str, Any]):
@@ -51,6 +52,7 @@ class Prepared:
             self.types = _narrowed(self.types, types)
         self.type = self.types[0]
         self.records = op.differentiable and any(type.dtype.is_float for type in self.types)
+        self.region = isinstance(op, Region)
         self.composite = isinstance(op, Composite) and not op.has_own_gradient
         self.view = op in VIEWS
         self.checked = op.check_rule is not None
@@ -122,6 +124,10 @@ class TensorContext:
             elif prepared.composite:
                 made = op.define(*operands, **prepared.attributes)
                 return made if isinstance(made, tuple) else (made,)
+            elif prepared.region and op.is_plain(prepared.attributes):
+                full = op.recorded(prepared.operand_types, prepared.attributes)
+                if full is not prepared.attributes:
+                    return self.apply(op, operands, full)[: len(prepared.types)]
         if STATE.session is not None:
             results = _emitted(op, operands, prepared)
         elif prepared.plain:

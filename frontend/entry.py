@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from frontend.compiler import CompiledFunction
 
 
-def compile_graph(graph: Graph, level: str) -> Any:
+def compile_graph(graph: Graph, level: str, threads: int | None) -> Any:
     """An executable of a graph (replaceable in tests)."""
     import graphc
 
-    return graphc.compile(graph, level)
+    return graphc.compile(graph, level, threads=threads)
 
 
 class Entry:
@@ -104,7 +104,7 @@ class Entry:
 
     def _compile(self, graph: Graph) -> Any:
         started = time.perf_counter()
-        made = compile_graph(graph, self.owner.level)
+        made = compile_graph(graph, self.owner.level, self.owner.threads)
         self.seconds += time.perf_counter() - started
         self.executables.append(made)
         return made

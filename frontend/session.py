@@ -10,62 +10,25 @@ on those, so `backward()` inside the function just adds its ops to the graph.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 
 from frontend.naming import Names
+from frontend.regions import Builder, Region, restored
 from frontend.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
 from frontend.state import STATE
 from frontend.tensor import Tensor, make
 from frontend.views import View, written_back
 from graphc.errors import TraceError
-from graphc.ir.builder import GraphBuilder, Var, user_location
-from graphc.ir.nodes import CONSTANT, Graph, Location, Value
+from graphc.ir.builder import Var, user_location
+from graphc.ir.nodes import Location
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 
 READ_HINT = "where(), or frontend.tap(t, fn) to be handed the value after the call"
-
-
-class Builder(GraphBuilder):
-    """A builder that can hand out graphs and go on (a derivative extends what was traced)."""
-
-    def snapshot(
-        self,
-        inputs: Sequence[tuple[str, Var]],
-        outputs: Sequence[Var],
-        aliases: Sequence[tuple[int, int]] = (),
-    ) -> Graph:
-        """The graph from `inputs` (name, variable) to `outputs`, without what they do not need."""
-        made = GraphBuilder(self.name)
-        values: dict[Value, Var] = {}
-        for name, var in inputs:
-            with made.at(self._nodes[var.value.node].location or Location(name, 0)):
-                values[var.value] = made.input(name, var.type)
-        needed: set[int] = set()
-        work = [var.value.node for var in outputs if var.value not in values]
-        while work:
-            identity = work.pop()
-            if identity not in needed:
-                needed.add(identity)
-                operands = self._nodes[identity].operands
-                work += [v.node for v in operands if v not in values]
-        for identity in sorted(needed):
-            node = self._nodes[identity]
-            handles = tuple(values[value] for value in node.operands)
-            with made.at(node.location or Location(self.name, 0)):
-                if node.op == CONSTANT:
-                    values[Value(identity)] = made.constant(node.attribute("value"))
-                    continue
-                results = made.apply(
-                    lookup(node.op), handles, dict(node.attributes), node.regions
-                )
-            for index, result in enumerate(results):
-                values[Value(identity, index)] = result
-        return made.finish(*[values[var.value] for var in outputs], aliases=aliases)
 
 
 class Slot:
@@ -104,7 +67,9 @@ class Session:
     """The trace of one function. Use as a context manager; entering again resumes it."""
 
     def __init__(self, name: str):
-        self.builder = Builder(name)
+        self.root = Builder(name)
+        self.builder = self.root  # where ops go: the root's, or that of a region under way
+        self.regions: list[Region] = []
         self._further = 0
         self.slots: list[Slot] = []
         self.noted: dict[int, Noted] = {}
@@ -130,7 +95,7 @@ class Session:
         for noted in self.noted.values():
             if noted.inside is not None:
                 noted.outside = dict(noted.tensor.__dict__)
-                _restore(noted.tensor, noted.inside)
+                restored(noted.tensor, noted.inside)
                 noted.inside = None
         return self
 
@@ -138,7 +103,7 @@ class Session:
         STATE.session = self._previous.pop()
         for noted in self.noted.values():
             noted.inside = dict(noted.tensor.__dict__)
-            _restore(noted.tensor, noted.outside)
+            restored(noted.tensor, noted.outside)
 
     # -- inputs ------------------------------------------------------------------------------
 
@@ -166,7 +131,7 @@ class Session:
 
     def _add_slot(self, name: str, source: Source, tensor: Tensor) -> Slot:
         # Names are given when all is known: optimizer state may appear during the trace.
-        var = self.builder.input(f"slot{len(self.slots)}", tensor.tensor_type)
+        var = self.root.input(f"slot{len(self.slots)}", tensor.tensor_type)
         slot = Slot(name, tensor.tensor_type, source, tensor, var)
         self.slots.append(slot)
         return slot
@@ -213,8 +178,30 @@ class Session:
         if type(value) is Var:
             if value.context is self.builder:
                 return value
-            raise escaped("a trace")
-        return self._capture(tensor)
+            if not self.holds(value):
+                raise escaped("a trace")
+        else:
+            value = self._capture(tensor)
+        return self.regions[-1].input_of(tensor) if self.regions else value
+
+    def holds(self, value: Var) -> bool:
+        """Whether a variable is of this trace: of its graph, or of a region under way."""
+        context = value.context
+        return context is self.root or any(context is r.builder for r in self.regions)
+
+    @contextmanager
+    def region(self, name: str) -> Iterator[Region]:
+        """Ops inside go to a graph of its own, unrecorded: the loop or branch is recorded whole."""
+        region = Region(name)
+        outer, filled, grad_enabled = self.builder, self._filled, STATE.grad_enabled
+        self.regions.append(region)
+        self.builder, self._filled, STATE.grad_enabled = region.builder, {}, False
+        try:
+            yield region
+        finally:
+            region.changed_tensors = region.restore()
+            self.builder, self._filled, STATE.grad_enabled = outer, filled, grad_enabled
+            self.regions.pop()
 
     def emit(self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """The variables of an op's results."""
@@ -235,7 +222,7 @@ class Session:
         return var
 
     def location_of(self, tensor: Tensor) -> Location | None:
-        return self.builder.node_of(tensor._value).location
+        return tensor._value.context.node_of(tensor._value).location
 
     def at(self, location: Location | None) -> AbstractContextManager[None]:
         """Nodes made inside stem from this line of the user's."""
@@ -257,6 +244,9 @@ class Session:
     def _refresh(self, tensor: Tensor, view: View) -> None:
         """Bring a view up to date with what it shows."""
         value = self.value_of(view.parent)
+        if self.regions and view.parent._value is not value:
+            # A view of what lies around a region is refreshed around it.
+            self.regions[-1].note_change(tensor)
         if view.op is not None:
             value = self.builder.apply(view.op, (value,), view.attributes)[0]
         tensor._value = value
@@ -266,6 +256,8 @@ class Session:
         """The value of `new` in place of that of `target`, and of what `target` is a view of."""
         self.value_of(target)
         value = self.value_of(new)
+        if self.regions and target._value.context is not self.builder:
+            self.regions[-1].note_change(target)
         view = target._view
         if view is not None:
             grad_enabled, STATE.grad_enabled = STATE.grad_enabled, False
@@ -310,11 +302,6 @@ class Session:
             self.guards.append(guard)
 
 
-def _restore(tensor: Tensor, state: dict[str, Any]) -> None:
-    tensor.__dict__.clear()
-    tensor.__dict__.update(state)
-
-
 def escaped(name: str) -> TraceError:
     """The error of a traced tensor used after its trace."""
     from frontend.dispatch import escaped as error
@@ -340,7 +327,7 @@ def concrete(tensor: Tensor, what: str) -> np.ndarray:
         if isinstance(value, np.ndarray):
             return value
         raise escaped(what)
-    if isinstance(value, Var) and value.context is not session.builder:
+    if isinstance(value, Var) and not session.holds(value):
         raise escaped(what)
     refuse(tensor.tensor_type, what)
     raise AssertionError("unreachable")

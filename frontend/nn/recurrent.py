@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from frontend import control
 from frontend.dispatch import CONTEXT
 from frontend.functions.pointwise import sigmoid, tanh
 from frontend.functions.shape import cat, narrow
 from frontend.nn import functional as F
+from frontend.state import STATE
 from frontend.tensor import Tensor
 from graphc.ops.parts import split
 
@@ -144,6 +146,20 @@ def _scan_back(
     return carry, outputs[::-1]
 
 
+def _over_time(
+    step: Step, carry: Carry, gates: Tensor, sizes: Sequence[int], reverse: bool
+) -> tuple[Carry, Tensor]:
+    """`step` over the rows of each time step; the last states, and the outputs row by row."""
+    rows = sizes[0]
+    if STATE.session is None or len(set(sizes)) > 1:
+        final, ys = scan(step, carry, parts(gates, sizes, 0), reverse)
+        return final, cat(ys)
+    # In a trace one loop of the graph, where all steps are alike.
+    xs = gates.reshape(len(sizes), rows, gates.shape[1])
+    final, y = control.scan(step, carry, xs, reverse=reverse)
+    return final, y.reshape(len(sizes) * rows, y.shape[2])
+
+
 def run_layers(
     mode: str,
     layers: Sequence[Sequence[Weights]],
@@ -160,12 +176,11 @@ def run_layers(
         x = F.dropout(x, dropout) if depth else x
         found = []
         for reverse, weights in enumerate(directions):
-            xs = parts(gates_of(mode, weights, x), sizes, 0)
-            final, ys = scan(
-                step_of(mode, weights), initial[len(finals)], xs, reverse=bool(reverse)
-            )
+            gates = gates_of(mode, weights, x)
+            step, carry = step_of(mode, weights), initial[len(finals)]
+            final, ys = _over_time(step, carry, gates, sizes, bool(reverse))
             finals.append(final)
-            found.append(cat(ys))
+            found.append(ys)
         x = found[0] if len(found) == 1 else cat(found, 1)
     return x, finals
 

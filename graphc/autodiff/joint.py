@@ -16,24 +16,28 @@ from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.handle import broadcast_to
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
-from graphc.ir.registry import lookup
+from graphc.ir.registry import lookup, parameters
 from graphc.ops.kind_composite import Composite
+from graphc.ops.kind_region import Region
 
 
 def joint(
-    graph: Graph, wrt: Sequence[str | int] | None = None, *, name: str | None = None
-) -> Graph:
+    graph: Graph, wrt: Sequence[str | int] | None = None, *, name: str | None = None,
+    seeds: Sequence[int] | None = None, share: bool = False,
+) -> Graph:  # fmt: skip
     """Forward and derived backward in one graph.
 
     `wrt`: names or positions of inputs (default: all float inputs). A graph whose one output is a
     float scalar is differentiated as it is; otherwise the joint graph takes, after the graph's own
-    inputs, one input `cotangent_i` for each float output i. Outputs: those of `graph`, then the
+    inputs, one input `cotangent_i` for each float output i. `seeds`: the positions of the outputs
+    that have such an input; the others are not differentiated. With `share` equal nodes are one.
+    Outputs: those of `graph`, then the
     gradients in the order of `wrt` (zeros where an input has no influence).
     """
     positions = _positions(graph, wrt)
     active = _active(graph, positions)
-    builder, inputs = rebuilt(graph, name or f"{graph.name}_joint")
-    seeds = _seed_inputs(graph, builder)
+    builder, inputs = rebuilt(graph, name or f"{graph.name}_joint", share=share)
+    given = _seed_inputs(graph, builder, seeds)
     records: list[Record] = []
     outputs = replay(
         graph, builder, inputs, lambda node, ins, outs, on: _note(records, node, ins, outs, on),
@@ -41,9 +45,9 @@ def joint(
     )  # fmt: skip
     cotangents: dict[Hashable, Any] = {}
     for position, output in enumerate(outputs):
-        if not output.type.dtype.is_float:
+        if not output.type.dtype.is_float or (seeds is not None and position not in seeds):
             continue
-        seed = seeds.get(position)
+        seed = given.get(position)
         if seed is None:
             seed = builder.constant(np.ones((), output.type.dtype.numpy))
         key = output.value
@@ -90,10 +94,14 @@ def _active(graph: Graph, positions: list[int]) -> set[Value]:
     return active
 
 
-def _seed_inputs(graph: Graph, builder: GraphBuilder) -> dict[int, Var]:
+def _seed_inputs(
+    graph: Graph, builder: GraphBuilder, seeds: Sequence[int] | None
+) -> dict[int, Var]:
     types = graph.output_types
     floats = [position for position, type in enumerate(types) if type.dtype.is_float]
-    if len(floats) == 1 and types[floats[0]].shape == ():
+    if seeds is not None:
+        floats = list(seeds)
+    elif len(floats) == 1 and types[floats[0]].shape == ():
         return {}
     # The graph may be a joint graph itself, with cotangents of its own: one mark more.
     marks = _cotangent_marks(graph)
@@ -143,15 +151,17 @@ def replay(
             op = lookup(node.op)
             operands = tuple(values[operand] for operand in node.operands)
             wanted = tuple(operand in active for operand in node.operands)
-            attributes = dict(node.attributes)
+            attributes = parameters(node)
             if any(wanted) and isinstance(op, Composite) and not op.has_own_gradient:
                 definition = op.definition(tuple(v.type for v in operands), attributes)
                 inner = _active(definition, [i for i, want in enumerate(wanted) if want])
                 results = replay(definition, builder, operands, on_node, active=inner)
             else:
-                results = builder.apply(op, operands, attributes, node.regions)
+                if any(wanted) and isinstance(op, Region) and op.differentiable:
+                    attributes = op.recorded(tuple(v.type for v in operands), attributes)
+                results = builder.apply(op, operands, attributes)
                 if any(wanted):
-                    on_node(node, operands, results, wanted)
+                    on_node(builder.node_of(results[0]), operands, results, wanted)
         for index, result in enumerate(results):
             values[Value(identity, index)] = result
     return tuple(values[output] for output in graph.outputs)
@@ -171,6 +181,6 @@ def _note(
         raise GraphError(f"{op.name} has no gradient", location=node.location)
     keys = tuple(v.value if want else None for v, want in zip(operands, wanted, strict=True))
     records.append(
-        Record(op, dict(node.attributes), operands, results, keys,
+        Record(op, parameters(node), operands, results, keys,
                tuple(result.value for result in results), node.location)
     )  # fmt: skip

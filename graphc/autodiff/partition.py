@@ -49,11 +49,11 @@ def partition(joint: Graph, outputs: int) -> Split:
     kept = {i for i in primal if i not in {target for _, target in joint.aliases}}
     taken = sorted(v.node for v in saved if v.node in kept)
     computed = sorted((v for v in saved if v.node not in kept), key=lambda v: (v.node, v.index))
-    forward = _extract(
+    forward = extract(
         joint, f"{joint.name}_forward", [Value(i) for i in primal],
         [*joint.outputs[:outputs], *computed], joint.aliases,
     )  # fmt: skip
-    backward = _extract(
+    backward = extract(
         joint, f"{joint.name}_backward",
         [*(Value(i) for i in taken), *computed, *(Value(i) for i in seeds)],
         list(joint.outputs[outputs:]), (),
@@ -121,11 +121,12 @@ def _recomputable(op_name: str) -> bool:
     return op.kind in _RECOMPUTABLE and op_name not in _HEAVY_COMPOSITES
 
 
-def _extract(
+def extract(
     graph: Graph, name: str, inputs: list[Value], outputs: list[Value],
-    aliases: tuple[tuple[int, int], ...],
+    aliases: tuple[tuple[int, int], ...] = (),
 ) -> Graph:  # fmt: skip
-    """The part of `graph` between some of its values and others, as a graph of its own."""
+    """The part of `graph` between some of its values and others, as a graph of its own. Inputs
+    that are inputs of `graph` keep their names; a value given twice has the first input."""
     builder = GraphBuilder(name)
     values: dict[Value, Var] = {}
     for number, value in enumerate(inputs):
@@ -133,7 +134,7 @@ def _extract(
         is_input = node.op == INPUT
         with builder.at(node.location or Location(name, 0)):
             label = str(node.attribute("name")) if is_input else f"saved{number}_{node.op}"
-            values[value] = builder.input(label, graph.type_of(value))
+            values.setdefault(value, builder.input(label, graph.type_of(value)))
     work = [value.node for value in outputs if value not in values]
     needed: set[int] = set()
     while work:

@@ -9,7 +9,8 @@ import numpy as np
 from graphc.codegen import run_loops
 from graphc.codegen.lower import lower
 from graphc.codegen.target import Target, host
-from graphc.schedule.plan import KernelSpec, Plan, run_plan
+from graphc.schedule.plan import KernelSpec, Plan
+from graphc.schedule.run_plan import run_plan
 
 Array = np.ndarray[Any, Any]
 

@@ -19,7 +19,7 @@ from typing import Any
 from graphc.errors import GraphError, TraceError
 from graphc.ir.handle import Handle
 from graphc.ir.nodes import CONSTANT, INPUT, Attribute, Constant, Graph, Location, Node, Value
-from graphc.ir.registry import OpDefinition
+from graphc.ir.registry import OpDefinition, named
 from graphc.ir.types import TensorType
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -47,14 +47,16 @@ class Var(Handle):
 
 
 class GraphBuilder:
-    """Collects nodes. `finish` returns the graph; a finished builder takes no more nodes."""
+    """Collects nodes. `finish` returns the graph; a finished builder takes no more nodes. With
+    `share` a node equal to an earlier one is that one."""
 
-    def __init__(self, name: str = "graph"):
+    def __init__(self, name: str = "graph", *, share: bool = False):
         self.name = _checked_name(name, "graph name")
         self._nodes: list[Node] = []
         self._input_names: set[str] = set()
         self._location: Location | EllipsisType | None = ...
         self._finished = False
+        self._shared: dict[Node, int] | None = {} if share else None
 
     def input(self, name: str, type: TensorType | str) -> Var:
         """A named input. In the finished graph inputs stand before all other nodes."""
@@ -78,7 +80,8 @@ class GraphBuilder:
         attributes: dict[str, Any],
         regions: tuple[Graph, ...] = (),
     ) -> tuple[Var, ...]:
-        """Record one op; raises GraphError (with the user's line) if the operands do not fit."""
+        """Record one op; raises GraphError (with the user's line) if the operands do not fit. An
+        op's regions may stand among the attributes, by name, or in order in `regions`."""
         for operand in operands:
             if not isinstance(operand, Var) or operand.context is not self:
                 raise TraceError(
@@ -86,7 +89,7 @@ class GraphBuilder:
                     hint="make it an input or a constant of the graph",
                 )
         try:
-            canonical = op.canonical(attributes)
+            canonical = op.canonical(named(op, attributes, regions))
             types = tuple(operand.type for operand in operands)
             results = op.infer(types, canonical)
         except GraphError as error:
@@ -94,6 +97,9 @@ class GraphBuilder:
                 raise _located(error, self._here()) from None
             raise
         values = tuple(operand.value for operand in operands)
+        if op.region_names:
+            canonical = dict(canonical)
+            regions = tuple(canonical.pop(name) for name in op.region_names)
         return self._append(op.name, values, tuple(sorted(canonical.items())), results, regions)
 
     def finish(self, *outputs: Var, aliases: Sequence[tuple[int, int]] = ()) -> Graph:
@@ -132,8 +138,12 @@ class GraphBuilder:
     ) -> tuple[Var, ...]:
         if self._finished:
             raise GraphError(f"graph {self.name!r} is finished and takes no more nodes ({op})")
+        node = Node(op, operands, attributes, types, regions, self._here())
         identity = len(self._nodes)
-        self._nodes.append(Node(op, operands, attributes, types, regions, self._here()))
+        if self._shared is not None:
+            identity = self._shared.setdefault(node, identity)
+        if identity == len(self._nodes):
+            self._nodes.append(node)
         return tuple(Var(self, Value(identity, i), type) for i, type in enumerate(types))
 
 
@@ -197,9 +207,11 @@ def _located(error: GraphError, location: Location | None) -> GraphError:
     return type(error)(message, hint=error.hint, location=location)
 
 
-def rebuilt(graph: Graph, name: str | None = None) -> tuple[GraphBuilder, list[Var]]:
+def rebuilt(
+    graph: Graph, name: str | None = None, *, share: bool = False
+) -> tuple[GraphBuilder, list[Var]]:
     """A new builder that already holds `graph`'s inputs, and their handles."""
-    builder = GraphBuilder(name or graph.name)
+    builder = GraphBuilder(name or graph.name, share=share)
     handles = []
     for node in graph.inputs:
         with builder.at(node.location):

@@ -13,6 +13,8 @@ class OpDefinition(Protocol):
     """What the IR needs to know of an op."""
 
     name: str
+    region_names: tuple[str, ...]
+    """The attributes that are graphs, which a node holds apart as its regions."""
 
     def canonical(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Attributes with defaults filled in and sequences as tuples. Raises on unknown names."""
@@ -23,6 +25,23 @@ class OpDefinition(Protocol):
     ) -> tuple[TensorType, ...]:
         """Result types. A total function: raises GraphError for operands the op does not take."""
         ...
+
+
+def named(
+    op: OpDefinition, attributes: dict[str, Any], regions: tuple[Any, ...]
+) -> dict[str, Any]:
+    """An op's attributes with its regions among them, by name."""
+    if not regions:
+        return attributes
+    if len(regions) != len(op.region_names):
+        raise GraphError(f"{op.name} has {len(op.region_names)} regions, not {len(regions)}")
+    return {**attributes, **dict(zip(op.region_names, regions))}
+
+
+def parameters(node: Any) -> dict[str, Any]:
+    """A node's attributes with its regions among them: what its op's methods take."""
+    attributes = dict(node.attributes)
+    return named(lookup(node.op), attributes, node.regions) if node.regions else attributes
 
 
 _DEFINITIONS: dict[str, Any] = {}

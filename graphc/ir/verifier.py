@@ -9,7 +9,7 @@
 | G5 | the types are those the op infers |
 | G6 | outputs are results of nodes |
 | G7 | an alias joins an output and an input of one type; each at most once |
-| G8 | regions are graphs that keep the rules |
+| G8 | regions are graphs that keep the rules, as many as the op has |
 | G9 | a constant's type is its array's |
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from graphc.errors import GraphError, VerifyError
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
-from graphc.ir.registry import lookup
+from graphc.ir.registry import lookup, parameters
 
 
 def verify(graph: Graph) -> Graph:
@@ -47,24 +47,26 @@ def _verify_op(graph: Graph, identity: int, node: Node) -> None:
         op = lookup(node.op)
     except GraphError as error:
         raise _broken("G3", graph, identity, str(error)) from None
-    try:
-        canonical = tuple(sorted(op.canonical(dict(node.attributes)).items()))
-    except GraphError as error:
-        raise _broken("G4", graph, identity, str(error)) from None
-    _check(canonical == node.attributes, "G4", graph, identity)
-    try:
-        types = op.infer(
-            tuple(graph.type_of(operand) for operand in node.operands), dict(canonical)
-        )
-    except GraphError as error:
-        raise _broken("G5", graph, identity, str(error)) from None
-    listed = ", ".join(map(str, types))
-    _check(types == node.types, "G5", graph, identity, f"inferred {listed}")
     for region in node.regions:
         try:
             verify(region)
         except VerifyError as error:
             raise _broken("G8", graph, identity, str(error)) from None
+    _check(len(node.regions) == len(op.region_names), "G8", graph, identity)
+    try:
+        canonical = op.canonical(parameters(node))
+    except GraphError as error:
+        raise _broken("G4", graph, identity, str(error)) from None
+    own = {name: value for name, value in canonical.items() if name not in op.region_names}
+    _check(tuple(sorted(own.items())) == node.attributes, "G4", graph, identity)
+    try:
+        types = op.infer(
+            tuple(graph.type_of(operand) for operand in node.operands), canonical
+        )
+    except GraphError as error:
+        raise _broken("G5", graph, identity, str(error)) from None
+    listed = ", ".join(map(str, types))
+    _check(types == node.types, "G5", graph, identity, f"inferred {listed}")
 
 
 def _verify_aliases(graph: Graph) -> None:

@@ -12,6 +12,7 @@ from graphc.ops import (
     bitwise,
     composite,
     contract,
+    control,
     elementwise,
     embedding,
     generate,
@@ -29,6 +30,7 @@ from graphc.ops import (
     special,
     strided,
     trigonometric,
+    winograd,
 )
 
 
@@ -46,6 +48,7 @@ __all__ = [
     "bitwise",
     "composite",
     "contract",
+    "control",
     "elementwise",
     "embedding",
     "generate",
@@ -64,4 +67,5 @@ __all__ = [
     "strided",
     "table",
     "trigonometric",
+    "winograd",
 ]

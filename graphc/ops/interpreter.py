@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
-from graphc.ir.registry import lookup
+from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import TensorType
 
 Array = np.ndarray[Any, Any]
@@ -51,7 +51,7 @@ def evaluate(graph: Graph, arrays: tuple[Array, ...], *, reference: bool) -> tup
             continue
         op = lookup(node.op)
         operands = tuple(values[operand] for operand in node.operands)
-        attributes = dict(node.attributes)
+        attributes = parameters(node)
         with np.errstate(all="ignore"):
             op.run_checks(operands, attributes)
             results = (op.refer if reference else op.compute)(operands, attributes)

@@ -21,7 +21,7 @@ from graphc.errors import (
     IndexRangeError,
 )
 from graphc.ir.handle import apply
-from graphc.ir.nodes import Constant
+from graphc.ir.nodes import Constant, Graph
 from graphc.ir.registry import register
 from graphc.ir.types import DType, TensorType
 
@@ -96,6 +96,7 @@ class Op:
 
     kind = "op"
     results = 1
+    region_names: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -231,7 +232,7 @@ def _plain(op: str, name: str, value: Any) -> Any:
         return tuple(_plain(op, name, item) for item in value)
     if isinstance(value, float) and value != value:
         raise AttributeValueError(f"{op}: attribute {name} is NaN", hint="pass it as an operand")
-    if value is None or isinstance(value, int | float | bool | str | DType | Constant):
+    if value is None or isinstance(value, int | float | bool | str | DType | Constant | Graph):
         return value
     raise AttributeValueError(f"{op}: attribute {name} cannot be {value!r}")
 

@@ -14,8 +14,8 @@ nodes without users. Composites are expanded once, but for those with a kernel r
 All rewriting is one pass with one fixed point (graphc.passes.canonicalize), so no pass is repeated
 in the hope that it finds more.
 
-`relaxed` has what rounds differently before composites are expanded: attention recognised in ops
-the user wrote. Where forward and backward become two graphs, `whole` runs it on both in one, first.
+`relaxed` has what rounds differently: before composites are expanded, attention recognised in ops
+the user wrote; behind it, convolutions that gain by Winograd's way to sum. Where forward and backward become two graphs, `whole` runs it on both in one, first.
 """
 
 from __future__ import annotations
@@ -28,19 +28,25 @@ from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
 from graphc.passes.decompose import decompose, decompose_to_recipes
 from graphc.passes.recognize_attention import recognize_attention
+from graphc.passes.simplify_regions import simplify_regions
+from graphc.passes.winograd import winograd
 
 Pass = Callable[[Graph], Graph]
 Observer = Callable[[str, Graph], None]
 
-EXACT: tuple[Pass, ...] = (dead_code, decompose_to_recipes, canonicalize, dead_code)
+EXACT: tuple[Pass, ...] = (
+    dead_code, decompose_to_recipes, simplify_regions, canonicalize, dead_code,
+)  # fmt: skip
 
 WHOLE: tuple[Pass, ...] = (recognize_attention,)
 
 LEVELS: dict[str, tuple[Pass, ...]] = {
     "none": (decompose,),
     "exact": EXACT,
-    "relaxed": (dead_code, *WHOLE, *EXACT[1:]),
-}
+    "relaxed": (
+        dead_code, *WHOLE, decompose_to_recipes, simplify_regions, winograd, canonicalize, dead_code,
+    ),
+}  # fmt: skip
 
 
 def optimize(graph: Graph, level: str = "exact", observer: Observer | None = None) -> Graph:

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from graphc.codegen.driver import verdict_start
 from graphc.codegen.link import Entry, link
 from graphc.codegen.target import Target, host
+from graphc.codegen.waiting import PADDING
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import Shape
-from graphc.runtime.native_call import Call, enter, slots
+from graphc.runtime.native_call import NO_WORKERS, Call, entering, slots
+from graphc.runtime.pool import CELL, chosen_threads, ensure
 from graphc.schedule.build import Observer, plan_graph
-from graphc.schedule.plan import Check, Plan
+from graphc.schedule.plan import Check, Plan, all_checks
 
 Array = np.ndarray[Any, Any]
 
@@ -37,23 +42,32 @@ def compile(
     *,
     target: Target | None = None,
     observer: Observer | None = None,
+    threads: int | None = None,
+    fusion: bool = True,
+    plan_memory: bool = True,
 ) -> Executable:
     """Compile a graph to native code.
 
     `level`: `none` (a kernel per op), `exact` (all passes and fusion, same bits for any layout and
     number of threads), `relaxed`. `observer(stage, object)` is called between the stages with the
-    graph after each pass and the plan. Raises GraphError for a graph that breaks the rules.
+    graph after each pass and the plan. `threads`: the most threads a call may run on, None for all
+    processors this process may use; it runs on fewer where the work is small. `fusion` and
+    `plan_memory` switch off what the level would do, to measure what it gains. Raises GraphError
+    for a graph that breaks the rules, TypeError or ValueError for `threads`.
     """
+    most, why = chosen_threads(threads)
     if not isinstance(graph, Graph):
         raise GraphError(
             f"graphc.compile takes a Graph, not {type(graph).__name__}",
             hint="frontend.compile for a Python function or Module",
         )
     started = time.perf_counter()
-    optimised, plan = plan_graph(graph, level, observer)
+    optimised, plan = plan_graph(
+        graph, level, observer, fusion=fusion, plan_memory=plan_memory
+    )
     planned = time.perf_counter()
     chosen = target or host()
-    entry = link(plan, chosen)
+    entry = link(plan, chosen, most, why)
     timings = {"plan": planned - started, **entry.timings}
     return Executable(graph, optimised, plan, entry, chosen, timings)
 
@@ -81,22 +95,24 @@ class Executable:
         self.plan = plan
         self.target = target
         self.timings = timings
+        self.schedule = entry.schedule
         self._entry = entry
-        self._enter = enter()
         self._names = graph.input_names
         self._types = [(type.dtype.numpy, type.shape) for type in plan.argument_types]
         self._updated = {target: output for output, target in plan.aliases}
+        places = [i for i in range(len(plan.output_types)) if i not in dict(plan.aliases)]
         self._fresh = [
-            (
-                position, _aligned if type.nbytes >= ALIGNED_FROM else np.empty, type.shape,
-                type.dtype.numpy,
-            )
-            for position, type in enumerate(plan.output_types)
-            if position not in dict(plan.aliases)
-        ]  # fmt: skip
+            (_aligned if type.nbytes >= ALIGNED_FROM else np.empty, type.shape, type.dtype.numpy)
+            for type in (plan.output_types[place] for place in places)
+        ]
         first = len(plan.argument_types)
-        places = [first + position for position, *_ in self._fresh]
-        self._slots, self._alive = slots(plan.argument_types, set(self._updated), places)
+        self._slots, self._alive = slots(
+            plan.argument_types, set(self._updated), [first + place for place in places]
+        )
+        # Where each output lies among the arguments and the fresh arrays behind them.
+        at = {place: first + number for number, place in enumerate(places)}
+        found = [{**dict(plan.aliases), **at}[i] for i in range(len(plan.output_types))]
+        self._results = _tuple_of(found)
         self._frames: list[_Frame] = []
 
     def __repr__(self) -> str:
@@ -108,39 +124,36 @@ class Executable:
 
     def run(self, arrays: list[Any]) -> tuple[Array, ...]:
         """The same for a list, which is used up."""
-        if len(arrays) != len(self._types):
-            raise self._refused(
-                f"takes {len(self._types)} arrays ({', '.join(self._names)}), not {len(arrays)}"
-            )
-        given = arrays
-        if self._fresh:
-            arrays = arrays + [make(shape, dtype) for _, make, shape, dtype in self._fresh]
+        for make, shape, dtype in self._fresh:
+            arrays.append(make(shape, dtype))
         try:
             frame = self._frames.pop()  # one step, so that two threads never get the same frame
         except IndexError:
             frame = _Frame(self)
-        status = self._enter(id(arrays), frame.call_address)
+        status = frame.enter(arrays)
         if status:
-            self._recover(frame, status, given, arrays)
+            self._recover(frame, status, arrays)
         self._frames.append(frame)
-        if not self._updated:
-            return tuple(arrays[len(given) :])
-        outputs: list[Any] = [None] * len(self.plan.output_types)
-        for (position, *_), fresh in zip(self._fresh, arrays[len(given) :]):
-            outputs[position] = fresh
-        for slot, position in self._updated.items():
-            outputs[position] = given[slot]
-        return tuple(outputs)
+        return self._results(arrays)
 
-    def _recover(self, frame: _Frame, status: int, given: list[Any], arrays: list[Any]) -> None:
+    def _recover(self, frame: _Frame, status: int, arrays: list[Any]) -> None:
         """What native code could not take as it is: arrays of other layouts are copied and the call
-        is made again; the rest is an error."""
+        is made again, as it is where workers had to be made; the rest is an error."""
+        if status == NO_WORKERS:
+            status = self._entered(arrays, frame)
+            if not status:
+                return
         if status > 0:
             raise self._failure(frame, status - 1)
+        given = arrays[: len(arrays) - len(self._fresh)]
+        if len(given) != len(self._types):
+            raise self._refused(
+                f"takes {len(self._types)} arrays ({', '.join(self._names)}), not {len(given)}"
+            )
         ready = [self._prepared(slot, array) for slot, array in enumerate(given)]
         self._check_overlap(given)
         items = [*ready, *arrays[len(given) :]]
-        status = self._enter(id(items), frame.call_address)
+        status = self._entered(items, frame)
         if status < 0:
             raise self._refused(f"internal: native code refused prepared arrays ({status})")
         if status:
@@ -148,6 +161,12 @@ class Executable:
         for slot in self._updated:
             if ready[slot] is not given[slot]:
                 given[slot][...] = ready[slot]
+
+    def _entered(self, arrays: list[Any], frame: _Frame) -> int:
+        """A call with workers made first, where they are missing and can be had."""
+        if frame.threads > 1 and not ensure(frame.threads):
+            frame.threads = 1
+        return int(frame.enter(arrays))
 
     def _refused(self, message: str, hint: str | None = None) -> ArgumentError:
         """The error for arguments that cannot be taken, with the caller's line."""
@@ -191,13 +210,19 @@ class Executable:
                         hint="pass a copy of one",
                     )
 
-    def _failure(self, frame: _Frame, position: int) -> GraphError:
-        check = self.plan.steps[position]
-        assert isinstance(check, Check)
-        least, greatest = (
-            frame.view(self.plan.buffers[i]).item() for i in (check.least, check.greatest)
-        )
-        return check.error(least, greatest)
+    def _failure(self, frame: _Frame, number: int) -> GraphError:
+        least, greatest = frame.verdict()
+        return all_checks(self.plan)[number].error(least, greatest)
+
+
+def _tuple_of(positions: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """The function that takes these items of a list."""
+    if not positions:
+        return lambda items: ()
+    if len(positions) == 1:
+        (only,) = positions
+        return lambda items: (items[only],)
+    return operator.itemgetter(*positions)
 
 
 def _aligned(shape: Shape, dtype: np.dtype[Any]) -> Array:
@@ -218,9 +243,10 @@ class _Frame:
         count = len(plan.argument_types) + len(plan.output_types) + len(plan.constants)
         self.table: Any = (ctypes.c_void_p * max(count, 1))()
         block_bytes = owner._entry.block_bytes
-        self._memory = np.empty(block_bytes + 64, np.uint8)
-        start = -self._memory.ctypes.data % 64
-        self._block = self._memory[start:]
+        self._memory = np.empty(block_bytes + PADDING, np.uint8)
+        start = -self._memory.ctypes.data % PADDING
+        self._plan = plan
+        self._block = self._memory.ctypes.data + start
         first = len(plan.argument_types) + len(plan.output_types)
         self._constants = [constant.array for constant in plan.constants]
         for slot, array in enumerate(self._constants):
@@ -228,16 +254,26 @@ class _Frame:
         self._call = Call(
             len(plan.argument_types) + len(owner._fresh), len(plan.argument_types),
             ctypes.addressof(owner._slots), ctypes.addressof(self.table),
-            self._memory.ctypes.data + start, owner._entry.address, id(np.ndarray),
-            bool(owner._updated),
+            self._block, owner._entry.address, id(np.ndarray),
+            bool(owner._updated), owner.schedule.threads, ctypes.addressof(CELL),
         )  # fmt: skip
         self.call_address = ctypes.addressof(self._call)
+        self.enter = entering(self._call)
 
-    def view(self, buffer: Any) -> Array:
-        """An arena buffer's content after a run."""
-        raw = self._block[buffer.slot : buffer.slot + buffer.type.nbytes]
-        content: Array = raw.view(buffer.type.dtype.numpy).reshape(buffer.type.shape)
-        return content
+    @property
+    def threads(self) -> int:
+        """Threads of a call with this memory."""
+        return int(self._call.threads)
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        self._call.threads = count
+
+    def verdict(self) -> tuple[int, int]:
+        """The least and greatest value seen by the content check that failed."""
+        start = self._block + verdict_start(self._plan)
+        least, greatest = (ctypes.c_int64 * 2).from_address(start)
+        return least, greatest
 
 
 def _share_memory(one: Array, other: Array) -> bool:

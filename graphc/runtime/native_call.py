@@ -2,12 +2,12 @@
 
 In: the address of a Python list of NumPy arrays and of a `Call` block. The function made here reads
 each array object as NumPy lays it out in memory, checks it against what the plan expects (dtype,
-shape, contiguous, aligned, writable where it is updated, no overlap with an updated one), puts its
-data pointer into the driver's table and runs the driver. Per array this costs a few nanoseconds,
-where asking the array from Python costs hundreds.
+shape, contiguous, aligned, writable where it is updated, no overlap with an updated one; and how
+many there are), puts its data pointer into the driver's table and runs the driver. Per array this
+costs a few nanoseconds, where asking the array from Python costs hundreds.
 
-Out: what the driver returned (0, or 1 + the step whose content check failed), `UNFIT` or `OVERLAP`.
-Then nothing was run, and Python finds out what was wrong.
+Out: what the driver returned (0, or 1 + the step whose content check failed), `UNFIT`, `OVERLAP` or
+`NO_WORKERS`. Then nothing was run, and Python finds out what was wrong, or makes the workers.
 
 The layout of lists and arrays is part of CPython's and NumPy's binary interfaces; `_check_layout`
 compares it with a live array before it is first relied on.
@@ -27,8 +27,9 @@ from graphc.codegen.object_cache import user_cache
 from graphc.codegen.target import host
 from graphc.errors import LoweringError
 from graphc.ir.types import TensorType
+from graphc.runtime.pool import Cell
 
-UNFIT, OVERLAP = -1, -2
+UNFIT, OVERLAP, NO_WORKERS = -1, -2, -3
 
 # Of NumPy's array flags.
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
@@ -52,12 +53,14 @@ class Slot(ctypes.Structure):
 
 
 class Call(ctypes.Structure):
-    """What a call needs besides the arrays. `arguments` slots come first among `count`."""
+    """What a call needs besides the arrays. `arguments` slots come first among `count`. `cell` (see
+    `pool`) is read where `threads` is more than 1."""
 
     _fields_ = (
         ("count", ctypes.c_int64), ("arguments", ctypes.c_int64), ("slots", ctypes.c_void_p),
         ("table", ctypes.c_void_p), ("arena", ctypes.c_void_p), ("driver", ctypes.c_void_p),
         ("array_type", ctypes.c_void_p), ("has_updates", ctypes.c_int64),
+        ("threads", ctypes.c_int64), ("cell", ctypes.c_void_p),
     )  # fmt: skip
 
 
@@ -85,9 +88,75 @@ def slots(
 @functools.cache
 def enter() -> Any:
     """The function `enter(list address, call address) -> status`; a call releases the GIL."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(_enter_address())
+
+
+@functools.cache
+def _enter_address() -> int:
     _check_layout()
-    address = compile_driver(_text(host().triple), {}, "enter", store=user_cache())
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(address)
+    return compile_driver(_text(host().triple), {}, "enter", store=user_cache())
+
+
+def entering(call: Call) -> Any:
+    """The function `list -> status` for a call block, which has to outlive it. It is a built-in
+    function of CPython like those of C extensions: calling one costs a quarter of what a call
+    through ctypes does. It releases the GIL."""
+    python = ctypes.pythonapi
+    capsule = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    )(("PyCapsule_New", python))(ctypes.addressof(call), None, None)
+    made = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
+    )(("PyCFunction_NewEx", python))(ctypes.addressof(_method()), capsule, None)
+    return made
+
+
+class _Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
+        ("text", ctypes.c_char_p),
+    )  # fmt: skip
+
+
+ONE_OBJECT = 0x8  # the function takes one argument: METH_O
+
+
+@functools.cache
+def _method() -> _Method:
+    """The definition shared by all `entering` functions; kept, since they point to it."""
+    names = (
+        "PyCapsule_GetPointer", "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_FromLongLong",
+    )  # fmt: skip
+    symbols = {name: _address(getattr(ctypes.pythonapi, name)) for name in names}
+    symbols["enter"] = _enter_address()
+    text = _METHOD.format(triple=host().triple)
+    function = compile_driver(text, symbols, "enter_method", store=user_cache())
+    return _Method(b"enter", function, ONE_OBJECT, None)
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+_METHOD = """target triple = "{triple}"
+
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyLong_FromLongLong(i64)
+declare i64 @enter(ptr, ptr)
+
+define ptr @enter_method(ptr %self, ptr %list) nounwind {{
+  %call = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
+  %state = call ptr @PyEval_SaveThread()
+  %status = call i64 @enter(ptr %list, ptr %call)
+  call void @PyEval_RestoreThread(ptr %state)
+  %result = call ptr @PyLong_FromLongLong(i64 %status)
+  ret ptr %result
+}}
+"""
 
 
 def _check_layout() -> None:
@@ -100,6 +169,7 @@ def _check_layout() -> None:
     found = word(word(id(holder) + LIST_ITEMS))
     same = (
         found == id(array)
+        and word(id(holder) + HEADER) == 1
         and word(found + TYPE) == id(np.ndarray)
         and word(found + DATA) == array.ctypes.data
         and word(found + RANK, ctypes.c_int32) == 2
@@ -117,6 +187,7 @@ def _text(triple: str) -> str:
     """The LLVM IR of `enter`: two loops over the slots, then the driver."""
     field = {name: Call.__dict__[name].offset for name, _ in Call._fields_}
     slot = {name: Slot.__dict__[name].offset for name, _ in Slot._fields_}
+    cell = {name: Cell.__dict__[name].offset for name, _ in Cell._fields_}
     return f'''target triple = "{triple}"
 
 define i64 @enter(ptr %list, ptr %call) nounwind {{
@@ -132,7 +203,10 @@ entry:
   %type = load ptr, ptr %type.p
   %items.p = getelementptr i8, ptr %list, i64 {LIST_ITEMS}
   %items = load ptr, ptr %items.p
-  br label %bind
+  %length.p = getelementptr i8, ptr %list, i64 {HEADER}
+  %length = load i64, ptr %length.p
+  %right.length = icmp eq i64 %length, %count
+  br i1 %right.length, label %bind, label %unfit
 
 bind:
   %i = phi i64 [ 0, %entry ], [ %i.next, %bound ]
@@ -260,8 +334,32 @@ run:
   %arena = load ptr, ptr %arena.p
   %driver.p = getelementptr i8, ptr %call, i64 {field["driver"]}
   %driver = load ptr, ptr %driver.p
-  %status = call i64 %driver(ptr %table, ptr %arena)
+  %threads.p = getelementptr i8, ptr %call, i64 {field["threads"]}
+  %threads = load i64, ptr %threads.p
+  %several = icmp sgt i64 %threads, 1
+  br i1 %several, label %ask, label %alone
+
+alone:
+  %status = call i64 %driver(ptr %table, ptr %arena, i64 0, i64 1, ptr null)
   ret i64 %status
+
+ask:
+  %cell.p = getelementptr i8, ptr %call, i64 {field["cell"]}
+  %cell = load ptr, ptr %cell.p
+  %size = load atomic i64, ptr %cell acquire, align 8
+  %enough = icmp sge i64 %size, %threads
+  br i1 %enough, label %share, label %no.workers
+
+share:
+  %share.p = getelementptr i8, ptr %cell, i64 {cell["share"]}
+  %share.f = load ptr, ptr %share.p
+  %pool.p = getelementptr i8, ptr %cell, i64 {cell["pool"]}
+  %pool = load ptr, ptr %pool.p
+  %shared.status = call i64 %share.f(ptr %pool, ptr %driver, ptr %table, ptr %arena, i64 %threads)
+  ret i64 %shared.status
+
+no.workers:
+  ret i64 {NO_WORKERS}
 
 unfit:
   ret i64 {UNFIT}

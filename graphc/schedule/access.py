@@ -17,6 +17,7 @@ from graphc.ops.index import Expr, Variable, of
 from graphc.ops.kind_composite import Composite
 from graphc.ops.kind_contract import Contract
 from graphc.ops.kind_index import Gather, Scatter
+from graphc.ops.kind_region import Region
 from graphc.ops.kind_scan import Scan
 from graphc.ops.kind_sort import Sort
 from graphc.ops.kinds import Case, Generate, Movement, Reduce
@@ -26,7 +27,7 @@ Index = tuple[Expr, ...]
 # Kinds a kernel can compute at any index it is asked for.
 LIGHT = ("elementwise", "movement", "gather", "generate")
 REDUCTIONS = ("reduce", "argreduce")
-ANCHORS = ("contract", "scatter", "scan", "sort", "composite")
+ANCHORS = ("contract", "scatter", "scan", "sort", "composite", "region")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def _operand_reads(
     elif isinstance(op, Generate):
         for position, type in enumerate(types):
             yield node.operands[position], coordinates(type.shape, "s"), False, False
-    elif isinstance(op, Contract | Scatter | Scan | Sort | Composite):
+    elif isinstance(op, Contract | Scatter | Scan | Sort | Composite | Region):
         for position, type in enumerate(types):
             names = f"c{next(_fresh)}_"
             yield node.operands[position], coordinates(type.shape, names), True, False

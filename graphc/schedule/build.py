@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from graphc.ir.builder import GraphBuilder, Var
-from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Value
+from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.verifier import verify
 from graphc.passes.pipelines import optimize
 from graphc.schedule.access import coordinates
 from graphc.schedule.arena import lower_bound, plan_offsets
-from graphc.schedule.fusion import Group, body_inputs, body_nodes, fuse, used_results
+from graphc.schedule.fusion import Group, behind_reshape, body_inputs, body_nodes, fuse, used_results
 from graphc.schedule.plan import (
     Buffer,
     Check,
@@ -26,32 +26,43 @@ from graphc.schedule.plan import (
     Launch,
     Plan,
     Step,
+    all_checks,
     live_ranges,
     verify_plan,
 )
 from graphc.schedule.prepare import CheckValues, with_checks
+from graphc.schedule.regions import carries, region_graphs, region_step
 
 Observer = Callable[[str, Any], None]
 
 
 def plan_graph(
-    graph: Graph, level: str = "exact", observer: Observer | None = None
+    graph: Graph,
+    level: str = "exact",
+    observer: Observer | None = None,
+    *,
+    fusion: bool = True,
+    plan_memory: bool = True,
 ) -> tuple[Graph, Plan]:
     """Verify, optimise and schedule a graph: the optimised graph and its verified plan.
-    `observer(stage, object)` sees the graph after each pass, then the plan."""
+    `observer(stage, object)` sees the graph after each pass, then the plan. There is no fusion at
+    level `none`; `fusion` and `plan_memory` are those of `make_plan`."""
     optimised = optimize(verify(graph), level, observer=observer)
-    plan = verify_plan(make_plan(optimised, fusion=level != "none"))
+    fused = fusion and level != "none"
+    plan = verify_plan(make_plan(optimised, fusion=fused, plan_memory=plan_memory))
     if observer is not None:
         observer("plan", plan)
     return optimised, plan
 
 
-def make_plan(graph: Graph, *, fusion: bool = True) -> Plan:
-    """The plan of a graph of primitive ops. With `fusion` false: one kernel and buffer per op."""
+def make_plan(graph: Graph, *, fusion: bool = True, plan_memory: bool = True) -> Plan:
+    """The plan of a graph of primitive ops. With `fusion` false: one kernel and buffer per op. With
+    `plan_memory` false each buffer has a place of its own in the arena."""
     prepared, checks = with_checks(graph)
     before = _checks_before(prepared, checks)
     groups = _checks_first(prepared, fuse(prepared, enabled=fusion, before=before), checks)
-    return _Builder(prepared, groups, checks, len(graph.outputs)).plan()
+    options = {"fusion": fusion, "plan_memory": plan_memory}
+    return _Builder(prepared, groups, checks, len(graph.outputs), options).plan()
 
 
 def _checks_before(graph: Graph, checks: list[CheckValues]) -> dict[int, frozenset[int]]:
@@ -83,9 +94,17 @@ def _checks_first(graph: Graph, groups: list[Group], checks: list[CheckValues]) 
     return sorted(groups, key=lambda group: id(group) not in needed)
 
 
+# A group, what it runs (a kernel's body, or the plans of a loop or branch), reads, writes.
+_Launch = tuple[Group, Graph | tuple[Plan, ...], list[Value], list[Value]]
+
+
 class _Builder:
-    def __init__(self, graph: Graph, groups: list[Group], checks: list[CheckValues], outputs: int):
+    def __init__(
+        self, graph: Graph, groups: list[Group], checks: list[CheckValues], outputs: int,
+        options: dict[str, bool],
+    ):  # fmt: skip
         self.graph = graph
+        self.options = options
         self.groups = groups
         self.checks = checks
         self.output_count = outputs
@@ -101,7 +120,7 @@ class _Builder:
             self.buffer_of[Value(slot)] = self._buffer(Buffer(type, "argument", slot))
         read_outside = self._values_read_outside()
         pending = {position: check for check in self.checks for position in (check.greatest,)}
-        launches: list[tuple[Group, Graph, list[Value], list[Value]]] = []
+        launches: list[_Launch] = []
         for group in self.groups:
             writes = [
                 value
@@ -111,7 +130,11 @@ class _Builder:
             ]
             if not writes:
                 continue  # nothing needs it: at level none dead nodes are still there
-            body, reads = kernel_body(graph, group, writes, self.kept)
+            body: Graph | tuple[Plan, ...]
+            if _recipe(graph, group) == "region":
+                body, reads, writes = self._region(group)
+            else:
+                body, reads = kernel_body(graph, group, writes, self.kept)
             launches.append((group, body, reads, writes))
         in_place = self._in_place(launches)
         direct = self._direct_outputs(in_place)
@@ -123,9 +146,12 @@ class _Builder:
                     place if place is not None
                     else self._buffer(Buffer(graph.type_of(value), "arena", -1))
                 )  # fmt: skip
-            location = graph.nodes[max(group.nodes)].location
-            recipe = _recipe(graph, group)
-            self._launch(KernelSpec(recipe, body), reads, writes, location)
+            if isinstance(body, Graph):
+                location = graph.nodes[max(group.nodes)].location
+                kernel = KernelSpec(_recipe(graph, group), body)
+                self._launch(kernel, reads, writes, location)
+            else:
+                self._run_region(graph.nodes[group.nodes[0]], body, reads, writes)
             done.update(writes)
             for position in [p for p in pending if graph.outputs[p] in done]:
                 self._check(pending.pop(position))
@@ -133,6 +159,30 @@ class _Builder:
         return self._placed(outputs)
 
     # -- pieces ------------------------------------------------------------------------------
+
+    def _region(self, group: Group) -> tuple[tuple[Plan, ...], list[Value], list[Value]]:
+        """A loop or branch: its plans, what it reads, and its results, also those nobody reads."""
+        (identity,) = group.nodes
+        node = self.graph.nodes[identity]
+        plans = tuple(make_plan(g, **self.options) for g in region_graphs(node))
+        writes = [Value(identity, index) for index in range(len(node.types))]
+        carry = carries(node)
+        rest = [behind_reshape(self.graph, value) for value in node.operands[carry:]]
+        return plans, [*node.operands[:carry], *rest], writes
+
+    def _run_region(
+        self, node: Node, plans: tuple[Plan, ...], reads: list[Value], writes: list[Value]
+    ) -> None:
+        carry = carries(node)
+        for value, result in zip(reads[:carry], writes):
+            self._copy(value, self.buffer_of[result])
+        # Carries are read from their results.
+        given = [self.buffer_of[result] for result in writes[:carry]]
+        given += [self._source(value) for value in reads[carry:]]
+        results = [self.buffer_of[value] for value in writes]
+        self.steps.append(
+            region_step(node, plans, given, results, self._buffer, self._constant)
+        )
 
     def _buffer(self, buffer: Buffer) -> int:
         self.buffers.append(buffer)
@@ -152,14 +202,17 @@ class _Builder:
                 needed[owner[output.node]].add(output)
         return needed
 
-    def _in_place(
-        self, launches: list[tuple[Group, Graph, list[Value], list[Value]]]
-    ) -> dict[Value, int]:
+    def _in_place(self, launches: list[_Launch]) -> dict[Value, int]:
         """The values that may be written straight into the input they update."""
         graph = self.graph
         written_at = {v: i for i, (_, _, _, writes) in enumerate(launches) for v in writes}
         check_values = {graph.outputs[c.greatest] for c in self.checks}
-        last_check = max((written_at.get(v, -1) for v in check_values), default=-1)
+        holding = [
+            at for at, (_, body, _, _) in enumerate(launches)
+            if not isinstance(body, Graph) and any(all_checks(plan) for plan in body)
+        ]  # fmt: skip
+        tested = [written_at.get(value, -1) for value in check_values]
+        last_check = max([*tested, *holding], default=-1)
         result: dict[Value, int] = {}
         for position, target in graph.aliases:
             value = graph.outputs[position]
@@ -168,6 +221,8 @@ class _Builder:
             if at is None or old_is_output or graph.outputs.count(value) > 1:
                 continue
             group = launches[at][0]
+            if _recipe(graph, group) == "region":
+                continue  # its carries are first copied into its results
             by_element = _recipe(graph, group) in ("nest", "contract")
             full = by_element and graph.type_of(value).shape == group.domain
             own = [read for read in group.reads if read.value == Value(target)]
@@ -206,10 +261,12 @@ class _Builder:
         """The buffer of a value that is read; constants get theirs here."""
         if value not in self.buffer_of:
             constant = self.graph.nodes[value.node].attribute("value")
-            self.constants.append(constant)
-            slot = len(self.constants) - 1
-            self.buffer_of[value] = self._buffer(Buffer(constant.type, "constant", slot))
+            self.buffer_of[value] = self._constant(constant)
         return self.buffer_of[value]
+
+    def _constant(self, constant: Constant) -> int:
+        self.constants.append(constant)
+        return self._buffer(Buffer(constant.type, "constant", len(self.constants) - 1))
 
     def _check(self, check: CheckValues) -> None:
         least, greatest = (
@@ -276,7 +333,8 @@ class _Builder:
         ]
         sizes = [self.buffers[i].type.nbytes for i, _ in arena]
         lives = [range_ for _, range_ in arena]
-        offsets, total = plan_offsets(sizes, lives)
+        everywhere = [(0, len(steps))] * len(lives)  # alive always, so nothing shares a place
+        offsets, total = plan_offsets(sizes, lives if self.options["plan_memory"] else everywhere)
         for (i, _), offset in zip(arena, offsets, strict=True):
             self.buffers[i] = replace(self.buffers[i], slot=offset)
         return Plan(

@@ -10,7 +10,9 @@ kept starts a group of its own; groups are then merged along the edges between t
 
 - elementwise behind a contraction or reduction (an epilogue) or behind elementwise of one shape,
 - rows: a group over [R] whose results are read along the rows of a group over [R, C], and a
-  reduction to [R] of what a group over [R, C] computes, as in softmax.
+  reduction to [R] of what a group over [R, C] computes, as in softmax,
+- siblings: reductions of one shape over the same axes that read the same value, as the gradients of
+  a normalisation's weight and bias: it is read once.
 
 A merge that would close a cycle of groups is refused, by reachability.
 """
@@ -24,6 +26,9 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.schedule.access import ANCHORS, REDUCTIONS, Read, coordinates, reads
+from graphc.schedule.regions import carries
+from graphc.schedule.repetition import only_picked, widens
+from graphc.schedule.siblings import sibling_reductions
 
 # Computing a node again costs its operations (an addition counts 1); reading it back costs a load
 # and a store. Up to this many operations are computed again rather than kept.
@@ -103,6 +108,14 @@ def _kind(graph: Graph, identity: int) -> str:
     return op if op in (INPUT, CONSTANT) else str(lookup(op).kind)
 
 
+def _takes_epilogue(graph: Graph, identity: int) -> bool:
+    """Whether a node's recipe computes elementwise work behind its result."""
+    kind = _kind(graph, identity)
+    if kind != "composite":
+        return kind == "contract"
+    return bool(lookup(graph.nodes[identity].op).epilogue)
+
+
 def _kept(graph: Graph, enabled: bool) -> set[int]:
     """The nodes whose results lie in memory between kernels."""
     kinds = [_kind(graph, identity) for identity in range(len(graph.nodes))]
@@ -112,6 +125,12 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
     kept = {i for i in compute if kinds[i] in ANCHORS + REDUCTIONS}
     kept |= {output.node for output in graph.outputs if kinds[output.node] not in (INPUT, CONSTANT)}
     for identity in compute:
+        if kinds[identity] == "region":  # its operands are buffers
+            carry = carries(graph.nodes[identity])
+            operands = graph.nodes[identity].operands
+            sources = {v.node for v in operands[:carry]}
+            sources |= {behind_reshape(graph, v).node for v in operands[carry:]}
+            kept |= {node for node in sources if kinds[node] not in (INPUT, CONSTANT)}
         if kinds[identity] in ("contract", "composite"):
             kept |= {
                 base
@@ -121,6 +140,7 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
     users = graph.users()
     cost = [0] * len(graph.nodes)
     size = [0] * len(graph.nodes)
+    picked = only_picked(graph, kinds, users)
     epilogue: set[int] = set()  # the only way from a contraction's result to its readers
     for identity in compute:
         node = graph.nodes[identity]
@@ -136,17 +156,24 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
             kept.add(identity)
         elif kinds[identity] != "movement":
             if kinds[identity] == "elementwise" and any(
-                set(users[v]) == {identity} and (kinds[v.node] == "contract" or v.node in epilogue)
+                set(users[v]) == {identity} and (_takes_epilogue(graph, v.node) or v.node in epilogue)
                 for v in node.operands
             ):
                 epilogue.add(identity)
             costly = cost[identity] > RECOMPUTE_LIMIT
             shared = len(readers) > 1
-            widened = any(_widens(graph, identity, reader) for reader in readers)
+            widened = any(widens(graph, kinds, users, identity, i) for i in readers - picked)
             # An epilogue is kept instead of the contraction's result, so it costs nothing.
             if (costly and (shared or widened)) or (shared and identity in epilogue):
                 kept.add(identity)
     return kept
+
+
+def behind_reshape(graph: Graph, value: Value) -> Value:
+    """The value that has the same elements in the same order: what a loop or branch reads."""
+    while graph.nodes[value.node].op == "reshape":
+        (value,) = graph.nodes[value.node].operands
+    return value
 
 
 def _behind_movement(graph: Graph, value: Value, kinds: list[str]) -> Iterator[int]:
@@ -156,13 +183,6 @@ def _behind_movement(graph: Graph, value: Value, kinds: list[str]) -> Iterator[i
             yield from _behind_movement(graph, operand, kinds)
     elif kinds[value.node] not in (INPUT, CONSTANT):
         yield value.node
-
-
-def _widens(graph: Graph, identity: int, reader: int) -> bool:
-    """Whether a reader's index map repeats the node's elements (a broadcast)."""
-    if _kind(graph, reader) != "movement":
-        return False
-    return graph.nodes[reader].types[0].numel > graph.nodes[identity].types[0].numel
 
 
 def _group(graph: Graph, identity: int, kept: set[int]) -> Group:
@@ -246,6 +266,23 @@ class _Merger:
                 producer, consumer = self.groups[source], self.groups[identity]
                 if producer is not consumer and self._allowed(producer, consumer):
                     self._merge(producer, consumer)
+        self._merge_siblings()
+
+    def _merge_siblings(self) -> None:
+        for first, second in sibling_reductions(self.graph, self.groups):
+            left, right = self.groups[first], self.groups[second]
+            if left is not right and self._independent(left, right):
+                self._merge(left, right)
+
+    def _independent(self, left: Group, right: Group) -> bool:
+        """Whether neither group needs the other, and both together are no more than a kernel."""
+        if left.size + right.size > GROUP_LIMIT:
+            return False
+        for one, other in ((left, right), (right, left)):
+            after = {j for i in one.nodes for j in self.successors[i]}
+            if after & set(other.nodes) or self._would_cycle(one, other):
+                return False
+        return True
 
     def _allowed(self, producer: Group, consumer: Group) -> bool:
         if consumer.anchor is not None or producer.size + consumer.size > GROUP_LIMIT:
@@ -253,7 +290,7 @@ class _Merger:
         if consumer.after & set(producer.nodes):
             return False  # a content check is over before what it protects starts
         if producer.anchor is not None and (
-            _kind(self.graph, producer.anchor) != "contract"  # others take no epilogue
+            not _takes_epilogue(self.graph, producer.anchor)
             or producer.domain != consumer.domain
             or self._reduces(consumer)
         ):

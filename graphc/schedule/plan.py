@@ -2,24 +2,19 @@
 
 A kernel is a recipe and a body: a small graph whose inputs are the buffers it reads and whose
 outputs are those it writes. Bodies of equal text are one kernel. A `Check` stops the run before
-any state is written, if a content check fails.
+any state is written, if a content check fails. A `Loop` or `Branch` runs plans of its own: their
+arguments and outputs are buffers of the plan around, and so is the memory of their arenas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from graphc.errors import GraphError, VerifyError
 from graphc.ir.nodes import Constant, Graph, Location
 from graphc.ir.types import TensorType
-from graphc.ops.interpreter import evaluate
 from graphc.ops.op import broken
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +48,10 @@ class Launch:
     writes: tuple[int, ...]
     location: Location | None = field(default=None, compare=False)
 
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        return (*self.reads, *self.writes)
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -65,12 +64,71 @@ class Check:
     message: str
     location: Location | None = field(default=None, compare=False)
 
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        return (self.least, self.greatest)
+
     def error(self, least: int, greatest: int) -> GraphError:
         bad = least if least < 0 else greatest
         return broken(self.message, self.bound, bad, self.location)
 
 
-Step = Launch | Check
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Runs `body` again and again: `count` times, or, with `count` None, for as long as `condition`
+    leaves true in the buffer `flag`.
+
+    `reads` are the buffers that the body's arguments stand for, `writes` those of its outputs; an
+    output aliased to an argument has that argument's buffer, which so carries from one run to the
+    next. `sliced` says for each of both whether it stands for the whole buffer or for the slice
+    along its first axis that belongs to the run (counted from the last with `reverse`). The
+    condition takes the same arguments. `memory`: the buffer that holds the arenas."""
+
+    body: Plan
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    sliced: tuple[bool, ...]
+    memory: int | None
+    count: int | None = None
+    reverse: bool = False
+    condition: Plan | None = None
+    flag: int | None = None
+    location: Location | None = field(default=None, compare=False)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return (self.body,) if self.condition is None else (self.condition, self.body)
+
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        further = (i for i in (self.memory, self.flag) if i is not None)
+        return (*self.reads, *self.writes, *further)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Runs `then` if the bool in the buffer `predicate` is true, else `otherwise`. Both take the
+    buffers `reads` and write `writes`; `memory` holds the arena of either."""
+
+    then: Plan
+    otherwise: Plan
+    predicate: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    memory: int | None
+    location: Location | None = field(default=None, compare=False)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return (self.then, self.otherwise)
+
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        further = () if self.memory is None else (self.memory,)
+        return (self.predicate, *self.reads, *self.writes, *further)
+
+
+Step = Launch | Check | Loop | Branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +154,23 @@ class Plan:
 def kernels(plan: Plan) -> dict[KernelSpec, str]:
     """Each distinct kernel and its name in the text form."""
     names: dict[KernelSpec, str] = {}
-    for step in plan.steps:
+    for step in all_steps(plan):
         if isinstance(step, Launch) and step.kernel not in names:
             names[step.kernel] = f"k{len(names)}_{_headline(step.kernel)}"
     return names
+
+
+def all_steps(plan: Plan) -> Iterator[Step]:
+    """The steps, also those of loops and branches, in order of their text."""
+    for step in plan.steps:
+        yield step
+        for inner in step.plans if isinstance(step, Loop | Branch) else ():
+            yield from all_steps(inner)
+
+
+def all_checks(plan: Plan) -> list[Check]:
+    """All content checks. What a run returns where one fails is 1 + its position here."""
+    return [step for step in all_steps(plan) if isinstance(step, Check)]
 
 
 def _headline(kernel: KernelSpec) -> str:
@@ -114,17 +185,29 @@ def _headline(kernel: KernelSpec) -> str:
 def print_plan(plan: Plan) -> str:
     """The text of a plan: buffers, kernels with their bodies, steps."""
     names = kernels(plan)
-    ratio = plan.arena_bytes / plan.arena_lower_bound if plan.arena_lower_bound else 1.0
-    lines = [
-        f"plan {plan.name} {{",
-        f"  arena {plan.arena_bytes} bytes  // {ratio:.2f} of the greatest sum of live sizes",
-    ]
-    lines += [f"  buffer b{i}: {buffer}" for i, buffer in enumerate(plan.buffers)]
+    lines = [f"plan {plan.name} {{", *_frame_lines(plan)]
     for kernel, name in names.items():
         body = str(kernel.body).replace("\n", "\n  ")
         lines.append(f"  kernel {name} ({kernel.recipe}) {body}")
+    return "\n".join([*lines, *_step_lines(plan, names), "}"])
+
+
+def _frame_lines(plan: Plan) -> list[str]:
+    """The arena and the buffers."""
+    ratio = plan.arena_bytes / plan.arena_lower_bound if plan.arena_lower_bound else 1.0
+    return [
+        f"  arena {plan.arena_bytes} bytes  // {ratio:.2f} of the greatest sum of live sizes",
+        *(f"  buffer b{i}: {buffer}" for i, buffer in enumerate(plan.buffers)),
+    ]
+
+
+def _step_lines(plan: Plan, names: dict[KernelSpec, str]) -> list[str]:
+    lines = []
     for step in plan.steps:
         comment = f"  // {step.location}" if step.location else ""
+        if isinstance(step, Loop | Branch):
+            lines += _region_lines(step, names, comment)
+            continue
         if isinstance(step, Check):
             bound = "nonzero" if step.bound is None else f"in [0, {step.bound})"
             lines.append(f"  check b{step.least}..b{step.greatest} {bound}{comment}")
@@ -132,27 +215,56 @@ def print_plan(plan: Plan) -> str:
         read = ", ".join(f"b{i}" for i in step.reads)
         written = ", ".join(f"b{i}" for i in step.writes)
         lines.append(f"  {written} = {names[step.kernel]}({read}){comment}")
-    lines.append("  return " + ", ".join(f"b{i}" for i in plan.outputs))
-    return "\n".join([*lines, "}"])
+    return [*lines, "  return " + ", ".join(f"b{i}" for i in plan.outputs)]
+
+
+def _region_lines(step: Loop | Branch, names: dict[KernelSpec, str], comment: str) -> list[str]:
+    """A loop or branch: what each of its plans' arguments and outputs stand for, then the plans.
+    A buffer with `[t]` is read or written slice by slice."""
+    sliced = step.sliced if isinstance(step, Loop) else (False,) * len(step.buffers)
+    both = [f"b{i}" + "[t]" * cut for i, cut in zip((*step.reads, *step.writes), sliced)]
+    read, written = both[: len(step.reads)], both[len(step.reads) :]
+    memory = "" if step.memory is None else f" in b{step.memory}"
+    bound = f"({', '.join(read)}) -> ({', '.join(written)}){memory}"
+    if isinstance(step, Branch):
+        heads = [f"if b{step.predicate}", "else"]
+    elif step.condition is None:
+        order = f"{step.count} - 1 down to 0" if step.reverse else f"0 to {step.count}"
+        heads = [f"for t = {order}"]
+    else:
+        heads = [f"while b{step.flag} of", "do"]
+    lines = []
+    for number, (head, plan) in enumerate(zip(heads, step.plans)):
+        opened = f"{head} {bound} {{{comment}" if number == 0 else f"{head} {{"
+        inner = [*_frame_lines(plan), *_step_lines(plan, names)]
+        lines += [f"  {opened}", *(f"  {line}" for line in inner), "  }"]
+    return lines
 
 
 def verify_plan(plan: Plan) -> Plan:
     """Numbered rules: P1 buffers exist and fit the body's types; P2 a buffer is written before it
     is read; P3 arena buffers that are alive together do not overlap and lie inside the arena;
-    P4 no argument is written before the last check; P5 outputs are written. Raises VerifyError."""
+    P4 no argument is written before the last check; P5 outputs are written; P6 what the arguments
+    and outputs of a loop's or branch's plans stand for fits them. Raises VerifyError."""
     written = {i for i, b in enumerate(plan.buffers) if b.place in ("argument", "constant")}
-    checks = [i for i, step in enumerate(plan.steps) if isinstance(step, Check)]
-    last_check = max(checks, default=-1)
+    holding = [i for i, step in enumerate(plan.steps) if _holds_checks(step)]
+    last_check = max(holding, default=-1)
     for position, step in enumerate(plan.steps):
         if isinstance(step, Check):
             _hold({step.least, step.greatest} <= written, "P2", position)
             continue
-        body = step.kernel.body
-        types = [plan.buffers[i].type for i in step.reads]
-        _hold(types == list(body.input_types), "P1", position)
-        _hold(
-            [plan.buffers[i].type for i in step.writes] == list(body.output_types), "P1", position
-        )
+        if isinstance(step, Launch):
+            body = step.kernel.body
+            types = [plan.buffers[i].type for i in step.reads]
+            _hold(types == list(body.input_types), "P1", position)
+            _hold(
+                [plan.buffers[i].type for i in step.writes] == list(body.output_types), "P1",
+                position,
+            )  # fmt: skip
+        else:
+            _verify_region(plan, step, position)
+            read = {step.predicate} if isinstance(step, Branch) else set()
+            _hold(read <= written, "P2", position)
         _hold(set(step.reads) <= written, "P2", position)
         for i in step.writes:
             _hold(plan.buffers[i].place != "constant", "P1", position)
@@ -163,14 +275,42 @@ def verify_plan(plan: Plan) -> Plan:
     return plan
 
 
+def _holds_checks(step: Step) -> bool:
+    """Whether a step is a check or holds one."""
+    if isinstance(step, Loop | Branch):
+        return any(all_checks(inner) for inner in step.plans)
+    return isinstance(step, Check)
+
+
+def _verify_region(plan: Plan, step: Loop | Branch, position: int) -> None:
+    sliced = step.sliced if isinstance(step, Loop) else (False,) * len(step.buffers)
+    count = step.count or 1 if isinstance(step, Loop) else 1
+    # A buffer of another shape will do, if the elements are as many.
+    bound = [
+        (plan.buffers[i].type.dtype, plan.buffers[i].type.numel / (count if cut else 1))
+        for i, cut in zip((*step.reads, *step.writes), sliced)
+    ]
+    empty = isinstance(step, Loop) and step.count == 0
+    need = 0
+    for inner in step.plans:
+        verify_plan(inner)
+        condition = isinstance(step, Loop) and inner is step.condition
+        types = [*inner.argument_types, *(() if condition else inner.output_types)]
+        given = bound[: len(step.reads)] if condition else bound
+        _hold(empty or [(type.dtype, type.numel) for type in types] == given, "P6", position)
+        _hold(not inner.constants, "P6", position)
+        need = max(need, inner.arena_bytes)
+        for output, argument in () if condition else inner.aliases:
+            _hold(step.writes[output] == step.reads[argument], "P6", position)
+    have = 0 if step.memory is None else plan.buffers[step.memory].type.nbytes
+    _hold(have >= need, "P6", position)
+
+
 def live_ranges(plan_steps: tuple[Step, ...], count: int) -> list[tuple[int, int] | None]:
     """First and last step of each buffer's use; None where a buffer is not used."""
     ranges: list[tuple[int, int] | None] = [None] * count
     for position, step in enumerate(plan_steps):
-        used = (
-            (step.least, step.greatest) if isinstance(step, Check) else (*step.reads, *step.writes)
-        )
-        for i in used:
+        for i in step.buffers:
             known = ranges[i]
             ranges[i] = (position, position) if known is None else (known[0], position)
     return ranges
@@ -195,43 +335,3 @@ def _verify_arena(plan: Plan) -> None:
 def _hold(holds: bool, rule: str, position: int) -> None:
     if not holds:
         raise VerifyError(f"plan rule {rule} broken at step or buffer {position}")
-
-
-def run_plan(
-    plan: Plan,
-    arrays: tuple[Array, ...],
-    run_kernel: Callable[[KernelSpec, list[Array], list[Array]], None] | None = None,
-) -> tuple[Array, ...]:
-    """The plan on NumPy arrays, kernel by kernel: bodies by the reference interpreter, or by
-    `run_kernel(kernel, read arrays, written arrays)`. Arguments that are updated in place are
-    copied first, so the caller's arrays stay as they are."""
-    run_kernel = run_kernel or _interpret
-    arena = np.zeros(plan.arena_bytes, np.uint8)
-    arguments = [np.array(array, order="C") for array in arrays]
-    outputs = [np.empty(type.shape, type.dtype.numpy) for type in plan.output_types]
-    views = []
-    for buffer in plan.buffers:
-        if buffer.place == "argument":
-            views.append(arguments[buffer.slot])
-        elif buffer.place == "output":
-            views.append(outputs[buffer.slot])
-        elif buffer.place == "constant":
-            views.append(plan.constants[buffer.slot].array)
-        else:
-            raw = arena[buffer.slot : buffer.slot + buffer.type.nbytes]
-            views.append(raw.view(buffer.type.dtype.numpy).reshape(buffer.type.shape))
-    for step in plan.steps:
-        if isinstance(step, Launch):
-            run_kernel(step.kernel, [views[i] for i in step.reads], [views[i] for i in step.writes])
-            continue
-        least, greatest = views[step.least].item(), views[step.greatest].item()
-        failed = least if step.bound is None else least < 0 or greatest >= step.bound
-        if failed:
-            raise step.error(least, greatest)
-    return tuple(views[i] for i in plan.outputs)
-
-
-def _interpret(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
-    results = evaluate(kernel.body, tuple(array.copy() for array in reads), reference=True)
-    for target, result in zip(writes, results, strict=True):
-        target[...] = result

@@ -118,7 +118,7 @@ def _copied(
     builder: GraphBuilder, node: Node, values: dict[Value, Var], graph: Graph, identity: int
 ) -> dict[Value, Var]:
     """The node in `builder`, once for each result that is used: a kernel is built around one. The
-    recipe of a composite gives several."""
+    recipe of a composite gives several, and so does a loop or branch."""
     op, attributes = lookup(node.op), dict(node.attributes)
     operands = tuple(values[operand] for operand in node.operands)
     if len(node.types) == 1:
@@ -126,7 +126,7 @@ def _copied(
     used = {v for other in graph.nodes for v in other.operands if v.node == identity}
     used |= {v for v in graph.outputs if v.node == identity}
     in_order = sorted(used, key=lambda v: v.index)
-    if op.kind == "composite":
+    if op.kind in ("composite", "region"):
         results = builder.apply(op, operands, attributes, node.regions)
         return {value: results[value.index] for value in in_order}
     return {

@@ -39,12 +39,13 @@ class Marked(Op):
 
 
 class Region(Op):
-    """Holds subgraphs; results are those of the first."""
+    """Holds two subgraphs."""
 
     kind = "test"
+    region_names = ("first", "second")
 
     def __init__(self) -> None:
-        super().__init__("region", parameters={}, vjp=None, samples=None)
+        super().__init__("region", parameters=dict.fromkeys(self.region_names), vjp=None, samples=None)
 
     def infer(self, types: Any, attributes: dict[str, Any]) -> Any:
         return types

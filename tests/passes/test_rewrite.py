@@ -14,7 +14,7 @@ from graphc.ir.parser import parse
 from graphc.ir.registry import lookup, unregister
 from graphc.ir.types import DType
 from graphc.ir.verifier import verify
-from graphc.ops.op import Op, Types
+from graphc.ops.op import REQUIRED, Op, Types
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
 from graphc.passes.decompose import decompose
@@ -131,13 +131,15 @@ def test_a_node_without_location_gets_none() -> None:
 class Twice(Op):
     """A region op for the test below: its region applied twice."""
 
+    region_names = ("body",)
+
     def infer(self, types: Types, attributes: dict[str, object]) -> Types:
         return types
 
 
 @pytest.fixture
 def twice() -> Iterator[Op]:
-    yield Twice("twice", parameters={}, vjp=None, samples=None)
+    yield Twice("twice", parameters={"body": REQUIRED}, vjp=None, samples=None)
     unregister("twice")
 
 

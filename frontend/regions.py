@@ -1,0 +1,101 @@
+"""Where a trace puts its ops: into the graph, or into a graph inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from frontend.tensor import Tensor
+from graphc.ir.builder import GraphBuilder, Var
+from graphc.ir.nodes import CONSTANT, Graph, Location, Value
+from graphc.ir.registry import lookup
+from graphc.ir.types import TensorType
+
+
+class Builder(GraphBuilder):
+    """A builder that can hand out graphs and go on (a derivative extends what was traced)."""
+
+    def snapshot(
+        self,
+        inputs: Sequence[tuple[str, Var]],
+        outputs: Sequence[Var],
+        aliases: Sequence[tuple[int, int]] = (),
+    ) -> Graph:
+        """The graph from `inputs` (name, variable) to `outputs`, without what they do not need."""
+        made = GraphBuilder(self.name)
+        values: dict[Value, Var] = {}
+        for name, var in inputs:
+            with made.at(self._nodes[var.value.node].location or Location(name, 0)):
+                values[var.value] = made.input(name, var.type)
+        needed: set[int] = set()
+        work = [var.value.node for var in outputs if var.value not in values]
+        while work:
+            identity = work.pop()
+            if identity not in needed:
+                needed.add(identity)
+                operands = self._nodes[identity].operands
+                work += [v.node for v in operands if v not in values]
+        for identity in sorted(needed):
+            node = self._nodes[identity]
+            handles = tuple(values[value] for value in node.operands)
+            with made.at(node.location or Location(self.name, 0)):
+                if node.op == CONSTANT:
+                    values[Value(identity)] = made.constant(node.attribute("value"))
+                    continue
+                results = made.apply(
+                    lookup(node.op), handles, dict(node.attributes), node.regions
+                )
+            for index, result in enumerate(results):
+                values[Value(identity, index)] = result
+        return made.finish(*[values[var.value] for var in outputs], aliases=aliases)
+
+
+class Region:
+    """A graph inside the graph: the body of a loop, a side of a branch. What it reads from around
+    becomes an input of it; what it changes in place is put back when it ends, and `changed`."""
+
+    def __init__(self, name: str):
+        self.builder = Builder(name)
+        self.captured: dict[Any, tuple[Tensor, Var]] = {}
+        self.changed: dict[int, tuple[Tensor, dict[str, Any], Any]] = {}
+        # Once it has ended: what was changed, but for views, and the new values.
+        self.changed_tensors: list[Tensor] = []
+        self.results: dict[int, Var] = {}
+
+    def input(self, type: TensorType) -> Var:
+        return self.builder.input(f"x{len(self.builder._input_names)}", type)
+
+    def input_of(self, tensor: Tensor) -> Var:
+        """The input that stands for a tensor from around."""
+        value = tensor._value
+        # Tensors of one value may differ in where their gradient goes.
+        to = (tensor._edge or id(tensor)) if tensor._requires_grad else None
+        key = (id(value.context), value.value, to)
+        if key not in self.captured:
+            self.captured[key] = (tensor, self.input(tensor.tensor_type))
+        return self.captured[key][1]
+
+    def note_change(self, tensor: Tensor) -> None:
+        """`tensor`, from around, is about to be changed."""
+        if id(tensor) not in self.changed:
+            seen = None if tensor._view is None else tensor._view.seen
+            self.changed[id(tensor)] = (tensor, dict(tensor.__dict__), seen)
+
+    def restore(self) -> list[Tensor]:
+        """Put back what was changed; the tensors whose new values stand in `results`. Views among
+        them follow what they show."""
+        found = []
+        for identity, (tensor, state, seen) in self.changed.items():
+            if state.get("_view") is None:
+                self.results[identity] = tensor._value
+                found.append(tensor)
+            else:
+                state["_view"].seen = seen
+            restored(tensor, state)
+        return found
+
+
+def restored(tensor: Tensor, state: dict[str, Any]) -> None:
+    """Give a tensor back the state it had."""
+    tensor.__dict__.clear()
+    tensor.__dict__.update(state)

@@ -1,0 +1,346 @@
+"""Gradients of ops that hold graphs.
+
+Importing this gives the region ops their gradient rules.
+
+A scan is differentiated by a scan that runs the other way. Its forward keeps, as further ys, the
+carry that each step began with and what the minimum cut of a step's joint graph says to save. The
+gradient of an invariant is the sum over the steps: where a step's part is a product or a sum, the
+parts are one product or one sum over all steps, behind the loop; else they are added up in it.
+
+The backward of a branch is a branch: each side computes its forward again, then its gradients.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphc.autodiff.joint import cotangent_inputs, joint
+from graphc.autodiff.partition import extract, partition
+from graphc.autodiff.sweep import added
+from graphc.ir.builder import GraphBuilder, Var, rebuilt
+from graphc.ir.handle import apply, broadcast_to, lift
+from graphc.ir.nodes import Graph, Node, Value
+from graphc.ir.registry import lookup, parameters
+from graphc.ops.kind_region import GRADIENT_RULES, RECORDED_FORMS
+from graphc.ops.movement import reshape, transpose
+from graphc.ops.op import Types
+
+
+def _floats(types: Sequence[Any]) -> list[int]:
+    return [position for position, type in enumerate(types) if type.dtype.is_float]
+
+
+def _all(number: float, like: Any) -> Any:
+    """`number` in the shape and dtype of `like`."""
+    return broadcast_to(lift(number, like), like.shape)
+
+
+# -- scan ----------------------------------------------------------------------------------------
+
+
+def _recorded_scan(types: Types, attributes: dict[str, Any]) -> dict[str, Any]:
+    """The scan with what its gradient needs among the ys: all carries a step began with, then
+    the values saved. Those nobody reads in the end are pruned by a pass."""
+    body: Graph = attributes["body"]
+    if not _floats(body.input_types) or not _floats(body.output_types):
+        return attributes
+    grown = _saving(body, attributes["carry"])
+    saved = len(grown.outputs) - len(body.outputs)
+    return {**attributes, "saved": saved, "body": grown}
+
+
+@functools.lru_cache(maxsize=256)
+def _saving(body: Graph, carry: int) -> Graph:
+    whole = joint(body, seeds=_floats(body.output_types), share=True)
+    forward = partition(whole, len(body.outputs)).forward
+    count = len(body.outputs)
+    begun = tuple(Value(position) for position in range(carry))
+    outputs = (*forward.outputs[:count], *begun, *forward.outputs[count:])
+    return Graph(body.name, forward.nodes, outputs)
+
+
+def _scan_rule(
+    g: Any, out: Any, *operands: Any, carry: int, sequences: int, length: int, reverse: bool,
+    saved: int, body: Graph,
+) -> tuple[Any, ...]:  # fmt: skip
+    gradients = g if isinstance(g, tuple) else (g,)
+    outputs = out if isinstance(out, tuple) else (out,)
+
+    @functools.cache
+    def found() -> dict[int, Any]:
+        backward = _ScanBackward(operands, outputs, gradients, carry, sequences, saved, body)
+        return backward.gradients(length, reverse)
+
+    positions = _floats(body.input_types)
+    return tuple(
+        functools.partial(lambda i: found().get(i), i) if i in positions else None
+        for i in range(len(operands))
+    )
+
+
+class _ScanBackward:
+    """The scan that computes the gradients of another one."""
+
+    def __init__(
+        self, operands: Sequence[Any], outputs: Sequence[Any], gradients: Sequence[Any],
+        carry: int, sequences: int, saved: int, body: Graph,
+    ):  # fmt: skip
+        self.operands = operands
+        self.outputs = outputs
+        self.given = gradients
+        self.carry = carry
+        self.sequences = sequences
+        self.body = body
+        count = len(body.outputs)
+        types = body.output_types
+        # Every carry has a gradient after the first step, a y only where it was given one.
+        self.seeds = [
+            i for i in _floats(types) if i < carry or gradients[i] is not None
+        ]
+        self.wanted = _floats(body.input_types)
+        self.saved = range(count - saved, count)
+        self.step = self._step()
+
+    def _step(self) -> Graph:
+        """One step's backward: takes the saved values, the xs and invariants, the cotangents;
+        returns the gradients of the float inputs."""
+        # Shared, so that what is derived again is found among the saved values.
+        whole = joint(self.body, self.wanted, seeds=self.seeds, share=True)
+        inputs = [
+            *(whole.outputs[i] for i in self.saved),
+            *(Value(i) for i in range(self.carry, len(self.body.inputs))),
+            *(Value(i) for i in cotangent_inputs(whole)),
+        ]
+        # A value may be saved twice: as a carry, and as what was cut. The first stands for both.
+        unique = list(dict.fromkeys(inputs))
+        step = extract(whole, "backward", unique, list(whole.outputs[len(self.body.outputs) :]))
+        self.order = [inputs.index(value) for value in unique]
+        return step
+
+    def gradients(self, length: int, reverse: bool) -> dict[int, Any]:
+        """By operand its gradient."""
+        carry, end = self.carry, self.carry + self.sequences
+        step, wanted = self.step, self.wanted
+        hoister = _Hoister(step, self._stacked_inputs())
+        builder = GraphBuilder("backward")
+        with builder.at(None):
+            inner = self._inputs(builder)
+            accumulated = [
+                (at, operand)
+                for at, operand in enumerate(wanted)
+                if operand >= end and not hoister.hoistable(step.outputs[at])
+            ]
+            sums = [
+                builder.input(f"sum_{operand}", step.type_of(step.outputs[at]))
+                for at, operand in accumulated
+            ]
+            results = _inlined(step, builder, [inner[i] for i in self.order], hoister.asked)
+        found = [results[value] for value in step.outputs]
+        with builder.at(None):
+            totals = [added(total, found[at]) for total, (at, _) in zip(sums, accumulated)]
+        along = [(at, i) for at, i in enumerate(wanted) if carry <= i < end]
+        # What is handed out once serves as a gradient and for a sum over the steps.
+        stacks = dict.fromkeys([*(step.outputs[at] for at, _ in along), *hoister.asked])
+        returned = [
+            *(found[at] for at, i in enumerate(wanted) if i < carry), *totals,
+            *(results[value] for value in stacks),
+        ]  # fmt: skip
+        carried = [i for i in wanted if i < carry]
+        states = [inner[self.state_at[i]] for i in carried]
+        others = [x for at, x in enumerate(inner) if at not in self.state_at.values()]
+        sequences = [x for x, sliced in zip(others, self.sliced) if sliced]
+        rest = [x for x, sliced in zip(others, self.sliced) if not sliced]
+        graph = _ordered_inputs(
+            builder.finish(*returned), [*states, *sums, *sequences, *rest]
+        )
+        start = [
+            self.given[i] if self.given[i] is not None else _all(0, self.operands[i])
+            for i in carried
+        ] + [_all(0, self.operands[operand]) for _, operand in accumulated]
+        outer = [x for x, sliced in zip(self.bound, self.sliced) if sliced]
+        fixed = [x for x, sliced in zip(self.bound, self.sliced) if not sliced]
+        made = apply(
+            lookup("scan"), *start, *outer, *fixed, carry=len(start), sequences=len(outer),
+            length=length, reverse=not reverse, body=graph,
+        )  # fmt: skip
+        made = made if isinstance(made, tuple) else (made,)
+        gradients = dict(zip([*carried, *(operand for _, operand in accumulated)], made))
+        handed = dict(zip(stacks, made[len(gradients) :]))
+        gradients.update({operand: handed[step.outputs[at]] for at, operand in along})
+        hoister.stacks.update(handed)
+        for at, operand in enumerate(wanted):
+            if operand not in gradients:
+                gradients[operand] = hoister.total(step.outputs[at])
+        return gradients
+
+    def _sources(self) -> list[tuple[str, Any, bool]]:
+        """What the inputs of a step's backward stand for outside, in `_step`'s order: a name, the
+        handle, whether it is sliced. A carry's cotangent has none."""
+        found: list[tuple[str, Any, bool]] = []
+        found += [(f"saved_{i}", self.outputs[i], True) for i in self.saved]
+        for i in range(self.carry, len(self.body.inputs)):
+            found.append((f"x_{i}", self.operands[i], i < self.carry + self.sequences))
+        found += [
+            (f"cotangent_{i}", None if i < self.carry else self.given[i], True)
+            for i in self.seeds
+        ]
+        return found
+
+    def _inputs(self, builder: GraphBuilder) -> list[Var]:
+        """The inputs of the backward body in that order. Notes which are cotangents of carries,
+        what the others are bound to, and which of those are sliced."""
+        self.state_at: dict[int, int] = {}
+        self.bound: list[Any] = []
+        self.sliced: list[bool] = []
+        inner = []
+        seeds = iter(self.seeds)
+        for at, (name, handle, sliced) in enumerate(self._sources()):
+            seed = next(seeds) if name.startswith("cotangent_") else None
+            if handle is None:
+                assert seed is not None
+                self.state_at[seed] = at
+                type = self.body.input_types[seed]
+            else:
+                self.bound.append(handle)
+                self.sliced.append(sliced)
+                type = handle.tensor_type
+                if sliced:
+                    type = type.with_shape(type.shape[1:])
+            inner.append(builder.input(name, type))
+        return inner
+
+    def _stacked_inputs(self) -> dict[Value, Any]:
+        """The inputs of a step's backward that lie outside as stacks over all steps."""
+        sources = self._sources()
+        picked = [sources[i] for i in self.order]
+        return {
+            Value(position): handle
+            for position, (_, handle, sliced) in enumerate(picked)
+            if sliced and handle is not None
+        }
+
+
+class _Hoister:
+    """Sums over all steps of parts that are products or sums: taken once, of whole stacks.
+
+    `asked` are the values of a step that the loop has to hand out as stacks for that; `stacks`
+    are the stacks by value."""
+
+    def __init__(self, step: Graph, stacks: dict[Value, Any]):
+        self.step = step
+        self.stacks = stacks
+        self.asked: list[Value] = []
+
+    def hoistable(self, value: Value) -> bool:
+        """Whether the sum over all steps of `value` can be taken behind the loop; notes what that
+        needs."""
+        needed = self._needed(value)
+        if needed is None:
+            return False
+        self.asked += [
+            v for v in dict.fromkeys(needed) if v not in self.stacks and v not in self.asked
+        ]
+        return True
+
+    def _needed(self, value: Value) -> list[Value] | None:
+        node = self.step.nodes[value.node]
+        if node.op in ("transpose", "reshape"):
+            return self._needed(node.operands[0])
+        if node.op == "add":
+            left, right = map(self._needed, node.operands)
+            return None if left is None or right is None else left + right
+        if node.op == "sum":
+            return [node.operands[0]]
+        if node.op == "matmul" and len(node.types[0].shape) == 2:
+            turned = self._turned(node)
+            return None if turned is None else [turned, node.operands[1]]
+        return None
+
+    def _turned(self, node: Node) -> Value | None:
+        """a of the product aᵀ b, whose steps lie one behind the other along its reduction."""
+        left = self.step.nodes[node.operands[0].node]
+        return left.operands[0] if left.op == "transpose" else None
+
+    def total(self, value: Value) -> Any:
+        """The sum over all steps of a value that is hoistable."""
+        node = self.step.nodes[value.node]
+        if node.op in ("transpose", "reshape"):
+            return apply(lookup(node.op), self.total(node.operands[0]), **parameters(node))
+        if node.op == "add":
+            return added(*map(self.total, node.operands))
+        if node.op == "sum":
+            axes = (0, *(axis + 1 for axis in node.attribute("axes")))
+            return apply(lookup("sum"), self.stacks[node.operands[0]], axes=axes)
+        turned = self._turned(node)
+        assert turned is not None
+        left, right = map(_rows, (self.stacks[turned], self.stacks[node.operands[1]]))
+        return apply(lookup("matmul"), transpose(left, permutation=(1, 0)), right)
+
+
+def _rows(stack: Any) -> Any:
+    """[T, B, n] as [T·B, n]."""
+    steps, rows, columns = stack.shape
+    return reshape(stack, shape=(steps * rows, columns))
+
+
+def _inlined(
+    graph: Graph, builder: GraphBuilder, operands: Sequence[Var], further: Sequence[Value]
+) -> dict[Value, Var]:
+    """`graph`'s nodes in `builder`: its outputs by value, and those of `further`."""
+    values: dict[Value, Var] = {Value(i): operand for i, operand in enumerate(operands)}
+    for identity, node in enumerate(graph.nodes):
+        if identity < len(operands):
+            continue
+        with builder.at(node.location):
+            if node.op == "constant":
+                values[Value(identity)] = builder.constant(node.attribute("value"))
+                continue
+            given = tuple(values[operand] for operand in node.operands)
+            results = builder.apply(lookup(node.op), given, parameters(node))
+        values.update({Value(identity, i): result for i, result in enumerate(results)})
+    return {value: values[value] for value in (*graph.outputs, *further)}
+
+
+def _ordered_inputs(graph: Graph, order: Sequence[Var]) -> Graph:
+    """`graph` with its inputs in another order. `order` holds handles of the builder it came
+    from, whose inputs were made first."""
+    return extract(graph, graph.name, [var.value for var in order], list(graph.outputs))
+
+
+# -- cond ----------------------------------------------------------------------------------------
+
+
+def _cond_rule(
+    g: Any, out: Any, predicate: Any, *operands: Any, then: Graph, otherwise: Graph
+) -> tuple[Any, ...]:
+    gradients = g if isinstance(g, tuple) else (g,)
+    given = [i for i, gradient in enumerate(gradients) if gradient is not None]
+    wanted = _floats([operand.tensor_type for operand in operands])
+
+    @functools.cache
+    def found() -> tuple[Any, ...]:
+        made = apply(
+            lookup("cond"), predicate, *operands, *(gradients[i] for i in given),
+            then=_branch_backward(then, wanted, given),
+            otherwise=_branch_backward(otherwise, wanted, given),
+        )  # fmt: skip
+        return made if isinstance(made, tuple) else (made,)
+
+    def gradient_of(operand: int) -> Callable[[], Any] | None:
+        return (lambda: found()[wanted.index(operand)]) if operand in wanted else None
+
+    return (None, *map(gradient_of, range(len(operands))))
+
+
+def _branch_backward(branch: Graph, wanted: list[int], seeds: list[int]) -> Graph:
+    """Takes the operands and the cotangents, returns the gradients of the wanted operands."""
+    whole = joint(branch, wanted, seeds=seeds)
+    builder, inputs = rebuilt(whole, branch.name)
+    results = _inlined(whole, builder, inputs, ())
+    return builder.finish(*(results[v] for v in whole.outputs[len(branch.outputs) :]))
+
+
+GRADIENT_RULES.update({"scan": _scan_rule, "cond": _cond_rule})
+RECORDED_FORMS["scan"] = _recorded_scan

@@ -1,0 +1,57 @@
+"""How threads wait for each other in native code: the pause between two looks, and `meet`."""
+
+from __future__ import annotations
+
+PADDING = 128
+"""Two cache lines: processors fetch them in pairs."""
+SPINS = 4096
+"""Times a thread looks, some tens of microseconds, before it lets others have the processor."""
+
+
+def pause_text(triple: str) -> tuple[str, str]:
+    """The declaration and the call of the instruction that says this thread only waits."""
+    if triple.startswith(("x86_64", "i686")):
+        return "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
+    if triple.startswith(("aarch64", "arm64")):
+        return "declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"
+    return "", ""
+
+
+def meet_text(triple: str) -> str:
+    """The LLVM IR of `meet`: adds 1 to the counter, and waits until all have. `mine` counts what
+    the counter will be when they have."""
+    declaration, pause = pause_text(triple)
+    return f'''target triple = "{triple}"
+
+{declaration}
+declare i32 @sched_yield()
+
+define void @meet(ptr %counter, ptr %mine, i64 %threads) nounwind {{
+entry:
+  %alone = icmp eq i64 %threads, 1
+  br i1 %alone, label %done, label %several
+several:
+  %last = load i64, ptr %mine
+  %all = add i64 %last, %threads
+  store i64 %all, ptr %mine
+  %before = atomicrmw add ptr %counter, i64 1 acq_rel
+  br label %look
+look:
+  %count = phi i64 [ 0, %several ], [ %more, %spin ], [ %count, %yield ]
+  %come = load atomic i64, ptr %counter acquire, align 8
+  %here = icmp uge i64 %come, %all
+  br i1 %here, label %done, label %wait
+wait:
+  %long = icmp uge i64 %count, {SPINS}
+  br i1 %long, label %yield, label %spin
+spin:
+  {pause}
+  %more = add i64 %count, 1
+  br label %look
+yield:
+  %status = call i32 @sched_yield()
+  br label %look
+done:
+  ret void
+}}
+'''

@@ -1,0 +1,249 @@
+"""Branches and loops made smaller.
+
+in : a graph
+out: the graph whose branches and loops give no results that nobody reads, take no operands that
+     they do not read, and compute nothing at each step that is the same at each
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphc.autodiff.partition import extract
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.registry import lookup, parameters
+from graphc.ops.kind_region import Branch, TimeLoop, WhileLoop
+from graphc.passes.replay import Draft, Values, inlined
+
+# Index maps that cost nothing where they are read, and would cost memory as values.
+_LEFT_INSIDE = ("broadcast", "reshape", "slice_")
+
+
+def simplify_regions(graph: Graph) -> Graph:
+    """Prune what no output needs, then move out of loops what all steps have in common.
+
+        scan(%h, %xs, %w, %b) body(%h, %x, %w, %b) {     %1 = transpose(%w)
+          %4 = transpose(%w)                         =>  scan(%h, %xs, %1) body(%h, %x, %t) {
+          %5 = matmul(%h, %4)                              %3 = matmul(%h, %t)
+          %6 = add(%5, %x)                                 %4 = add(%3, %x)
+          return %6, %5                                    return %4
+        }                                                }
+
+    A result of a scan stays alive where another step needs it. Nodes with a content check stay in
+    their loop, which may run no step.
+    """
+    pruned = _pruned(graph)
+    draft = Draft()
+    results: list[Values] = []
+    for identity, node in enumerate(graph.nodes):
+        if node.op == INPUT:
+            results.append(draft.add(node))
+            continue
+        kept = pruned.get(identity)
+        if kept is None:
+            results.append(())
+            continue
+        draft.location = node.location
+        operands = tuple(results[v.node][v.index] for v in kept.operands)
+        made = draft.add(_hoisted(replace(kept.node, operands=operands), draft))
+        placed: list[Any] = [None] * len(node.types)
+        for new, old in enumerate(kept.results):
+            placed[old] = made[new]
+        results.append(tuple(placed))
+    outputs = tuple(results[v.node][v.index] for v in graph.outputs)
+    return draft.graph(graph.name, outputs, graph.aliases)
+
+
+# -- pruning -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is left of a node: its operands as values of the old graph, and which of the old
+    results its results are."""
+
+    node: Node
+    operands: Values
+    results: tuple[int, ...]
+
+
+def _pruned(graph: Graph) -> dict[int, _Kept]:
+    """The nodes that an output needs, from last to first: what a loop no longer takes, its
+    operands' nodes need not give."""
+    needed = set(graph.outputs)
+    found: dict[int, _Kept] = {}
+    for identity in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[identity]
+        used = [i for i in range(len(node.types)) if Value(identity, i) in needed]
+        if node.op == INPUT or not used:
+            continue
+        kept = _Kept(node, node.operands, tuple(range(len(node.types))))
+        if node.regions:
+            rule = _RULES.get(type(lookup(node.op)))
+            kept = kept if rule is None else rule(node, set(used))
+            regions = tuple(simplify_regions(region) for region in kept.node.regions)
+            kept = replace(kept, node=replace(kept.node, regions=regions))
+        needed.update(kept.operands)
+        found[identity] = kept
+    return found
+
+
+def _read_inputs(region: Graph, outputs: Iterable[int]) -> set[int]:
+    """The positions of the inputs that these outputs depend on."""
+    live = {region.outputs[position].node for position in outputs}
+    for identity in range(len(region.nodes) - 1, -1, -1):
+        if identity in live:
+            live.update(operand.node for operand in region.nodes[identity].operands)
+    return {i for i in range(len(region.inputs)) if i in live}
+
+
+def _part(region: Graph, inputs: list[int], outputs: Iterable[int]) -> Graph:
+    """The region with only these inputs and outputs."""
+    return extract(
+        region, region.name, [Value(i) for i in inputs], [region.outputs[o] for o in outputs]
+    )
+
+
+def _branch(node: Node, used: set[int]) -> _Kept:
+    results = sorted(used)
+    read = sorted(set().union(*(_read_inputs(region, results) for region in node.regions)))
+    regions = tuple(_part(region, read, results) for region in node.regions)
+    operands = (node.operands[0], *(node.operands[1 + i] for i in read))
+    types = tuple(node.types[i] for i in results)
+    return _Kept(replace(node, regions=regions, types=types), operands, tuple(results))
+
+
+def _while(node: Node, used: set[int]) -> _Kept:
+    condition, body = node.regions
+    count = node.attribute("carry")
+    tested = _read_inputs(condition, (0,))
+    live = used | {i for i in tested if i < count}
+    read = _settled(live, count, body) | tested
+    carry = sorted(live)
+    inputs = carry + sorted(i for i in read if i >= count)
+    regions = (_part(condition, inputs, (0,)), _part(body, inputs, carry))
+    made = replace(
+        node, regions=regions, types=tuple(node.types[i] for i in carry),
+        attributes=_changed(node, carry=len(carry)),
+    )  # fmt: skip
+    return _Kept(made, tuple(node.operands[i] for i in inputs), tuple(carry))
+
+
+def _scan(node: Node, used: set[int]) -> _Kept:
+    (body,) = node.regions
+    count, sequences = node.attribute("carry"), node.attribute("sequences")
+    live = set(used)
+    read = _settled(live, count, body)
+    outputs = sorted(live)
+    carry = [i for i in outputs if i < count]
+    along = sorted(i for i in read if count <= i < count + sequences)
+    rest = sorted(i for i in read if i >= count + sequences)
+    inputs = carry + along + rest
+    first_saved = len(body.outputs) - node.attribute("saved")
+    made = replace(
+        node, regions=(_part(body, inputs, outputs),),
+        types=tuple(node.types[i] for i in outputs),
+        attributes=_changed(
+            node, carry=len(carry), sequences=len(along),
+            saved=sum(i >= first_saved for i in outputs),
+        ),
+    )  # fmt: skip
+    return _Kept(made, tuple(node.operands[i] for i in inputs), tuple(outputs))
+
+
+def _settled(live: set[int], carry: int, body: Graph) -> set[int]:
+    """The inputs that the `live` results of a loop's body read; carries among them become live."""
+    while True:
+        read = _read_inputs(body, live)
+        more = {i for i in read if i < carry} - live
+        if not more:
+            return read
+        live |= more
+
+
+def _changed(node: Node, **attributes: int) -> Any:
+    return tuple(sorted((dict(node.attributes) | attributes).items()))
+
+
+_RULES: dict[type, Callable[[Node, set[int]], _Kept]] = {
+    Branch: _branch, WhileLoop: _while, TimeLoop: _scan,
+}  # fmt: skip
+
+
+# -- moving out of loops -------------------------------------------------------------------------
+
+
+def _hoisted(node: Node, draft: Draft) -> Node:
+    """A loop with what depends on invariants alone computed ahead of it, in `draft`."""
+    if not node.regions or not isinstance(lookup(node.op), WhileLoop | TimeLoop):
+        return node
+    body = node.regions[-1]
+    attributes = parameters(node)
+    first = attributes["carry"] + attributes.get("sequences", 0)
+    invariant = _invariant_nodes(body, first)
+    frontier = _frontier(body, invariant, first)
+    if not frontier:
+        return node
+    ahead = extract(
+        body, "ahead", [Value(i) for i in range(first, len(body.inputs))], frontier
+    )
+    values = inlined(ahead, draft, node.operands[first:])
+    inputs = [Value(i) for i in range(len(body.inputs))]
+    made = extract(body, body.name, [*inputs, *frontier], list(body.outputs))
+    others = [_widened(region, frontier, body) for region in node.regions[:-1]]
+    moved = replace(node, regions=(*others, made), operands=(*node.operands, *values))
+    # What only the moved nodes read is no operand any more.
+    left = _RULES[type(lookup(node.op))](moved, set(range(len(node.types))))
+    return replace(left.node, operands=left.operands)
+
+
+def _invariant_nodes(body: Graph, first: int) -> set[int]:
+    """The inputs from `first` on, and the nodes that depend on those alone."""
+    found = set(range(first, len(body.inputs)))
+    for identity, node in enumerate(body.nodes):
+        if node.op in (INPUT, CONSTANT):
+            continue
+        sources = {
+            v.node for v in node.operands if body.nodes[v.node].op != CONSTANT
+        }
+        types = tuple(body.type_of(v) for v in node.operands)
+        checked = bool(lookup(node.op).checks(types, parameters(node)))
+        if sources and sources <= found and not checked:
+            found.add(identity)
+    return found
+
+
+def _frontier(body: Graph, invariant: set[int], first: int) -> list[Value]:
+    """The invariant values that the rest of the body reads, but for the inputs."""
+    read = [v for i, node in enumerate(body.nodes) if i not in invariant for v in node.operands]
+    work = [*read, *body.outputs]
+    found: dict[Value, None] = {}
+    seen: set[Value] = set()
+    while work:
+        value = work.pop()
+        node = body.nodes[value.node]
+        if value in seen or value.node not in invariant or node.op == INPUT:
+            continue
+        seen.add(value)
+        if node.op in _LEFT_INSIDE:
+            work += node.operands
+        else:
+            found[value] = None
+    return sorted(found, key=lambda v: (v.node, v.index))
+
+
+def _widened(region: Graph, values: list[Value], body: Graph) -> Graph:
+    """A region that takes, and ignores, further inputs."""
+    from graphc.ir.builder import rebuilt
+
+    builder, inputs = rebuilt(region)
+    for number, value in enumerate(values):
+        builder.input(f"ahead{number}", body.type_of(value))
+    draft = Draft()
+    for node in builder.finish().nodes:
+        draft.add(node)
+    return draft.graph(
+        region.name, inlined(region, draft, tuple(var.value for var in inputs))
+    )

@@ -1,0 +1,108 @@
+"""3x3 convolutions of stride 1 as Winograd's F(2x2, 3x3), where that pays: for level *relaxed*.
+
+in : a graph without composites but those with a recipe
+out: the graph with `winograd` in the place of the `conv` and `conv_input_grad` that gain by it
+
+The sums are rounded elsewhere, so results differ within the bound that docs/contractions.md states.
+An element of x that is not finite reaches the results it reaches in the convolution, an infinity as
+infinity or NaN. A weight that is not finite also reaches results through taps that fall on padding,
+as NaN. Sums of four numbers near the greatest may overflow where the convolution's do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.nodes import CONSTANT, Graph, Node, Value
+from graphc.ir.types import DType, Shape
+from graphc.ops.winograd import PLANES, predicted_gain, weight_matrix
+from graphc.passes.replay import Draft, Values, moved, replayed
+
+LEAST_GAIN = 1.2
+"""Of the direct kernel's time over this one's, as predicted: what the model may err by, and more."""
+
+_OPS = ("conv", "conv_input_grad")
+
+
+def winograd(graph: Graph) -> Graph:
+    """Put `winograd` in the place of convolutions, also inside regions.
+
+        %2 = conv(%x, %w) .. padding=[1, 1]    =>   %2 = constant f32[16,9] [..]
+             : f32[16,64,32,32]                     %3 = reshape(%w) shape=[4096, 9]
+                                                    %4 = transpose(%3) permutation=[1, 0]
+                                                    %5 = matmul(%2, %4) : f32[16,4096]
+                                                    %6 = reshape(%5) shape=[16, 64, 64]
+                                                    %7 = winograd(%x, %6) padding=[1, 1]
+                                                         : f32[16,64,32,32]
+
+    The gradient of the input is the convolution of the other with the kernel turned by 180 degrees
+    and the roles of its channels exchanged. Weights known here are transformed here.
+    """
+
+    def visit(node: Node, operands: Values) -> Values:
+        if node.regions:
+            node = replace(node, regions=tuple(map(winograd, node.regions)))
+        if node.op not in _OPS or not _fits(node) or gain(draft, node, operands) < LEAST_GAIN:
+            return draft.add(moved(node, operands))
+        return (_replaced(draft, node, operands),)
+
+    draft = Draft()
+    return replayed(graph, draft, visit)
+
+
+def _fits(node: Node) -> bool:
+    """Whether a convolution is 3x3, of stride 1, in one group, with a padding both directions take,
+    in a dtype the recipe computes in."""
+    if len(node.types[0].shape) != 4 or node.types[0].dtype not in (DType.f32, DType.f64):
+        return False
+    ones = (1, 1)
+    if node.attribute("stride") != ones or node.attribute("dilation") != ones:
+        return False
+    return node.attribute("groups") == 1 and max(node.attribute("padding")) <= 2
+
+
+def gain(draft: Draft, node: Node, operands: Values) -> float:
+    """How many times as fast as the direct kernel a convolution that fits is predicted to be; 0 of
+    another kernel than 3x3."""
+    w = draft.type(operands[1]).shape
+    if w[2:] != (3, 3):
+        return 0.0
+    channels = draft.shape(operands[0])[1]
+    known = draft.node(operands[1]).op == CONSTANT
+    return predicted_gain(node.types[0].shape, channels, known)
+
+
+def _replaced(draft: Draft, node: Node, operands: Values) -> Value:
+    x, w = operands
+    turned = node.op == "conv_input_grad"
+    padding: Shape = node.attribute("padding")
+    u = _transformed(draft, w, turned)
+    if turned:
+        u = _one(draft, "transpose", u, permutation=(0, 2, 1))
+        padding = tuple(2 - by for by in padding)
+    return _one(draft, "winograd", x, u, padding=padding)
+
+
+def _transformed(draft: Draft, w: Value, turned: bool) -> Value:
+    """[16, O, C] of w [O, C, 3, 3]."""
+    type = draft.type(w)
+    outputs, channels = type.shape[:2]
+    matrix, shape = weight_matrix(turned), (PLANES, outputs, channels)
+    if draft.node(w).op == CONSTANT:
+        known = draft.node(w).attribute("value").array.astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            made = (matrix @ known.reshape(-1, 9).T).astype(type.dtype.numpy)
+        (constant,) = draft.add(draft.make_constant(made.reshape(shape)))
+        return constant
+    (left,) = draft.add(draft.make_constant(matrix.astype(type.dtype.numpy)))
+    rows = _one(draft, "reshape", w, shape=(outputs * channels, 9))
+    columns = _one(draft, "transpose", rows, permutation=(1, 0))
+    return _one(draft, "reshape", _one(draft, "matmul", left, columns), shape=shape)
+
+
+def _one(draft: Draft, name: str, *operands: Value, **attributes: Any) -> Value:
+    (value,) = draft.add(draft.make(name, *operands, **attributes))
+    return value

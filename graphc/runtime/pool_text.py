@@ -1,0 +1,199 @@
+"""The native code of the thread pool, and the layout of its memory.
+
+A worker looks at its ticket, then sleeps until that changes; `share` gives a call to workers and
+does part 0 of it; `stop` ends the workers. No code here allocates, and none touches Python.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.waiting import PADDING, SPINS, pause_text
+
+# Fields of the pool's memory, each on a pair of cache lines of its own: the lock, what to do, how
+# many workers are done, the counter the driver's threads meet at; then a line for each worker.
+LOCK, JOB, DONE, COUNTER, WORKERS = (PADDING * i for i in range(5))
+# Of a job.
+DRIVER, TABLE, ARENA, THREADS = JOB, JOB + 8, JOB + 16, JOB + 24
+# Of a worker's line: what changes when there is work, whether it sleeps, and what stays.
+TICKET, SLEEPS, POOL, NUMBER, PAUSES = 0, 4, 8, 16, 24
+
+SYSTEM_CALLS = {"x86_64": 202, "aarch64": 98}  # of futex, by machine
+_WAIT, _WAKE = 128, 129  # for threads of one process
+
+
+def pool_text(triple: str) -> str:
+    """The LLVM IR of workers and of what hands them work; `functions` tells their addresses."""
+    declaration, pause = pause_text(triple)
+    number = SYSTEM_CALLS[triple.partition("-")[0]]
+
+    def field(name: str, base: str, offset: str | int) -> str:
+        return f"%{name} = getelementptr i8, ptr %{base}, i64 {offset}"
+
+    return f'''target triple = "{triple}"
+
+{declaration}
+declare i64 @syscall(i64, ...)
+declare i32 @sched_yield()
+
+define void @functions(ptr %table) nounwind {{
+entry:
+  %t1 = getelementptr ptr, ptr %table, i64 1
+  %t2 = getelementptr ptr, ptr %table, i64 2
+  %t3 = getelementptr ptr, ptr %table, i64 3
+  store ptr @share, ptr %table
+  store ptr @worker, ptr %t1
+  store ptr @stop, ptr %t2
+  store ptr @pauses, ptr %t3
+  ret void
+}}
+
+define internal void @pauses(i64 %count) nounwind {{
+entry:
+  br label %one
+one:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  {pause}
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %one, label %done
+done:
+  ret void
+}}
+
+define internal ptr @worker(ptr %line) nounwind {{
+entry:
+  {field("sleeps", "line", SLEEPS)}
+  {field("pool.p", "line", POOL)}
+  %pool = load ptr, ptr %pool.p
+  {field("number.p", "line", NUMBER)}
+  %number = load i64, ptr %number.p
+  {field("pauses.p", "line", PAUSES)}
+  %pauses = load i64, ptr %pauses.p
+  {field("driver.p", "pool", DRIVER)}
+  {field("table.p", "pool", TABLE)}
+  {field("arena.p", "pool", ARENA)}
+  {field("threads.p", "pool", THREADS)}
+  {field("done", "pool", DONE)}
+  {field("counter", "pool", COUNTER)}
+  br label %watch
+watch:
+  %seen = phi i32 [ 0, %entry ], [ %seen, %sleep ], [ %ticket, %finished ]
+  br label %look
+look:
+  %i = phi i64 [ 0, %watch ], [ %i.next, %spin ]
+  %ticket = load atomic i32, ptr %line acquire, align 4
+  %new = icmp ne i32 %ticket, %seen
+  br i1 %new, label %go, label %wait
+wait:
+  %long = icmp uge i64 %i, %pauses
+  br i1 %long, label %sleep, label %spin
+spin:
+  {pause}
+  %i.next = add i64 %i, 1
+  br label %look
+sleep:
+  store atomic i32 1, ptr %sleeps seq_cst, align 4
+  %woken = call i64 (i64, ...) @syscall(i64 {number}, ptr %line, i32 {_WAIT}, i32 %seen, ptr null)
+  store atomic i32 0, ptr %sleeps seq_cst, align 4
+  br label %watch
+go:
+  %driver = load ptr, ptr %driver.p
+  %end = icmp eq ptr %driver, null
+  br i1 %end, label %ended, label %run
+run:
+  %table = load ptr, ptr %table.p
+  %arena = load ptr, ptr %arena.p
+  %threads = load i64, ptr %threads.p
+  %status = call i64 %driver(ptr %table, ptr %arena, i64 %number, i64 %threads, ptr %counter)
+  br label %finished
+finished:
+  %before = atomicrmw add ptr %done, i64 1 release
+  br label %watch
+ended:
+  ret ptr null
+}}
+
+define internal void @wake(ptr %pool, i64 %workers) nounwind {{
+entry:
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %woken ]
+  %more = icmp slt i64 %i, %workers
+  br i1 %more, label %one, label %done
+one:
+  %at.0 = mul i64 %i, {PADDING}
+  %at = add i64 %at.0, {WORKERS}
+  {field("line", "pool", "%at")}
+  %ticket = atomicrmw add ptr %line, i32 1 seq_cst
+  {field("sleeps.p", "line", SLEEPS)}
+  %sleeps = load atomic i32, ptr %sleeps.p seq_cst, align 4
+  %asleep = icmp ne i32 %sleeps, 0
+  br i1 %asleep, label %call, label %woken
+call:
+  %count = call i64 (i64, ...) @syscall(i64 {number}, ptr %line, i32 {_WAKE}, i32 1)
+  br label %woken
+woken:
+  %i.next = add i64 %i, 1
+  br label %next
+done:
+  ret void
+}}
+
+define internal i64 @share(ptr %pool, ptr %driver, ptr %table, ptr %arena, i64 %threads) nounwind {{
+entry:
+  %exchange = cmpxchg ptr %pool, i64 0, i64 1 acquire monotonic
+  %got = extractvalue {{ i64, i1 }} %exchange, 1
+  br i1 %got, label %several, label %alone
+alone:
+  %alone.status = call i64 %driver(ptr %table, ptr %arena, i64 0, i64 1, ptr null)
+  ret i64 %alone.status
+several:
+  {field("driver.p", "pool", DRIVER)}
+  {field("table.p", "pool", TABLE)}
+  {field("arena.p", "pool", ARENA)}
+  {field("threads.p", "pool", THREADS)}
+  {field("done", "pool", DONE)}
+  {field("counter", "pool", COUNTER)}
+  store ptr %driver, ptr %driver.p
+  store ptr %table, ptr %table.p
+  store ptr %arena, ptr %arena.p
+  store i64 %threads, ptr %threads.p
+  store i64 0, ptr %counter
+  store i64 0, ptr %done
+  %workers = sub i64 %threads, 1
+  call void @wake(ptr %pool, i64 %workers)
+  %status = call i64 %driver(ptr %table, ptr %arena, i64 0, i64 %threads, ptr %counter)
+  br label %look
+look:
+  %count = phi i64 [ 0, %several ], [ %more, %spin ], [ %count, %yield ]
+  %finished = load atomic i64, ptr %done acquire, align 8
+  %all = icmp uge i64 %finished, %workers
+  br i1 %all, label %joined, label %wait
+wait:
+  %long = icmp uge i64 %count, {SPINS}
+  br i1 %long, label %yield, label %spin
+spin:
+  {pause}
+  %more = add i64 %count, 1
+  br label %look
+yield:
+  %yielded = call i32 @sched_yield()
+  br label %look
+joined:
+  store atomic i64 0, ptr %pool release, align 8
+  ret i64 %status
+}}
+
+define internal i64 @stop(ptr %pool, i64 %workers) nounwind {{
+entry:
+  %exchange = cmpxchg ptr %pool, i64 0, i64 1 acquire monotonic
+  %got = extractvalue {{ i64, i1 }} %exchange, 1
+  br i1 %got, label %end, label %busy
+end:
+  {field("driver.p", "pool", DRIVER)}
+  store ptr null, ptr %driver.p
+  call void @wake(ptr %pool, i64 %workers)
+  ret i64 1
+busy:
+  ret i64 0
+}}
+'''

@@ -1,0 +1,38 @@
+"""How often the elements of a value are computed where it is computed again at each reader: each
+element once, several times (behind a broadcast), or only some (behind a gather)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphc.ir.nodes import Graph, Value
+
+Users = Mapping[Value, Sequence[int]]
+
+
+def widens(graph: Graph, kinds: Sequence[str], users: Users, identity: int, reader: int) -> bool:
+    """Whether a reader's index map, or one behind it, repeats the node's elements. `kinds[i]` is
+    the kind of node i."""
+    if kinds[reader] != "movement":
+        return False
+    if graph.nodes[reader].types[0].numel > graph.nodes[identity].types[0].numel:
+        return True
+    return any(widens(graph, kinds, users, identity, i) for i in users[Value(reader)])
+
+
+def only_picked(graph: Graph, kinds: Sequence[str], users: Users) -> set[int]:
+    """Nodes of which only the elements that gathers pick are computed, as the losses of a
+    cross-entropy out of all scores."""
+    found: set[int] = set()
+    outputs = {output.node for output in graph.outputs}
+    for identity in reversed(range(len(graph.nodes))):
+        if kinds[identity] not in ("elementwise", "movement") or identity in outputs:
+            continue
+        size = graph.nodes[identity].types[0].numel
+        readers = users[Value(identity)]
+        if readers and all(
+            i in found or (kinds[i] == "gather" and graph.nodes[i].types[0].numel < size)
+            for i in readers
+        ):
+            found.add(identity)
+    return found

@@ -1,0 +1,58 @@
+"""Reductions that go over the same elements, in groups of their own.
+
+in : a graph and the groups of fusion
+out: pairs of groups that could be one kernel, and so read what they share once
+
+The gradients of a normalisation's weight and bias are such: sum(g * n) and sum(g), over the same
+axes. No edge leads from one to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
+from graphc.ir.registry import lookup
+from graphc.ir.types import Shape
+from graphc.schedule.access import REDUCTIONS
+
+if TYPE_CHECKING:
+    from graphc.schedule.fusion import Group
+
+Form = tuple[Shape, Shape, tuple[int, ...]]
+
+
+def sibling_reductions(graph: Graph, groups: Mapping[int, Group]) -> Iterator[tuple[int, int]]:
+    """Nodes of two groups of reductions of one form that read the same value of the shape they
+    reduce."""
+    readers: dict[tuple[Value, Form], list[int]] = {}
+    for identity in sorted(groups):
+        group = groups[identity]
+        form = _form(graph, group)
+        if form is None or group.nodes[0] != identity:
+            continue
+        shared = {read.value: None for read in group.reads if read.reduced}
+        for value in shared:
+            if graph.type_of(value).shape == form[1]:
+                readers.setdefault((value, form), []).append(identity)
+    for first, *others in readers.values():
+        for other in others:
+            yield first, other
+
+
+def _form(graph: Graph, group: Group) -> Form | None:
+    """Domain, shape of the operand, and axes of a group's reductions, where it stores only values
+    of its domain and its reductions have one form. Totals are left alone, as in other merges."""
+    if group.anchor is not None or group.domain == ():
+        return None
+    nodes = [graph.nodes[identity] for identity in group.nodes]
+    reductions = [node for node in nodes if _is_reduction(node.op)]
+    forms = {(graph.type_of(n.operands[0]).shape, n.attribute("axes")) for n in reductions}
+    if len(forms) != 1 or any(node.types[0].shape != group.domain for node in nodes):
+        return None
+    return (group.domain, *forms.pop())
+
+
+def _is_reduction(op: str) -> bool:
+    return op not in (INPUT, CONSTANT) and str(lookup(op).kind) in REDUCTIONS
