@@ -1,4 +1,6 @@
-"""Where ops on tensors go: computed by NumPy, or emitted into the active trace; then recorded.
+"""Where ops on tensors go: computed, or emitted into the active trace; then recorded.
+
+The eager backend computes them: NumPy, or the op's own kernel (see `native_ops`).
 
 `CONTEXT` is the one context of all tensors, so the gradient rules and composites of graphc.ops
 run on tensors as they are.
@@ -10,10 +12,12 @@ import contextlib
 import contextvars
 import threading
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from frontend.native_ops import native_op
 from frontend.state import STATE
 from frontend.tape import Saves, TapeNode, next_sequence, record
 from frontend.tensor import Tensor, make
@@ -39,10 +43,12 @@ class Prepared:
 
     __slots__ = (
         "attributes", "checked", "composite", "compute", "operand_types", "plain", "records",
-        "region", "saves", "type", "types", "view", "widened",
+        "region", "run", "saves", "type", "types", "view", "widened",
     )  # fmt: skip
 
-    def __init__(self, op: Any, types: tuple[TensorType, ...], attributes: dict[str, Any]):
+    def __init__(
+        self, op: Any, types: tuple[TensorType, ...], attributes: dict[str, Any], backend: str
+    ):
         self.attributes = op.canonical(attributes)
         self.operand_types = types
         self.widened = _widened(op, types)
@@ -56,7 +62,12 @@ class Prepared:
         self.composite = isinstance(op, Composite) and not op.has_own_gradient
         self.view = op in VIEWS
         self.checked = op.check_rule is not None
-        self.compute = op.direct(self.attributes)
+        if backend == "native" and not self.view and self.widened is None:
+            native = native_op(op, types, self.attributes)
+            self.compute, self.run = native.one, native.all  # the one result; all of a tuple's
+        else:
+            self.compute = op.direct(self.attributes)
+            self.run = partial(_run_by_numpy, op, self.attributes)
         awkward = self.view or self.checked or self.widened or self.composite
         self.plain = len(self.types) == 1 and not awkward
         self.saves: dict[tuple[bool, ...], Saves] = {}
@@ -70,9 +81,15 @@ class Prepared:
         return made
 
 
+def _run_by_numpy(op: Any, attributes: dict[str, Any], arrays: tuple[Any, ...]) -> Any:
+    if op.check_rule is not None:
+        op.run_checks(arrays, attributes)
+    return op.compute(arrays, attributes)
+
+
 def _widened(op: Any, types: tuple[TensorType, ...]) -> tuple[TensorType, ...] | None:
     """The operand types `op` computes with, where some are storage types it does not take."""
-    if op is cast or isinstance(op, Movement | Gather):
+    if op is cast or isinstance(op, Movement | Gather | Region):
         return None
     if isinstance(op, Scatter) and op.combine is None:  # elements are moved, as they are
         return None
@@ -89,8 +106,7 @@ def _narrowed(
     return tuple([type.with_dtype(stored.get(type.dtype, type.dtype)) for type in results])
 
 
-# By op, operand types and attributes. Types are interned, so that this hashes fast.
-_PREPARED: dict[Any, Prepared] = {}
+# STATE.prepared: by op, operand types and attributes. Types are interned, so that this hashes fast.
 _LIMIT = 1 << 16
 
 
@@ -104,9 +120,9 @@ class TensorContext:
         try:
             if attributes:
                 types = [x.tensor_type for x in operands]
-                prepared = _PREPARED.get((op, *types, *map(exact, attributes.items())))
+                prepared = STATE.prepared.get((op, *types, *map(exact, attributes.items())))
             else:
-                prepared = _PREPARED.get((op, *[x.tensor_type for x in operands]))
+                prepared = STATE.prepared.get((op, *[x.tensor_type for x in operands]))
         except (TypeError, AttributeError):  # lists among the attributes; operands of other types
             prepared = None
         if prepared is None:
@@ -174,13 +190,14 @@ def _prepare(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> 
             raise TypeError(f"{op.name}(): expected a Tensor, got {type(operand).__name__}")
     types = tuple([x.tensor_type for x in operands])
     try:
-        prepared = Prepared(op, types, attributes)
+        prepared = Prepared(op, types, attributes, STATE.backend)
     except GraphError as error:
         raise located(error) from None
-    if len(_PREPARED) >= _LIMIT:
-        _PREPARED.clear()
+    known = STATE.prepared
+    if len(known) >= _LIMIT:
+        known.clear()
     with contextlib.suppress(TypeError):  # a list among the attributes
-        _PREPARED[(op, *types, *map(exact, attributes.items()))] = prepared
+        known[(op, *types, *map(exact, attributes.items()))] = prepared
     return prepared
 
 
@@ -210,7 +227,7 @@ _Array = np.ndarray
 def _computed_plainly(
     op: Any, operands: tuple[Any, ...], prepared: Prepared
 ) -> tuple[Tensor, ...]:
-    """The one result by NumPy, of an op without checks that makes no view."""
+    """The one result of an op without checks that makes no view."""
     arrays = [x._value for x in operands]
     for array in arrays:
         if array.__class__ is not _Array:
@@ -227,15 +244,13 @@ def _computed_plainly(
 
 
 def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
-    """The results by NumPy."""
+    """The results, of any op."""
     arrays = tuple([x._value for x in operands])
     for array in arrays:
         if type(array) is not np.ndarray:
             raise escaped(op.name)
     try:
-        if prepared.checked:
-            op.run_checks(arrays, prepared.attributes)
-        values = _QUIET.run(op.compute, arrays, prepared.attributes)
+        values = _QUIET.run(prepared.run, arrays)
     except GraphError as error:
         raise located(error) from None
     if prepared.view:
@@ -258,7 +273,7 @@ def _viewed(value: Any, op: Any, operand: Tensor, prepared: Prepared) -> Tensor:
 def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
     """The results as variables of the active trace."""
     session: Any = STATE.session
-    values = session.emit(op, operands, prepared.attributes)
+    values = session.emit(op, operands, prepared.attributes, prepared.types)
     results = tuple([make(v, type) for v, type in zip(values, prepared.types)])
     if session.watched is not None:
         session.watched += map(weakref.ref, results)
@@ -275,8 +290,8 @@ def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Te
 
 def apply_unary(op: Any, x: Tensor) -> Tensor:
     """`CONTEXT.apply(op, (x,), {})[0]`."""
-    prepared = _PREPARED.get((op, x.tensor_type))
-    if prepared is None or not prepared.plain or STATE.watched:
+    prepared = STATE.lane.get((op, x.tensor_type))
+    if prepared is None or not prepared.plain:
         return CONTEXT.apply(op, (x,), {})[0]
     array = x._value
     if array.__class__ is not _Array:
@@ -296,8 +311,8 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
 
 def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
     """`CONTEXT.apply(op, (x, y), {})[0]`."""
-    prepared = _PREPARED.get((op, x.tensor_type, y.tensor_type))
-    if prepared is None or not prepared.plain or STATE.watched:
+    prepared = STATE.lane.get((op, x.tensor_type, y.tensor_type))
+    if prepared is None or not prepared.plain:
         return CONTEXT.apply(op, (x, y), {})[0]
     left, right = x._value, y._value
     if left.__class__ is not _Array or right.__class__ is not _Array:

@@ -7,9 +7,25 @@ from typing import Any
 
 from frontend.tensor import Tensor
 from graphc.ir.builder import GraphBuilder, Var
-from graphc.ir.nodes import CONSTANT, Graph, Location, Value
-from graphc.ir.registry import lookup
+from graphc.ir.nodes import Graph, Location, Node, Value
 from graphc.ir.types import TensorType
+from graphc.ops.composite import stop_gradient
+
+Steps = list[tuple[Any, dict[str, Any]]]
+"""Ops with their attributes, one behind the other."""
+
+
+def origin(tensor: Tensor) -> tuple[Tensor, Steps]:
+    """What a view shows in the end, and the ops that make the view from it."""
+    steps: Steps = []
+    while tensor._view is not None:
+        view = tensor._view
+        if view.tracked is not True:
+            steps.append((stop_gradient, {}))
+        if view.op is not None:
+            steps.append((view.op, view.attributes))
+        tensor = view.parent
+    return tensor, steps[::-1]
 
 
 class Builder(GraphBuilder):
@@ -20,13 +36,21 @@ class Builder(GraphBuilder):
         inputs: Sequence[tuple[str, Var]],
         outputs: Sequence[Var],
         aliases: Sequence[tuple[int, int]] = (),
+        shown: Sequence[tuple[Var, Var, Steps]] = (),
     ) -> Graph:
-        """The graph from `inputs` (name, variable) to `outputs`, without what they do not need."""
-        made = GraphBuilder(self.name)
+        """The graph from `inputs` (name, variable) to `outputs`, without what they do not need.
+        `shown`: inputs of this builder that are made from others by ops, and no inputs there."""
+        made = Builder(self.name)
         values: dict[Value, Var] = {}
         for name, var in inputs:
             with made.at(self._nodes[var.value.node].location or Location(name, 0)):
                 values[var.value] = made.input(name, var.type)
+        for var, root, steps in shown:
+            with made.at(self._nodes[var.value.node].location or Location(self.name, 0)):
+                value = values[root.value]
+                for op, attributes in steps:
+                    (value,) = made.apply(op, (value,), attributes)
+            values[var.value] = value
         needed: set[int] = set()
         work = [var.value.node for var in outputs if var.value not in values]
         while work:
@@ -37,17 +61,16 @@ class Builder(GraphBuilder):
                 work += [v.node for v in operands if v not in values]
         for identity in sorted(needed):
             node = self._nodes[identity]
-            handles = tuple(values[value] for value in node.operands)
-            with made.at(node.location or Location(self.name, 0)):
-                if node.op == CONSTANT:
-                    values[Value(identity)] = made.constant(node.attribute("value"))
-                    continue
-                results = made.apply(
-                    lookup(node.op), handles, dict(node.attributes), node.regions
-                )
+            results = made.copied(node, tuple([values[value] for value in node.operands]))
             for index, result in enumerate(results):
                 values[Value(identity, index)] = result
         return made.finish(*[values[var.value] for var in outputs], aliases=aliases)
+
+    def copied(self, node: Node, operands: tuple[Var, ...]) -> tuple[Var, ...]:
+        """A node of another graph, on operands of the same types."""
+        with self.at(node.location or Location(self.name, 0)):
+            values = tuple([operand.value for operand in operands])
+            return self._append(node.op, values, node.attributes, node.types, node.regions)
 
 
 class Region:
@@ -56,6 +79,7 @@ class Region:
 
     def __init__(self, name: str):
         self.builder = Builder(name)
+        self.derived = False  # whether gradients may go through
         self.captured: dict[Any, tuple[Tensor, Var]] = {}
         self.changed: dict[int, tuple[Tensor, dict[str, Any], Any]] = {}
         # Once it has ended: what was changed, but for views, and the new values.

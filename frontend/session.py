@@ -194,8 +194,10 @@ class Session:
         """Ops inside go to a graph of its own, unrecorded: the loop or branch is recorded whole."""
         region = Region(name)
         outer, filled, grad_enabled = self.builder, self._filled, STATE.grad_enabled
+        region.derived = grad_enabled is not False
         self.regions.append(region)
-        self.builder, self._filled, STATE.grad_enabled = region.builder, {}, False
+        self.builder, self._filled = region.builder, {}
+        STATE.grad_enabled = None if region.derived else False
         try:
             yield region
         finally:
@@ -203,9 +205,22 @@ class Session:
             self.builder, self._filled, STATE.grad_enabled = outer, filled, grad_enabled
             self.regions.pop()
 
-    def emit(self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """The variables of an op's results."""
-        return self.builder.apply(op, tuple([self.value_of(x) for x in operands]), attributes)
+    def emit(
+        self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any], types: Any
+    ) -> Any:
+        """The variables of an op's results, of these types; the attributes are canonical."""
+        values = tuple([self.value_of(x) for x in operands])
+        made = self.builder.record(op, values, attributes, types)
+        if self.regions and STATE.grad_enabled is False:
+            return [self._stopped(value) for value in made]
+        return made
+
+    def _stopped(self, value: Var) -> Var:
+        """The value, without gradient where the region under way is differentiated. (Outside of
+        regions the tape says where gradients go.)"""
+        if not (self.regions and self.regions[-1].derived and value.type.dtype.is_float):
+            return value
+        return self.builder.apply(lookup("stop_gradient"), (value,), {})[0]
 
     def constant_value(self, array: np.ndarray) -> Var:
         return self.builder.constant(array)
@@ -236,20 +251,28 @@ class Session:
         if op is None:
             result._value = value
         result._counter = parent._counter
-        tracked = None if op is None else bool(STATE.grad_enabled)
+        inside = bool(self.regions) and STATE.grad_enabled is None
+        tracked = None if op is None else bool(STATE.grad_enabled) or inside
         result._view = View(parent, op, attributes, parent._counter[0], tracked)
         if self.watched is not None:
             self.watched.append(weakref.ref(result))
 
+    def detach(self, result: Tensor, parent: Tensor) -> None:
+        """Make `result` show `parent` without its gradient."""
+        self.make_view(result, parent, None, {})
+        if self.regions:
+            result._value = self._stopped(result._value)
+            result._view.op = lookup("stop_gradient")
+
     def _refresh(self, tensor: Tensor, view: View) -> None:
         """Bring a view up to date with what it shows."""
         value = self.value_of(view.parent)
-        if self.regions and view.parent._value is not value:
-            # A view of what lies around a region is refreshed around it.
+        if self.regions and tensor._value.context is not self.builder:
+            # A view from around a region is refreshed around it, too.
             self.regions[-1].note_change(tensor)
         if view.op is not None:
             value = self.builder.apply(view.op, (value,), view.attributes)[0]
-        tensor._value = value
+        tensor._value = self._stopped(value) if view.tracked is False else value
         view.seen = tensor._counter[0]
 
     def assign(self, target: Tensor, new: Tensor) -> None:
@@ -260,7 +283,7 @@ class Session:
             self.regions[-1].note_change(target)
         view = target._view
         if view is not None:
-            grad_enabled, STATE.grad_enabled = STATE.grad_enabled, False
+            grad_enabled, STATE.grad_enabled = STATE.grad_enabled, None
             try:
                 self.assign(view.parent, written_back(view, make(value, new.tensor_type)))
             finally:

@@ -4,29 +4,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
-from graphc.codegen.driver import NativeKernel, block_bytes, driver_text
+from graphc.codegen.driver import NativeKernel, block_bytes, driver_text, verdict_start
 from graphc.codegen.emit_llvm import scratch_layout
-from graphc.codegen.jit import compile_driver, kernel_address, kernel_symbol
+from graphc.codegen.entry import Entry
+from graphc.codegen.jit import kernel_address, kernel_symbol
 from graphc.codegen.loops import Kernel
 from graphc.codegen.lower import lower
+from graphc.codegen.native import compile_driver
 from graphc.codegen.object_cache import user_cache
 from graphc.codegen.target import Target
 from graphc.codegen.waiting import meet_text
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
-from graphc.schedule.threads import Schedule, one_thread, schedule, work_of
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A linked plan: the driver's address, the bytes its block must have, how it runs."""
-
-    address: int
-    block_bytes: int
-    timings: dict[str, float]
-    schedule: Schedule
-
+from graphc.schedule.threads import one_thread, schedule, work_of
 
 # Equal kernels are lowered and compiled once per process: a memo of a pure function.
 _native: dict[tuple[KernelSpec, Target], NativeKernel] = {}
@@ -63,14 +53,21 @@ def link(plan: Plan, target: Target, threads: int = 1, reason: str = "") -> Entr
     else:
         chosen = one_thread(plan, reason or "one thread is asked for")
     addresses = {kernel.symbol: kernel.address for kernel in kernels.values()}
+    symbols = tuple(addresses)
+    drivers: list[tuple[str, int]] = []
     if chosen.threads > 1:
         addresses["meet"] = compile_driver(
             meet_text(target.triple), {}, "meet", target, user_cache()
         )
+        drivers.append(("meet", addresses["meet"]))
     text = driver_text(plan, kernels, target.triple, chosen)
     address = compile_driver(text, addresses, target=target, store=user_cache())
+    drivers.append(("driver", address))
     timings["driver"] = time.perf_counter() - started
-    return Entry(address, block_bytes(plan, kernels, chosen), timings, chosen)
+    return Entry(
+        address, block_bytes(plan, kernels, chosen), verdict_start(plan), timings, chosen,
+        target.key, symbols, tuple(drivers),
+    )  # fmt: skip
 
 
 def plan_kernels(plan: Plan, target: Target) -> list[Kernel]:

@@ -1,4 +1,4 @@
-"""What `graphc cache` prints: the kernels kept on disk, and why one is not found."""
+"""What `graphc cache` prints: what is kept on disk, and why a kernel is not found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _cache() -> ObjectCache:
 
 
 def listing() -> Iterator[str]:
-    """A line per kept kernel, latest used first, and the total."""
+    """A line per kept kernel, driver or whole program, latest used first, and the total."""
     cache = _cache()
     entries = cache.entries()
     for kept in entries:
@@ -31,13 +31,13 @@ def listing() -> Iterator[str]:
         name = kept.facts.get("kernel", "?")
         yield f"{used}  {kept.nbytes:>9,} B  {kept.symbol}  {name}  {_processor(kept.facts)}"
     total = sum(kept.nbytes for kept in entries)
-    yield f"{len(entries)} kernels, {total:,} of {cache.limit:,} bytes in {cache.folder}"
+    yield f"{len(entries)} files, {total:,} of {cache.limit:,} bytes in {cache.folder}"
 
 
 def cleared() -> Iterator[str]:
     """Remove everything and say so."""
     cache = _cache()
-    yield f"removed {cache.clear()} kernels from {cache.folder}"
+    yield f"removed {cache.clear()} files from {cache.folder}"
 
 
 def why(graph: Graph, level: str, target_name: str) -> Iterator[str]:

@@ -96,11 +96,23 @@ class GraphBuilder:
             if error.location is None:
                 raise _located(error, self._here()) from None
             raise
-        values = tuple(operand.value for operand in operands)
+        return self.record(op, operands, canonical, results)
+
+    def record(
+        self,
+        op: OpDefinition,
+        operands: tuple[Var, ...],
+        canonical: dict[str, Any],
+        results: tuple[TensorType, ...],
+    ) -> tuple[Var, ...]:
+        """`apply` where operands, canonical attributes and result types are known to fit."""
+        values = tuple([operand.value for operand in operands])
+        regions: tuple[Graph, ...] = ()
         if op.region_names:
             canonical = dict(canonical)
             regions = tuple(canonical.pop(name) for name in op.region_names)
-        return self._append(op.name, values, tuple(sorted(canonical.items())), results, regions)
+        attributes = tuple(sorted(canonical.items())) if canonical else ()
+        return self._append(op.name, values, attributes, results, regions)
 
     def finish(self, *outputs: Var, aliases: Sequence[tuple[int, int]] = ()) -> Graph:
         """The graph with these outputs."""

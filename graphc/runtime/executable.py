@@ -12,12 +12,11 @@ import math
 import operator
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphc.codegen.driver import verdict_start
-from graphc.codegen.link import Entry, link
+from graphc.codegen.object_cache import user_cache
 from graphc.codegen.target import Target, host
 from graphc.codegen.waiting import PADDING
 from graphc.errors import ArgumentError, GraphError
@@ -26,8 +25,11 @@ from graphc.ir.nodes import Graph
 from graphc.ir.types import Shape
 from graphc.runtime.native_call import NO_WORKERS, Call, entering, slots
 from graphc.runtime.pool import CELL, chosen_threads, ensure
-from graphc.schedule.build import Observer, plan_graph
-from graphc.schedule.plan import Check, Plan, all_checks
+from graphc.runtime.program import Details, Program, keep, kept, program_key, program_of
+from graphc.schedule.plan import Plan
+
+if TYPE_CHECKING:
+    from graphc.schedule.build import Observer
 
 Array = np.ndarray[Any, Any]
 
@@ -62,14 +64,29 @@ def compile(
             hint="frontend.compile for a Python function or Module",
         )
     started = time.perf_counter()
+    chosen = target or host()
+    store = user_cache() if observer is None else None
+    key = ""
+    if store is not None:
+        key = program_key(graph, chosen, level, most, why, fusion, plan_memory)
+        found = kept(store, key)
+        if found is not None:
+            timings = {"load": time.perf_counter() - started}
+            return Executable(graph, *found, chosen, timings)
+    # Imported here: a graph that was compiled before needs none of it.
+    from graphc.codegen.link import link
+    from graphc.schedule.build import plan_graph
+
     optimised, plan = plan_graph(
         graph, level, observer, fusion=fusion, plan_memory=plan_memory
     )
     planned = time.perf_counter()
-    chosen = target or host()
     entry = link(plan, chosen, most, why)
+    program = program_of(plan, entry)
     timings = {"plan": planned - started, **entry.timings}
-    return Executable(graph, optimised, plan, entry, chosen, timings)
+    if store is not None:
+        keep(store, key, program, optimised, plan)
+    return Executable(graph, program, lambda: (optimised, plan), chosen, timings)
 
 
 class Executable:
@@ -84,40 +101,59 @@ class Executable:
     def __init__(
         self,
         graph: Graph,
-        optimised: Graph,
-        plan: Plan,
-        entry: Entry,
+        program: Program,
+        details: Details,
         target: Target,
         timings: dict[str, float],
     ):
         self.graph = graph
-        self.optimised = optimised
-        self.plan = plan
         self.target = target
         self.timings = timings
-        self.schedule = entry.schedule
-        self._entry = entry
+        self.schedule = program.entry.schedule
+        self._program = program
+        self._details = details
         self._names = graph.input_names
-        self._types = [(type.dtype.numpy, type.shape) for type in plan.argument_types]
-        self._updated = {target: output for output, target in plan.aliases}
-        places = [i for i in range(len(plan.output_types)) if i not in dict(plan.aliases)]
+        self._types = [(type.dtype.numpy, type.shape) for type in program.argument_types]
+        self._updated = {target: output for output, target in program.aliases}
+        places = [
+            i for i in range(len(program.output_types)) if i not in dict(program.aliases)
+        ]
         self._fresh = [
             (_aligned if type.nbytes >= ALIGNED_FROM else np.empty, type.shape, type.dtype.numpy)
-            for type in (plan.output_types[place] for place in places)
+            for type in (program.output_types[place] for place in places)
         ]
-        first = len(plan.argument_types)
+        first = len(program.argument_types)
         self._slots, self._alive = slots(
-            plan.argument_types, set(self._updated), [first + place for place in places]
+            program.argument_types, set(self._updated), [first + place for place in places]
         )
         # Where each output lies among the arguments and the fresh arrays behind them.
         at = {place: first + number for number, place in enumerate(places)}
-        found = [{**dict(plan.aliases), **at}[i] for i in range(len(plan.output_types))]
+        found = [{**dict(program.aliases), **at}[i] for i in range(len(program.output_types))]
         self._results = _tuple_of(found)
         self._frames: list[_Frame] = []
 
     def __repr__(self) -> str:
-        kernels = sum(not isinstance(step, Check) for step in self.plan.steps)
-        return f"<Executable {self.graph.name}: {kernels} kernels, {self.plan.arena_bytes} bytes>"
+        program = self._program
+        return (
+            f"<Executable {self.graph.name}: {program.launches} kernels, "
+            f"{program.arena_bytes} bytes>"
+        )
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs."""
+        return self._read()[1]
+
+    @property
+    def optimised(self) -> Graph:
+        """The graph after all passes."""
+        return self._read()[0]
+
+    def _read(self) -> tuple[Graph, Plan]:
+        """The details, read once."""
+        found = self._details()
+        self._details = lambda: found
+        return found
 
     def __call__(self, *arrays: Any) -> tuple[Array, ...]:
         return self.run(list(arrays))
@@ -164,7 +200,7 @@ class Executable:
 
     def _entered(self, arrays: list[Any], frame: _Frame) -> int:
         """A call with workers made first, where they are missing and can be had."""
-        if frame.threads > 1 and not ensure(frame.threads):
+        if frame.threads > max(CELL.size, 1) and not ensure(frame.threads):
             frame.threads = 1
         return int(frame.enter(arrays))
 
@@ -212,7 +248,7 @@ class Executable:
 
     def _failure(self, frame: _Frame, number: int) -> GraphError:
         least, greatest = frame.verdict()
-        return all_checks(self.plan)[number].error(least, greatest)
+        return self._program.checks[number].error(least, greatest)
 
 
 def _tuple_of(positions: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
@@ -239,22 +275,22 @@ class _Frame:
     """The memory of one call: the driver's pointer table, and the block of arena and scratch."""
 
     def __init__(self, owner: Executable):
-        plan = owner.plan
-        count = len(plan.argument_types) + len(plan.output_types) + len(plan.constants)
+        program = owner._program
+        arguments, outputs = len(program.argument_types), len(program.output_types)
+        count = arguments + outputs + len(program.constants)
         self.table: Any = (ctypes.c_void_p * max(count, 1))()
-        block_bytes = owner._entry.block_bytes
-        self._memory = np.empty(block_bytes + PADDING, np.uint8)
+        entry = program.entry
+        self._memory = np.empty(entry.block_bytes + PADDING, np.uint8)
         start = -self._memory.ctypes.data % PADDING
-        self._plan = plan
+        self._verdict = entry.verdict
         self._block = self._memory.ctypes.data + start
-        first = len(plan.argument_types) + len(plan.output_types)
-        self._constants = [constant.array for constant in plan.constants]
+        self._constants = [constant.array for constant in program.constants]
         for slot, array in enumerate(self._constants):
-            self.table[first + slot] = array.ctypes.data
+            self.table[arguments + outputs + slot] = array.ctypes.data
         self._call = Call(
-            len(plan.argument_types) + len(owner._fresh), len(plan.argument_types),
+            arguments + len(owner._fresh), arguments,
             ctypes.addressof(owner._slots), ctypes.addressof(self.table),
-            self._block, owner._entry.address, id(np.ndarray),
+            self._block, entry.address, id(np.ndarray),
             bool(owner._updated), owner.schedule.threads, ctypes.addressof(CELL),
         )  # fmt: skip
         self.call_address = ctypes.addressof(self._call)
@@ -271,7 +307,7 @@ class _Frame:
 
     def verdict(self) -> tuple[int, int]:
         """The least and greatest value seen by the content check that failed."""
-        start = self._block + verdict_start(self._plan)
+        start = self._block + self._verdict
         least, greatest = (ctypes.c_int64 * 2).from_address(start)
         return least, greatest
 

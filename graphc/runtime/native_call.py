@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.jit import compile_driver
+from graphc.codegen.native import compile_driver
 from graphc.codegen.object_cache import user_cache
 from graphc.codegen.target import host
 from graphc.errors import LoweringError

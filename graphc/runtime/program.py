@@ -1,0 +1,96 @@
+"""What is needed to run a compiled graph, and nothing else; kept on disk by the graph's text.
+
+A graph that was compiled before needs no pass, no lowering and no LLVM: one file holds its program
+and the object code of all its kernels and drivers. Its name is a hash of the graph's text and of
+all that the outcome depends on: level, options, threads, processor, LLVM, and the compiler itself.
+The optimised graph and the plan lie in the file too, and are read only when asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from graphc.codegen.entry import Entry
+from graphc.codegen.native import OBJECTS, DriverCode, driver_code, load, load_driver
+from graphc.codegen.object_cache import ObjectCache
+from graphc.codegen.target import Target
+from graphc.ir.nodes import Constant, Graph
+from graphc.ir.types import TensorType
+from graphc.schedule.plan import Check, Launch, Plan, all_checks, all_steps
+
+Details = Callable[[], tuple[Graph, Plan]]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A linked plan without its steps. `checks` are in the order of the driver's verdicts."""
+
+    argument_types: tuple[TensorType, ...]
+    output_types: tuple[TensorType, ...]
+    aliases: tuple[tuple[int, int], ...]
+    constants: tuple[Constant, ...]
+    checks: tuple[Check, ...]
+    arena_bytes: int
+    arena_lower_bound: int
+    launches: int
+    entry: Entry
+
+
+def program_of(plan: Plan, entry: Entry) -> Program:
+    launches = sum(isinstance(step, Launch) for step in all_steps(plan))
+    return Program(
+        plan.argument_types, plan.output_types, plan.aliases, plan.constants,
+        tuple(all_checks(plan)), plan.arena_bytes, plan.arena_lower_bound, launches, entry,
+    )  # fmt: skip
+
+
+def program_key(graph: Graph, target: Target, *options: Any) -> str:
+    """The name of a graph's program: equal ones compile to the same, down to source lines."""
+    from llvmlite import binding
+
+    facts = (_compiler(), binding.llvm_version_info, target.key, options, str(graph))
+    return "program_" + hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+
+
+@functools.cache
+def _compiler() -> str:
+    """A digest of the compiler's own files, by size and time of last change."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent.parent
+    for path in sorted(root.rglob("*.py")):
+        status = path.stat()
+        text = f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}\n"
+        digest.update(text.encode())
+    return digest.hexdigest()
+
+
+def keep(store: ObjectCache, key: str, program: Program, optimised: Graph, plan: Plan) -> None:
+    """Write a program to disk."""
+    entry = program.entry
+    drivers = [(name, driver_code(address)) for name, address in entry.drivers]
+    kept = replace(program, entry=replace(entry, address=0, drivers=(), timings={}))
+    objects = {symbol: OBJECTS[symbol] for symbol in entry.kernels}
+    content = (kept, drivers, objects, pickle.dumps((optimised, plan)))
+    facts = {"kernel": f"program {optimised.name}", "target": entry.target}
+    store.put(key, pickle.dumps(content), facts)
+
+
+def kept(store: ObjectCache, key: str) -> tuple[Program, Details] | None:
+    """A program from disk, loaded, and how to read the rest; None where there is none."""
+    payload = store.get(key)
+    if payload is None:
+        return None
+    program, drivers, objects, details = pickle.loads(payload)
+    OBJECTS.update(objects)
+    addresses = load(objects)
+    for name, driver in drivers:
+        assert isinstance(driver, DriverCode)
+        addresses[name] = load_driver(driver, addresses)
+    entry = replace(program.entry, address=addresses["driver"])
+    return replace(program, entry=entry), functools.partial(pickle.loads, details)
