@@ -34,10 +34,11 @@ class CompiledFunction:
 
     def __init__(
         self, function: Callable[..., Any], level: str, keep_grads: bool,
-        threads: int | None = None,
+        threads: int | None = None, max_bytes: int | None = None,
     ):  # fmt: skip
         self.function = function
         self.threads = threads
+        self.max_bytes = max_bytes
         self.level = level
         self.keep_grads = keep_grads
         self._last: LastCall | None = None
@@ -94,7 +95,7 @@ class CompiledFunction:
             reason = "first call" if not self._entries else "new signature"
         traced = run_trace(self.function, leaves, structure, name_of(self.function))
         _check_overlap(traced, leaves)
-        entry = Entry(traced, self, STATE.grad_enabled)
+        entry = Entry(traced, self, bool(STATE.grad_enabled))
         # The newest first: alternating signatures keep their entries.
         self._entries[key] = [entry, *entries]
         types = ", ".join(map(str, key[1]))
@@ -134,7 +135,10 @@ class CompiledFunction:
             updated = [entry.names[position] for position in entry.updated]
             if updated:
                 lines.append(f"  updated in place: {', '.join(updated)}")
-            lines += [f"  {executable.schedule}" for executable in entry.executables]
+            for executable in entry.executables:
+                phases = (f"{name} {time:.3f} s" for name, time in executable.timings.items())
+                lines.append(f"  {executable.graph.name}: {', '.join(phases)}")
+                lines += [f"  {executable.schedule}", f"  {executable.explain_memory()}"]
             lines += [f"  frozen: {guard}" for guard in entry.guards]
         return "\n".join(lines)
 
@@ -210,7 +214,7 @@ def disable(function: Any = None, recursive: bool = True) -> Any:
 
 def compile(
     function: Any = None, *, level: str = "exact", keep_grads: bool = True, disable: bool = False,
-    threads: int | None = None, **ignored: Any,
+    threads: int | None = None, max_bytes: int | None = None, **ignored: Any,
 ) -> Any:  # fmt: skip
     """`function` (or a Module) as native code: `compile(model)`, `@compile`, `@compile(level=…)`.
 
@@ -218,9 +222,11 @@ def compile(
     With `keep_grads=False` gradients a training step leaves behind are not written to `.grad`, so
     the update can be fused with what makes them; reading `.grad` then raises. With `disable` the
     function stays as it is. `threads`: the most threads a call may run on, None for all processors
-    this process may use; small work runs on one, and the bits are the same on any. PyTorch's other
-    options (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an unknown
-    level, TypeError or ValueError for `threads`.
+    this process may use; small work runs on one, and the bits are the same on any. `max_bytes`: the
+    most memory a call may take for what lies between its inputs and results; a function that needs
+    more raises MemoryLimitError at its first call and has run nothing. PyTorch's other options
+    (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an unknown level,
+    TypeError or ValueError for `threads`.
     """
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
@@ -230,10 +236,11 @@ def compile(
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     if function is None:
         return lambda target: compile(
-            target, level=level, keep_grads=keep_grads, disable=disable, threads=threads
-        )
+            target, level=level, keep_grads=keep_grads, disable=disable, threads=threads,
+            max_bytes=max_bytes,
+        )  # fmt: skip
     if not callable(function):
         raise TypeError(f"compile() takes a function or Module, not {type(function).__name__}")
     if disable or getattr(getattr(function, "forward", function), "_runs_eagerly", False):
         return function
-    return CompiledFunction(function, level, keep_grads, threads)
+    return CompiledFunction(function, level, keep_grads, threads, max_bytes)

@@ -3,6 +3,7 @@ where results go."""
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from frontend.compiler import CompiledFunction
 
 
-def compile_graph(graph: Graph, level: str, threads: int | None) -> Any:
+def compile_graph(
+    graph: Graph, level: str, threads: int | None = None, max_bytes: int | None = None
+) -> Any:
     """An executable of a graph (replaceable in tests)."""
     import graphc
 
-    return graphc.compile(graph, level, threads=threads)
+    return graphc.compile(graph, level, threads=threads, max_bytes=max_bytes)
 
 
 class Entry:
@@ -50,6 +53,9 @@ class Entry:
         self.first_tap = traced.first_tap
         self.first_update = traced.first_update
         self.positions = [s.position for s in self.sources if isinstance(s, ArgumentSource)]
+        # How many arguments there are, if all are read, each where it stands.
+        in_order = self.positions == list(range(len(self.positions)))
+        self.in_order = len(self.positions) if in_order else -1
         self.captured = [s.captured for s in self.sources if isinstance(s, CapturedSource)]
         self.others = self.sources[len(self.positions) + len(self.captured) :]
         loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
@@ -104,7 +110,8 @@ class Entry:
 
     def _compile(self, graph: Graph) -> Any:
         started = time.perf_counter()
-        made = compile_graph(graph, self.owner.level, self.owner.threads)
+        owner = self.owner
+        made = compile_graph(graph, owner.level, owner.threads, owner.max_bytes)
         self.seconds += time.perf_counter() - started
         self.executables.append(made)
         return made
@@ -122,6 +129,8 @@ class Entry:
         for guard in self.unmarked:
             if not guard.holds():
                 return False
+        if not self.grad_guards:
+            return True
         return all([guard.holds_for(arguments) for guard in self.grad_guards])
 
     def _bind(self) -> None:
@@ -145,8 +154,10 @@ class Entry:
 
     def call(self, arguments: Sequence[Tensor]) -> Any:
         self.calls += 1
-        arrays = [arguments[position]._value for position in self.positions]
-        arrays += self.arrays
+        if len(arguments) == self.in_order:
+            arrays = [*map(_VALUE, arguments), *self.arrays]
+        else:
+            arrays = [arguments[position]._value for position in self.positions] + self.arrays
         if self.others:
             arrays += [source.array(arguments) for source in self.others]
         if self.function is not None:
@@ -202,6 +213,7 @@ class Entry:
         )  # fmt: skip
 
 
+_VALUE = operator.attrgetter("_value")
 ELIDED = Elided()
 _ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
 

@@ -38,6 +38,10 @@ class ContentError(GraphError, ValueError):
     """An operand whose content an op does not take (a zero divisor, a negative variance)."""
 
 
+class GradientError(GraphError):
+    """A gradient through an op that has none."""
+
+
 class TraceError(GraphError):
     """Something that cannot be traced: data-dependent Python control flow, escaped tensors."""
 
@@ -56,6 +60,10 @@ class LoweringError(GraphError):
 
 class ArgumentError(GraphError, ValueError):
     """An executable or compiled function called with the wrong arrays."""
+
+
+class MemoryLimitError(GraphError, MemoryError):
+    """A compiled graph needs more memory than it was given."""
 
 
 class PassError(GraphError):

@@ -26,6 +26,7 @@ from graphc.ir.types import Shape
 from graphc.runtime.native_call import NO_WORKERS, Call, entering, slots
 from graphc.runtime.pool import CELL, chosen_threads, ensure
 from graphc.runtime.program import Details, Program, keep, kept, program_key, program_of
+from graphc.schedule.memory import check_limit, summary
 from graphc.schedule.plan import Plan
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def compile(
     threads: int | None = None,
     fusion: bool = True,
     plan_memory: bool = True,
+    max_bytes: int | None = None,
 ) -> Executable:
     """Compile a graph to native code.
 
@@ -54,8 +56,10 @@ def compile(
     number of threads), `relaxed`. `observer(stage, object)` is called between the stages with the
     graph after each pass and the plan. `threads`: the most threads a call may run on, None for all
     processors this process may use; it runs on fewer where the work is small. `fusion` and
-    `plan_memory` switch off what the level would do, to measure what it gains. Raises GraphError
-    for a graph that breaks the rules, TypeError or ValueError for `threads`.
+    `plan_memory` switch off what the level would do, to measure what it gains. `max_bytes`: the
+    most memory a call may take for intermediate values and scratch. Raises GraphError for a graph
+    that breaks the rules, MemoryLimitError where `max_bytes` is too little, TypeError or ValueError
+    for `threads`.
     """
     most, why = chosen_threads(threads)
     if not isinstance(graph, Graph):
@@ -72,7 +76,7 @@ def compile(
         found = kept(store, key)
         if found is not None:
             timings = {"load": time.perf_counter() - started}
-            return Executable(graph, *found, chosen, timings)
+            return _within(max_bytes, Executable(graph, *found, chosen, timings))
     # Imported here: a graph that was compiled before needs none of it.
     from graphc.codegen.link import link
     from graphc.schedule.build import plan_graph
@@ -86,7 +90,15 @@ def compile(
     timings = {"plan": planned - started, **entry.timings}
     if store is not None:
         keep(store, key, program, optimised, plan)
-    return Executable(graph, program, lambda: (optimised, plan), chosen, timings)
+    made = Executable(graph, program, lambda: (optimised, plan), chosen, timings)
+    return _within(max_bytes, made)
+
+
+def _within(max_bytes: int | None, executable: Executable) -> Executable:
+    """The executable, if it keeps to the limit."""
+    if max_bytes is not None and executable.memory_bytes > max_bytes:
+        check_limit(executable.plan, executable.graph.name, executable.memory_bytes, max_bytes)
+    return executable
 
 
 class Executable:
@@ -138,6 +150,15 @@ class Executable:
             f"<Executable {self.graph.name}: {program.launches} kernels, "
             f"{program.arena_bytes} bytes>"
         )
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of a call's own memory: intermediate values, and scratch of each thread."""
+        return self._program.entry.block_bytes
+
+    def explain_memory(self) -> str:
+        """One line on the memory plan."""
+        return summary(self._program.arena_bytes, self._program.arena_lower_bound)
 
     @property
     def plan(self) -> Plan:

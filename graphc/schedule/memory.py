@@ -1,0 +1,60 @@
+"""What the memory of a plan is used for, in words.
+
+in : a plan
+out: its size against the lower bound, and what is alive where it needs most
+"""
+
+from __future__ import annotations
+
+from graphc.errors import MemoryLimitError
+from graphc.schedule.arena import aligned
+from graphc.schedule.plan import Plan, live_ranges
+
+SHOWN = 5
+"""Buffers named in a report."""
+
+
+def summary(arena_bytes: int, lower_bound: int) -> str:
+    """One line: `memory: 264,832 bytes, 1.00 of the greatest sum of live sizes`."""
+    ratio = arena_bytes / lower_bound if lower_bound else 1.0
+    return f"memory: {arena_bytes:,} bytes, {ratio:.2f} of the greatest sum of live sizes"
+
+
+def report(plan: Plan) -> str:
+    """The summary, the step at which most is alive, and the largest buffers there."""
+    ranges = live_ranges(plan.steps, len(plan.buffers))
+    arena = [
+        (buffer, range_)
+        for buffer, range_ in zip(plan.buffers, ranges, strict=True)
+        if buffer.place == "arena" and range_ is not None
+    ]
+    lines = [summary(plan.arena_bytes, plan.arena_lower_bound)]
+    if not arena:
+        return lines[0]
+    size = [0] * len(plan.steps)
+    for buffer, (first, last) in arena:
+        for position in range(first, last + 1):
+            size[position] += aligned(buffer.type.nbytes)
+    peak = max(range(len(size)), key=lambda position: size[position])
+    where = plan.steps[peak].location
+    alive = [(b, range_) for b, range_ in arena if range_[0] <= peak <= range_[1]]
+    alive.sort(key=lambda item: -item[0].type.nbytes)
+    lines.append(f"most is alive at step {peak}" + (f" ({where})" if where else "") + ":")
+    for buffer, (first, last) in alive[:SHOWN]:
+        made = plan.steps[first].location
+        lines.append(f"  {buffer.type.nbytes:,} bytes {buffer.type}, steps {first} to {last}"
+                     + (f", made at {made}" if made else ""))  # fmt: skip
+    if len(alive) > SHOWN:
+        rest = sum(buffer.type.nbytes for buffer, _ in alive[SHOWN:])
+        lines.append(f"  {rest:,} bytes in {len(alive) - SHOWN} others")
+    return "\n".join(lines)
+
+
+def check_limit(plan: Plan, name: str, needed: int, max_bytes: int) -> None:
+    """Raise MemoryLimitError where `needed` bytes are more than `max_bytes`."""
+    if needed > max_bytes:
+        text = report(plan).replace("\n", "\n  ")
+        raise MemoryLimitError(
+            f"{name} needs {needed:,} bytes of memory, max_bytes is {max_bytes:,}\n  {text}",
+            hint="a smaller batch, or a larger limit",
+        )
