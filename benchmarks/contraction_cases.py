@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ Shape = tuple[int, ...]
 @dataclass(frozen=True)
 class Case:
     """One row. `target`: the fraction of FMA peak (of read bandwidth where `nbytes` is set) that
-    graphc is to reach; `lead`: how many times the best peer's speed. None: no figure is set."""
+    graphc is to reach; `lead`: how many times the best peer's speed; `gain`: how many times that of
+    its own direct kernel, for a case at level relaxed. None: no figure is set."""
 
     name: str
     kind: str
@@ -34,6 +35,7 @@ class Case:
     flops: float
     target: float | None = None
     lead: float | None = None
+    gain: float | None = None
     nbytes: int = 0
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -152,6 +154,23 @@ def _convolutions() -> Iterator[Case]:
                          traffic=True, lead=2.0)  # fmt: skip
 
 
+def _winograd() -> Iterator[Case]:
+    """3x3 convolutions that level relaxed sums otherwise; useful work is that of the definition."""
+    for batch, channels, size in ((16, 64, 32), (16, 128, 16), (16, 256, 8), (1, 64, 32),
+                                  (1, 128, 16)):  # fmt: skip
+        for case in _conv(batch, channels, channels, size, 3, 1, 1, targets=(None, None)):
+            yield _relaxed(case)
+    for channels, size in ((64, 32), (128, 16), (256, 8)):
+        packed = _conv(1, channels, channels, size, 3, 1, 1, targets=(None,), note=" packed",
+                       frozen=1)  # fmt: skip
+        yield from map(_relaxed, packed)
+
+
+def _relaxed(case: Case) -> Case:
+    options = {**case.options, "level": "relaxed"}
+    return replace(case, name=case.name.replace("conv", "winograd", 1), options=options, gain=1.3)
+
+
 def _fused() -> Iterator[Case]:
     """bias, GELU (by erf) and a residual; the figure is the bare product's less 6 %."""
     m, n, k = 2048, 768, 768
@@ -161,7 +180,7 @@ def _fused() -> Iterator[Case]:
     )  # fmt: skip
 
 
-CASES = (*_products(), *_fused(), *_attention(), *_convolutions())
+CASES = (*_products(), *_fused(), *_attention(), *_convolutions(), *_winograd())
 
 
 # -- exact results --------------------------------------------------------------------------------

@@ -23,13 +23,11 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """`step(n)` does the work n times; `results(what step gave)` as NumPy arrays. `seconds(n)` does
-    it too, where it can say better than a clock around it how long that took. Without `results` it
-    is no way to do the case, only timed beside it. `facts` are handed on."""
+    """`step(n)` does the work n times; `results(what step gave)` as NumPy arrays. Without `results`
+    it is no way to do the case, only timed beside it. `facts` are handed on."""
 
     step: Callable[[int], Any]
     results: Callable[[Any], list[Array]] | None
-    seconds: Callable[[int], float] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -66,12 +64,9 @@ def graphc_peer(threads: int, level: str) -> Setup:
     """Two ways: `call`, the executable called from Python, which makes arrays for the results; and
     `native`, the foreign call alone on arrays that it has seen, repeated by native code.
 
-    An executable runs on one thread. With more, `native` is its kernels with their ranges cut into
-    parts, `call` is left out, and `one` is what `native` would be on one."""
-    from contraction_threads import SplitPlan
-
+    With more than one thread, `one` is what `native` is on one."""
     import graphc
-    from graphc.codegen.jit import compile_driver
+    from graphc.codegen.native import compile_driver
     from graphc.runtime.native_call import enter
 
     repeat = ctypes.CFUNCTYPE(
@@ -97,20 +92,23 @@ def graphc_peer(threads: int, level: str) -> Setup:
         return Run(native, list, facts={"kernels": kernels, "compile_ms_a_kernel": compiled})
 
     def setup(case: Case, arrays: list[Array]) -> Mapping[str, Run]:
-        executable = graphc.compile(graphc_graph(case, arrays), level)
+        graph = graphc_graph(case, arrays)
+        executable = graphc.compile(graph, case.options.get("level", level), threads=threads)
         given = [array for i, array in enumerate(arrays) if i != case.frozen]
         native = bare(executable, given, case.name)
         if threads > 1:
-            made, plan = executable(*given), SplitPlan(executable, given, threads)
-            plan.run(1)
-            if any(one.tobytes() != other.tobytes() for one, other in zip(made, plan.outputs)):
+            alone = graphc.compile(graph, case.options.get("level", level), threads=1)
+            made = zip(alone(*given), executable(*given))
+            if any(one.tobytes() != other.tobytes() for one, other in made):
                 raise ValueError(f"other bits on {threads} threads than on one")
-            split = Run(plan.run, lambda _: plan.outputs, plan.run, native.facts)
-            return {"native": split, "one": replace(native, results=None)}
+            return {"native": native, "one": replace(bare(alone, given, case.name), results=None)}
         runs = {"native": native, "call": Run(_calls(executable, *given), list)}
+        if case.gain:
+            direct = graphc.compile(graph, "exact", threads=1)
+            runs["direct"] = replace(bare(direct, given, case.name), results=None)
         if case.kind == "fused":
             x, w = arrays[:2]
-            product = graphc.compile(graphc_graph(case.bare, [x, w]), level)
+            product = graphc.compile(graphc_graph(case.bare, [x, w]), level, threads=1)
             runs["bare"] = replace(bare(product, [x, w], case.name), results=None)
         return runs
 

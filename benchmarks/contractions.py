@@ -126,8 +126,6 @@ def _count(run: Run) -> int:
 
 
 def _seconds(run: Run, count: int) -> float:
-    if run.seconds:
-        return run.seconds(count)
     started = time.perf_counter()
     run.step(count)
     return time.perf_counter() - started
@@ -177,7 +175,8 @@ def measure(case: Case, workers: list[Worker], rounds: int) -> dict[str, Any]:
                 known = least[worker.name].get(name, us)
                 least[worker.name][name] = min(us, known)
     row: dict[str, Any] = {"name": case.name, "flops": case.flops, "bytes": case.nbytes,
-                           "target": case.target, "lead": case.lead, "peers": {}}  # fmt: skip
+                           "target": case.target, "lead": case.lead, "gain": case.gain,
+                           "peers": {}}  # fmt: skip
     for worker in workers:
         answer = answers[worker.name]
         row["peers"][worker.name] = {"us": least.get(worker.name), **answer}
@@ -217,6 +216,9 @@ def judge(row: dict[str, Any], threads: int) -> None:
         short.append("bound")
     if row["lead"] and row["ratio"] and min(row["ratio"].values()) < row["lead"]:
         short.append("peer")
+    if "direct" in own:
+        row["of_direct"] = own["direct"] / own["native"]
+        short += ["direct"] if row["of_direct"] < row["gain"] else []
     row["short"] = short
     if "bare" in own:
         row["of_bare"] = own["native"] / own["bare"]
@@ -241,6 +243,9 @@ def line(row: dict[str, Any], peers: list[str], peak: float) -> str:
     )
     notes = ["short of " + " and ".join(row["short"])] if row["short"] else []
     notes += [f"{row['of_bare']:.3f} of the bare product's time"] if "of_bare" in row else []
+    if "of_direct" in row:
+        wanted = f"figure {row['gain']}"
+        notes.append(f"{row['of_direct']:.2f} times the direct kernel's speed ({wanted})")
     if not row["bytes"] and row["row_peak"] < BUSY * peak:
         notes.append(f"busy machine: its peak was {row['row_peak']:.0f} GF/s then")
     notes += [f"{row['speedup']:.2f} times one thread"] if "speedup" in row else []
@@ -291,7 +296,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
 def summary(result: dict[str, Any]) -> str:
     rows = result["rows"]
-    judged = [row for row in rows if "short" in row and (row["target"] or row["lead"])]
+    figures = ("target", "lead", "of_direct")
+    judged = [row for row in rows if "short" in row and any(map(row.get, figures))]
     met = sum(not row["short"] for row in judged)
     wrong = sum("wrong" in row for row in rows)
     compiled = [

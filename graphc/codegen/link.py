@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import time
 
+from graphc.codegen.beside import compile_all
 from graphc.codegen.driver import NativeKernel, block_bytes, driver_text, verdict_start
 from graphc.codegen.emit_llvm import scratch_layout
 from graphc.codegen.entry import Entry
 from graphc.codegen.jit import kernel_address, kernel_symbol
 from graphc.codegen.loops import Kernel
 from graphc.codegen.lower import lower
-from graphc.codegen.native import compile_driver
+from graphc.codegen.native import OBJECTS, compile_driver, load
 from graphc.codegen.object_cache import user_cache
 from graphc.codegen.target import Target
 from graphc.codegen.waiting import meet_text
@@ -37,10 +38,29 @@ def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -
     return _native[key]
 
 
+def _compile_missing(plan: Plan, target: Target, timings: dict[str, float]) -> None:
+    """Compile the kernels not known yet, many of them in two processes."""
+    specs = dict.fromkeys(
+        step.kernel
+        for step in all_steps(plan)
+        if isinstance(step, Launch) and (step.kernel, target) not in _native
+    )
+    found = compile_all(list(specs), target, lambda spec: native_kernel(spec, target, timings))
+    started = time.perf_counter()
+    OBJECTS.update({made.symbol: made.object for made in found.values()})
+    addresses = load({made.symbol: made.object for made in found.values()})
+    for spec, made in found.items():
+        _native[(spec, target)] = NativeKernel(
+            made.symbol, addresses[made.symbol], made.extent, made.scratch_bytes
+        )
+    timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - started
+
+
 def link(plan: Plan, target: Target, threads: int = 1, reason: str = "") -> Entry:
     """Compile and load all of a plan, to run on at most `threads` threads. `reason`: why not on
     more, where the number 1 was not asked for."""
     timings: dict[str, float] = {}
+    _compile_missing(plan, target, timings)
     kernels = {
         step.kernel: native_kernel(step.kernel, target, timings)
         for step in all_steps(plan)

@@ -15,12 +15,14 @@ from graphc.codegen.scanning import lower_scan
 from graphc.codegen.scattering import lower_scatter
 from graphc.codegen.sorting import lower_sort
 from graphc.codegen.target import Target
+from graphc.codegen.winograd import lower_winograd
 from graphc.errors import LoweringError
 from graphc.schedule.plan import KernelSpec
 
 RECIPES = {
     "nest": lower_nest, "contract": lower_contract, "scatter": lower_scatter, "scan": lower_scan,
     "sort": lower_sort, "attention": lower_attention, "attention_grad": lower_attention_grad,
+    "winograd": lower_winograd,
 }  # fmt: skip
 
 

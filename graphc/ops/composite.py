@@ -95,7 +95,8 @@ def _softmax(x: Any, *, axis: int) -> Any:
     if x.shape[axis] == 0:
         return x
     shifted = e.exp(x - r.spread(r.max(x, axes=(axis,)), (axis,), x.shape))
-    return shifted / r.spread(r.sum(shifted, axes=(axis,)), (axis,), x.shape)
+    # One division a row; the sum is at least 1, so its reciprocal is an ordinary number.
+    return shifted * r.spread(1 / r.sum(shifted, axes=(axis,)), (axis,), x.shape)
 
 
 def _softmax_vjp(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
@@ -125,6 +126,23 @@ def _axis_samples(m: Sampler) -> list[Any]:
 softmax = Composite("softmax", _softmax, vjp=_softmax_vjp, samples=_axis_samples)
 log_softmax = Composite("log_softmax", _log_softmax, vjp=_log_softmax_vjp, samples=_axis_samples)
 
+
+# -- gradients -----------------------------------------------------------------------------------
+
+stop_gradient = Composite(
+    "stop_gradient", lambda x: x, vjp=lambda g, out, x: (None,),
+    samples=lambda m: [m(m.normal(3, 4)), m(m.integers(5, 3)), m(m.normal())],
+    exempt={"gradient": "it has none: that is what it is for"},
+)  # fmt: skip
+"""Its operand, through which no gradient goes."""
+
+overwritten = Composite(
+    "overwritten", lambda old, new: new, vjp=lambda g, out, old, new: (g, None),
+    samples=lambda m: [m(m.normal(3, 4), m.normal(3, 4)), m(m.integers(5, 3), m.integers(5, 3))],
+    exempt={"gradient": "that of the old value, whatever the new one is made of"},
+)  # fmt: skip
+"""The new value of what was changed in place where that is not differentiated: the gradient goes
+to the old value."""
 
 # -- indexing ------------------------------------------------------------------------------------
 

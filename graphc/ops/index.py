@@ -168,10 +168,12 @@ def _floordiv(expr: Expr, divisor: int) -> Expr:
             rest.constant // common, frozenset((atom, c // common) for atom, c in rest.terms)
         )
         return outside + reduced // (divisor // common)
-    if rest.constant == 0 and len(rest.terms) == 1:
+    if len(rest.terms) == 1:
         ((atom, coefficient),) = rest.terms
         if isinstance(atom, Quotient) and coefficient == 1:
-            return outside + _quotient(atom.dividend, atom.divisor * divisor)
+            # (q // m + c) // d = (q + c·m) // (m·d)
+            moved = atom.dividend + rest.constant * atom.divisor
+            return outside + moved // (atom.divisor * divisor)
     return outside + _quotient(rest, divisor)
 
 

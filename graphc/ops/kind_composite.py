@@ -14,19 +14,21 @@ from graphc.ops.op import Arrays, Op, Types, keyword_parameters
 class Composite(Op):
     """`define(*handles, **attributes)` writes the op as other ops. Without an own `vjp` its
     gradient is that of the definition. `recipe` names the kernel recipe that computes it whole,
-    where `pays(types)`; of operands without elements it never does."""
+    where `pays(types)`; of operands without elements it never does. `epilogue`: the recipe takes
+    elementwise work behind the result into its kernel."""
 
     kind = "composite"
 
     def __init__(
         self, name: str, define: Callable[..., Any], *, recipe: str | None = None,
-        pays: Callable[[Types], bool] = lambda types: True, **rest: Any,
+        pays: Callable[[Types], bool] = lambda types: True, epilogue: bool = False, **rest: Any,
     ):  # fmt: skip
         rest.setdefault("vjp", None)
         own_gradient = rest["vjp"] is not None
         super().__init__(name, parameters=keyword_parameters(define), **rest)
         self.define = define
         self.recipe = recipe
+        self.epilogue = epilogue
         self._pays = pays
         self.has_own_gradient = own_gradient
         self.differentiable = rest.get("differentiable", True)

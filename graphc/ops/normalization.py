@@ -144,8 +144,10 @@ def _batch_norm_vjp(
     def by_x() -> Any:
         parts = []
         if by_out is not None:
-            h = by_out * r.spread(weight, axes, x.shape)
-            parts.append(_by_normal(h, normal, scale, axes))
+            # The weight is the same for all that a mean is over, so the means are of the gradient
+            # itself: the sums are those of the gradients of weight and bias.
+            by_centred = _by_normal(by_out, normal, scale, axes)
+            parts.append(by_centred * r.spread(weight, axes, x.shape))
         if by_level is not None:
             parts.append(r.spread(by_level / count, axes, x.shape))
         if by_variance is not None:

@@ -15,7 +15,8 @@ All rewriting is one pass with one fixed point (graphc.passes.canonicalize), so 
 in the hope that it finds more.
 
 `relaxed` has what rounds differently: before composites are expanded, attention recognised in ops
-the user wrote; behind it, convolutions that gain by Winograd's way to sum. Where forward and backward become two graphs, `whole` runs it on both in one, first.
+the user wrote; behind it, convolutions that gain by Winograd's sums. Where forward and backward
+become two graphs, `whole` runs the first on both in one.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ LEVELS: dict[str, tuple[Pass, ...]] = {
     "none": (decompose,),
     "exact": EXACT,
     "relaxed": (
-        dead_code, *WHOLE, decompose_to_recipes, simplify_regions, winograd, canonicalize, dead_code,
+        dead_code, *WHOLE, decompose_to_recipes, simplify_regions, winograd, canonicalize,
+        dead_code,
     ),
 }  # fmt: skip
 

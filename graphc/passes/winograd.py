@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.nodes import CONSTANT, Graph, Node, Value
-from graphc.ir.types import DType, Shape
+from graphc.ir.types import Shape
 from graphc.ops.winograd import PLANES, predicted_gain, weight_matrix
 from graphc.passes.replay import Draft, Values, moved, replayed
 
 LEAST_GAIN = 1.2
-"""Of the direct kernel's time over this one's, as predicted: what the model may err by, and more."""
+"""Times as fast as the direct kernel, as predicted: the model may err by so much."""
 
 _OPS = ("conv", "conv_input_grad")
 
@@ -54,14 +54,14 @@ def winograd(graph: Graph) -> Graph:
 
 
 def _fits(node: Node) -> bool:
-    """Whether a convolution is 3x3, of stride 1, in one group, with a padding both directions take,
-    in a dtype the recipe computes in."""
-    if len(node.types[0].shape) != 4 or node.types[0].dtype not in (DType.f32, DType.f64):
+    """Whether a convolution in two dimensions has stride 1, one group, and a padding that both
+    directions take."""
+    if len(node.types[0].shape) != 4:
         return False
     ones = (1, 1)
     if node.attribute("stride") != ones or node.attribute("dilation") != ones:
         return False
-    return node.attribute("groups") == 1 and max(node.attribute("padding")) <= 2
+    return bool(node.attribute("groups") == 1 and max(node.attribute("padding")) <= 2)
 
 
 def gain(draft: Draft, node: Node, operands: Values) -> float:

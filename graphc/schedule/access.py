@@ -90,6 +90,14 @@ def reduced_index(op: Reduce, axes: Shape, index: Index, positions: Index) -> In
     return tuple(next(inner) if axis in axes else next(kept) for axis in range(rank))
 
 
+def outer_axes(shape: Shape, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Of the axes that are reduced those ahead of the last kept one; axes of size 1 are not kept.
+    Their elements are not neighbours in a row."""
+    kept = [axis for axis, dim in enumerate(shape) if axis not in axes and dim > 1]
+    last = max(kept, default=-1)
+    return tuple(axis for axis in axes if axis < last)
+
+
 _fresh = itertools.count()
 
 

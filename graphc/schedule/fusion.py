@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
-from graphc.schedule.access import ANCHORS, REDUCTIONS, Read, coordinates, reads
+from graphc.schedule.access import ANCHORS, REDUCTIONS, Read, coordinates, outer_axes, reads
 from graphc.schedule.regions import carries
 from graphc.schedule.repetition import only_picked, widens
 from graphc.schedule.siblings import sibling_reductions
@@ -156,7 +156,8 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
             kept.add(identity)
         elif kinds[identity] != "movement":
             if kinds[identity] == "elementwise" and any(
-                set(users[v]) == {identity} and (_takes_epilogue(graph, v.node) or v.node in epilogue)
+                set(users[v]) == {identity}
+                and (_takes_epilogue(graph, v.node) or v.node in epilogue)
                 for v in node.operands
             ):
                 epilogue.add(identity)
@@ -308,8 +309,8 @@ class _Merger:
         shape = self.graph.type_of(read.value).shape
         at = coordinates(consumer.domain)
         rank = len(shape)
-        if read.guarded:
-            return False
+        if read.guarded or (read.reduced and self._sums_columns(producer)):
+            return False  # a sum of columns needs all rows, a few at a time, before the next one
         if read.reduced and read.index != at[:rank]:
             # A reduction over the rows of what the producer computes.
             rows = consumer.domain
@@ -348,6 +349,12 @@ class _Merger:
                 if axes != tuple(range(rank - len(axes), rank)):
                     return False
         return True
+
+    def _sums_columns(self, group: Group) -> bool:
+        """Whether a reduction of the group is over leading axes alone."""
+        nodes = [self.graph.nodes[i] for i in group.nodes if _kind(self.graph, i) in REDUCTIONS]
+        found = [(self.graph.type_of(n.operands[0]).shape, n.attribute("axes")) for n in nodes]
+        return any(axes and outer_axes(shape, axes) == axes for shape, axes in found)
 
     def _row_cost(self, group: Group) -> int:
         return sum(

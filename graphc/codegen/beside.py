@@ -1,0 +1,129 @@
+"""Kernels compiled in a second process, beside this one.
+
+In: kernels to compile. Out: their object code. Lowering is Python, and LLVM here compiles one
+module at a time, so a second processor helps only another process. It is started where many
+kernels are missing, gets one after the other over a pipe (a pair of spec and target in, a
+`Compiled` out), and ends when its input does.
+
+If it cannot be started or dies, this process compiles what is left, and the log says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from graphc.codegen.target import Target
+from graphc.schedule.plan import KernelSpec
+
+MANY = 12
+"""Kernels from which a second process pays: it takes some tenths of a second to start."""
+PROGRAM = "from graphc.codegen.beside import main; main()"
+_log = logging.getLogger("graphc.compile")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel as the other process gives it."""
+
+    symbol: str
+    extent: int
+    scratch_bytes: int
+    object: bytes = field(repr=False)
+
+
+def _processors() -> int:
+    """How many this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def compile_all(
+    specs: Sequence[KernelSpec], target: Target, here: Callable[[KernelSpec], object]
+) -> dict[KernelSpec, Compiled]:
+    """Compile all: some by `here(spec)`, the others in a second process, whose results are given
+    back. Small numbers are all compiled here."""
+    work = deque(specs)
+    found: dict[KernelSpec, Compiled] = {}
+    feeder = None
+    if len(specs) >= MANY and _processors() > 1 and sys.executable:
+        feeder = threading.Thread(target=_feed, args=(work, target, found), daemon=True)
+        feeder.start()
+    try:
+        while True:
+            try:
+                spec = work.pop()
+            except IndexError:
+                break
+            here(spec)
+    finally:
+        work.clear()
+        if feeder is not None:
+            feeder.join()
+    for spec in specs:  # what a process that died was at work on
+        if feeder is not None and spec not in found:
+            here(spec)
+    return found
+
+
+def _feed(work: deque[KernelSpec], target: Target, found: dict[KernelSpec, Compiled]) -> None:
+    """Hand work to another process until there is none."""
+    root = str(Path(__file__).parent.parent.parent)
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
+        ) as process:  # fmt: skip
+            assert process.stdin is not None and process.stdout is not None
+            while work:
+                try:
+                    spec = work.popleft()
+                except IndexError:
+                    break
+                pickle.dump((spec, target), process.stdin)
+                process.stdin.flush()
+                found[spec] = pickle.load(process.stdout)
+            process.stdin.close()
+    except (OSError, EOFError, pickle.UnpicklingError) as error:
+        _log.warning("the process that compiles beside this one failed: %r", error)
+
+
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """The other process: kernels in, object code out."""
+    while True:
+        try:
+            spec, target = pickle.load(requests)
+        except EOFError:
+            return
+        pickle.dump(_compiled(spec, target), replies)
+        replies.flush()
+
+
+def _compiled(spec: KernelSpec, target: Target) -> Compiled:
+    from graphc.codegen.emit_llvm import scratch_layout
+    from graphc.codegen.jit import compile_kernel
+    from graphc.codegen.lower import lower
+    from graphc.codegen.object_cache import user_cache
+
+    kernel = lower(spec, target)
+    made = compile_kernel(kernel, target, user_cache())
+    return Compiled(made.symbol, kernel.extent, scratch_layout(kernel)[1], made.object)
+
+
+def main() -> None:
+    """The other process."""
+    # Nothing but replies goes to the pipe, whatever a library prints.
+    pipe: Any = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    serve(sys.stdin.buffer, pipe)
