@@ -88,7 +88,8 @@ class ItemGuard:
         self.what = what
 
     def holds(self) -> bool:
-        return same(self.mapping.get(self.key, _MISSING), self.value)
+        now = self.mapping.get(self.key, _MISSING)
+        return now is self.value or same(now, self.value)
 
     def reason(self) -> str:
         now = self.mapping.get(self.key, "deleted")

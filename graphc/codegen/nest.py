@@ -34,10 +34,13 @@ def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
     inputs, outputs = declare_buffers(builder, body)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
     nest = Nest(builder, evaluator, body, outputs)
+    from graphc.codegen.column_nest import ColumnNest
     from graphc.codegen.turned_nest import TurnedNest
 
-    if TurnedNest.fits(nest):
-        nest = TurnedNest(builder, evaluator, body, outputs)
+    for special in (TurnedNest, ColumnNest):
+        if special.fits(nest):
+            nest = special(builder, evaluator, body, outputs)
+            break
     return nest.build()
 
 
@@ -57,8 +60,11 @@ def declare_buffers(
 
 
 def lanes_for(body: Graph, target: Target) -> int:
-    """Lanes of a full vector of the widest float (else integer) the body computes with."""
-    dtypes = {type.dtype.computes_as for node in body.nodes for type in node.types}
+    """Lanes of a full vector of the widest float (else integer) the body computes with. Single
+    elements are computed once, outside of vectors: an f64 learning rate halves no width."""
+    types = [type for node in body.nodes for type in node.types]
+    many = [type for type in types if type.numel > 1]
+    dtypes = {type.dtype.computes_as for type in many or types}
     floats = [dtype for dtype in dtypes if dtype.is_float]
     numbers = floats or [dtype for dtype in dtypes if dtype.is_integer] or [DType.f32]
     return target.lanes(max(numbers, key=lambda dtype: dtype.itemsize))
@@ -110,12 +116,14 @@ class Nest:
         """Inside loop `level`: bind its variable, store the outputs of this level, go on."""
         self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
         index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
-        self._store_level(level + 1, index)
         inner = self.loops[level + 1]
         if level + 2 == len(self.loops):
+            # First, so that reductions which are outputs read what is kept.
             self._keep_rows(inner, index)
+            self._store_level(level + 1, index)
             self._vector_loop(inner, index)
             return
+        self._store_level(level + 1, index)
         hint = f"i{level + 1}"
         with self.builder.loop(0, inner.variable.extent, hint=hint) as nested:
             self._enter(inner, nested.variable, level + 1, index)

@@ -1,8 +1,11 @@
 """Reductions with one fixed order, whatever is vectorised.
 
-Element r of the reduced elements (row-major over the reduced axes) goes to lane r mod 64; each lane
-combines its elements in order, starting from the identity; the 64 lanes combine as a tree, lane i
-with lane i + 32, then i + 16, … So the bits depend on neither vector width nor layout.
+The reduced axes behind the last kept axis (one of size 1 does not count) are the *run*, the others
+the *outer* axes. Element t of the run goes to lane t mod 64. A lane combines its elements in order,
+starting from the identity, one outer index after the other, but at most BLOCK outer indices:
+results of such blocks combine in order to results of BLOCK blocks, and so on, up to one. At last
+the 64 lanes combine as a tree, lane i with lane i + 32, then i + 16, … So the bits depend on
+neither vector width nor layout, and errors grow with the logarithm of the number of outer indices.
 """
 
 from __future__ import annotations
@@ -13,20 +16,23 @@ from collections.abc import Callable
 
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
-from graphc.codegen.loops import Value
+from graphc.codegen.loops import Buffer, Value
+from graphc.codegen.loops import Index as LoopIndex
 from graphc.ir.nodes import Node
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
 from graphc.ops.kinds import ArgReduce, Reduce
 from graphc.ops.reduce import highest, lowest
-from graphc.schedule.access import Index, reduced_index, unflatten
+from graphc.schedule.access import Index, outer_axes, reduced_index, unflatten
 
 LANES = 64
+BLOCK = 16
 # Up to this many elements are combined without a loop.
 UNROLL_LIMIT = 16
 
 Parts = tuple[Value, ...]
-Combine = Callable[[Parts, Parts], Parts]
+Step = Callable[[Expr, list[Parts]], list[Parts]]
+Chain = Callable[[Expr, int], list[Parts]]
 
 _count = itertools.count()
 
@@ -36,6 +42,15 @@ def reduce_value(
 ) -> Value:
     """The reduction at `index`, in the block that knows the index."""
     return _Reduction(evaluator, op, node, index, guards).value()
+
+
+def block_unit(count: int) -> int:
+    """Of how many outer indices the parts are that make `count` > BLOCK of them: a power of BLOCK,
+    at least one part."""
+    unit = BLOCK
+    while unit * BLOCK < count:
+        unit *= BLOCK
+    return unit
 
 
 class _Reduction:
@@ -56,8 +71,11 @@ class _Reduction:
         self.axes = node.attribute("axes")
         source = evaluator.body.type_of(self.operand)
         self.dtype = source.dtype
-        self.shape = tuple(source.shape[axis] for axis in self.axes)
-        self.count = math.prod(self.shape)
+        outer = len(outer_axes(source.shape, self.axes))
+        shape = tuple(source.shape[axis] for axis in self.axes)
+        self.outer_shape, self.run_shape = shape[:outer], shape[outer:]
+        self.outer, self.run = math.prod(self.outer_shape), math.prod(self.run_shape)
+        self.count = self.outer * self.run
 
     def value(self) -> Value:
         evaluator = self.evaluator
@@ -68,6 +86,8 @@ class _Reduction:
         with self.builder.at(block):
             if self.count <= UNROLL_LIMIT and (vector or self.count <= 2):
                 result = self._unrolled()
+            elif self.run == 1:
+                (result,) = self._blocks(of(0), self.outer, self._chain)
             elif vector:
                 result = self._columns()
             else:
@@ -76,12 +96,14 @@ class _Reduction:
 
     # -- what is combined --------------------------------------------------------------------
 
-    def _element(self, position: Expr, guards: tuple[Guard, ...] = ()) -> Parts:
-        at = reduced_index(self.op, self.axes, self.index, unflatten(position, self.shape))
-        value = self.evaluator.value(self.operand, at, self.guards + guards)
+    def _element(self, outer: Expr, at: Expr, guards: tuple[Guard, ...] = ()) -> Parts:
+        """Element `at` of the run at an outer index."""
+        place = unflatten(outer, self.outer_shape) + unflatten(at, self.run_shape)
+        index = reduced_index(self.op, self.axes, self.index, place)
+        value = self.evaluator.value(self.operand, index, self.guards + guards)
         if not isinstance(self.op, ArgReduce):
             return (value,)
-        where, _ = self.evaluator.integers.number(position)
+        where, _ = self.evaluator.integers.number(outer * self.run + at)
         return (value, where)
 
     def _identity(self) -> Parts:
@@ -109,84 +131,124 @@ class _Reduction:
         takes = algebra.logical_or(better, algebra.logical_and(tie, algebra.lt(at_b, at_a)))
         return algebra.select(takes, b, a), algebra.select(takes, at_b, at_a)
 
-    def _tree(self, lanes: list[Parts]) -> Parts:
-        """Lane i with lane i + 32, then + 16, …; lanes that hold nothing are left out."""
-        half = LANES // 2
-        while half:
-            for i in range(max(min(half, len(lanes) - half), 0)):
-                lanes[i] = self._combine(lanes[i], lanes[i + half])
-            lanes = lanes[:half] if len(lanes) > half else lanes
-            half //= 2
+    def _tree(self, lanes: list[Parts], full: int) -> Parts:
+        """Of `full` lanes lane i with lane i + full/2, and so on; those behind the last one of the
+        list hold nothing and are left out."""
+        while full > 1:
+            full //= 2
+            for i in range(max(len(lanes) - full, 0)):
+                lanes[i] = self._combine(lanes[i], lanes[i + full])
+            lanes = lanes[:full]
         return lanes[0]
 
-    # -- three ways to go through the elements -----------------------------------------------
+    def _repeat(self, count: int, carried: list[Parts], step: Step) -> list[Parts]:
+        """`step` for each number below `count`, in order."""
+        if count == 0:
+            return carried
+        if count == 1:
+            return step(of(0), carried)
+        size = len(carried[0]) if carried else 1
+        flat = [part for parts in carried for part in parts]
+        with self.builder.loop(0, count, carried=flat, hint="r") as loop:
+            variable = Variable(f"r{next(_count)}", count)
+            self.evaluator.integers.bind(variable, loop.variable, self.builder.block)
+            made = step(of(variable), _grouped(list(loop.carried), size))
+            loop.yield_(*(part for parts in made for part in parts))
+        return _grouped(list(loop.results), size)
+
+    # -- blocks of outer indices -------------------------------------------------------------
+
+    def _blocks(self, start: Expr, count: int, chain: Chain) -> list[Parts]:
+        """Lanes over the outer indices from `start` on; `chain` takes up to BLOCK of them."""
+        if count <= BLOCK:
+            return chain(start, count)
+        unit = block_unit(count)
+        whole, rest = divmod(count, unit)
+
+        def add(block: Expr, lanes: list[Parts]) -> list[Parts]:
+            part = self._blocks(start + block * unit, unit, chain)
+            return [self._combine(a, b) for a, b in zip(lanes, part, strict=True)]
+
+        lanes = self._repeat(whole, self._start(*self._width_of_lanes()), add)
+        if not rest:
+            return lanes
+        part = self._blocks(start + whole * unit, rest, chain)
+        return [self._combine(a, b) for a, b in zip(lanes, part, strict=True)]
+
+    def _width_of_lanes(self) -> tuple[int, int]:
+        """How many values hold a result's lanes, and how many numbers each of them holds."""
+        if self.run == 1:
+            return 1, max((self.evaluator.integers.lanes_of(i) for i in self.index), default=1)
+        width = min(self.evaluator.lanes, LANES)
+        return -(-min(self.run, LANES) // width), width
+
+    def _start(self, number: int, width: int) -> list[Parts]:
+        identity = tuple(self.builder.splat(part, width) for part in self._identity())
+        return [identity] * number
+
+    def _chain(self, start: Expr, count: int) -> list[Parts]:
+        """The one lane where the run is a single element: a value of the index's width."""
+        number, width = self._width_of_lanes()
+        return self._repeat(
+            count, self._start(number, width),
+            lambda r, lanes: [self._combine(lanes[0], self._wide(start + r, of(0), width))],
+        )  # fmt: skip
+
+    # -- ways to go through the run ----------------------------------------------------------
 
     def _unrolled(self) -> Parts:
         """A few elements, each a value of its own."""
         identity = self._identity()
         if self.count == 0:
             return identity
-        elements = [self._combine(identity, self._element(of(i))) for i in range(self.count)]
-        return self._tree(elements)
+        lanes = [identity] * self.run
+        for outer, at in itertools.product(range(self.outer), range(self.run)):
+            lanes[at] = self._combine(lanes[at], self._element(of(outer), of(at)))
+        return self._tree(lanes, LANES)
 
     def _row(self) -> Parts:
         """One result: the 64 lanes are vectors' lanes."""
-        width = min(self.evaluator.lanes, LANES)
-        vectors = LANES // width
+        number, width = self._width_of_lanes()
+        whole, rest = divmod(self.run, LANES)
+
+        def along(outer: Expr, lanes: list[Parts]) -> list[Parts]:
+            lanes = self._repeat(
+                whole, lanes, lambda r, old: self._add_block(old, outer, r * LANES, LANES, width)
+            )
+            return self._add_block(lanes, outer, of(whole * LANES), rest, width) if rest else lanes
+
+        def chain(start: Expr, count: int) -> list[Parts]:
+            first = self._start(number, width)
+            return self._repeat(count, first, lambda r, lanes: along(start + r, lanes))
+
+        lanes = self._blocks(of(0), self.outer, chain)
+        return self._horizontal(self._tree(lanes, LANES // width), width)
+
+    def _add_block(
+        self, lanes: list[Parts], outer: Expr, start: Expr, count: int, width: int
+    ) -> list[Parts]:
+        """Combined with elements `start` to `start + count`, at most 64, of the run."""
         lane = Variable(f"lane{next(_count)}", width)
-        identity = self._identity()
-        start = [tuple(self.builder.splat(p, width) for p in identity) for _ in range(vectors)]
-        whole, rest = divmod(self.count, LANES)
-        flat = [part for parts in start for part in parts]
-        if whole:
-            with self.builder.loop(0, whole, carried=flat, hint="r") as loop:
-                self.evaluator.integers.bind_lane(lane, self.builder.block)
-                block = Variable(f"r{next(_count)}", whole)
-                self.evaluator.integers.bind(block, loop.variable, self.builder.block)
-                carried = self._grouped(list(loop.carried), len(identity))
-                made = [
-                    self._combine(
-                        parts, self._wide(of(block) * LANES + of(lane) + k * width, width)
-                    )
-                    for k, parts in enumerate(carried)
-                ]
-                loop.yield_(*(part for parts in made for part in parts))
-            flat = list(loop.results)
-        lanes = self._grouped(flat, len(identity))
-        if rest:
-            self.evaluator.integers.bind_lane(lane, self.builder.block)
-            for k in range(vectors):
-                lanes[k] = self._tail(lanes[k], lane, whole * LANES, k * width, rest, width)
-        return self._horizontal(lanes, width)
+        self.evaluator.integers.bind_lane(lane, self.builder.block)
+        made = list(lanes)
+        for k in range(-(-count // width)):
+            at, left = start + of(lane) + k * width, count - k * width
+            if left >= width:
+                made[k] = self._combine(lanes[k], self._wide(outer, at, width))
+                continue
+            guard = (of(lane), 0, left)
+            held, _ = self.evaluator.integers.mask((guard,))
+            combined = self._combine(lanes[k], self._wide(outer, at, width, (guard,)))
+            made[k] = tuple(
+                self.builder.select(held, new, old)
+                for new, old in zip(combined, lanes[k], strict=True)
+            )
+        return made
 
-    def _wide(self, position: Expr, width: int, guards: tuple[Guard, ...] = ()) -> Parts:
-        return tuple(self.builder.splat(part, width) for part in self._element(position, guards))
+    def _wide(self, outer: Expr, at: Expr, width: int, guards: tuple[Guard, ...] = ()) -> Parts:
+        return tuple(self.builder.splat(part, width) for part in self._element(outer, at, guards))
 
-    def _grouped(self, flat: list[Value], size: int) -> list[Parts]:
-        return [tuple(flat[i : i + size]) for i in range(0, len(flat), size)]
-
-    def _tail(
-        self, parts: Parts, lane: Variable, start: int, first: int, rest: int, width: int
-    ) -> Parts:
-        """The last, incomplete block of 64: vector `first..first + width` of it."""
-        if first >= rest:
-            return parts
-        position = of(lane) + (start + first)
-        if first + width <= rest:
-            return self._combine(parts, self._wide(position, width))
-        guard = (of(lane), 0, rest - first)
-        held, _ = self.evaluator.integers.mask((guard,))
-        combined = self._combine(parts, self._wide(position, width, (guard,)))
-        return tuple(
-            self.builder.select(held, new, old) for new, old in zip(combined, parts, strict=True)
-        )
-
-    def _horizontal(self, vectors: list[Parts], width: int) -> Parts:
-        half = len(vectors) // 2
-        while half:
-            vectors = [self._combine(vectors[i], vectors[i + half]) for i in range(half)]
-            half //= 2
-        parts = vectors[0]
+    def _horizontal(self, parts: Parts, width: int) -> Parts:
         while width > 1:
             width //= 2
             low, high = tuple(range(width)), tuple(range(width, 2 * width))
@@ -196,11 +258,23 @@ class _Reduction:
             )
         return parts
 
+    # -- lanes in memory ---------------------------------------------------------------------
+
     def _columns(self) -> Parts:
-        """A vector of results: the 64 lanes are 64 vectors in scratch memory."""
+        """A vector of results with a run: the 64 lanes are 64 vectors in scratch memory."""
         width = max(self.evaluator.integers.lanes_of(item) for item in self.index)
+        lanes = min(LANES, self.run)
+        memory = self._blocks_in_memory(of(0), self.outer, lanes, width)
+        half = LANES // 2
+        while half:
+            self._fold(memory, half, lanes, width)
+            lanes = min(lanes, half)
+            half //= 2
+        return tuple(self.builder.load(buffer, 0, width) for buffer in memory)
+
+    def _blocks_in_memory(self, start: Expr, count: int, lanes: int, width: int) -> list[Buffer]:
+        """As `_blocks`, each level in scratch of its own."""
         identity = self._identity()
-        lanes = min(LANES, self.count)
         memory = [
             self.builder.scratch(f"lanes{next(_count)}", part.type.dtype, lanes * width)
             for part in identity
@@ -209,39 +283,63 @@ class _Reduction:
             for buffer, part in zip(memory, identity, strict=True):
                 at = self.builder.index(0, (fill.variable, width))
                 self.builder.store(buffer, at, self.builder.splat(part, width))
-        whole, rest = divmod(self.count, LANES)
-        if whole:
-            with self.builder.loop(0, whole, hint="r") as outer:
-                block = Variable(f"r{next(_count)}", whole)
-                self.evaluator.integers.bind(block, outer.variable, self.builder.block)
-                self._add_lanes(memory, of(block) * LANES, LANES, width)
-        if rest:
-            self._add_lanes(memory, of(whole * LANES), rest, width)
-        half = LANES // 2
-        while half:
-            self._fold(memory, half, lanes, width)
-            lanes = min(lanes, half)
-            half //= 2
-        return tuple(self.builder.load(buffer, 0, width) for buffer in memory)
+        if count <= BLOCK:
+            self._repeat(count, [], lambda r, _: self._add_run(memory, start + r, width))
+            return memory
+        unit = block_unit(count)
+        whole, rest = divmod(count, unit)
 
-    def _add_lanes(self, memory: list, start: Expr, count: int, width: int) -> None:  # type: ignore[type-arg]
+        def add(block: Expr, count: int) -> list[Parts]:
+            part = self._blocks_in_memory(start + block * unit, count, lanes, width)
+            with self.builder.loop(0, lanes, hint="l") as loop:
+                at = self.builder.index(0, (loop.variable, width))
+                self._combine_at(memory, at, part, at, width)
+            return []
+
+        self._repeat(whole, [], lambda block, _: add(block, unit))
+        if rest:
+            add(of(whole), rest)
+        return memory
+
+    def _add_run(self, memory: list[Buffer], outer: Expr, width: int) -> list[Parts]:
+        whole, rest = divmod(self.run, LANES)
+        self._repeat(
+            whole, [], lambda r, _: self._add_lanes(memory, outer, r * LANES, LANES, width)
+        )
+        if rest:
+            self._add_lanes(memory, outer, of(whole * LANES), rest, width)
+        return []
+
+    def _add_lanes(
+        self, memory: list[Buffer], outer: Expr, start: Expr, count: int, width: int
+    ) -> list[Parts]:
         with self.builder.loop(0, count, hint="l") as loop:
             lane = Variable(f"l{next(_count)}", count)
             self.evaluator.integers.bind(lane, loop.variable, self.builder.block)
             at = self.builder.index(0, (loop.variable, width))
             old = tuple(self.builder.load(buffer, at, width) for buffer in memory)
-            new = self._combine(old, self._wide(start + of(lane), width))
+            new = self._combine(old, self._wide(outer, start + of(lane), width))
             for buffer, part in zip(memory, new, strict=True):
                 self.builder.store(buffer, at, part)
+        return []
 
-    def _fold(self, memory: list, half: int, lanes: int, width: int) -> None:  # type: ignore[type-arg]
+    def _fold(self, memory: list[Buffer], half: int, lanes: int, width: int) -> None:
         """Lane i with lane i + half, for the lanes that exist."""
         if lanes <= half:
             return
         with self.builder.loop(0, min(half, lanes - half), hint="l") as loop:
             low = self.builder.index(0, (loop.variable, width))
             high = self.builder.index(half * width, (loop.variable, width))
-            left = tuple(self.builder.load(buffer, low, width) for buffer in memory)
-            right = tuple(self.builder.load(buffer, high, width) for buffer in memory)
-            for buffer, part in zip(memory, self._combine(left, right), strict=True):
-                self.builder.store(buffer, low, part)
+            self._combine_at(memory, low, memory, high, width)
+
+    def _combine_at(
+        self, memory: list[Buffer], at: LoopIndex, other: list[Buffer], there: LoopIndex, width: int
+    ) -> None:
+        left = tuple(self.builder.load(buffer, at, width) for buffer in memory)
+        right = tuple(self.builder.load(buffer, there, width) for buffer in other)
+        for buffer, part in zip(memory, self._combine(left, right), strict=True):
+            self.builder.store(buffer, at, part)
+
+
+def _grouped(flat: list[Value], size: int) -> list[Parts]:
+    return [tuple(flat[i : i + size]) for i in range(0, len(flat), size)]

@@ -36,9 +36,9 @@ LN2_LOW = 1.42860677e-6
 # Adding 1.5·2^23 to a float of moderate size leaves its nearest integer in the low bits.
 ROUNDING = 12582912.0
 EXPONENT_SHIFT = 23
-ONE_BITS = 0x3F800000
+# Twice what a float's exponent is biased by: its half, and the rest, make two biased exponents.
+SCALE_BIAS = 254
 MANTISSA_MASK = 0x007FFFFF
-EXPONENT_MASK = -0x00800000
 SQRT_HALF_BITS = 0x3F3504F3
 LEAST_NORMAL = 1.1754943508222875e-38
 # Logarithms of e to base 2 and 10, and of 2 to base 10: the nearest f32 and the rest.
@@ -127,28 +127,26 @@ class _Writer:
         """NaN stays NaN."""
         return self.b.maximum(self.number(low), self.b.minimum(self.number(high), x))
 
-    def reduced_exp(self, x: Value) -> tuple[Value, Value]:
-        """n·2^23 as integers and p, with exp(x) = 2^n·(1 + p), for -128·ln 2·2 < x < 128·ln 2·2."""
+    def reduced_exp(self, x: Value, bias: int = SCALE_BIAS) -> tuple[Value, Value]:
+        """Integers with n + bias in their low bits and p, with exp(x) = 2^n·(1 + p), for
+        -128·ln 2·2 < x < 128·ln 2·2. An even bias leaves the rounding of halves to even n."""
         b = self.b
-        rounding = self.number(ROUNDING)
+        rounding = self.number(ROUNDING + bias)
         shifted = b.fma(x, self.number(LOG2_E), rounding)
         exponent = b.sub(shifted, rounding)
         rest = b.fma(exponent, self.number(-LN2_HIGH), x)
         rest = b.fma(exponent, self.number(-LN2_LOW), rest)
-        return self._exponent_bits(shifted), self._exp_less_one(rest)
+        return b.bitcast(shifted, DType.i32), self._exp_less_one(rest)
 
     def reduced_exp2(self, x: Value) -> tuple[Value, Value]:
-        """n·2^23 as integers and p, with 2^x = 2^n·(1 + p), for -256 < x < 256."""
+        """Integers with n + SCALE_BIAS in their low bits and p, with 2^x = 2^n·(1 + p), for
+        -256 < x < 256."""
         b = self.b
-        rounding = self.number(ROUNDING)
+        rounding = self.number(ROUNDING + SCALE_BIAS)
         shifted = b.add(x, rounding)
         rest = b.sub(x, b.sub(shifted, rounding))
-        return self._exponent_bits(shifted), self._exp_less_one(b.mul(rest, self.number(LN2)))
-
-    def _exponent_bits(self, shifted: Value) -> Value:
-        """n·2^23 from n + ROUNDING: its low 9 bits are n; what stands above is shifted out."""
-        bits = self.b.bitcast(shifted, DType.i32)
-        return self.b.op("shl", bits, self.integer(EXPONENT_SHIFT))
+        bits = b.bitcast(shifted, DType.i32)
+        return bits, self._exp_less_one(b.mul(rest, self.number(LN2)))
 
     def _exp_less_one(self, x: Value) -> Value:
         """exp(x) - 1 for |x| <= ln 2 / 2."""
@@ -156,17 +154,17 @@ class _Writer:
         return self.b.fma(self.b.mul(x, x), q, x)
 
     def scaled(self, bits: Value, p: Value) -> Value:
-        """2^n·(1 + p) from n·2^23. Two-step scaling: 2^n as a product of two normal powers, for
-        overflow and underflow."""
+        """2^n·(1 + p) from n + SCALE_BIAS. Two-step scaling: 2^n as a product of two normal powers,
+        for overflow and underflow. Half of n + 254 is an exponent as floats hold it, with 127."""
         b = self.b
-        half = b.op("and", b.op("ashr", bits, self.integer(1)), self.integer(EXPONENT_MASK))
-        first = self.power_of_two(half)
-        second = self.power_of_two(b.sub(bits, half))
+        half = b.op("lshr", bits, self.integer(1))
+        first, second = self.power_of_two(half), self.power_of_two(b.sub(bits, half))
         return b.mul(b.fma(p, first, first), second)
 
-    def power_of_two(self, bits: Value, biased: int = ONE_BITS) -> Value:
-        """The float 2^n from n·2^23; `biased` moves n."""
-        return self.b.bitcast(self.b.add(bits, self.integer(biased)), DType.f32)
+    def power_of_two(self, bits: Value) -> Value:
+        """The float 2^n from n + 127 in the low 8 bits. Bit 8 is 0; what stands above is shifted
+        out."""
+        return self.b.bitcast(self.b.op("shl", bits, self.integer(EXPONENT_SHIFT)), DType.f32)
 
 
 def exp(b: LoopBuilder, x: Value) -> Value:
@@ -191,9 +189,9 @@ def expm1(b: LoopBuilder, x: Value) -> Value:
     if x.type.dtype is DType.f64:
         return b.call("expm1", x)
     w = _Writer(b, x)
-    bits, p = w.reduced_exp(w.clamp(x, -18.0, 89.0))
-    # Half the scale, so that 2^128 is not needed; doubling is exact.
-    scale = w.power_of_two(bits, ONE_BITS - (1 << EXPONENT_SHIFT))
+    # Half the scale (2^n is biased by 127), so that 2^128 is not needed; doubling is exact.
+    bits, p = w.reduced_exp(w.clamp(x, -18.0, 89.0), 126)
+    scale = w.power_of_two(bits)
     half = b.fma(p, scale, b.sub(scale, w.number(0.5)))
     result = b.add(half, half)
     # Tiny arguments are their own result; halving would lose the last bit of denormals.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 PADDING = 128
 """Two cache lines: processors fetch them in pairs."""
-SPINS = 4096
-"""Times a thread looks, some tens of microseconds, before it lets others have the processor."""
+SPINS = 256
+"""Times a thread looks, some microseconds, before it lets others have the processor: where other
+processes want it too, the thread that is waited for may be among those that cannot run."""
 
 
 def pause_text(triple: str) -> tuple[str, str]:

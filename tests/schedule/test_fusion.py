@@ -212,3 +212,47 @@ def test_an_index_is_checked_before_anything_is_written() -> None:
     last = max(n for n, check in enumerate(kinds) if check)
     writers = [n for n, s in enumerate(plan.steps) if isinstance(s, Launch) and 0 in s.writes]
     assert kinds.count(True) == 1 and min(writers) > last
+
+
+def test_sums_of_one_form_that_read_one_value_are_one_kernel() -> None:
+    def both(x: Any, y: Any) -> Any:
+        return reduce.sum(x * y, axes=(0,)), reduce.sum(x, axes=(0,))
+
+    (launch,) = launches(planned(both, "f32[40,30]", "f32[40,30]"))
+    assert ops_of(launch).count("sum") == 2
+
+
+def test_sums_of_which_one_needs_the_other_stay_apart() -> None:
+    def second_moment(x: Any) -> Any:
+        centred = x - reduce.spread(composite.mean(x, axes=(0,)), (0,), x.shape)
+        return reduce.sum(e.tanh(e.exp(centred)), axes=(0,)), reduce.sum(x, axes=(0,))
+
+    plan = planned(second_moment, "f32[40,30]")
+    assert len(launches(plan)) > 1
+    verify_plan(plan)
+
+
+def test_sums_of_other_shapes_or_values_stay_apart() -> None:
+    def apart(x: Any, y: Any) -> Any:
+        return reduce.sum(x, axes=(0,)), reduce.sum(y, axes=(0,)), reduce.sum(x, axes=(1,))
+
+    assert len(launches(planned(apart, "f32[40,40]", "f32[40,40]"))) == 3
+
+
+def test_gradients_of_a_normalisation_take_two_kernels() -> None:
+    """One over the rows, with the forward pass; one for the sums over columns. What is normalised
+    is computed again from mean and scale, not kept."""
+    g = graphc.GraphBuilder("norm")
+    inputs = [g.input("x", "f32[24,40]"), g.input("w", "f32[40]"), g.input("b", "f32[40]")]
+    joint = graphc.joint(g.finish(normalization.layer_norm(*inputs)), wrt=["x", "w", "b"])
+    plan = plan_graph(joint)[1]
+    assert len(launches(plan)) == 2
+    assert plan.arena_bytes <= 4 * 64 * 4
+
+
+def test_a_value_that_is_only_picked_from_is_computed_where_it_is_picked() -> None:
+    def picked(x: Any, index: Any) -> Any:
+        return indexing.gather(composite.log_softmax(x, axis=1), index, axis=1)
+
+    last = launches(planned(picked, "f32[40,30]", "i64[40,1]"))[-1]
+    assert "log" in ops_of(last)
