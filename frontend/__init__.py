@@ -20,6 +20,7 @@ from frontend.control import *
 from frontend.creation import *
 from frontend.dtypes import *
 from frontend.environment import *
+from frontend.freezing import *
 from frontend.functions.distances import *
 from frontend.functions.einsum import *
 from frontend.functions.index import *

@@ -70,6 +70,10 @@ class Entry:
             GradGuard(_source_of(session, tensor), none) for tensor, none in session.grad_guards
         ]
         self.trains = session.backward_called
+        self.ahead: Any = None  # computes from frozen tensors what depends on them alone
+        self.frozen: list[int] = []  # which of the captured tensors it takes
+        self.given: list[Any] = []
+        self.prepared: list[Any] = []
         self.function: TracedFunction | None = None
         with session:
             results = [r.tensor for r in traced.returned if r.source is None]
@@ -96,10 +100,28 @@ class Entry:
             )
             self.results = len(results)
         else:
-            self.executable = self._compile(self.graph)
+            self.executable = self._compile(self._without_frozen(self.graph))
         # One fresh tensor is returned and nothing else is left behind.
         new = [position for position, source in self.returned if source is None]
         self.single = self.structure is tree.TENSOR and new == [0] and not (self.grads or self.taps)
+
+    def _without_frozen(self, graph: Graph) -> Graph:
+        """The graph for a call, where what frozen tensors alone decide is computed ahead."""
+        first = len(self.positions)
+        frozen = [i for i, tensor in enumerate(self.captured) if tensor._frozen is not None]
+        if not frozen:
+            return graph
+        from graphc.passes.pipelines import optimize
+        from graphc.passes.split_frozen import split_frozen
+
+        optimised = optimize(graph, self.owner.level)
+        last = first + len(self.captured)
+        split = split_frozen(optimised, [first + i for i in frozen], last)
+        if split is None:
+            return graph
+        self.frozen = frozen
+        self.ahead = self._compile(split.ahead)
+        return split.graph
 
     def _without_grads(self, traced: Trace) -> list[Any]:
         """The outputs without gradients; taps move up."""
@@ -137,6 +159,12 @@ class Entry:
         """Look up what belongs to captured tensors; a new mark tells when it may be another."""
         first, last = len(self.positions), len(self.positions) + len(self.captured)
         self.arrays = [tensor._value for tensor in self.captured]
+        if self.ahead is not None:
+            # Kept while the frozen arrays are the same ones: they are read-only.
+            given = [self.arrays[i] for i in self.frozen]
+            if list(map(id, given)) != list(map(id, self.given)):
+                self.given, self.prepared = given, list(self.ahead.run(list(given)))
+            self.arrays += self.prepared
         self.counters = [
             self.captured[i - first]._counter for i in self.updated if first <= i < last
         ]

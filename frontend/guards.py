@@ -145,7 +145,7 @@ class CellGuard:
 
 
 class TensorsGuard:
-    """Types and requires_grad of captured tensors."""
+    """Types, requires_grad and frozenness of captured tensors."""
 
     marked = True
 
@@ -153,9 +153,12 @@ class TensorsGuard:
         self.tensors = list(tensors)
         self.types = [tensor.tensor_type for tensor in tensors]
         self.flags = [tensor._requires_grad for tensor in tensors]
+        self.frozen = [tensor._frozen is not None for tensor in tensors]
 
     def holds(self) -> bool:
         if [tensor._requires_grad for tensor in self.tensors] != self.flags:
+            return False
+        if [tensor._frozen is not None for tensor in self.tensors] != self.frozen:
             return False
         # Equal lists of identical types compare without calling their __eq__.
         return [tensor.tensor_type for tensor in self.tensors] == self.types
@@ -166,6 +169,8 @@ class TensorsGuard:
                 return f"a captured tensor was {kind}, is {tensor.tensor_type}"
             if tensor._requires_grad != flag:
                 return f"requires_grad of a captured {kind} was {flag}"
+        if [tensor._frozen is not None for tensor in self.tensors] != self.frozen:
+            return "a captured tensor was frozen, or is no longer"
         return "captured tensors changed"
 
     def __str__(self) -> str:

@@ -22,6 +22,7 @@ class OnTape(HostValues):
     _edge: Any = None  # (tape node, result index) of what made it
     _requires_grad: bool = False
     _grad: Any = None
+    _frozen: bool | None = None  # where it is frozen, whether it required gradients before
     _view: Any = None  # the View it is of another tensor
     _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
     _hooks: Any = None  # of a leaf: called with its gradient
@@ -47,6 +48,8 @@ class OnTape(HostValues):
                 "computed variable in a subgraph that doesn't require differentiation use "
                 "var_no_grad = var.detach()."
             )
+        if value and self._frozen is not None:
+            raise RuntimeError("a frozen tensor cannot require gradients; unfreeze() it first")
         if value and not self.dtype.is_float:
             raise RuntimeError("Only Tensors of floating point dtype can require gradients")
         if STATE.session is not None:

@@ -20,7 +20,7 @@ from frontend.naming import Names
 from frontend.regions import Builder, Region, restored
 from frontend.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
 from frontend.state import STATE
-from frontend.tensor import Tensor, make
+from frontend.tensor import FROZEN, Tensor, make
 from frontend.views import View, written_back
 from graphc.errors import TraceError
 from graphc.ir.builder import Var, user_location
@@ -215,10 +215,14 @@ class Session:
             return [self._stopped(value) for value in made]
         return made
 
+    def _derives(self, value: Var) -> bool:
+        """Whether the region under way, if there is one, is differentiated by such a value."""
+        return bool(self.regions) and self.regions[-1].derived and value.type.dtype.is_float
+
     def _stopped(self, value: Var) -> Var:
         """The value, without gradient where the region under way is differentiated. (Outside of
         regions the tape says where gradients go.)"""
-        if not (self.regions and self.regions[-1].derived and value.type.dtype.is_float):
+        if not self._derives(value):
             return value
         return self.builder.apply(lookup("stop_gradient"), (value,), {})[0]
 
@@ -275,17 +279,23 @@ class Session:
         tensor._value = self._stopped(value) if view.tracked is False else value
         view.seen = tensor._counter[0]
 
-    def assign(self, target: Tensor, new: Tensor) -> None:
-        """The value of `new` in place of that of `target`, and of what `target` is a view of."""
-        self.value_of(target)
-        value = self.value_of(new)
+    def assign(self, target: Tensor, new: Tensor, derived: bool = True) -> None:
+        """The value of `new` in place of that of `target`, and of what `target` is a view of.
+        `derived`: gradients go to `new`, as long as grad mode is on; else to the old value."""
+        if target._frozen is not None:
+            raise RuntimeError(FROZEN)
+        old, value = self.value_of(target), self.value_of(new)
+        derived = derived and STATE.grad_enabled is not False
+        if not derived and self._derives(value):
+            value = self.builder.apply(lookup("overwritten"), (old, value), {})[0]
         if self.regions and target._value.context is not self.builder:
             self.regions[-1].note_change(target)
         view = target._view
         if view is not None:
             grad_enabled, STATE.grad_enabled = STATE.grad_enabled, None
             try:
-                self.assign(view.parent, written_back(view, make(value, new.tensor_type)))
+                made = written_back(view, make(value, new.tensor_type))
+                self.assign(view.parent, made, derived and view.tracked is not None)
             finally:
                 STATE.grad_enabled = grad_enabled
             view.seen = target._counter[0]

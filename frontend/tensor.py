@@ -18,6 +18,7 @@ from frontend.on_tape import OnTape
 from frontend.state import STATE, no_grad
 from graphc.ir.types import DType, TensorType
 
+FROZEN = "a frozen tensor cannot be changed; unfreeze() it first"
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
 
 
@@ -153,6 +154,8 @@ class Tensor(OnTape):
                 "data set to a tensor that requires gradients must be floating point or complex "
                 "dtype"
             )
+        if self._frozen is not None:
+            raise RuntimeError(FROZEN)
         if STATE.session is not None:
             with no_grad():
                 self._assign(new.detach())
@@ -167,7 +170,7 @@ class Tensor(OnTape):
         result = make(self._value, self.tensor_type)
         result._counter = self._counter
         if STATE.session is not None:
-            STATE.session.make_view(result, self, None, {})
+            STATE.session.detach(result, self)
         return result
 
     def detach_(self) -> Tensor:
@@ -187,6 +190,8 @@ class Tensor(OnTape):
             raise RuntimeError(
                 f"the new value {new.tensor_type} does not fit a tensor {self.tensor_type}"
             )
+        if self._frozen is not None:
+            raise RuntimeError(FROZEN)
         view = self._view
         recording = STATE.grad_enabled and (self.requires_grad or new.requires_grad)
         if STATE.grad_enabled and view is not None:
@@ -197,6 +202,11 @@ class Tensor(OnTape):
             STATE.session.assign(self, new)
         else:
             target = self._array("an in-place operation")
+            if not target.flags.writeable and 0 not in target.strides:
+                raise RuntimeError(
+                    "the memory of this tensor is read-only: it was made from a read-only array, "
+                    "or is a view of a frozen tensor"
+                )
             if not target.flags.writeable:
                 raise RuntimeError(
                     "unsupported operation: more than one element of the written-to tensor refers "

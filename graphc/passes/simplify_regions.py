@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphc.autodiff.partition import extract
-from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.nodes import INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ops.kind_region import Branch, TimeLoop, WhileLoop
 from graphc.passes.replay import Draft, Values, inlined
-
-# Index maps that cost nothing where they are read, and would cost memory as values.
-_LEFT_INSIDE = ("broadcast", "reshape", "slice_")
+from graphc.passes.split_frozen import depending_on, frontier_of
 
 
 def simplify_regions(graph: Graph) -> Graph:
@@ -31,8 +29,8 @@ def simplify_regions(graph: Graph) -> Graph:
           return %6, %5                                    return %4
         }                                                }
 
-    A result of a scan stays alive where another step needs it. Nodes with a content check stay in
-    their loop, which may run no step.
+    A result of a scan stays alive where another step needs it. Nodes with a content check, and
+    loops that may not end, stay in their loop, which may run no step.
     """
     pruned = _pruned(graph)
     draft = Draft()
@@ -182,8 +180,7 @@ def _hoisted(node: Node, draft: Draft) -> Node:
     body = node.regions[-1]
     attributes = parameters(node)
     first = attributes["carry"] + attributes.get("sequences", 0)
-    invariant = _invariant_nodes(body, first)
-    frontier = _frontier(body, invariant, first)
+    frontier = frontier_of(body, depending_on(body, set(range(first, len(body.inputs)))))
     if not frontier:
         return node
     ahead = extract(
@@ -199,48 +196,13 @@ def _hoisted(node: Node, draft: Draft) -> Node:
     return replace(left.node, operands=left.operands)
 
 
-def _invariant_nodes(body: Graph, first: int) -> set[int]:
-    """The inputs from `first` on, and the nodes that depend on those alone."""
-    found = set(range(first, len(body.inputs)))
-    for identity, node in enumerate(body.nodes):
-        if node.op in (INPUT, CONSTANT):
-            continue
-        sources = {
-            v.node for v in node.operands if body.nodes[v.node].op != CONSTANT
-        }
-        types = tuple(body.type_of(v) for v in node.operands)
-        checked = bool(lookup(node.op).checks(types, parameters(node)))
-        if sources and sources <= found and not checked:
-            found.add(identity)
-    return found
-
-
-def _frontier(body: Graph, invariant: set[int], first: int) -> list[Value]:
-    """The invariant values that the rest of the body reads, but for the inputs."""
-    read = [v for i, node in enumerate(body.nodes) if i not in invariant for v in node.operands]
-    work = [*read, *body.outputs]
-    found: dict[Value, None] = {}
-    seen: set[Value] = set()
-    while work:
-        value = work.pop()
-        node = body.nodes[value.node]
-        if value in seen or value.node not in invariant or node.op == INPUT:
-            continue
-        seen.add(value)
-        if node.op in _LEFT_INSIDE:
-            work += node.operands
-        else:
-            found[value] = None
-    return sorted(found, key=lambda v: (v.node, v.index))
-
-
 def _widened(region: Graph, values: list[Value], body: Graph) -> Graph:
     """A region that takes, and ignores, further inputs."""
     from graphc.ir.builder import rebuilt
 
     builder, inputs = rebuilt(region)
     for number, value in enumerate(values):
-        builder.input(f"ahead{number}", body.type_of(value))
+        builder.input(f"ahead{len(inputs) + number}", body.type_of(value))
     draft = Draft()
     for node in builder.finish().nodes:
         draft.add(node)

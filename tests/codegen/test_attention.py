@@ -22,7 +22,8 @@ from graphc.ir.types import TensorType
 from graphc.ops import movement
 from graphc.ops.attention import attention, attention_grad
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import KernelSpec, Launch, run_plan
+from graphc.schedule.plan import KernelSpec, Launch
+from graphc.schedule.run_plan import run_plan
 
 Array = np.ndarray[Any, Any]
 Arrays = list[Array]

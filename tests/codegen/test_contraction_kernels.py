@@ -28,7 +28,8 @@ from graphc.codegen.lower import lower
 from graphc.codegen.target import named
 from graphc.ops import composite, contract, elementwise, movement
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import KernelSpec, Launch, run_plan
+from graphc.schedule.plan import KernelSpec, Launch
+from graphc.schedule.run_plan import run_plan
 
 Array = np.ndarray[Any, Any]
 Graph = graphc.Graph

@@ -22,7 +22,8 @@ from graphc.ir.handle import broadcast_to
 from graphc.ops import composite, contract, movement
 from graphc.ops import elementwise as e
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import KernelSpec, run_plan
+from graphc.schedule.plan import KernelSpec
+from graphc.schedule.run_plan import run_plan
 
 Array = np.ndarray[Any, Any]
 Graph = graphc.Graph

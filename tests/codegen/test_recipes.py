@@ -21,7 +21,8 @@ from graphc.codegen.target import Target, host, named
 from graphc.ops import contract, indexing, movement, order, reduce
 from graphc.ops import elementwise as e
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import KernelSpec, run_plan
+from graphc.schedule.plan import KernelSpec
+from graphc.schedule.run_plan import run_plan
 
 Array = np.ndarray[Any, Any]
 Graph = graphc.Graph
@@ -214,80 +215,6 @@ def test_convolutions(
         assert_near(actual, wanted, magnitude, count)
 
 
-# -- reductions -----------------------------------------------------------------------------------
-
-LENGTHS = [0, 1, 2, 16, 17, 63, 64, 65, 130]
-
-
-def in_lanes(x: Array, combine: Any, identity: Any) -> Array:
-    """The 64-lane tree over the last axis, written out."""
-    lanes = [np.full(x.shape[:-1], identity, x.dtype) for _ in range(64)]
-    for position in range(x.shape[-1]):
-        lanes[position % 64] = combine(lanes[position % 64], x[..., position])
-    while len(lanes) > 1:
-        half = len(lanes) // 2
-        lanes = [combine(lanes[i], lanes[i + half]) for i in range(half)]
-    return lanes[0]
-
-
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("outer", [1, 3, 37])
-def test_sums_have_one_order(length: int, outer: int) -> None:
-    """Along rows, along columns, behind a transpose: the same bits, those of the definition."""
-    x = normal(length, outer, length)
-    expected = in_lanes(x, np.add, 0)
-
-    def along(axis: int, *, turned: bool) -> Array:
-        g = graphc.GraphBuilder("sums")
-        shape = (outer, length) if (axis == 1) != turned else (length, outer)
-        v = g.input("x", "f32" + listed(shape))
-        v = movement.transpose(v, permutation=(1, 0)) if turned else v
-        content = np.ascontiguousarray(x if shape == (outer, length) else x.T)
-        (found,) = run_on(g.finish(reduce.sum(v, axes=(axis,))), [content])
-        return found
-
-    for axis, turned in ((1, False), (0, False), (1, True), (0, True)):
-        found = along(axis, turned=turned)
-        # x + 0 and padding lanes may turn -0 into 0; no sum here is zero by chance.
-        np.testing.assert_array_equal(bits(found), bits(expected), err_msg=f"{axis} {turned}")
-
-
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("op", ["prod", "max", "min", "argmax", "argmin", "any", "all"])
-def test_other_reductions_along_rows_and_columns(op: str, length: int) -> None:
-    if length == 0 and op in ("max", "min", "argmax", "argmin"):
-        pytest.skip("needs elements")
-    random = np.random.default_rng(length)
-    x = random.integers(-3, 4, (5, length)).astype(np.float32)  # with ties
-    if op == "prod":
-        x = random.uniform(0.5, 1.5, (5, length)).astype(np.float32)
-    if op in ("any", "all"):
-        x = random.integers(0, 20, (5, length)) > (18 if op == "any" else 0)
-    results = []
-    for axis, content in ((1, x), (0, np.ascontiguousarray(x.T))):
-        g = graphc.GraphBuilder("reduced")
-        v = g.input("x", str(graphc.TensorType.of(content)))
-        (found,) = run_on(g.finish(getattr(graphc.ops, op)(v, axes=(axis,))), [content])
-        results.append(found)
-    np.testing.assert_array_equal(results[0], results[1])
-    if op == "prod":
-        np.testing.assert_array_equal(results[0], in_lanes(x, np.multiply, 1))
-    else:
-        np.testing.assert_array_equal(results[0], getattr(np, op)(x, axis=1))
-
-
-@pytest.mark.parametrize("length", [3, 65, 130])
-def test_reductions_over_several_axes_run_row_major(length: int) -> None:
-    x = normal(length, 3, 4, length)
-    g = graphc.GraphBuilder("several")
-    v = g.input("x", "f32" + listed(x.shape))
-    graph = g.finish(reduce.sum(v, axes=(0, 2)), reduce.sum(v, axes=(0, 1, 2)))
-    some, total = run_on(graph, [x])
-    rows = np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(4, -1)
-    np.testing.assert_array_equal(some, in_lanes(rows, np.add, 0))
-    np.testing.assert_array_equal(total, in_lanes(x.reshape(-1), np.add, 0))
-
-
 # -- targets --------------------------------------------------------------------------------------
 
 
@@ -302,6 +229,19 @@ def _columns() -> tuple[Graph, list[Array]]:
     x = g.input("x", "f64[70,19]")
     centred = x - reduce.spread(graphc.ops.mean(x, axes=(0,)), (0,), x.shape)
     return g.finish(reduce.sum(centred * centred, axes=(0,))), [normal(1, 70, 19).astype(float)]
+
+
+def _sums() -> tuple[Graph, list[Array]]:
+    """Two sums over leading and middle axes in one kernel, over many columns and of few; channels
+    of images."""
+    g = graphc.GraphBuilder("sums")
+    x, s = g.input("x", "f32[2,21,1101]"), g.input("s", "f32[2,21]")
+    y = g.input("y", "f32[18,3,5,7]")
+    scaled = x * reduce.spread(s, (2,), x.shape)
+    found = [reduce.sum(v, axes=axes) for axes in ((1,), (0, 1)) for v in (x, scaled)]
+    return g.finish(*found, reduce.sum(y, axes=(0, 2, 3)), reduce.max(y, axes=(0, 1))), [
+        normal(1, 2, 21, 1101), normal(2, 2, 21), normal(3, 18, 3, 5, 7)
+    ]  # fmt: skip
 
 
 def _contract() -> tuple[Graph, list[Array]]:
@@ -370,8 +310,8 @@ def _random() -> tuple[Graph, list[Array]]:
 
 
 EXAMPLES = {
-    "nest": _nest, "columns": _columns, "contract": _contract, "conv": _conv, "scatter": _scatter,
-    "random": _random, "set": _set, "scan": _scan, "sort": _sort,
+    "nest": _nest, "columns": _columns, "sums": _sums, "contract": _contract, "conv": _conv,
+    "scatter": _scatter, "random": _random, "set": _set, "scan": _scan, "sort": _sort,
 }  # fmt: skip
 
 
@@ -384,7 +324,9 @@ def test_targets_give_the_same_bits(name: str) -> None:
             np.testing.assert_array_equal(bits(found), bits(wanted), err_msg=target.name)
 
 
-@pytest.mark.parametrize("name", ["nest", "columns", "scatter", "random", "set", "scan", "sort"])
+@pytest.mark.parametrize(
+    "name", ["nest", "columns", "sums", "scatter", "random", "set", "scan", "sort"]
+)
 @pytest.mark.parametrize("target", ["aarch64", "x86-64-v4"])
 def test_other_targets_interpreted(name: str, target: str) -> None:
     """Code for a processor that is not here runs in the interpreter of loops."""

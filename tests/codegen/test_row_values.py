@@ -62,6 +62,15 @@ def test_the_bits_are_those_of_one_kernel_per_op(columns: int) -> None:
         np.testing.assert_array_equal(fused, plain)
 
 
+def test_a_sum_that_is_an_output_reads_what_is_kept() -> None:
+    """As of a cross-entropy whose gradient is made beside it: no second exponential for the sum."""
+    b = graphc.GraphBuilder("both")
+    power = exp(b.input("x", "f32[5,40]"))
+    (step,) = plan_graph(b.finish(power, total(power, axes=(1,))))[1].steps
+    text = str(lower(step.kernel, named("x86-64-v3")))
+    assert text.count("lshr") == 1  # an exponential has one
+
+
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
 def test_the_loops_keep_the_row_in_scratch(target: str) -> None:
     (step,) = plan_graph(softmax_graph(3, 37))[1].steps

@@ -1,0 +1,97 @@
+"""What frozen inputs alone decide, computed ahead of all calls.
+
+in : an optimised graph, and which of its inputs never change
+out: a graph of the frozen inputs, run once, and the graph that takes its results as further inputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphc.autodiff.partition import extract
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.registry import lookup, parameters
+from graphc.ops.kind_region import WhileLoop
+
+# Index maps that cost nothing where they are read, and would cost memory as values.
+_LEFT = ("broadcast", "reshape", "slice_")
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """`ahead` takes the frozen inputs and gives the prepared values. `graph` takes the inputs of
+    the graph that was split, in order, with the prepared values before input `position`."""
+
+    ahead: Graph
+    graph: Graph
+    position: int
+
+
+def split_frozen(graph: Graph, frozen: Sequence[int], position: int) -> Split | None:
+    """The two graphs, None where nothing depends on frozen inputs alone.
+
+        g(%x, %w) {                          ahead(%w) { %1 = transpose(%w)  return %1 }
+          %2 = transpose(%w)           =>    g(%x, %w, %p) {
+          %3 = matmul(%x, %2)                  %3 = matmul(%x, %p)
+          return %3                            return %3
+        }                                    }
+
+    Nodes with a content check stay: they may raise.
+    """
+    known = depending_on(graph, set(frozen))
+    frontier = frontier_of(graph, known)
+    if not frontier:
+        return None
+    ahead = extract(graph, f"{graph.name}_ahead", [Value(i) for i in frozen], frontier)
+    inputs = [Value(i) for i in range(len(graph.inputs))]
+    inputs[position:position] = frontier
+    return Split(
+        ahead, extract(graph, graph.name, inputs, list(graph.outputs), graph.aliases), position
+    )
+
+
+def depending_on(graph: Graph, inputs: set[int]) -> set[int]:
+    """These inputs, and the nodes that depend on them and constants alone. Not those that may fail
+    or not end: where they stand, they may not run."""
+    found = set(inputs)
+    for identity, node in enumerate(graph.nodes):
+        if node.op in (INPUT, CONSTANT):
+            continue
+        sources = {v.node for v in node.operands if graph.nodes[v.node].op != CONSTANT}
+        if sources and sources <= found and _certain(graph, node):
+            found.add(identity)
+    return found
+
+
+def _certain(graph: Graph, node: Node) -> bool:
+    """Whether a node gives its results whatever its operands hold."""
+    op = lookup(node.op)
+    types = tuple(graph.type_of(v) for v in node.operands)
+    if isinstance(op, WhileLoop) or op.checks(types, parameters(node)):
+        return False
+    return all(
+        inner.op in (INPUT, CONSTANT) or _certain(region, inner)
+        for region in node.regions
+        for inner in region.nodes
+    )
+
+
+def frontier_of(graph: Graph, known: set[int]) -> list[Value]:
+    """The values of these nodes that the others or the outputs read, but for inputs. Behind an
+    index map that costs nothing, what it reads."""
+    read = [v for i, node in enumerate(graph.nodes) if i not in known for v in node.operands]
+    work = [*read, *graph.outputs]
+    found: set[Value] = set()
+    seen: set[Value] = set()
+    while work:
+        value = work.pop()
+        node = graph.nodes[value.node]
+        if value in seen or value.node not in known or node.op == INPUT:
+            continue
+        seen.add(value)
+        if node.op in _LEFT:
+            work += node.operands
+        else:
+            found.add(value)
+    return sorted(found, key=lambda v: (v.node, v.index))

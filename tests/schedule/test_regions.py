@@ -1,0 +1,321 @@
+"""Loops and branches of a plan: the text, the rules, and the runners against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.codegen.run_plan_loops import run_plan_by_loops
+from graphc.ops import elementwise as e
+from graphc.ops import indexing, reduce
+from graphc.ops.control import cond, scan, while_loop
+from graphc.schedule.build import plan_graph
+from graphc.schedule.plan import Branch, Buffer, Check, Loop, Plan, all_checks, verify_plan
+from graphc.schedule.run_plan import run_plan
+
+Array = np.ndarray[Any, Any]
+V = "f32[3]"
+
+
+def region(function: Callable[..., Any], *types: str, name: str = "body") -> graphc.Graph:
+    g = graphc.GraphBuilder(name)
+    with g.at(None):
+        out = function(*[g.input(f"x{i}", type) for i, type in enumerate(types)])
+    return g.finish(*(out if isinstance(out, tuple) else (out,)))
+
+
+def total(x: Any) -> Any:
+    return reduce.sum(x, axes=(0,))
+
+
+def running() -> graphc.Graph:
+    body = region(lambda c, x, w: (e.tanh(c * w + x), c), V, V, V)
+    return region(
+        lambda c, xs, w: scan(
+            c, xs, w, carry=1, sequences=1, length=4, reverse=True, body=body
+        ),
+        V, "f32[4,3]", V, name="running",
+    )  # fmt: skip
+
+
+def doubling() -> graphc.Graph:
+    condition = region(lambda x, top: total(x) < top, V, "f32[]", name="condition")
+    body = region(lambda x, top: x * 2, V, "f32[]")
+    return region(
+        lambda x, top: while_loop(x, top, carry=1, condition=condition, body=body),
+        V, "f32[]", name="doubling",
+    )  # fmt: skip
+
+
+def choosing() -> graphc.Graph:
+    then = region(lambda x, w: (x * w, total(x)), V, V, name="then")
+    otherwise = region(lambda x, w: (x + e.exp(w), total(w)), V, V, name="otherwise")
+    return region(
+        lambda x, w: cond(total(x) < 0, x, w, then=then, otherwise=otherwise), V, V,
+        name="choosing",
+    )  # fmt: skip
+
+
+def looking_up() -> graphc.Graph:
+    """A loop with a content check, and state that is updated in place before and behind it."""
+    body = region(
+        lambda c, i, table: (c + indexing.take(table, i, axis=0), c), V, "i64[]", "f32[5,3]"
+    )
+    g = graphc.GraphBuilder("looking_up")
+    with g.at(None):
+        c, ix, table = g.input("c", V), g.input("ix", "i64[4]"), g.input("table", "f32[5,3]")
+        state = g.input("state", V)
+        last, ys = scan(c, ix, table, carry=1, sequences=1, length=4, body=body)
+        return g.finish(ys, state * 2, last, aliases=[(1, 3), (2, 0)])
+
+
+def nested() -> graphc.Graph:
+    inner = region(lambda c, x, w: (c * w + x, c), V, V, V)
+
+    def outer(c: Any, xs: Any, w: Any) -> Any:
+        last, ys = scan(c, xs, w, carry=1, sequences=1, length=2, body=inner)
+        kept = cond(
+            total(last) > 0, last, w, then=region(lambda a, b: a * b, V, V),
+            otherwise=region(lambda a, b: a - b, V, V),
+        )  # fmt: skip
+        return kept, ys
+
+    return region(
+        lambda c, xs, w: scan(
+            c, xs, w, carry=1, sequences=1, length=3, body=region(outer, V, "f32[2,3]", V)
+        ),
+        V, "f32[3,2,3]", V, name="nested",
+    )  # fmt: skip
+
+
+def arrays_for(graph: graphc.Graph) -> tuple[Array, ...]:
+    random = np.random.default_rng(0)
+    return tuple(
+        np.asarray(random.standard_normal(type.shape), np.float32) if type.dtype.is_float
+        else random.integers(0, 4, type.shape)
+        for type in graph.input_types
+    )  # fmt: skip
+
+
+def arrays(graph: graphc.Graph) -> tuple[Array, ...]:
+    made = arrays_for(graph)
+    return (np.abs(made[0]), np.float32(50) + made[1]) if graph.name == "doubling" else made
+
+
+ALL = [running, doubling, choosing, looking_up, nested]
+
+
+@pytest.mark.parametrize("level", ["none", "exact"])
+@pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
+def test_every_runner_computes_the_same(make: Any, level: str, same_bits: Any) -> None:
+    """reference = plan by reference; plan by loops = native code, bit by bit."""
+    graph = make()
+    given = arrays(graph)
+    want = graphc.run(graph, *given)
+    _, plan = plan_graph(graph, level)
+    native = graphc.compile(graph, level)(*[array.copy() for array in given])
+    by_bodies = run_plan(plan, given)
+    for got, exact in zip(by_bodies, want, strict=True):
+        np.testing.assert_allclose(got, exact, rtol=1e-5, atol=1e-6)
+    same_bits(run_plan_by_loops(plan, given), native)
+    for got, exact in zip(native, want, strict=True):
+        np.testing.assert_allclose(got, exact, rtol=1e-5, atol=1e-6)
+
+
+def test_levels_agree_bit_by_bit(same_bits: Any) -> None:
+    for make in ALL:
+        graph = make()
+        runs = [
+            graphc.compile(graph, level)(*[a.copy() for a in arrays(graph)])
+            for level in ("none", "exact")
+        ]
+        same_bits(*runs, make.__name__)
+
+
+# -- text -----------------------------------------------------------------------------------------
+
+
+def test_text_of_a_scan() -> None:
+    _, plan = plan_graph(running())
+    assert without_kernels(str(plan)) == """\
+plan running {
+  arena 0 bytes  // 1.00 of the greatest sum of live sizes
+  buffer b0: f32[3] in argument 0
+  buffer b1: f32[4,3] in argument 1
+  buffer b2: f32[3] in argument 2
+  buffer b3: f32[3] in output 0
+  buffer b4: f32[4,3] in output 1
+  b3 = k0_copy(b0)
+  for t = 4 - 1 down to 0 (b3, b1[t], b2) -> (b3, b4[t]) {
+    arena 0 bytes  // 1.00 of the greatest sum of live sizes
+    buffer b0: f32[3] in argument 0
+    buffer b1: f32[3] in argument 1
+    buffer b2: f32[3] in argument 2
+    buffer b3: f32[3] in output 1
+    b3 = k0_copy(b0)
+    b0 = k1_tanh(b0, b1, b2)
+    return b0, b3
+  }
+  return b3, b4
+}"""
+
+
+def test_text_of_a_while_loop() -> None:
+    _, plan = plan_graph(doubling())
+    assert without_kernels(str(plan)) == """\
+plan doubling {
+  arena 64 bytes  // 16.00 of the greatest sum of live sizes
+  buffer b0: f32[3] in argument 0
+  buffer b1: f32[] in argument 1
+  buffer b2: f32[3] in output 0
+  buffer b3: bool[] in arena+0
+  b2 = k0_copy(b0)
+  while b3 of (b2, b1) -> (b2) {
+    buffers
+  }
+  do {
+    buffers
+  }
+  return b2
+}"""
+
+
+def without_kernels(text: str) -> str:
+    """The text of a plan without the kernels' bodies."""
+    lines = []
+    inside = False
+    for line in text.splitlines():
+        inside |= line.startswith("  kernel ")
+        if not inside:
+            lines.append(line)
+        inside &= line != "  }"
+    return "\n".join(lines)
+
+
+# -- rules ----------------------------------------------------------------------------------------
+
+
+def loop_of(plan: Plan) -> tuple[int, Any]:
+    return next((i, s) for i, s in enumerate(plan.steps) if isinstance(s, Loop | Branch))
+
+
+def broken(plan: Plan, rule: str, **changes: Any) -> None:
+    """`plan` with its loop or branch changed breaks `rule`."""
+    verify_plan(plan)
+    at, step = loop_of(plan)
+    steps = (*plan.steps[:at], replace(step, **changes), *plan.steps[at + 1 :])
+    with pytest.raises(graphc.VerifyError, match=f"rule {rule} broken"):
+        verify_plan(replace(plan, steps=steps))
+
+
+def test_what_arguments_and_outputs_stand_for_must_fit() -> None:
+    plan = plan_graph(running())[1]
+    _, step = loop_of(plan)
+    carry, sequence, invariant = step.reads
+    broken(plan, "P6", sliced=(False, False, False, False, True))
+    broken(plan, "P6", sliced=(False, True, False, False, False))
+    broken(plan, "P6", reads=(carry, invariant, sequence))
+    broken(plan, "P6", reads=(carry, sequence))
+    broken(plan, "P6", reads=(invariant, sequence, invariant))  # the carry is another buffer
+    broken(plan, "P6", body=replace(step.body, constants=(graphc.Constant(np.zeros(2)),)))
+    broken(plan, "P2", reads=(step.writes[1], sequence, invariant), sliced=(True,) * 5)
+
+
+def test_the_memory_must_hold_the_arena() -> None:
+    plan = plan_graph(nested(), "none")[1]
+    _, step = loop_of(plan)
+    assert step.memory is not None
+    broken(plan, "P6", memory=None)
+    size = plan.buffers[step.memory].type
+    small = replace(plan.buffers[step.memory], type=size.with_shape((size.shape[0] - 1,)))
+    buffers = (*plan.buffers[: step.memory], small, *plan.buffers[step.memory + 1 :])
+    with pytest.raises(graphc.VerifyError, match="rule P6 broken"):
+        verify_plan(replace(plan, buffers=buffers))
+
+
+def test_the_memory_overlaps_nothing_that_lives() -> None:
+    plan = plan_graph(nested(), "none")[1]
+    _, step = loop_of(plan)
+    inner = step.body
+    at, inside = loop_of(inner)
+    other = next(
+        i for i in (*inside.reads, *inside.writes) if inner.buffers[i].place == "arena"
+    )
+    moved = replace(inner.buffers[other], slot=inner.buffers[inside.memory].slot) if (
+        inside.memory is not None
+    ) else None  # fmt: skip
+    if moved is None:
+        return
+    buffers = (*inner.buffers[:other], moved, *inner.buffers[other + 1 :])
+    with pytest.raises(graphc.VerifyError, match="rule P3 broken"):
+        verify_plan(replace(inner, buffers=buffers))
+
+
+def test_predicate_flag_and_condition() -> None:
+    plan = plan_graph(choosing())[1]
+    _, step = loop_of(plan)
+    broken(plan, "P6", then=replace(step.then, argument_types=step.then.argument_types[:1]))
+    broken(plan, "P2", predicate=step.writes[1])
+    plan = plan_graph(doubling())[1]
+    _, step = loop_of(plan)
+    broken(plan, "P6", condition=step.body)
+
+
+def test_no_argument_is_written_before_a_check_inside_a_loop() -> None:
+    plan = plan_graph(looking_up())[1]
+    at, _ = loop_of(plan)
+    assert any(isinstance(step, Check) for step in all_checks(plan))
+    writes = [
+        i for i, step in enumerate(plan.steps)
+        if any(plan.buffers[b].place == "argument" for b in getattr(step, "writes", ()))
+    ]  # fmt: skip
+    assert writes and min(writes) > at
+    steps = (plan.steps[writes[0]], *(s for i, s in enumerate(plan.steps) if i != writes[0]))
+    with pytest.raises(graphc.VerifyError, match="rule P[24] broken"):
+        verify_plan(replace(plan, steps=steps))
+
+
+# -- checks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["none", "exact"])
+def test_a_check_that_fails_at_step_3_leaves_state(level: str) -> None:
+    graph = looking_up()
+    c, _, table, state = arrays(graph)
+    index = np.array([0, 4, 2, 7])
+    before = c.copy(), state.copy()
+    run = graphc.compile(graph, level)
+    for call in (lambda: run(c, index, table, state),
+                 lambda: run_plan(run.plan, (c, index, table, state))):  # fmt: skip
+        with pytest.raises(graphc.IndexRangeError, match="7"):
+            call()
+        np.testing.assert_array_equal(c, before[0])
+        np.testing.assert_array_equal(state, before[1])
+    run(c, np.array([0, 4, 2, 3]), table, state)
+    np.testing.assert_array_equal(state, before[1] * 2)
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+def test_a_loop_needs_no_memory_per_step() -> None:
+    def plan(length: int) -> Plan:
+        body = region(lambda c, x, w: (e.tanh(c @ w) + x,), *["f32[8,8]"] * 3)
+        return plan_graph(
+            region(
+                lambda c, xs, w: scan(
+                    c, xs, w, carry=1, sequences=1, length=length, body=body
+                )[0] if False else scan(
+                    c, xs, w, carry=1, sequences=1, length=length, body=body
+                ),
+                "f32[8,8]", f"f32[{length},8,8]", "f32[8,8]",
+            )
+        )[1]  # fmt: skip
+
+    assert plan(100).arena_bytes == plan(2).arena_bytes
+    assert isinstance(plan(2).buffers[0], Buffer)
