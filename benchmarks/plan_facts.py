@@ -1,0 +1,45 @@
+"""What benchmarks tell about compiled functions: kernels, launches, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def executables(function: Any) -> list[Any]:
+    """Those of a compiled function of the frontend."""
+    return [made for entry in function.entries for made in entry.executables]
+
+
+def launches(plan: Any, runs: int = 1) -> Iterator[tuple[Any, int]]:
+    """The kernel launches of a plan, those inside its loops and branches too, and how often a call
+    makes each (1 in a branch or a loop whose count is not known)."""
+    for step in plan.steps:
+        if hasattr(step, "kernel"):
+            yield step, runs
+            continue
+        for inner in getattr(step, "plans", ()):
+            yield from launches(inner, runs * (getattr(step, "count", None) or 1))
+
+
+def facts(functions: list[Any]) -> dict[str, Any]:
+    """Of compiled functions together: distinct kernels, launches a call, compile time, bytes of the
+    arenas, and of arguments (parameters and state among them), results and working memory."""
+    made = [one for function in functions for one in executables(function)]
+    plans = [executable.plan for executable in made]
+    found = [pair for plan in plans for pair in launches(plan)]
+    return {
+        "kernels": len({launch.kernel for launch, _ in found}),
+        "launches": sum(runs for _, runs in found),
+        "compile_s": sum(function.compile_seconds for function in functions),
+        "arena_bytes": sum(plan.arena_bytes for plan in plans),
+        "planned_bytes": sum(map(_bytes_of_a_call, made)),
+    }
+
+
+def _bytes_of_a_call(executable: Any) -> int:
+    plan = executable.plan
+    updated = dict(plan.aliases)
+    results = [type for i, type in enumerate(plan.output_types) if i not in updated]
+    arrays = sum(type.nbytes for type in (*plan.argument_types, *results))
+    return int(arrays + executable._program.entry.block_bytes)
