@@ -31,7 +31,7 @@ from graphc.codegen.contraction_operands import (
     scatter_cost,
     window_cases,
 )
-from graphc.codegen.contraction_view import Phase, View
+from graphc.codegen.contraction_view import CHAIN, Phase, View
 from graphc.codegen.staging import BoxAxis, plan_box
 from graphc.codegen.target import Target
 from graphc.codegen.tiles import Columns, Tile, choose_tile, vector_registers
@@ -190,13 +190,30 @@ def _down(columns: list[Columns], tile: Tile) -> int:
 
 
 def _row_block(view: View, tile: Tile, width: int, target: Target) -> int:
-    """Tiles of rows to take at a time: as many as fill 0.4 of L2, or all where all fit."""
+    """Tiles of rows to take at a time: as many as fill 0.4 of L2, or all where all fit. As few as
+    can be where the body reads more matrices than it multiplies and the packed columns fit: then
+    all of them are read along their rows."""
     rows, depth = math.prod(view.m), math.prod(view.k)
     group = width // tile.rows if width and width % tile.rows == 0 else 1
+    packed = math.prod(view.n) * depth * view.dtype.itemsize
+    if len(view.n) == 1 and depth <= CHAIN and packed <= 0.4 * target.l2_bytes:
+        if _matrices_beside(view) >= 2 and rows >= 2 * tile.rows * group:
+            return group
     bytes_per_tile = (width / group if width else tile.rows) * depth * view.dtype.itemsize
     if rows / tile.rows * bytes_per_tile <= target.l2_bytes or len(view.n) > 1:
         return 0
     return max(int(0.4 * target.l2_bytes / bytes_per_tile) // group, 1) * group
+
+
+def _matrices_beside(view: View) -> int:
+    """Inputs of the body of the results' size that are no operands of the contraction."""
+    node = view.body.nodes[view.anchor.node]
+    size = view.body.type_of(view.anchor).numel
+    operands = {operand.node for operand in node.operands}
+    return sum(
+        type.numel == size and position not in operands
+        for position, type in enumerate(view.body.input_types)
+    )
 
 
 def _phase_share(view: View, phases: list[Phase]) -> float:

@@ -168,6 +168,9 @@ def _floordiv(expr: Expr, divisor: int) -> Expr:
             rest.constant // common, frozenset((atom, c // common) for atom, c in rest.terms)
         )
         return outside + reduced // (divisor // common)
+    coarse = _without_fine_part(rest, divisor)
+    if coarse is not None:
+        return outside + coarse
     if len(rest.terms) == 1:
         ((atom, coefficient),) = rest.terms
         if isinstance(atom, Quotient) and coefficient == 1:
@@ -175,6 +178,19 @@ def _floordiv(expr: Expr, divisor: int) -> Expr:
             moved = atom.dividend + rest.constant * atom.divisor
             return outside + moved // (atom.divisor * divisor)
     return outside + _quotient(rest, divisor)
+
+
+def _without_fine_part(expr: Expr, divisor: int) -> Expr | None:
+    """(g·a + r) // (g·b) = a // b where 0 <= r < g: the row of a flat position does not depend on
+    the column. None where there is no such r."""
+    terms = sorted(expr.terms, key=_order)
+    for count in range(1, len(terms)):
+        step = math.gcd(divisor, *(c for _, c in terms[:count]))
+        fine = Expr(expr.constant % step, frozenset(terms[count:]))
+        if step > 1 and fine.within(0, step):
+            a = Expr(expr.constant // step, frozenset((t, c // step) for t, c in terms[:count]))
+            return a // (divisor // step)
+    return None
 
 
 def _quotient(dividend: Expr, divisor: int) -> Expr:

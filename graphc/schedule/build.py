@@ -18,7 +18,14 @@ from graphc.ir.verifier import verify
 from graphc.passes.pipelines import optimize
 from graphc.schedule.access import coordinates
 from graphc.schedule.arena import lower_bound, plan_offsets
-from graphc.schedule.fusion import Group, behind_reshape, body_inputs, body_nodes, fuse, used_results
+from graphc.schedule.fusion import (
+    Group,
+    behind_reshape,
+    body_inputs,
+    body_nodes,
+    fuse,
+    used_results,
+)
 from graphc.schedule.plan import (
     Buffer,
     Check,

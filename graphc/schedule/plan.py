@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from graphc.errors import GraphError, VerifyError
 from graphc.ir.nodes import Constant, Graph, Location
-from graphc.ir.types import TensorType
+from graphc.ir.types import DType, TensorType
 from graphc.ops.op import broken
 
 
@@ -295,8 +295,8 @@ def _verify_region(plan: Plan, step: Loop | Branch, position: int) -> None:
     for inner in step.plans:
         verify_plan(inner)
         condition = isinstance(step, Loop) and inner is step.condition
-        types = [*inner.argument_types, *(() if condition else inner.output_types)]
-        given = bound[: len(step.reads)] if condition else bound
+        types = [*inner.argument_types, *inner.output_types]
+        given = [*bound[: len(step.reads)], (DType.bool, 1)] if condition else bound
         _hold(empty or [(type.dtype, type.numel) for type in types] == given, "P6", position)
         _hold(not inner.constants, "P6", position)
         need = max(need, inner.arena_bytes)
