@@ -14,15 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend import tree
+from frontend.bodies import TracedBody, captured_by, changed_by, error, unchanging, unshared
 from frontend.dispatch import CONTEXT
 from frontend.functions.shape import movedim, stack
-from frontend.session import Region
-from frontend.state import STATE
-from frontend.tensor import Tensor, make
+from frontend.state import STATE, no_grad
+from frontend.tensor import Tensor
 from frontend.underived import mark
-from graphc.errors import DTypeError, GraphError, ShapeError, TraceError
-from graphc.ir.builder import Var, user_location
-from graphc.ir.nodes import Graph
+from graphc.errors import DTypeError, GradientError, ShapeError, TraceError
 from graphc.ir.types import DType, TensorType
 from graphc.ops import control
 
@@ -30,63 +28,29 @@ __all__ = ["cond", "scan", "while_loop"]
 METHODS = ""
 
 
-# -- regions -------------------------------------------------------------------------------------
+def _applied(op: Any, operands: tuple[Tensor, ...], attributes: dict[str, Any]) -> Any:
+    """The op, also where it has no gradient: backward through its results then raises."""
+    try:
+        return CONTEXT.apply(op, operands, attributes)
+    except GradientError:
+        with no_grad():
+            results = CONTEXT.apply(op, operands, attributes)
+    for result in results:
+        mark(op.name, tuple(x for x in operands if x._requires_grad), result)
+    return results
 
 
-class _Traced:
-    """A body that ran once in a trace: its region, its inputs, and what it returned."""
-
-    def __init__(self, name: str, function: Callable[..., Any], arguments: Sequence[TensorType],
-                 structure: Any):  # fmt: skip
-        session = _session()
-        with session.region(name) as region:
-            self.inputs = [region.input(type) for type in arguments]
-            given = [make(var, type) for var, type in zip(self.inputs, arguments)]
-            self.leaves: list[Tensor] = []
-            result = function(*tree.build(structure, iter(given)))
-            self.structure = tree.flatten(result, self.leaves)
-            self.values = [session.value_of(leaf) for leaf in self.leaves]
-        self.result = result
-        self.region: Region = region
-        self.types = [value.type for value in self.values]
-
-    def new_value(self, tensor: Tensor) -> Var:
-        """What a tensor from around is after a run."""
-        return self.region.results.get(id(tensor), self.region.input_of(tensor))
-
-    def graph(self, inputs: Sequence[Var], outputs: Sequence[Var]) -> Graph:
-        named = [(f"x{i}", var) for i, var in enumerate(inputs)]
-        return self.region.builder.snapshot(named, outputs)
-
-
-def _session() -> Any:
-    return STATE.session
-
-
-def _changed(*traced: _Traced) -> list[Tensor]:
-    """The tensors from around that a run changes."""
-    return list({id(t): t for each in traced for t in each.region.changed_tensors}.values())
-
-
-def _captured(changed: Sequence[Tensor], *traced: _Traced) -> list[Tensor]:
-    """The other tensors from around that a run reads."""
-    own = {id(tensor) for tensor in changed}
-    found: dict[Any, Tensor] = {}
-    for each in traced:
-        # A copy: `input_of` adds to it.
-        for key, (tensor, _) in list(each.region.captured.items()):
-            if id(tensor) not in own:
-                found.setdefault(key, tensor)
-    return list(found.values())
-
-
-def _assign(changed: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+def _assign(
+    changed: Sequence[Tensor], values: Sequence[Tensor], *bodies: TracedBody
+) -> None:
+    """Give tensors from around what the bodies left in them, with its gradient where that was
+    changed too."""
     for tensor, value in zip(changed, values):
-        tensor._assign(value)
-
-
-def _error(kind: type[GraphError], message: str, hint: str | None = None) -> GraphError:
-    return kind(message, hint=hint, location=user_location())
+        if any(id(tensor) in body.region.derived_changes for body in bodies):
+            tensor._assign(value)
+            continue
+        with no_grad():
+            tensor._assign(value)
 
 
 def _same_types(
@@ -94,11 +58,11 @@ def _same_types(
 ) -> None:
     """Raise where what a loop carries, or what two branches return, differs."""
     if len(before) != len(after):
-        raise _error(ShapeError, f"{op}: {what}: {len(before)} tensors and {len(after)}")
+        raise error(ShapeError, f"{op}: {what}: {len(before)} tensors and {len(after)}")
     for position, (one, other) in enumerate(zip(before, after)):
         if one != other:
             kind = ShapeError if one.shape != other.shape else DTypeError
-            raise _error(kind, f"{op}: {what} {position} is {one} and {other}")
+            raise error(kind, f"{op}: {what} {position} is {one} and {other}")
 
 
 def _types(leaves: Sequence[Tensor]) -> list[TensorType]:
@@ -137,28 +101,29 @@ def cond(
     if isinstance(pred, Tensor) and pred.numel() != 1:
         raise RuntimeError(f"cond(): pred must have one element, got {pred.tensor_type}")
     if STATE.session is None or not isinstance(pred, Tensor):
-        return (true_fn if bool(pred) else false_fn)(*operands)
+        chosen = unchanging(true_fn if bool(pred) else false_fn, leaves)
+        return unshared(chosen(*operands), leaves)
     types = _types(leaves)
-    then = _Traced("then", true_fn, types, structure)
-    otherwise = _Traced("otherwise", false_fn, types, structure)
+    then = TracedBody("then", true_fn, types, structure)
+    otherwise = TracedBody("otherwise", false_fn, types, structure)
     if then.structure != otherwise.structure:
-        raise _error(TraceError, "cond: the two functions return different structures")
+        raise error(TraceError, "cond: the two functions return different structures")
     _same_types("cond", "result", then.types, otherwise.types)
-    changed = _changed(then, otherwise)
-    captured = _captured(changed, then, otherwise)
+    changed = changed_by(then, otherwise)
+    captured = captured_by(changed, then, otherwise)
     regions = [
         each.graph(
             [*each.inputs, *map(each.region.input_of, (*changed, *captured))],
-            [*each.values, *map(each.new_value, changed)],
+            [*each.values, *map(each.new_value, changed)], changed,
         )
         for each in (then, otherwise)
     ]
     predicate = (pred if pred.dtype is DType.bool else pred != 0).reshape(())
-    results = CONTEXT.apply(
+    results = _applied(
         control.cond, (predicate, *leaves, *changed, *captured),
         {"then": regions[0], "otherwise": regions[1]},
     )  # fmt: skip
-    _assign(changed, results[len(then.values) :])
+    _assign(changed, results[len(then.values) :], then, otherwise)
     return tree.build(then.structure, iter(results))
 
 
@@ -179,10 +144,18 @@ def while_loop(
     structure = tree.flatten(carried, leaves)
     _check_tensors("while_loop", leaves, structure)
     if STATE.session is None:
-        while bool(cond_fn(*carried)):
-            carried = _next_carry(body_fn(*carried), carried)
-        return carried
+        return _eager_while(cond_fn, body_fn, carried, leaves)
     return _traced_while(cond_fn, body_fn, leaves, structure)
+
+
+def _eager_while(
+    cond_fn: Any, body_fn: Any, carried: tuple[Any, ...], leaves: list[Tensor]
+) -> tuple[Any, ...]:
+    now = leaves
+    while bool(unchanging(cond_fn, now)(*carried)):
+        carried = _next_carry(unchanging(body_fn, now)(*carried), carried)
+        tree.flatten(carried, now := [])
+    return tuple(unshared(carried, leaves))
 
 
 def _next_carry(result: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -191,7 +164,7 @@ def _next_carry(result: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
     after: list[Tensor] = []
     same = tree.flatten(carried, before) == tree.flatten(result, after)
     if not same:
-        raise _error(TraceError, "while_loop: body_fn returns another structure than it takes")
+        raise error(TraceError, "while_loop: body_fn returns another structure than it takes")
     _same_types("while_loop", "carried value", _types(before), _types(after))
     return result
 
@@ -201,18 +174,18 @@ def _traced_while(
 ) -> tuple[Any, ...]:
     types = _types(leaves)
     given = tree.build(structure, iter(leaves))
-    condition = _Traced("condition", _tested(cond_fn), types, structure)
-    body = _Traced("body", lambda *xs: _next_carry(body_fn(*xs), given), types, structure)
+    condition = TracedBody("condition", _tested(cond_fn), types, structure)
+    body = TracedBody("body", lambda *xs: _next_carry(body_fn(*xs), given), types, structure)
     if condition.region.changed_tensors:
-        raise _error(
+        raise error(
             TraceError, "while_loop: cond_fn changes a tensor in place",
             "change it in body_fn, or carry it",
         )  # fmt: skip
-    changed = _changed(body)
-    captured = _captured(changed, condition, body)
+    changed = changed_by(body)
+    captured = captured_by(changed, condition, body)
     regions = [
         each.graph(
-            [*each.inputs, *map(each.region.input_of, (*changed, *captured))], outputs
+            [*each.inputs, *map(each.region.input_of, (*changed, *captured))], outputs, changed
         )
         for each, outputs in (
             (condition, condition.values),
@@ -227,7 +200,7 @@ def _traced_while(
     )  # fmt: skip
     for result in results if recorded else ():
         mark("while_loop", tuple(x for x in operands if x._requires_grad), result)
-    _assign(changed, results[len(leaves) :])
+    _assign(changed, results[len(leaves) :], body)
     return tuple(tree.build(structure, iter(results)))
 
 
@@ -239,7 +212,7 @@ def _tested(cond_fn: Callable[..., Any]) -> Callable[..., Tensor]:
         if not isinstance(flag, Tensor):
             return CONTEXT.constant(bool(flag))
         if flag.numel() != 1:
-            raise _error(
+            raise error(
                 ShapeError, f"while_loop: cond_fn returns {flag.tensor_type}, not one element"
             )
         return (flag if flag.dtype is DType.bool else flag != 0).reshape(())
@@ -256,7 +229,8 @@ def scan(
 ) -> tuple[Any, Any]:  # fmt: skip
     """For each slice x of `xs` along `dim` in order (from the last with `reverse`)
     `carry, y = combine_fn(carry, x)`, beginning with `init`; the last carry, and the ys stacked
-    along a new first dimension, each at the place of its x.
+    along a new dimension `dim` (the first one for a y of fewer dimensions), each at the place of
+    its x. A negative `dim` counts from the last dimension of the first of the `xs`.
 
     `init`, `xs` and what `combine_fn` returns may be nested tuples, lists and dicts of tensors, y
     also None. The carry keeps its shapes and dtypes. Without `xs`, `length` says how many steps
@@ -270,25 +244,38 @@ def scan(
     structure = tree.flatten(xs, sequences)
     if xs is not None:
         _check_tensors("scan", sequences, structure)
+    dim = dim + sequences[0].dim() if dim < 0 and sequences else dim
     steps = _steps(sequences, dim, length)
     if dim != 0:
         sequences = [movedim(x, dim, 0) for x in sequences]
     step = _checked_step(combine_fn, carry_structure, _types(carry))
     if STATE.session is None:
-        return _eager_scan(step, init, sequences, structure, steps, reverse)
-    return _traced_scan(step, carry, carry_structure, sequences, structure, steps, reverse)
+        final, ys = _eager_scan(step, init, sequences, structure, steps, reverse)
+    else:
+        final, ys = _traced_scan(
+            step, carry, carry_structure, sequences, structure, steps, reverse
+        )
+    return final, ys if dim == 0 or not sequences else _turned(ys, dim)
+
+
+def _turned(ys: Any, dim: int) -> Any:
+    """ys with their first dimension at `dim`, where they have that."""
+    leaves: list[Tensor] = []
+    structure = tree.flatten(ys, leaves)
+    moved = [movedim(y, 0, dim) if dim < y.dim() else y for y in leaves]
+    return tree.build(structure, iter(moved))
 
 
 def _steps(sequences: list[Tensor], dim: int, length: int | None) -> int:
     """How many steps there are."""
     for x in sequences:
-        if not -x.dim() <= dim < x.dim():
-            raise _error(ShapeError, f"scan: {x.tensor_type} has no dimension {dim}")
+        if not 0 <= dim < x.dim():
+            raise error(ShapeError, f"scan: {x.tensor_type} has no dimension {dim}")
     lengths: set[int] = {x.shape[dim] for x in sequences}
     lengths |= set() if length is None else {length}
     if len(lengths) != 1:
         listed = ", ".join(map(str, sorted(lengths))) or "none given"
-        raise _error(ShapeError, f"scan: the number of steps is not one: {listed}")
+        raise error(ShapeError, f"scan: the number of steps is not one: {listed}")
     (steps,) = lengths
     if steps < 1:
         raise ValueError("scan(): there must be at least one step")
@@ -302,7 +289,7 @@ def _checked_step(function: Callable[..., Any], structure: Any, types: list[Tens
             raise TypeError("scan(): combine_fn must return (carry, y)")
         leaves: list[Tensor] = []
         if tree.flatten(result[0], leaves) != structure:
-            raise _error(TraceError, "scan: the carry that combine_fn returns has another "
+            raise error(TraceError, "scan: the carry that combine_fn returns has another "
                          "structure than init")  # fmt: skip
         _same_types("scan", "carry", types, _types(leaves))
         return result
@@ -316,11 +303,16 @@ def _eager_scan(
     slices: list[Any] = [x.unbind(0) for x in sequences]
     returned: list[list[Tensor]] = [[] for _ in range(steps)]
     shape: Any = None
+    initial: list[Tensor] = []
+    tree.flatten(carry, initial)
     for t in range(steps - 1, -1, -1) if reverse else range(steps):
-        x = tree.build(structure, iter([each[t] for each in slices]))
-        carry, y = step(carry, x)
+        taken: list[Tensor] = [each[t] for each in slices]
+        x = tree.build(structure, iter(taken))
+        tree.flatten(carry, taken)
+        carry, y = unchanging(step, taken)(carry, x)
         shape = tree.flatten(y, returned[t])
     stacked = [stack(list(column)) for column in zip(*returned)]
+    carry = unshared(carry, initial)
     return carry, tree.build(shape, iter(stacked))
 
 
@@ -330,9 +322,9 @@ def _traced_scan(
 ) -> tuple[Any, Any]:  # fmt: skip
     slices = [x.tensor_type.with_shape(x.shape[1:]) for x in sequences]
     given = ("tuple", tuple, (carry_structure, structure))
-    body = _Traced("body", step, [*_types(carry), *slices], given)
-    changed = _changed(body)
-    captured = _captured(changed, body)
+    body = TracedBody("body", step, [*_types(carry), *slices], given)
+    changed = changed_by(body)
+    captured = captured_by(changed, body)
     count = len(carry)
     inputs = [
         *body.inputs[:count], *map(body.region.input_of, changed), *body.inputs[count:],
@@ -341,14 +333,14 @@ def _traced_scan(
     outputs = [
         *body.values[:count], *map(body.new_value, changed), *body.values[count:]
     ]  # fmt: skip
-    results = CONTEXT.apply(
+    results = _applied(
         control.scan, (*carry, *changed, *sequences, *captured),
         {
             "carry": count + len(changed), "sequences": len(sequences), "length": steps,
-            "reverse": reverse, "body": body.graph(inputs, outputs),
+            "reverse": reverse, "body": body.graph(inputs, outputs, changed),
         },
     )  # fmt: skip
-    _assign(changed, results[count : count + len(changed)])
+    _assign(changed, results[count : count + len(changed)], body)
     found = iter((*results[:count], *results[count + len(changed) :]))
     made: tuple[Any, Any] = tree.build(body.structure, found)
     return made

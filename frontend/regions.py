@@ -82,6 +82,7 @@ class Region:
         self.derived = False  # whether gradients may go through
         self.captured: dict[Any, tuple[Tensor, Var]] = {}
         self.changed: dict[int, tuple[Tensor, dict[str, Any], Any]] = {}
+        self.derived_changes: set[int] = set()  # of tensors whose gradient follows
         # Once it has ended: what was changed, but for views, and the new values.
         self.changed_tensors: list[Tensor] = []
         self.results: dict[int, Var] = {}

@@ -290,6 +290,8 @@ class Session:
             value = self.builder.apply(lookup("overwritten"), (old, value), {})[0]
         if self.regions and target._value.context is not self.builder:
             self.regions[-1].note_change(target)
+        if self.regions and derived:
+            self.regions[-1].derived_changes.add(id(target))
         view = target._view
         if view is not None:
             grad_enabled, STATE.grad_enabled = STATE.grad_enabled, None
@@ -319,9 +321,19 @@ class Session:
 
     def note_grad_write(self, tensor: Any) -> None:
         """`.grad` of a tensor is set: what it was before no longer matters."""
+        self.refuse_in_region("writing .grad")
         noted = self.note(tensor)
         if noted is not None:
             noted.grad_was_written = True
+
+    def refuse_in_region(self, what: str) -> None:
+        """Raise TraceError in the body of a loop or branch: it may run any number of times."""
+        if self.regions:
+            raise TraceError(
+                f"{what} in the body of a traced loop or branch",
+                hint="return the value from the body and do it outside",
+                location=user_location(),
+            )
 
     def note_backward(self, accumulates: bool) -> None:
         self.backward_called |= accumulates

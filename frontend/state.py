@@ -15,22 +15,38 @@ if TYPE_CHECKING:
     from frontend.session import Session
 
 
-class State(threading.local):
-    """Per thread: whether the tape records, the active trace, the dtype of Python floats.
-    `watched` follows from the others: ops are traced, or note where they were called."""
+PREPARED: dict[str, dict[Any, Any]] = {"numpy": {}, "native": {}}
+"""By eager backend, what is known of ops (filled by `dispatch`)."""
 
-    grad_enabled: bool = True
+_NOTHING: dict[Any, Any] = {}
+
+
+class State(threading.local):
+    """Per thread: whether the tape records (None: not here, since this is the body of a loop or
+    branch, which is recorded whole), the active trace, the dtype of Python floats, what computes
+    eager ops. The last three follow from the others. `watched`: ops are traced, or note
+    where they were called. `prepared` is the backend's; so is `lane`, unless ops are watched: then
+    it is empty, and nothing takes a short cut."""
+
+    grad_enabled: bool | None = True
     inference: bool = False
     detect_anomaly: bool = False
     check_nan: bool = True
     session: Session | None = None
-    watched: bool = False
     default_dtype: DType = DType.f32
+    backend: str = "numpy"
+    watched: bool = False
+    prepared: dict[Any, Any] = PREPARED["numpy"]
+    lane: dict[Any, Any] = PREPARED["numpy"]
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in ("session", "detect_anomaly"):
-            super().__setattr__("watched", self.session is not None or self.detect_anomaly)
+        if name in ("session", "detect_anomaly", "backend"):
+            prepared = PREPARED[self.backend]
+            watched = self.session is not None or self.detect_anomaly
+            super().__setattr__("watched", watched)
+            super().__setattr__("prepared", prepared)
+            super().__setattr__("lane", _NOTHING if watched else prepared)
 
 
 STATE = State()
@@ -53,7 +69,29 @@ def set_default_dtype(dtype: Any) -> None:
     STATE.default_dtype = found
 
 
+def get_eager_backend() -> str:
+    """What computes eager ops in this thread: "numpy" or "native"."""
+    return STATE.backend
+
+
+def set_eager_backend(backend: str) -> None:
+    """Have eager ops of this thread computed by NumPy ("numpy", as at the start), or each by the
+    kernel the compiler makes for it alone ("native"; compiled at first use).
+
+    With "native" eager code gives the same bits as code compiled at level *exact*. Raises
+    ValueError for another name.
+    """
+    if backend not in PREPARED:
+        raise ValueError(f"the eager backend is 'numpy' or 'native', not {backend!r}")
+    STATE.backend = backend
+
+
 # -- grad mode -----------------------------------------------------------------------------------
+
+
+def _here(mode: bool) -> bool | None:
+    """What grad mode `mode` is in `STATE`: nothing is recorded in the body of a traced loop."""
+    return None if mode and STATE.session is not None and STATE.session.regions else mode
 
 
 class _GradMode:
@@ -62,7 +100,7 @@ class _GradMode:
     mode = False
 
     def __init__(self, function: Any = None):
-        self._previous: list[bool] = []
+        self._previous: list[bool | None] = []
 
     def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
@@ -73,7 +111,7 @@ class _GradMode:
 
     def __enter__(self) -> None:
         self._previous.append(STATE.grad_enabled)
-        STATE.grad_enabled = self.mode
+        STATE.grad_enabled = _here(self.mode)
 
     def __exit__(self, *error: Any) -> None:
         STATE.grad_enabled = self._previous.pop()
@@ -81,7 +119,7 @@ class _GradMode:
     def __call__(self, function: Any) -> Any:
         @functools.wraps(function)
         def wrapped(*arguments: Any, **keywords: Any) -> Any:
-            previous, STATE.grad_enabled = STATE.grad_enabled, self.mode
+            previous, STATE.grad_enabled = STATE.grad_enabled, _here(self.mode)
             try:
                 return function(*arguments, **keywords)
             finally:
@@ -121,11 +159,11 @@ class set_grad_enabled(_GradMode):
         super().__init__()
         self.mode = bool(mode)
         self._former = STATE.grad_enabled
-        STATE.grad_enabled = self.mode
+        STATE.grad_enabled = _here(self.mode)
 
     def __enter__(self) -> None:
         self._previous.append(self._former)
-        STATE.grad_enabled = self.mode
+        STATE.grad_enabled = _here(self.mode)
 
     def __call__(self, function: Any) -> Any:
         STATE.grad_enabled = self._former
@@ -134,4 +172,4 @@ class set_grad_enabled(_GradMode):
 
 def is_grad_enabled() -> bool:
     """True where ops on tensors that require gradients are recorded."""
-    return STATE.grad_enabled
+    return STATE.grad_enabled is not False

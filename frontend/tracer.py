@@ -107,6 +107,7 @@ def tap(t: Tensor, fn: Callable[[Tensor], Any]) -> Tensor:
                 hint="compile the whole step, so that backward() is called inside",
                 location=user_location(),
             )
+        session.refuse_in_region("tap()")
         session.taps.append((make(session.value_of(t), t.tensor_type), fn))
     return t
 

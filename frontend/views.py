@@ -16,6 +16,7 @@ from graphc.ir.builder import user_location
 from graphc.ir.handle import lift
 from graphc.ops import elementwise, strided
 from graphc.ops import movement as m
+from graphc.ops.composite import stop_gradient
 
 
 class View:
@@ -87,7 +88,7 @@ class View:
 def written_back(view: View, new: Tensor) -> Tensor:
     """The new value of the view's parent where the view takes the value `new`."""
     shape = view.parent.tensor_type.shape
-    if view.op is None:
+    if view.op is None or view.op is stop_gradient:
         return new
     if view.op is m.reshape:
         return m.reshape(new, shape=shape)

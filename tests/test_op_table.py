@@ -11,7 +11,7 @@ The oracle is the reference run in float64 on the same values. Bounds:
 | movement, gather, …_set, generate, positions, all integers and bools | equal |
 | sum, cumsum, contraction, scatter | 16·ε·Σ|a||b|, summed by the op itself on absolute values |
 | prod, cumprod | n·ε·|product| |
-| composite, logcumsumexp | 32·ε times the greatest magnitude of the result |
+| composite, logcumsumexp, region | 32·ε times the greatest magnitude of the result |
 | gradients, reference against numeric | 2e-6 of the greatest magnitude, at least 1 (step 1e-5) |
 | gradients, eager and compiled against reference | 64·ε of the same, in f64 |
 """
@@ -29,6 +29,7 @@ import pytest
 import graphc
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.errors import DTypeError
+from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import DType, TensorType
 from graphc.ops.interpreter import evaluate
 from graphc.ops.op import Sample, Sampler
@@ -47,7 +48,8 @@ def samples_of(op: Any) -> tuple[Sample, ...]:
 
 def as_dtype(sample: Sample, dtype: DType) -> Sample | None:
     """The sample with its float operands (its integers, where it has no floats) in `dtype`;
-    indices are i64 beside f32, i32 beside f64. None where the sample has no such variant."""
+    indices are i64 beside f32, i32 beside f64, graphs among the attributes have the float
+    operands' dtype. None where the sample has no such variant."""
     kinds = {operand.dtype.kind for operand in sample.operands}
     main = next((kind for kind in "fib" if kind in kinds), "")
     if main == "f":
@@ -63,7 +65,43 @@ def as_dtype(sample: Sample, dtype: DType) -> Sample | None:
     else:
         return None
     made = tuple(cast.get(x.dtype.kind, lambda x: x)(x) for x in sample.operands)
-    return replace(sample, operands=made)
+    graphs = _retyped_graphs(sample, dtype) if main == "f" else {}
+    if graphs is None:
+        return None
+    return replace(sample, operands=made, attributes={**sample.attributes, **graphs})
+
+
+def _retyped_graphs(sample: Sample, dtype: DType) -> dict[str, Any] | None:
+    """The attributes that are graphs, with floats in `dtype`; None where those do not compute."""
+    graphs = {n: g for n, g in sample.attributes.items() if isinstance(g, graphc.Graph)}
+    try:
+        made = {name: retyped(graph, dtype) for name, graph in graphs.items()}
+    except DTypeError:
+        return None
+    return None if None in made.values() else made
+
+
+def retyped(graph: graphc.Graph, dtype: DType) -> graphc.Graph | None:
+    """The graph with its float values in `dtype`; None where a constant of it has no such value.
+    Raises DTypeError where an op does not take it."""
+    builder = graphc.GraphBuilder(graph.name)
+    values: dict[graphc.Value, Any] = {}
+    for identity, node in enumerate(graph.nodes):
+        if node.op == "input":
+            type = node.types[0]
+            type = type.with_dtype(dtype) if type.dtype.is_float else type
+            results = (builder.input(str(node.attribute("name")), type),)
+        elif node.op == "constant":
+            array = node.attribute("value").array
+            kept = array.astype(dtype.numpy) if is_float(array) else array
+            if not np.array_equal(kept.astype(array.dtype), array):
+                return None
+            results = (builder.constant(kept),)
+        else:
+            operands = tuple(values[value] for value in node.operands)
+            results = builder.apply(lookup(node.op), operands, parameters(node))
+        values.update({graphc.Value(identity, i): x for i, x in enumerate(results)})
+    return builder.finish(*(values[output] for output in graph.outputs))
 
 
 def _converted(x: np.ndarray, dtype: DType) -> np.ndarray:
@@ -116,7 +154,14 @@ def is_float(array: np.ndarray) -> bool:
 
 def oracle(op: Any, sample: Sample) -> tuple[np.ndarray, ...]:
     """The reference in float64 on the sample's values."""
-    widened = replace(sample, operands=wide(sample.operands))
+    graphs = {
+        name: retyped(value, DType.f64)
+        for name, value in sample.attributes.items()
+        if isinstance(value, graphc.Graph) and any(map(is_float, sample.operands))
+    }
+    widened = replace(
+        sample, operands=wide(sample.operands), attributes={**sample.attributes, **graphs}
+    )
     return graphc.run(graph_of(op, widened), *widened.operands)
 
 
@@ -129,7 +174,7 @@ def bound(op: Any, sample: Sample, want: np.ndarray, epsilon: float) -> Any:
         return SUM * epsilon * oracle(op, replace(sample, operands=absolute))[0]
     if op.name in ("prod", "cumprod"):
         return max(sample.operands[0].size, 1) * epsilon * np.abs(want)
-    if op.kind == "composite" or op.name == "logcumsumexp":
+    if op.kind in ("composite", "region") or op.name == "logcumsumexp":
         return COMPOSITE * epsilon * np.max(np.abs(want), initial=0)
     return None
 

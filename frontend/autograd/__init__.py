@@ -8,9 +8,16 @@ from typing import Any
 
 from frontend.backward import accumulate, run_backward
 from frontend.dispatch import filled
-from frontend.state import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from frontend.state import (
+    STATE,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from frontend.tensor import Tensor
-from graphc.errors import GraphError
+from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 
 __all__ = [
@@ -114,6 +121,12 @@ def _listed(tensors: Any) -> list[Tensor]:
 
 def _roots(tensors: Sequence[Tensor], gradients: Any) -> list[tuple[Tensor, Tensor]]:
     """Each tensor with its gradient: ones for a scalar without one."""
+    if STATE.session is not None and STATE.session.regions:
+        raise TraceError(
+            "backward() or grad() in the body of a traced loop or branch",
+            hint="differentiate outside of it: gradients go through loops and branches",
+            location=user_location(),
+        )
     given = [None] * len(tensors) if gradients is None else gradients
     given = [given] if isinstance(given, Tensor) else list(given)
     if len(given) != len(tensors):

@@ -18,7 +18,7 @@ from frontend.promotion import casted
 from frontend.state import STATE, no_grad
 from frontend.tape import FREED, Saves, record
 from frontend.tensor import Tensor, make
-from graphc.errors import GraphError
+from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import TensorType
 
@@ -215,7 +215,15 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        """Run `forward` and record it. Raises what forward raises, with nothing recorded."""
+        """Run `forward` and record it. Raises what forward raises, with nothing recorded;
+        TraceError in the body of a traced loop or branch, where gradients are derived."""
+        if STATE.grad_enabled is None:
+            raise TraceError(
+                f"{cls.__name__}: a custom Function in the body of a traced loop or branch, which "
+                "is differentiated as a graph",
+                hint="call it outside, or under no_grad()",
+                location=user_location(),
+            )
         tensors = [(i, x) for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx = FunctionCtx()
         ctx.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in args)

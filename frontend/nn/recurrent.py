@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from frontend import control
+from frontend import control, tree
+from frontend.bodies import TracedBody, captured_by
 from frontend.dispatch import CONTEXT
 from frontend.functions.pointwise import sigmoid, tanh
 from frontend.functions.shape import cat, narrow
 from frontend.nn import functional as F
+from frontend.session import Session
 from frontend.state import STATE
 from frontend.tensor import Tensor
+from graphc.ops.control import scan as scan_op
 from graphc.ops.parts import split
 
 Carry = tuple[Tensor, ...]
@@ -151,13 +154,33 @@ def _over_time(
 ) -> tuple[Carry, Tensor]:
     """`step` over the rows of each time step; the last states, and the outputs row by row."""
     rows = sizes[0]
-    if STATE.session is None or len(set(sizes)) > 1:
+    traced, native = STATE.session is not None, STATE.backend == "native"
+    if len(set(sizes)) > 1 or not (traced or native):
         final, ys = scan(step, carry, parts(gates, sizes, 0), reverse)
         return final, cat(ys)
-    # In a trace one loop of the graph, where all steps are alike.
+    # In a trace one loop of the graph, where all steps are alike; and so on native kernels: eager
+    # gradients are the bits of compiled ones, whose weights' gradients are sums over all steps.
     xs = gates.reshape(len(sizes), rows, gates.shape[1])
-    final, y = control.scan(step, carry, xs, reverse=reverse)
+    loop = control.scan if traced else _loop_op
+    final, y = loop(step, carry, xs, reverse=reverse)
     return final, y.reshape(len(sizes) * rows, y.shape[2])
+
+
+def _loop_op(step: Step, carry: Carry, xs: Tensor, *, reverse: bool) -> tuple[Carry, Tensor]:
+    """`control.scan` as the one op it is in a trace, on tensors as they are."""
+    types = [x.tensor_type for x in carry]
+    x_type = xs.tensor_type.with_shape(xs.shape[1:])
+    with Session("step"):
+        body = TracedBody("body", step, [*types, x_type], tree.flatten((carry, xs), []))
+        around = captured_by([], body)
+        inputs = [*body.inputs, *map(body.region.input_of, around)]
+        graph = body.graph(inputs, body.values, [])
+    attributes = {
+        "carry": len(carry), "sequences": 1, "length": xs.shape[0], "reverse": reverse,
+        "body": graph,
+    }  # fmt: skip
+    *final, ys = CONTEXT.apply(scan_op, (*carry, xs, *around), attributes)
+    return tuple(final), ys
 
 
 def run_layers(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.autodiff.sweep import Record, added, sweep
-from graphc.errors import ArgumentError, GraphError
+from graphc.errors import ArgumentError, GradientError
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.handle import broadcast_to
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
@@ -178,7 +178,7 @@ def _note(
     if not any(result.type.dtype.is_float for result in results):
         return
     if not op.differentiable:
-        raise GraphError(f"{op.name} has no gradient", location=node.location)
+        raise GradientError(f"{op.name} has no gradient", location=node.location)
     keys = tuple(v.value if want else None for v, want in zip(operands, wanted, strict=True))
     records.append(
         Record(op, parameters(node), operands, results, keys,

@@ -41,7 +41,7 @@ class Split:
 def partition(joint: Graph, outputs: int) -> Split:
     """Split a joint graph whose first `outputs` outputs are the forward's."""
     seeds = cotangent_inputs(joint)
-    backward_only = _descendants(joint, seeds)
+    backward_only = descendants(joint, seeds)
     needed = _ancestors(joint, [v.node for v in joint.outputs[outputs:]])
     saved = _minimum_cut(joint, backward_only & needed, needed - backward_only, outputs)
     primal = [i for i in range(len(joint.inputs)) if i not in seeds]
@@ -61,7 +61,8 @@ def partition(joint: Graph, outputs: int) -> Split:
     return Split(forward, backward, tuple(taken))
 
 
-def _descendants(graph: Graph, roots: list[int]) -> set[int]:
+def descendants(graph: Graph, roots: list[int]) -> set[int]:
+    """The nodes that depend on `roots`, and those."""
     found = set(roots)
     for identity, node in enumerate(graph.nodes):
         if any(operand.node in found for operand in node.operands):
@@ -129,11 +130,14 @@ def extract(
     that are inputs of `graph` keep their names; a value given twice has the first input."""
     builder = GraphBuilder(name)
     values: dict[Value, Var] = {}
+    taken = set(graph.input_names)
     for number, value in enumerate(inputs):
         node = graph.nodes[value.node]
         is_input = node.op == INPUT
         with builder.at(node.location or Location(name, 0)):
             label = str(node.attribute("name")) if is_input else f"saved{number}_{node.op}"
+            while not is_input and label in taken:  # from an extraction before this one
+                label += "_"
             values.setdefault(value, builder.input(label, graph.type_of(value)))
     work = [value.node for value in outputs if value not in values]
     needed: set[int] = set()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphc.autodiff.joint import cotangent_inputs, joint
-from graphc.autodiff.partition import extract, partition
+from graphc.autodiff.partition import descendants, extract, partition
 from graphc.autodiff.sweep import added
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.handle import apply, broadcast_to, lift
@@ -117,7 +117,24 @@ class _ScanBackward:
         unique = list(dict.fromkeys(inputs))
         step = extract(whole, "backward", unique, list(whole.outputs[len(self.body.outputs) :]))
         self.order = [inputs.index(value) for value in unique]
+        first = len(inputs) - len(self.seeds)
+        self.cotangent_at = {
+            seed: self.order.index(first + number) for number, seed in enumerate(self.seeds)
+        }
         return step
+
+    def _reached(self) -> set[int]:
+        """The operands with a gradient: those from which a way leads to a result that has one."""
+        carried = {i for i in self.seeds if self.given[i] is not None}
+        while True:
+            behind = descendants(self.step, [self.cotangent_at[i] for i in carried])
+            found = {
+                i for i, output in zip(self.wanted, self.step.outputs) if output.node in behind
+            }
+            more = {i for i in found if i < self.carry} - carried
+            if not more:
+                return found
+            carried |= more
 
     def gradients(self, length: int, reverse: bool) -> dict[int, Any]:
         """By operand its gradient."""
@@ -173,7 +190,10 @@ class _ScanBackward:
         for at, operand in enumerate(wanted):
             if operand not in gradients:
                 gradients[operand] = hoister.total(step.outputs[at])
-        return gradients
+        if not length:
+            return gradients
+        reached = self._reached()
+        return {operand: made for operand, made in gradients.items() if operand in reached}
 
     def _sources(self) -> list[tuple[str, Any, bool]]:
         """What the inputs of a step's backward stand for outside, in `_step`'s order: a name, the
@@ -261,7 +281,8 @@ class _Hoister:
     def _turned(self, node: Node) -> Value | None:
         """a of the product aᵀ b, whose steps lie one behind the other along its reduction."""
         left = self.step.nodes[node.operands[0].node]
-        return left.operands[0] if left.op == "transpose" else None
+        turned = left.op == "transpose" and left.attribute("permutation") == (1, 0)
+        return left.operands[0] if turned else None
 
     def total(self, value: Value) -> Any:
         """The sum over all steps of a value that is hoistable."""
@@ -320,16 +341,25 @@ def _cond_rule(
     wanted = _floats([operand.tensor_type for operand in operands])
 
     @functools.cache
-    def found() -> tuple[Any, ...]:
+    def found() -> dict[int, Any]:
+        sides = [_branch_backward(branch, wanted, given) for branch in (then, otherwise)]
         made = apply(
             lookup("cond"), predicate, *operands, *(gradients[i] for i in given),
-            then=_branch_backward(then, wanted, given),
-            otherwise=_branch_backward(otherwise, wanted, given),
+            then=sides[0], otherwise=sides[1],
         )  # fmt: skip
-        return made if isinstance(made, tuple) else (made,)
+        first = len(operands)
+        reached = {
+            operand
+            for side in sides
+            for behind in [descendants(side, list(range(first, len(side.inputs))))]
+            for operand, output in zip(wanted, side.outputs)
+            if output.node in behind
+        }
+        every = dict(zip(wanted, made if isinstance(made, tuple) else (made,)))
+        return {operand: gradient for operand, gradient in every.items() if operand in reached}
 
     def gradient_of(operand: int) -> Callable[[], Any] | None:
-        return (lambda: found()[wanted.index(operand)]) if operand in wanted else None
+        return (lambda: found().get(operand)) if operand in wanted else None
 
     return (None, *map(gradient_of, range(len(operands))))
 

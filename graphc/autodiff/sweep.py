@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from graphc.errors import GraphError
+from graphc.errors import GradientError, GraphError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.handle import Handle
 from graphc.ir.nodes import Location
@@ -106,7 +106,7 @@ def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
     its input (GraphError otherwise: a wrong rule must not pass on a wrong shape)."""
     op = record.op
     if op.vjp is None:
-        raise GraphError(f"{op.name} has no gradient", location=record.location)
+        raise GradientError(f"{op.name} has no gradient", location=record.location)
     inputs, outputs = record.inputs, record.outputs
     # Ops that only move elements take storage types, but the gradients of some are sums.
     stored = isinstance(op, Movement | Gather) and inputs[0].tensor_type.dtype.is_storage

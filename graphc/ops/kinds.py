@@ -11,6 +11,7 @@
 | sort | nothing: the order of the elements along an axis | argsort |
 | generate | an element as a function of its own position | iota, random_uniform |
 | composite | a graph over other ops | softmax, layer_norm |
+| region | when the graphs that its nodes hold run, and on what | cond, while_loop, scan |
 """
 
 from __future__ import annotations

@@ -29,7 +29,6 @@ from graphc.schedule.access import ANCHORS, REDUCTIONS, Read, coordinates, outer
 from graphc.schedule.regions import carries
 from graphc.schedule.repetition import only_picked, widens
 from graphc.schedule.siblings import sibling_reductions
-from graphc.schedule.updates import deep_updates
 
 # Computing a node again costs its operations (an addition counts 1); reading it back costs a load
 # and a store. Up to this many operations are computed again rather than kept.
@@ -253,7 +252,6 @@ class _Merger:
     def __init__(self, graph: Graph, groups: dict[int, Group]):
         self.graph = graph
         self.groups = groups
-        self.apart = deep_updates(graph)
         self.successors: dict[int, set[int]] = {i: set() for i in groups}
         for identity, group in groups.items():
             for value in group.sources:
@@ -294,7 +292,6 @@ class _Merger:
             return False  # a content check is over before what it protects starts
         if producer.anchor is not None and (
             not _takes_epilogue(self.graph, producer.anchor)
-            or producer.anchor in self.apart
             or producer.domain != consumer.domain
             or self._reduces(consumer)
         ):

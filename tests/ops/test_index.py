@@ -126,6 +126,17 @@ def test_splitting_a_flat_index_and_joining_it_again_cancels(shape: tuple[int, .
     assert flatten(unflatten(position, shape), shape) == position
 
 
+@pytest.mark.parametrize("shift", [0, 1, 8, 16, 24, 133])
+def test_a_shifted_flat_index_cancels_too(shift: int) -> None:
+    """A vector further right in a tile: its address is as simple as the first one's, or it would be
+    gathered element by element."""
+    row, column = of(Variable("k", 32)), of(Variable("n", 16)) * 16 + of(Variable("lane", 8))
+    flat = row * 400 + column + shift
+    assert flatten(unflatten(flat, (32, 16, 5, 5)), (32, 16, 5, 5)) == flat
+    inner = unflatten(column + shift, (16, 5, 5))
+    assert flatten((row, *inner), (32, 16, 5, 5)) == flat
+
+
 def test_unit_variables_vanish() -> None:
     assert of(Variable("one", 1)) == Expr(0)
 

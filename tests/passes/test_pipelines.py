@@ -30,12 +30,15 @@ PASSES = (dead_code, common_subexpressions, fold_constants, simplify, simplify_s
 
 
 def sample_graphs(name: str) -> list[tuple[Graph, tuple[Any, ...]]]:
-    """A graph per sample of an op, with its arguments. Floats are f32."""
+    """A graph per sample of an op, with its arguments. Floats are f32, or f64 as in the graphs
+    that a sample holds."""
     op = lookup(name)
     result = []
     for sample in op.samples(Sampler()):
+        held = any(isinstance(value, Graph) for value in sample.attributes.values())
+        floats = np.float64 if held else np.float32
         arrays = tuple(
-            np.asarray(a, np.float32) if np.asarray(a).dtype.kind == "f" else np.asarray(a)
+            np.asarray(a, floats) if np.asarray(a).dtype.kind == "f" else np.asarray(a)
             for a in sample.operands
         )
         builder = GraphBuilder(name)

@@ -1,0 +1,104 @@
+"""Bodies of loops and branches: run once to be traced, or run eagerly, held to the same rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from frontend import tree
+from frontend.regions import Region, origin
+from frontend.state import STATE
+from frontend.tensor import Tensor, make
+from graphc.errors import GraphError, TraceError
+from graphc.ir.builder import Var, user_location
+from graphc.ir.nodes import Graph
+from graphc.ir.types import TensorType
+
+
+class TracedBody:
+    """A body that ran once in a trace: its region, its inputs, and what it returned."""
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], arguments: Sequence[TensorType],
+        structure: Any,
+    ):  # fmt: skip
+        session: Any = STATE.session
+        with session.region(name) as region:
+            self.inputs = [region.input(type) for type in arguments]
+            given = [make(var, type) for var, type in zip(self.inputs, arguments)]
+            self.leaves: list[Tensor] = []
+            result = unchanging(function, given)(*tree.build(structure, iter(given)))
+            self.structure = tree.flatten(result, self.leaves)
+            self.values = [session.value_of(leaf) for leaf in self.leaves]
+        self.result = result
+        self.region: Region = region
+        self.types = [value.type for value in self.values]
+
+    def new_value(self, tensor: Tensor) -> Var:
+        """What a tensor from around is after a run."""
+        return self.region.results.get(id(tensor), self.region.input_of(tensor))
+
+    def graph(
+        self, inputs: Sequence[Var], outputs: Sequence[Var], changed: Sequence[Tensor]
+    ) -> Graph:
+        """The body's graph. Views of `changed` tensors are made of those in each run."""
+        named = [(f"x{i}", var) for i, var in enumerate(inputs)]
+        roots = {id(tensor): self.region.input_of(tensor) for tensor in changed}
+        shown = []
+        for tensor, var in self.region.captured.values():
+            root, steps = origin(tensor)
+            if root is not tensor and id(root) in roots:
+                shown.append((var, roots[id(root)], steps))
+        return self.region.builder.snapshot(named, outputs, shown=shown)
+
+
+def changed_by(*traced: TracedBody) -> list[Tensor]:
+    """The tensors from around that a run changes."""
+    return list({id(t): t for each in traced for t in each.region.changed_tensors}.values())
+
+
+def captured_by(changed: Sequence[Tensor], *traced: TracedBody) -> list[Tensor]:
+    """The other tensors from around that a run reads, but for views of those it changes."""
+    own = {id(tensor) for tensor in changed}
+    found: dict[Any, Tensor] = {}
+    for each in traced:
+        # A copy: `input_of` adds to it.
+        for key, (tensor, _) in list(each.region.captured.items()):
+            if id(origin(tensor)[0]) not in own:
+                found.setdefault(key, tensor)
+    return list(found.values())
+
+
+def unchanging(function: Callable[..., Any], given: Sequence[Tensor]) -> Callable[..., Any]:
+    """`function`, which raises where it changes in place what it was given: a loop hands out
+    slices and values of its own, so compiled nobody would see the change."""
+
+    def checked(*arguments: Any) -> Any:
+        before = [x._counter[0] for x in given]
+        result = function(*arguments)
+        if [x._counter[0] for x in given] != before:
+            raise error(
+                TraceError, "the body of a loop or branch changes a tensor that it is given",
+                "return the new value, or change a clone()",
+            )  # fmt: skip
+        return result
+
+    return checked
+
+
+def unshared(result: Any, given: Sequence[Tensor]) -> Any:
+    """`result` with copies of the tensors that share memory with those given, or with each other:
+    compiled, no result shares memory."""
+    leaves: list[Tensor] = []
+    structure = tree.flatten(result, leaves)
+    known = {id(x._counter) for x in given}
+    made = []
+    for x in leaves:
+        made.append(x.clone() if id(x._counter) in known else x)
+        known.add(id(x._counter))
+    return tree.build(structure, iter(made))
+
+
+def error(kind: type[GraphError], message: str, hint: str | None = None) -> GraphError:
+    """The error with the user's line."""
+    return kind(message, hint=hint, location=user_location())
