@@ -59,6 +59,8 @@ def graphc(choice: Choice) -> Setup:
         made: list[Any] = []
 
         def compile(function: Any) -> Any:
+            if isinstance(function, frontend.nn.Module):  # inference: as JAX and ONNX Runtime do
+                frontend.freeze(function)
             made.append(frontend.compile(function, **options))
             return made[0]
 

@@ -80,6 +80,26 @@ def _scan_rule(
     )
 
 
+@functools.lru_cache(maxsize=256)
+def _step_backward(
+    body: Graph, seeds: tuple[int, ...], carry: int, saved: int
+) -> tuple[Graph, tuple[int, ...]]:
+    """One step's backward: takes the saved values, the xs and invariants, the cotangents; returns
+    the gradients of the float inputs. Also which of those each of its inputs is."""
+    # Shared, so that what is derived again is found among the saved values.
+    whole = joint(body, _floats(body.input_types), seeds=seeds, share=True)
+    count = len(body.outputs)
+    inputs = [
+        *(whole.outputs[i] for i in range(count - saved, count)),
+        *(Value(i) for i in range(carry, len(body.inputs))),
+        *(Value(i) for i in cotangent_inputs(whole)),
+    ]
+    # A value may be saved twice: as a carry, and as what was cut. The first stands for both.
+    unique = list(dict.fromkeys(inputs))
+    step = extract(whole, "backward", unique, list(whole.outputs[count:]))
+    return step, tuple(inputs.index(value) for value in unique)
+
+
 class _ScanBackward:
     """The scan that computes the gradients of another one."""
 
@@ -101,27 +121,11 @@ class _ScanBackward:
         ]
         self.wanted = _floats(body.input_types)
         self.saved = range(count - saved, count)
-        self.step = self._step()
-
-    def _step(self) -> Graph:
-        """One step's backward: takes the saved values, the xs and invariants, the cotangents;
-        returns the gradients of the float inputs."""
-        # Shared, so that what is derived again is found among the saved values.
-        whole = joint(self.body, self.wanted, seeds=self.seeds, share=True)
-        inputs = [
-            *(whole.outputs[i] for i in self.saved),
-            *(Value(i) for i in range(self.carry, len(self.body.inputs))),
-            *(Value(i) for i in cotangent_inputs(whole)),
-        ]
-        # A value may be saved twice: as a carry, and as what was cut. The first stands for both.
-        unique = list(dict.fromkeys(inputs))
-        step = extract(whole, "backward", unique, list(whole.outputs[len(self.body.outputs) :]))
-        self.order = [inputs.index(value) for value in unique]
-        first = len(inputs) - len(self.seeds)
+        self.step, self.order = _step_backward(body, tuple(self.seeds), carry, saved)
+        first = saved + len(body.inputs) - carry
         self.cotangent_at = {
             seed: self.order.index(first + number) for number, seed in enumerate(self.seeds)
         }
-        return step
 
     def _reached(self) -> set[int]:
         """The operands with a gradient: those from which a way leads to a result that has one."""

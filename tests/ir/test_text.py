@@ -45,7 +45,8 @@ class Region(Op):
     region_names = ("first", "second")
 
     def __init__(self) -> None:
-        super().__init__("region", parameters=dict.fromkeys(self.region_names), vjp=None, samples=None)
+        parameters = dict.fromkeys(self.region_names)
+        super().__init__("region", parameters=parameters, vjp=None, samples=None)
 
     def infer(self, types: Any, attributes: dict[str, Any]) -> Any:
         return types
