@@ -32,6 +32,9 @@ class Quotient:
 
 Atom = Variable | Quotient
 
+FINEST = 32
+"""The shortest row whose number is told from its columns' (`_without_fine_part`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expr:
@@ -182,12 +185,17 @@ def _floordiv(expr: Expr, divisor: int) -> Expr:
 
 def _without_fine_part(expr: Expr, divisor: int) -> Expr | None:
     """(g·a + r) // (g·b) = a // b where 0 <= r < g: the row of a flat position does not depend on
-    the column. None where there is no such r."""
+    the column. None where there is no such r.
+
+    Not where r is no more than the lanes of a vector. Whether lanes end at the end of a row of an
+    image is for the tile of a convolution to decide: known here, it would let LLVM share loads
+    between the windows of a tile, which takes more registers than there are.
+    """
     terms = sorted(expr.terms, key=_order)
     for count in range(1, len(terms)):
         step = math.gcd(divisor, *(c for _, c in terms[:count]))
         fine = Expr(expr.constant % step, frozenset(terms[count:]))
-        if step > 1 and fine.within(0, step):
+        if step >= FINEST and fine.within(0, step):
             a = Expr(expr.constant // step, frozenset((t, c // step) for t, c in terms[:count]))
             return a // (divisor // step)
     return None
