@@ -111,12 +111,14 @@ class Entry:
         frozen = [i for i, tensor in enumerate(self.captured) if tensor._frozen is not None]
         if not frozen:
             return graph
-        from graphc.passes.pipelines import optimize
-        from graphc.passes.split_frozen import split_frozen
+        from graphc.runtime.program import remembered
 
-        optimised = optimize(graph, self.owner.level)
-        last = first + len(self.captured)
-        split = split_frozen(optimised, [first + i for i in frozen], last)
+        level = self.owner.level
+        positions, last = tuple(first + i for i in frozen), first + len(self.captured)
+        split = remembered(
+            "frozen", graph, (level, positions, last),
+            lambda: _split_frozen(graph, level, positions, last),
+        )  # fmt: skip
         if split is None:
             return graph
         self.frozen = frozen
@@ -244,6 +246,13 @@ class Entry:
 _VALUE = operator.attrgetter("_value")
 ELIDED = Elided()
 _ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
+
+
+def _split_frozen(graph: Graph, level: str, frozen: Sequence[int], last: int) -> Any:
+    from graphc.passes.pipelines import optimize
+    from graphc.passes.split_frozen import split_frozen
+
+    return split_frozen(optimize(graph, level), frozen, last)
 
 
 def _source_of(session: Any, tensor: Tensor) -> Source:

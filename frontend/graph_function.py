@@ -80,8 +80,7 @@ class TracedFunction:
     def pair(self) -> Pair:
         """Forward and backward entry."""
         if self._pair is None:
-            from graphc.autodiff.partition import partition
-            from graphc.passes.pipelines import whole
+            from graphc.runtime.program import remembered
 
             try:
                 cotangents, gradients = self._gradients(create_graph=False)
@@ -90,8 +89,10 @@ class TracedFunction:
                 cotangents, gradients = self._gradients(create_graph=False)
             present = [g for g in gradients if g is not None]
             more = [(f"cotangent_{i}", tensor._value) for i, tensor in enumerate(cotangents)]
-            joint = whole(self.graph(present, more), self.level)
-            split = partition(joint, len(self.outputs) + len(self.updates))
+            joint, count = self.graph(present, more), len(self.outputs) + len(self.updates)
+            split = remembered(
+                "split", joint, (self.level, count), lambda: _split(joint, self.level, count)
+            )
             holes = [g is not None for g in gradients]
             self._pair = Pair(self, split, holes)
         return self._pair
@@ -156,6 +157,14 @@ class TracedFunction:
         for i, reason in self.underived.items():
             mark(reason, operands, outputs[i])
         return outputs
+
+
+def _split(joint: Graph, level: str, outputs: int) -> Any:
+    """A joint graph as forward and backward."""
+    from graphc.autodiff.partition import partition
+    from graphc.passes.pipelines import whole
+
+    return partition(whole(joint, level), outputs)
 
 
 # The call itself keeps what backward needs.

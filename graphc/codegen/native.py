@@ -7,6 +7,7 @@ every module is verified before any pass runs. llvmlite is imported when first n
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -40,6 +41,9 @@ class ObjectStore(Protocol):
 
 
 LOCK = threading.RLock()
+# A thread that compiles while another forks would leave it locked in the child.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=LOCK._at_fork_reinit)  # type: ignore[attr-defined]
 OBJECTS: dict[str, bytes] = {}
 """Object code of kernels by symbol."""
 _addresses: dict[str, int] = {}

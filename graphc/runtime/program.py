@@ -14,12 +14,12 @@ import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from graphc.codegen.entry import Entry
 from graphc.codegen.native import OBJECTS, DriverCode, driver_code, load, load_driver
-from graphc.codegen.object_cache import ObjectCache
-from graphc.codegen.target import Target
+from graphc.codegen.object_cache import ObjectCache, user_cache
+from graphc.codegen.target import Target, host
 from graphc.ir.nodes import Constant, Graph
 from graphc.ir.types import TensorType
 from graphc.schedule.plan import Check, Launch, Plan, all_checks, all_steps
@@ -68,6 +68,26 @@ def _compiler() -> str:
         text = f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}\n"
         digest.update(text.encode())
     return digest.hexdigest()
+
+
+T = TypeVar("T")
+
+
+def remembered(purpose: str, graph: Graph, options: Any, make: Callable[[], T]) -> T:
+    """What `make` gives for a graph, from disk where it was made before: a pure function of the
+    graph, `purpose` and `options`, which can be pickled."""
+    store = user_cache()
+    if store is None:
+        return make()
+    key = program_key(graph, host(), purpose, options)
+    payload = store.get(key)
+    if payload is not None:
+        found: T = pickle.loads(payload)
+        return found
+    made = make()
+    facts = {"kernel": f"{purpose} {graph.name}", "target": host().key}
+    store.put(key, pickle.dumps(made), facts)
+    return made
 
 
 def keep(store: ObjectCache, key: str, program: Program, optimised: Graph, plan: Plan) -> None:

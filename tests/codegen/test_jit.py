@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -188,3 +191,34 @@ def test_targets() -> None:
     assert host.lanes(F32) == 2 * host.lanes(I64)
     with pytest.raises(LoweringError, match="'x86-65' is no known target"):
         target.named("x86-65")
+
+
+FORK = """
+import os, threading, time, warnings
+import numpy as np, graphc
+from graphc.codegen.native import LOCK
+
+held = threading.Event()
+threading.Thread(
+    target=lambda: (LOCK.acquire(), held.set(), time.sleep(60)), daemon=True
+).start()
+held.wait()
+warnings.simplefilter("ignore")
+child = os.fork()
+if child == 0:
+    g = graphc.GraphBuilder("g")
+    x = g.input("x", "f32[3]")
+    made = graphc.compile(g.finish(x * 2.0))(np.ones(3, np.float32))[0]
+    os._exit(0 if made.tolist() == [2.0, 2.0, 2.0] else 1)
+print(os.waitpid(child, 0)[1])
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_while_a_thread_compiles_can_compile() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "GRAPHC_CACHE": "off"},
+    )  # fmt: skip
+    assert done.stdout.strip() == "0", done.stderr

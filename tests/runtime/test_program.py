@@ -119,3 +119,25 @@ def test_a_hit_imports_no_networkx(cache: Any) -> None:
     ]
     assert runs[0][0] == runs[1][0]
     assert (runs[0][1], runs[1][1]) == ("True", "False")
+
+
+def test_a_model_with_gradients_imports_no_networkx_either(cache: Any) -> None:
+    script = (
+        "import sys, frontend as torch\n"
+        "from frontend import nn\n"
+        "torch.manual_seed(0)\n"
+        "m = nn.Linear(3, 2)\n"
+        "y = torch.compile(m)(torch.ones(4, 3)).sum()\n"
+        "y.backward()\n"
+        "f = torch.compile(torch.freeze(nn.Linear(3, 2).eval()))\n"
+        "print(m.weight.grad.tolist(), y.item(), f(torch.ones(1, 3)).tolist())\n"
+        "print('networkx' in sys.modules)\n"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout.split("\n")
+        for _ in range(2)
+    ]
+    assert runs[0][0] == runs[1][0]
+    assert (runs[0][1], runs[1][1]) == ("True", "False")
