@@ -507,7 +507,7 @@ def hold_levels(graph: graphc.Graph, arrays: list[np.ndarray], same_bits: Any) -
 
 
 SETTINGS = settings(
-    max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=56, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -564,7 +564,7 @@ def hold_derived(
     same_bits(gradients, expected[outputs:], f"backward\n{joint}\n{split.backward}")
 
 
-@settings(SETTINGS, max_examples=30)
+@settings(SETTINGS, max_examples=24)
 @given(drawn=joints())
 def test_derived_graphs(
     drawn: tuple[graphc.Graph, list[np.ndarray], int], same_bits: Callable[..., None]
@@ -590,7 +590,7 @@ def run_op_by_op(graph: graphc.Graph, arrays: list[np.ndarray]) -> list[np.ndarr
     return [values[output] for output in graph.outputs]
 
 
-@settings(SETTINGS, max_examples=10)
+@settings(SETTINGS, max_examples=7)
 @given(drawn=joints())
 def test_the_kernels_of_ops_alone_give_the_same_bits(
     drawn: tuple[graphc.Graph, list[np.ndarray], int], same_bits: Callable[..., None]

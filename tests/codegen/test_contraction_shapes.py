@@ -29,8 +29,8 @@ Array = np.ndarray[Any, Any]
 Graph = graphc.Graph
 Shape = tuple[int, ...]
 
-many = settings(deadline=None, derandomize=True, database=None, max_examples=36)
-some = settings(many, max_examples=20)
+many = settings(deadline=None, derandomize=True, database=None, max_examples=28)
+some = settings(many, max_examples=16)
 
 
 def compiled(graph: Graph, arrays: list[Array]) -> tuple[Array, ...]:

@@ -60,7 +60,7 @@ def results(graph: graphc.Graph, arrays: list[Array], target: str = "host") -> l
 sizes = st.tuples(st.integers(1, 19), st.integers(1, 37))
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, database=None)
+@settings(max_examples=6, deadline=None, derandomize=True, database=None)
 @given(
     st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), sizes,
     st.tuples(st.integers(0, 2), st.integers(0, 2)), st.sampled_from(["f32", "f64"]), st.booleans(),
