@@ -4,6 +4,7 @@
 |---|---|---|
 | GRAPHC_CACHE | folder of the cache of compiled kernels, or `off` | the user's cache folder |
 | GRAPHC_CACHE_MB | how large that folder may grow, in megabytes | 512 |
+| GRAPHC_PROCESSES | how many processes compile where many kernels are missing, 1 or 2 | 2 |
 """
 
 from __future__ import annotations
@@ -32,3 +33,12 @@ def cache_bytes() -> int:
     if not text.isdecimal():
         raise ArgumentError(f"GRAPHC_CACHE_MB={text!r} is not a whole number of megabytes")
     return int(text) << 20
+
+
+def compile_processes() -> int:
+    """How many processes may compile: GRAPHC_PROCESSES, 1 or 2 (the default). Raises ArgumentError for
+    anything else."""
+    text = os.environ.get("GRAPHC_PROCESSES", "2")
+    if text not in ("1", "2"):
+        raise ArgumentError(f"GRAPHC_PROCESSES={text!r} is neither 1 nor 2")
+    return int(text)

@@ -13,6 +13,8 @@ import pytest
 
 # Tests compile what they test: kernels kept by an earlier run could hide a bug.
 os.environ["GRAPHC_CACHE"] = "off"
+# Several processes run tests side by side already.
+os.environ["GRAPHC_PROCESSES"] = "1"
 # Thousands of collected tests live through every collection of cycles: fewer collections take a
 # tenth off the time. Tests that need one call gc.collect().
 gc.set_threshold(50_000, 20, 50)

@@ -456,7 +456,8 @@ def magnitude(graph: graphc.Graph, arrays: list[np.ndarray]) -> float:
     """The greatest magnitude of any value on the way, at least 1; infinite beside NaN."""
     every = tuple(value for value in graph.values() if graph.type_of(value).dtype.is_float)
     results = graphc.run(replace(graph, outputs=every, aliases=()), *arrays)
-    found = [float(np.max(np.abs(x), initial=1.0)) for x in results]
+    with np.errstate(invalid="ignore"):  # of bf16, NumPy complains of NaN
+        found = [float(np.max(np.abs(x), initial=1.0)) for x in results]
     return max((np.inf if np.isnan(each) else each for each in found), default=1.0)
 
 

@@ -5,7 +5,8 @@ module at a time, so a second processor helps only another process. It is starte
 kernels are missing, gets one after the other over a pipe (a pair of spec and target in, a
 `Compiled` out), and ends when its input does.
 
-If it cannot be started or dies, this process compiles what is left, and the log says so.
+With the setting GRAPHC_PROCESSES=1 there is none. If it cannot be started or dies, this process
+compiles what is left, and the log says so.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from graphc.codegen.target import Target
+from graphc.config import compile_processes
 from graphc.schedule.plan import KernelSpec
 
 MANY = 12
@@ -42,7 +44,9 @@ class Compiled:
 
 
 def _processors() -> int:
-    """How many this process may run on."""
+    """How many this process may use to compile."""
+    if compile_processes() == 1:
+        return 1
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -90,6 +90,16 @@ def test_an_error_here_ends_the_other_process(monkeypatch: pytest.MonkeyPatch) -
         beside.compile_all(specs, host(), broken)
 
 
+def test_one_process_may_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "MANY", 2)
+    specs = list(kernels(plan_graph(products(3, 80))[1]))
+    here: list[KernelSpec] = []
+    assert beside.compile_all(specs, host(), here.append) == {} and len(here) == 3
+    monkeypatch.setenv("GRAPHC_PROCESSES", "many")
+    with pytest.raises(graphc.GraphError, match="GRAPHC_PROCESSES='many'"):
+        beside.compile_all(specs, host(), here.append)
+
+
 def test_few_kernels_are_compiled_here() -> None:
     specs = list(kernels(plan_graph(products(2, 70))[1]))
     here: list[KernelSpec] = []
