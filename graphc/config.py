@@ -36,8 +36,8 @@ def cache_bytes() -> int:
 
 
 def compile_processes() -> int:
-    """How many processes may compile: GRAPHC_PROCESSES, 1 or 2 (the default). Raises ArgumentError for
-    anything else."""
+    """How many processes may compile: GRAPHC_PROCESSES, 1 or 2 (the default). Raises ArgumentError
+    for anything else."""
     text = os.environ.get("GRAPHC_PROCESSES", "2")
     if text not in ("1", "2"):
         raise ArgumentError(f"GRAPHC_PROCESSES={text!r} is neither 1 nor 2")
