@@ -139,6 +139,7 @@ class CompiledFunction:
                 phases = (f"{name} {time:.3f} s" for name, time in executable.timings.items())
                 lines.append(f"  {executable.graph.name}: {', '.join(phases)}")
                 lines += [f"  {executable.schedule}", f"  {executable.explain_memory()}"]
+                lines += [f"  {line}" for line in executable.explain_layouts()]
             lines += [f"  frozen: {guard}" for guard in entry.guards]
         return "\n".join(lines)
 

@@ -249,10 +249,17 @@ _ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
 
 
 def _split_frozen(graph: Graph, level: str, frozen: Sequence[int], last: int) -> Any:
+    from graphc.codegen.preferred import preferred_layouts
+    from graphc.codegen.target import host
+    from graphc.passes.layouts import packed
     from graphc.passes.pipelines import optimize
     from graphc.passes.split_frozen import split_frozen
 
-    return split_frozen(optimize(graph, level), frozen, last)
+    preferred = preferred_layouts(host())
+    optimised = optimize(graph, level, preferred=preferred)
+    if level != "none":
+        optimised = packed(optimised, frozen, preferred)
+    return split_frozen(optimised, frozen, last)
 
 
 def _source_of(session: Any, tensor: Tensor) -> Source:

@@ -39,7 +39,7 @@ def variant(choice: Choice) -> type[Contraction]:
         return BatchContraction
     if choice.grouped:
         return GroupedContraction
-    if choice.right == "panel" and len(choice.view.k) == 1 == len(choice.view.n):
+    if len(choice.view.k) == 1 == len(choice.view.n) and choice.chain_by_chain:
         return ProductContraction
     if choice.interleaved:
         return PhasedContraction

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
-from graphc.codegen.contraction_view import Phase, View
+from graphc.codegen.contraction_view import CHAIN, Phase, View
 from graphc.codegen.staging import BoxAxis
 from graphc.codegen.tiles import Columns, Tile
 from graphc.ops.index import Variable
@@ -41,6 +42,13 @@ class Choice:
     @property
     def grouped(self) -> bool:
         return self.group > 0
+
+    @property
+    def chain_by_chain(self) -> bool:
+        """Whether the columns of a tile meet all rows for one chain before the next: where they are
+        copied for it, or too deep to stay in L1."""
+        deep = math.prod(self.view.k) > CHAIN and math.prod(self.view.m) > self.tile.rows
+        return self.right == "panel" or (self.right == "direct" and (deep or self.row_block > 0))
 
     @property
     def interleaved(self) -> bool:

@@ -162,7 +162,8 @@ def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) ->
             base = replace(base, tile=Tile(1, min(right.vectors, max(widest, 1))))
         block = _row_block(view, tile, left_width if left == "panel" else 0, target)
         yield replace(
-            base, down=0 if right.group else down, row_block=block if right.kind == "panel" else 0,
+            base, down=0 if right.group else down,
+            row_block=block if right.kind in ("panel", "direct") and len(view.k) == 1 else 0,
             right=right.kind, box=right.box, right_operand=right.operand, group=right.group,
             zeros_stand_in=right.guarded, cost=cost, reason=reason,
         )  # fmt: skip

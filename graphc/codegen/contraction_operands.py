@@ -128,7 +128,7 @@ def right_operands(
         yield thin
         return
     if len(columns) == 1 and view.stride(cases[0], lane) == 1:
-        if not (flat and _panel_pays(view, cases[0], rows, columns[0])):
+        if not (flat and _panel_pays(view, cases[0], rows, columns[0], base.tile.vectors)):
             yield Right("direct")
             return
     if flat:
@@ -169,12 +169,17 @@ def _any_place(columns: Columns, lane: Variable) -> Index:
     return columns.place(of(number), of(lane))[0]
 
 
-def _panel_pays(view: View, case: Case | None, rows: int, columns: Columns) -> bool:
-    """Whether columns that could be read where they lie are better copied first."""
+def _panel_pays(
+    view: View, case: Case | None, rows: int, columns: Columns, vectors: int
+) -> bool:
+    """Whether columns that could be read where they lie are better copied first: not where what a
+    tile of so many vectors reads is one run of memory already."""
     if case is None or len(view.k) != 1 or view.k[0] < 64 or columns.blocks < 2:
         return False
     linear = view.linear(case)
     step = linear.coefficient(k_variables(view)[0]) if linear is not None else None
+    if step is not None and step <= vectors * columns.lanes:
+        return False
     aliased = step is not None and step * view.dtype.itemsize % ALIASING == 0
     return rows >= (PANEL_ROWS_ALIASED if aliased else PANEL_ROWS)
 

@@ -51,8 +51,9 @@ class ProductContraction(Contraction):
         width = self.tile.vectors * self.lanes
         self.sums = self.builder.scratch("sums", self.dtype, size * self.tile.rows * width)
         depth = self.depth * count if self.choice.row_block else min(CHAIN, self.depth)
-        self.panel = Panel(self.copier, self.view, "right", depth, width)
-        if self.choice.row_block:
+        if self.choice.right == "panel":
+            self.panel = Panel(self.copier, self.view, "right", depth, width)
+        if self.choice.row_block and self.panel is not None:
             self._each(
                 lambda tile, first, vectors: self._pack_whole(batch, tile, first, vectors)
             )
@@ -113,6 +114,7 @@ class ProductContraction(Contraction):
 
     def _pack_whole(self, batch: Index, tile: Expr, first: Expr, vectors: int) -> None:
         """One tile of columns, all of k."""
+        assert self.panel is not None
         self.panel_start = tile * self.depth
         self._pack_columns(batch, self.columns, first, vectors, of(0), self.depth)
 
@@ -174,7 +176,7 @@ class ProductContraction(Contraction):
     ) -> None:  # fmt: skip
         if self.choice.row_block:
             self.panel_start = tile * self.depth
-        else:
+        elif self.panel is not None:
             self.panel_start = -begin
             self._pack_columns(batch, self.columns, first, vectors, begin, count)
         self._tiles(

@@ -26,6 +26,7 @@ from graphc.autodiff.joint import joint
 from graphc.codegen.jit import assembly, llvm_text
 from graphc.codegen.link import plan_kernels
 from graphc.codegen.loops import Kernel
+from graphc.codegen.preferred import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.errors import GraphError, VerifyError
 from graphc.ir.nodes import Graph
@@ -62,17 +63,18 @@ def dump(graph: Graph, stage: str, options: Options | None = None) -> Iterator[s
     if stage == "graph":
         yield print_graph(verify(graph), locations=options.locations)
         return
+    target = named(options.target)
+    preferred = preferred_layouts(target)
     if stage == "joint":
         graph = joint(graph)
     if stage in ("optimized", "joint"):
-        optimised = optimize(verify(graph), options.level, observer=_verified)
+        optimised = optimize(verify(graph), options.level, _verified, preferred)
         yield print_graph(optimised, locations=options.locations)
         return
-    _, plan = plan_graph(graph, options.level, _verified)
+    _, plan = plan_graph(graph, options.level, _verified, preferred=preferred)
     if stage == "plan":
         yield str(_shown(plan, options.locations))
         return
-    target = named(options.target)
     for kernel in _chosen(plan, target, options.kernel):
         yield _kernel_text(kernel, stage, target, options.raw_llvm)
 

@@ -17,6 +17,9 @@ in the hope that it finds more.
 `relaxed` has what rounds differently: before composites are expanded, attention recognised in ops
 the user wrote; behind it, convolutions that gain by Winograd's sums. Where forward and backward
 become two graphs, `whole` runs the first on both in one.
+
+How kernels like their operands stored is a matter of the target. Where the caller knows it, layouts
+are chosen ahead of `simplify_regions`, which moves what they add out of loops.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from graphc.ir.nodes import Graph
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
 from graphc.passes.decompose import decompose, decompose_to_recipes
+from graphc.passes.layouts import Preferred, layouts
 from graphc.passes.recognize_attention import recognize_attention
 from graphc.passes.simplify_regions import simplify_regions
 from graphc.passes.winograd import winograd
@@ -51,13 +55,23 @@ LEVELS: dict[str, tuple[Pass, ...]] = {
 }  # fmt: skip
 
 
-def optimize(graph: Graph, level: str = "exact", observer: Observer | None = None) -> Graph:
+def optimize(
+    graph: Graph,
+    level: str = "exact",
+    observer: Observer | None = None,
+    preferred: Preferred | None = None,
+) -> Graph:
     """`graph` after the passes of `level`. `observer(pass name, graph)` is called after each: the
-    place to verify, print or time. Raises GraphError for an unknown level."""
+    place to verify, print or time. `preferred`: the layouts a target prefers; None: all stay as
+    they are. Raises GraphError for an unknown level."""
     if level not in LEVELS:
         levels = ", ".join(LEVELS)
         raise GraphError(f"unknown optimization level {level!r}", hint=f"one of {levels}")
     for run in LEVELS[level]:
+        if run is simplify_regions and preferred is not None:
+            graph = layouts(graph, preferred)
+            if observer is not None:
+                observer(layouts.__name__, graph)
         graph = run(graph)
         if observer is not None:
             observer(run.__name__, graph)

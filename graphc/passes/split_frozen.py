@@ -15,7 +15,7 @@ from graphc.ir.registry import lookup, parameters
 from graphc.ops.kind_region import WhileLoop
 
 # Index maps that cost nothing where they are read, and would cost memory as values.
-_LEFT = ("broadcast", "reshape", "slice_")
+_LEFT = ("broadcast", "reshape", "slice", "unpack")
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,11 +79,13 @@ def compile(
             return _within(max_bytes, Executable(graph, *found, chosen, timings))
     # Imported here: a graph that was compiled before needs none of it.
     from graphc.codegen.link import link
+    from graphc.codegen.preferred import preferred_layouts
     from graphc.schedule.build import plan_graph
 
     optimised, plan = plan_graph(
-        graph, level, observer, fusion=fusion, plan_memory=plan_memory
-    )
+        graph, level, observer, preferred=preferred_layouts(chosen), fusion=fusion,
+        plan_memory=plan_memory,
+    )  # fmt: skip
     planned = time.perf_counter()
     entry = link(plan, chosen, most, why)
     program = program_of(plan, entry)
@@ -159,6 +161,12 @@ class Executable:
     def explain_memory(self) -> str:
         """One line on the memory plan."""
         return summary(self._program.arena_bytes, self._program.arena_lower_bound)
+
+    def explain_layouts(self) -> list[str]:
+        """One line for each matrix that is stored as the products that read it like it."""
+        from graphc.passes.layouts import described
+
+        return described(self.optimised)
 
     @property
     def plan(self) -> Plan:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from graphc.ir.builder import GraphBuilder, Var
-from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Node, Value
-from graphc.ir.registry import lookup
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Value
 from graphc.ir.verifier import verify
+from graphc.passes.layouts import Preferred
 from graphc.passes.pipelines import optimize
 from graphc.schedule.access import coordinates
 from graphc.schedule.arena import lower_bound, plan_offsets
@@ -48,13 +48,15 @@ def plan_graph(
     level: str = "exact",
     observer: Observer | None = None,
     *,
+    preferred: Preferred | None = None,
     fusion: bool = True,
     plan_memory: bool = True,
 ) -> tuple[Graph, Plan]:
     """Verify, optimise and schedule a graph: the optimised graph and its verified plan.
-    `observer(stage, object)` sees the graph after each pass, then the plan. There is no fusion at
-    level `none`; `fusion` and `plan_memory` are those of `make_plan`."""
-    optimised = optimize(verify(graph), level, observer=observer)
+    `observer(stage, object)` sees the graph after each pass, then the plan. `preferred` are the
+    layouts of the target (`optimize`). There is no fusion at level `none`; `fusion` and
+    `plan_memory` are those of `make_plan`."""
+    optimised = optimize(verify(graph), level, observer, preferred)
     fused = fusion and level != "none"
     plan = verify_plan(make_plan(optimised, fusion=fused, plan_memory=plan_memory))
     if observer is not None:

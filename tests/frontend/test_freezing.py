@@ -43,14 +43,17 @@ def test_exact_results_keep_their_bits() -> None:
     assert len(run.entries) == 2, "frozenness is guarded"
 
 
-def test_the_transposed_weight_is_prepared_once() -> None:
-    layer = torch.freeze(nn.Linear(5, 7).eval())
+def test_the_weight_is_packed_once() -> None:
+    layer = torch.freeze(nn.Linear(50, 70).eval())
     run = torch.compile(layer)
-    run(torch.ones(2, 5))
+    run(torch.ones(2, 50))
     (entry,) = run.entries
     prepared = entry.prepared
-    assert [array.shape for array in prepared] == [(5, 7)]
-    run(torch.zeros(2, 5))
+    (shape,) = (array.shape for array in prepared)
+    assert len(shape) == 4 and shape[1] == 50, "[tiles, depth, vectors, lanes]"
+    assert "layout: a matrix f32[50,70] is packed as" in run.explain()
+    assert [node.op for node in entry.executable.optimised.nodes].count("unpack") == 1
+    run(torch.zeros(2, 50))
     assert entry.prepared is prepared
     assert any(name.endswith("transpose") for name in main_inputs(run))
 

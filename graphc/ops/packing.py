@@ -1,0 +1,107 @@
+"""Matrices stored in the order in which a matrix product reads them.
+
+A product's register tile takes some vectors of columns at a time, for one k after the other. A
+packed matrix [.., depth, columns] lies as [.., tiles, depth, vectors, lanes]: what a tile reads is
+one run of memory. Rows are packed the same way, a matrix [.., rows, depth] being taken by its other
+axis. A pass puts these ops in (passes/layouts.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import AttributeValueError, ShapeError
+from graphc.ir.handle import lift
+from graphc.ir.types import Shape
+from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds import Case, Movement
+from graphc.ops.movement import pad, reshape, transpose
+from graphc.ops.op import Types
+
+ROWS, COLUMNS = 0, 1
+"""Which axis of the matrix is cut into tiles."""
+
+
+def _check(axis: int, **counts: int) -> None:
+    if axis not in (ROWS, COLUMNS):
+        raise AttributeValueError(f"axis {axis}: {ROWS} for tiles of rows, {COLUMNS} of columns")
+    for name, count in counts.items():
+        if count < 1:
+            raise AttributeValueError(f"{name} must be at least 1, got {count}")
+
+
+def _unpack_shape(types: Types, *, axis: int, size: int) -> Shape:
+    _check(axis)
+    if types[0].rank < 4:
+        raise ShapeError(f"unpack of {types[0]}: expected [.., tiles, depth, vectors, lanes]")
+    *batch, tiles, depth, vectors, lanes = types[0].shape
+    if not 0 <= size <= tiles * vectors * lanes:
+        raise ShapeError(f"unpack of {types[0]} holds no {size} rows or columns")
+    return (*batch, size, depth) if axis == ROWS else (*batch, depth, size)
+
+
+def _unpack_cases(index: tuple[Any, ...], types: Types, *, axis: int, size: int) -> tuple[Case]:
+    vectors, lanes = (max(dim, 1) for dim in types[0].shape[-2:])
+    *batch, row, column = index
+    along, depth = (row, column) if axis == ROWS else (column, row)
+    # By lanes first: a vector of them lies in one tile, whichever it is.
+    vector = along // lanes
+    return (Case(0, (*batch, vector // vectors, depth, vector % vectors, along % lanes)),)
+
+
+def _unpack_view(x: np.ndarray[Any, Any], *, axis: int, size: int) -> np.ndarray[Any, Any]:
+    *batch, tiles, depth, vectors, lanes = x.shape
+    rows = np.moveaxis(x, -3, -1).reshape(*batch, tiles * vectors * lanes, depth)[..., :size, :]
+    return rows if axis == ROWS else rows.swapaxes(-1, -2)
+
+
+# x [.., tiles, depth, vectors, lanes] gives the matrix [.., depth, size], or with tiles of rows
+# [.., size, depth]. What a last tile holds beyond `size` is left out.
+unpack: Movement = Movement(
+    "unpack",
+    _unpack_shape,
+    _unpack_cases,
+    _unpack_view,
+    vjp=lambda g, out, x, *, axis, size: (
+        pack(g, axis=axis, vectors=x.shape[-2], lanes=x.shape[-1]),
+    ),
+    samples=lambda m: [
+        m(m.normal(2, 3, 2, 4), axis=COLUMNS, size=16), m(m.normal(2, 3, 2, 4), axis=ROWS, size=13),
+        m(m.normal(2, 1, 5, 3, 8), axis=COLUMNS, size=20), m(m.normal(0, 3, 1, 4), axis=0, size=0),
+        m(m.normal(2, 0, 3, 8), axis=COLUMNS, size=40), m(m.normal(3, 37, 3, 8), axis=1, size=65),
+    ],
+)  # fmt: skip
+
+
+def _pack(x: Any, *, axis: int = COLUMNS, vectors: int = 1, lanes: int = 1) -> Any:
+    _check(axis, vectors=vectors, lanes=lanes)
+    if len(x.shape) < 2:
+        raise ShapeError(f"pack of {x.tensor_type}: expected a matrix, or several")
+    rank = len(x.shape)
+    batch = tuple(range(rank - 2))
+    if axis == COLUMNS:
+        x = transpose(x, permutation=(*batch, rank - 1, rank - 2))
+    *outer, size, depth = x.shape
+    tiles = -(-size // (vectors * lanes))
+    missing = tiles * vectors * lanes - size
+    if missing:
+        none = (0,) * rank
+        x = pad(x, lift(0, x), low=none, high=(*none[2:], missing, 0), interior=none)
+    x = reshape(x, shape=(*outer, tiles, vectors, lanes, depth))
+    order = (*batch, rank - 2, rank + 1, rank - 1, rank)
+    return transpose(x, permutation=order)
+
+
+# A matrix [.., depth, columns], or with tiles of rows [.., rows, depth], as
+# [.., tiles, depth, vectors, lanes]; a last tile that is not full ends in zeros.
+pack: Composite = Composite(
+    "pack",
+    _pack,
+    samples=lambda m: [
+        m(m.normal(3, 16), vectors=2, lanes=4), m(m.normal(13, 3), axis=ROWS, vectors=2, lanes=4),
+        m(m.normal(2, 5, 20), vectors=3, lanes=8), m(m.normal(0, 3), axis=ROWS),
+        m(m.normal(0, 40), vectors=3, lanes=8),
+    ],
+)  # fmt: skip

@@ -1,0 +1,167 @@
+"""Layouts: what is packed, where it goes, and that results keep their bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.codegen.preferred import preferred_layouts
+from graphc.codegen.target import named
+from graphc.errors import AttributeValueError, ShapeError
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.nodes import Graph
+from graphc.ir.types import TensorType
+from graphc.ir.verifier import verify
+from graphc.ops.control import scan
+from graphc.ops.elementwise import tanh
+from graphc.ops.interpreter import evaluate
+from graphc.ops.movement import transpose
+from graphc.ops.packing import COLUMNS, ROWS, pack, unpack
+from graphc.passes.layouts import layouts, packed
+from graphc.passes.pipelines import optimize
+from graphc.schedule.build import plan_graph
+
+V3 = named("x86-64-v3")
+
+
+def always(types: tuple[TensorType, ...], position: int) -> tuple[int, int] | None:
+    return (3, 8) if position == 1 else None
+
+
+def ops(graph: Graph) -> list[str]:
+    return [node.op for node in graph.nodes]
+
+
+def running(length: int = 5) -> Graph:
+    """h ← tanh(h Wᵀ + x), over x [length, 4, 40]."""
+    g = GraphBuilder("running")
+    h, xs, w = (
+        g.input(name, type)
+        for name, type in (("h", "f32[4,40]"), ("xs", f"f32[{length},4,40]"), ("w", "f32[40,40]"))
+    )
+    b = GraphBuilder("body")
+    hb, xb, wb = (
+        b.input(name, type)
+        for name, type in (("h", "f32[4,40]"), ("x", "f32[4,40]"), ("w", "f32[40,40]"))
+    )
+    made = tanh(hb @ transpose(wb, permutation=(1, 0)) + xb)
+    last = scan(h, xs, w, body=b.finish(made), carry=1, sequences=1, length=length)
+    return g.finish(last)
+
+
+def scan_of(graph: Graph) -> Any:
+    return next(node for node in graph.nodes if node.op == "scan")
+
+
+def test_a_loop_reads_packed_what_is_packed_ahead_of_it() -> None:
+    graph = verify(optimize(running(), preferred=always))
+    assert "unpack" in ops(scan_of(graph).regions[0])
+    assert not {"pad", "reshape", "transpose"} & set(ops(scan_of(graph).regions[0]))
+    before = ops(graph)[: ops(graph).index("scan")]
+    assert before.count("pad") == 1 and "unpack" not in before
+
+
+def test_a_loop_of_one_step_packs_nothing() -> None:
+    assert "unpack" not in str(optimize(running(1), preferred=always))
+
+
+def test_without_a_target_nothing_is_packed() -> None:
+    assert "unpack" not in str(optimize(running()))
+
+
+def test_what_changes_at_each_step_is_not_packed() -> None:
+    changed = layouts(running(), lambda types, position: (3, 8))
+    (product,) = (n for n in scan_of(changed).regions[0].nodes if n.op == "matmul")
+    body = scan_of(changed).regions[0]
+    assert body.nodes[product.operands[0].node].op == "input"
+    assert body.nodes[product.operands[1].node].op == "unpack"
+
+
+def test_one_matrix_read_twice_is_packed_once() -> None:
+    g = GraphBuilder("two")
+    x, y, w = (g.input(n, "f32[6,6]") for n in "xyw")
+    graph = packed(g.finish(x @ w, y @ w), [2], always)
+    assert ops(graph).count("unpack") == 1
+
+
+@pytest.mark.parametrize("axis", [ROWS, COLUMNS])
+def test_unpack_undoes_pack(axis: int) -> None:
+    g = GraphBuilder("there_and_back")
+    x = g.input("x", "f32[2,5,29]")
+    stored = pack(x, axis=axis, vectors=2, lanes=4)
+    graph = g.finish(stored, unpack(stored, axis=axis, size=5 if axis == ROWS else 29))
+    array = np.random.default_rng(0).standard_normal((2, 5, 29)).astype(np.float32)
+    there, back = evaluate(graph, (array,), reference=False)
+    assert back.tobytes() == array.tobytes()
+    tiles, depth = (1, 29) if axis == ROWS else (4, 5)
+    assert there.shape == (2, tiles, depth, 2, 4)
+    assert there[0, 0, 2, 1, 3] == (array[0, 7, 2] if axis == ROWS and tiles > 1 else
+                                    0 if axis == ROWS else array[0, 2, 7])  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [2, 5])
+@pytest.mark.parametrize("width", [(3, 8), (2, 8), (1, 4)])
+def test_native_results_keep_their_bits(length: int, width: tuple[int, int]) -> None:
+    graph = running(length)
+    random = np.random.default_rng(1)
+    arrays = [random.standard_normal(t.shape).astype(np.float32) for t in graph.input_types]
+    arrays[2] /= 16  # no chaos
+    (plain,) = evaluate(graph, tuple(arrays), reference=True)
+    (found,) = graphc.compile(layouts(graph, lambda t, p: width if p else None))(*arrays)
+    (unpacked,) = graphc.compile(graph, "none")(*arrays)
+    assert found.tobytes() == unpacked.tobytes()
+    np.testing.assert_allclose(found, plain, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [2, 33])
+@pytest.mark.parametrize(("depth", "columns"), [(20, 65), (50, 24), (300, 70), (700, 129)])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_products_with_packed_operands_keep_their_bits(
+    rows: int, depth: int, columns: int, dtype: str
+) -> None:
+    g = GraphBuilder("product")
+    x, w = g.input("x", f"{dtype}[{rows},{depth}]"), g.input("w", f"{dtype}[{columns},{depth}]")
+    graph = g.finish(x @ transpose(w, permutation=(1, 0)))
+    preferred = preferred_layouts(graphc.codegen.target.host())
+    changed = packed(graph, [1], preferred)
+    assert "unpack" in ops(changed)
+    random = np.random.default_rng(2)
+    arrays = [random.standard_normal(t.shape).astype(t.dtype.numpy) for t in graph.input_types]
+    arrays[0][0, 0], arrays[1][-1, -1] = np.inf, np.nan
+    (found,) = graphc.compile(changed)(*arrays)
+    (expected,) = graphc.compile(graph)(*arrays)
+    assert found.tobytes() == expected.tobytes()
+
+
+def test_products_say_how_they_like_their_operands() -> None:
+    preferred = preferred_layouts(V3)
+    wide = (TensorType.parse("f32[32,128]"), TensorType.parse("f32[128,512]"))
+    assert preferred(wide, 0) is None and preferred(wide, 1) == (3, 8)
+    one_row = (TensorType.parse("f32[1,128]"), TensorType.parse("f32[128,512]"))
+    assert preferred(one_row, 1) is None, "a matrix that is read once is read where it lies"
+    assert preferred((TensorType.parse("i64[32,8]"), TensorType.parse("i64[8,16]")), 1) is None
+    small = (TensorType.parse("f32[8,8]"), TensorType.parse("f32[8,32]"))
+    assert preferred(small, 1) is None
+    doubles = (TensorType.parse("f64[32,128]"), TensorType.parse("f64[128,512]"))
+    assert preferred(doubles, 1) == (3, 4)
+
+
+def test_a_packed_operand_is_not_copied_by_its_kernel() -> None:
+    _, plan = plan_graph(running(), preferred=preferred_layouts(V3))
+    assert "unpack" in str(plan)
+
+
+def test_bad_geometry_is_refused() -> None:
+    g = GraphBuilder("bad")
+    x, tiles = g.input("x", "f32[5]"), g.input("t", "f32[2,3,2,4]")
+    with pytest.raises(ShapeError, match="expected a matrix"):
+        pack(x, vectors=2, lanes=4)
+    with pytest.raises(ShapeError, match="holds no 17"):
+        unpack(tiles, axis=COLUMNS, size=17)
+    with pytest.raises(AttributeValueError, match="axis 2"):
+        unpack(tiles, axis=2, size=1)
+    with pytest.raises(AttributeValueError, match="lanes must be"):
+        pack(tiles, lanes=0)
