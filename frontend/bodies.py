@@ -11,7 +11,7 @@ from frontend.state import STATE
 from frontend.tensor import Tensor, make
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import Var, user_location
-from graphc.ir.nodes import Graph
+from graphc.ir.nodes import INPUT, Graph, exact
 from graphc.ir.types import TensorType
 
 
@@ -34,6 +34,20 @@ class TracedBody:
         self.region: Region = region
         self.types = [value.type for value in self.values]
 
+    def same_as(self, other: TracedBody) -> bool:
+        """Whether two traces computed the same of the same."""
+        known: dict[Any, int] = {}
+        (around, graph), (around_other, other_graph) = self._run(), other._run()
+        return around == around_other and numbered(graph, known) == numbered(other_graph, known)
+
+    def _run(self) -> tuple[list[int], Graph]:
+        """The tensors from around that a run takes, and what it makes of them."""
+        changed = self.region.changed_tensors
+        taken = [*changed, *captured_by(changed, self)]
+        inputs = [*self.inputs, *map(self.region.input_of, taken)]
+        outputs = [*self.values, *map(self.new_value, changed)]
+        return [len(changed), *map(id, taken)], self.graph(inputs, outputs, changed)
+
     def new_value(self, tensor: Tensor) -> Var:
         """What a tensor from around is after a run."""
         return self.region.results.get(id(tensor), self.region.input_of(tensor))
@@ -50,6 +64,46 @@ class TracedBody:
             if root is not tensor and id(root) in roots:
                 shown.append((var, roots[id(root)], steps))
         return self.region.builder.snapshot(named, outputs, shown=shown)
+
+
+def numbered(graph: Graph, known: dict[Any, int]) -> tuple[tuple[int, int], ...]:
+    """A number for each output, the same for what is computed in the same way of the same inputs,
+    in whatever order. `known` keeps the numbers of several graphs apart."""
+    numbers: list[int] = []
+    inputs = 0
+    for node in graph.nodes:
+        operands = tuple((numbers[value.node], value.index) for value in node.operands)
+        regions = tuple(numbered(region, known) for region in node.regions)
+        key = (node.op, exact(node.attributes), node.types, operands, regions)
+        if node.op == INPUT:
+            key = (INPUT, inputs, node.types)
+            inputs += 1
+        numbers.append(known.setdefault(key, len(known)))
+    return tuple((numbers[value.node], value.index) for value in graph.outputs)
+
+
+def traced_steps(
+    name: str, function: Callable[..., Any], arguments: Sequence[TensorType], structure: Any
+) -> TracedBody:
+    """The body of a loop, as each step computes it. It is traced twice, as eager mode would run the
+    first two steps: where the second differs, Python has kept something from one step to the next,
+    which compiled code would not see."""
+    body = TracedBody(name, function, arguments, structure)
+    if STATE.session.regions:
+        return body  # the loop around is traced twice, and this one with it
+    cause: Exception | None = None
+    try:
+        again = TracedBody(name, function, arguments, structure)
+        same = body.same_as(again)
+    except TraceError as problem:
+        cause, same = problem, False
+    if same:
+        return body
+    raise error(
+        TraceError, "the body of a loop computes something else in its second step: Python keeps "
+        "a value from one step to the next, or counts them",
+        "carry what changes from step to step; make what does not ahead of the loop",
+    ) from cause  # fmt: skip
 
 
 def changed_by(*traced: TracedBody) -> list[Tensor]:

@@ -14,7 +14,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend import tree
-from frontend.bodies import TracedBody, captured_by, changed_by, error, unchanging, unshared
+from frontend.bodies import (
+    TracedBody,
+    captured_by,
+    changed_by,
+    error,
+    traced_steps,
+    unchanging,
+    unshared,
+)
 from frontend.dispatch import CONTEXT
 from frontend.functions.shape import movedim, stack
 from frontend.state import STATE, no_grad
@@ -174,8 +182,8 @@ def _traced_while(
 ) -> tuple[Any, ...]:
     types = _types(leaves)
     given = tree.build(structure, iter(leaves))
-    condition = TracedBody("condition", _tested(cond_fn), types, structure)
-    body = TracedBody("body", lambda *xs: _next_carry(body_fn(*xs), given), types, structure)
+    condition = traced_steps("condition", _tested(cond_fn), types, structure)
+    body = traced_steps("body", lambda *xs: _next_carry(body_fn(*xs), given), types, structure)
     if condition.region.changed_tensors:
         raise error(
             TraceError, "while_loop: cond_fn changes a tensor in place",
@@ -322,7 +330,7 @@ def _traced_scan(
 ) -> tuple[Any, Any]:  # fmt: skip
     slices = [x.tensor_type.with_shape(x.shape[1:]) for x in sequences]
     given = ("tuple", tuple, (carry_structure, structure))
-    body = TracedBody("body", step, [*_types(carry), *slices], given)
+    body = traced_steps("body", step, [*_types(carry), *slices], given)
     changed = changed_by(body)
     captured = captured_by(changed, body)
     count = len(carry)

@@ -276,7 +276,7 @@ class Session:
             self.regions[-1].note_change(tensor)
         if view.op is not None:
             value = self.builder.apply(view.op, (value,), view.attributes)[0]
-        tensor._value = self._stopped(value) if view.tracked is False else value
+        tensor._value = value if view.tracked else self._stopped(value)
         view.seen = tensor._counter[0]
 
     def assign(self, target: Tensor, new: Tensor, derived: bool = True) -> None:
