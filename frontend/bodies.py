@@ -74,7 +74,7 @@ def numbered(graph: Graph, known: dict[Any, int]) -> tuple[tuple[int, int], ...]
     for node in graph.nodes:
         operands = tuple((numbers[value.node], value.index) for value in node.operands)
         regions = tuple(numbered(region, known) for region in node.regions)
-        key = (node.op, exact(node.attributes), node.types, operands, regions)
+        key: Any = (node.op, exact(node.attributes), node.types, operands, regions)
         if node.op == INPUT:
             key = (INPUT, inputs, node.types)
             inputs += 1
@@ -88,8 +88,9 @@ def traced_steps(
     """The body of a loop, as each step computes it. It is traced twice, as eager mode would run the
     first two steps: where the second differs, Python has kept something from one step to the next,
     which compiled code would not see."""
+    session: Any = STATE.session
     body = TracedBody(name, function, arguments, structure)
-    if STATE.session.regions:
+    if session.regions:
         return body  # the loop around is traced twice, and this one with it
     cause: Exception | None = None
     try:

@@ -17,7 +17,7 @@ import numpy as np
 from frontend.backward import run_backward
 from frontend.session import Session
 from frontend.state import STATE
-from frontend.tape import Saves, record
+from frontend.tape import FreedError, Saves, record
 from frontend.tensor import Tensor, make
 from frontend.underived import DerivativeError, mark
 from graphc.ir.builder import Var
@@ -49,7 +49,8 @@ class TracedFunction:
         with session:
             self.wanted = tuple(t._requires_grad and t._edge is None for _, t, _ in inputs)
             self.active = [i for i, tensor in enumerate(outputs) if tensor._requires_grad]
-        self.underived: dict[int, str] = {}  # outputs without derivative, and of what
+        # Outputs that backward cannot pass: because of which function, and what it raises.
+        self.underived: dict[int, tuple[str, type[DerivativeError | FreedError]]] = {}
         self.types = [tensor.tensor_type for tensor in outputs]
         self._plain: Any = None
         self._pair: Any = None
@@ -84,7 +85,7 @@ class TracedFunction:
 
             try:
                 cotangents, gradients = self._gradients(create_graph=False)
-            except DerivativeError:
+            except (DerivativeError, FreedError):
                 self._set_apart()
                 cotangents, gradients = self._gradients(create_graph=False)
             present = [g for g in gradients if g is not None]
@@ -135,8 +136,8 @@ class TracedFunction:
             self.active, everything = [i], self.active
             try:
                 self._gradients(create_graph=False)
-            except DerivativeError as error:
-                self.underived[i] = error.function
+            except (DerivativeError, FreedError) as error:
+                self.underived[i] = (error.function, type(error))
             self.active = everything
         self.active = [i for i in self.active if i not in self.underived]
 
@@ -154,8 +155,8 @@ class TracedFunction:
             return [make(value, type) for value, type in zip(values, self.types)]
         outputs = self.pair.call(tensors, arrays)
         operands = tuple([t for t in tensors if t is not None and t._requires_grad])
-        for i, reason in self.underived.items():
-            mark(reason, operands, outputs[i])
+        for i, (function, error) in self.underived.items():
+            mark(function, operands, outputs[i], error)
         return outputs
 
 

@@ -28,6 +28,15 @@ FREED = (
     "graph a second time or if you need to access saved tensors after calling backward."
 )
 
+
+class FreedError(GraphError):
+    """Backward through a part of the tape whose saved values are gone. `function` is its node."""
+
+    def __init__(self, function: str):
+        super().__init__(f"{FREED} ({function})", location=user_location())
+        self.function = function
+
+
 # Where PyTorch's name of an op is not ours.
 _NAMES = {
     "broadcast": "Expand", "cast": "ToCopy", "concat": "Cat", "matmul": "Mm", "reshape": "View",
@@ -152,7 +161,7 @@ class TapeNode:
     def unpack(self, wanted: tuple[bool, ...]) -> Record:
         """The record for the sweep. Raises RuntimeError where saved values are gone or changed."""
         if self.freed:
-            raise GraphError(f"{FREED} ({self.name()})", location=user_location())
+            raise FreedError(self.name())
         saves = self.saves
         inputs: list[Any] = [UnreadTensor(type) for type in saves.types]
         for position, saved in zip(saves.inputs, self.inputs):

@@ -23,20 +23,26 @@ class Underived:
 
     node_name = "NotImplemented"
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, error: Callable[[str], Exception]):
         self.name = name
+        self.error = error
 
     def vjp(self, *arguments: Any, **attributes: Any) -> Any:
-        raise DerivativeError(self.name)
+        raise self.error(self.name)
 
 
-def mark(name: str, operands: tuple[Tensor, ...], result: Tensor) -> None:
-    """Put a node without derivative between the operands and the result."""
+def mark(
+    name: str, operands: tuple[Tensor, ...], result: Tensor,
+    error: Callable[[str], Exception] = DerivativeError,
+) -> None:  # fmt: skip
+    """Put a node without derivative between the operands and the result: backward raises
+    `error(name)`."""
     if not result.dtype.is_float:
         return
     reads: Any = ((False,) * len(operands), (False,))
     kinds = tuple(x.tensor_type for x in operands)
-    record(Underived(name), {}, operands, (result,), Saves(kinds, (result.tensor_type,), reads))
+    saves = Saves(kinds, (result.tensor_type,), reads)
+    record(Underived(name, error), {}, operands, (result,), saves)
 
 
 def underived(name: str, compute: Callable[..., Tensor], *operands: Any) -> Tensor:

@@ -323,3 +323,21 @@ def test_what_is_marked_to_run_eagerly_is_left_alone() -> None:
     assert not torch.compiler.is_compiling()
     kept = torch.compile(lambda x: x * (2 if torch.compiler.is_compiling() else 3))
     assert kept(torch.ones(1)).item() == 2
+
+
+def test_a_result_whose_history_a_gradient_freed_is_returned_and_backward_raises() -> None:
+    w = torch.randn(3, requires_grad=True)
+
+    def f(x: Any) -> Any:
+        h = w * w
+        (gradient,) = torch.autograd.grad((h * x).sum(), [w])
+        return h, w * 3, gradient
+
+    for function in (f, torch.compile(f)):
+        h, other, gradient = function(torch.ones(3))
+        assert gradient.tolist() == (2 * w).tolist() and h.requires_grad
+        w.grad = None
+        other.sum().backward()
+        assert w.grad.tolist() == [3.0, 3.0, 3.0]
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            h.sum().backward()
