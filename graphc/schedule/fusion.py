@@ -267,7 +267,24 @@ class _Merger:
                 producer, consumer = self.groups[source], self.groups[identity]
                 if producer is not consumer and self._allowed(producer, consumer):
                     self._merge(producer, consumer)
+                    merged = True
         self._merge_siblings()
+
+    def _edges(self) -> list[tuple[int, int]]:
+        """The kept nodes that another group reads, with a node of the reader: those first whose
+        groups pass the most bytes from one to the other."""
+        found: dict[tuple[int, int], int] = {}
+        for identity, consumer in self.groups.items():
+            read: dict[int, int] = {}
+            for value in consumer.sources:
+                producer = self.groups.get(value.node)
+                if producer is not None and producer is not consumer:
+                    nbytes = self.graph.type_of(value).nbytes
+                    read[id(producer)] = read.get(id(producer), 0) + nbytes
+            for value in consumer.sources:
+                if id(self.groups.get(value.node)) in read:
+                    found[value.node, identity] = read[id(self.groups[value.node])]
+        return sorted(found, key=lambda edge: (-found[edge], edge))
 
     def _merge_siblings(self) -> None:
         for first, second in sibling_reductions(self.graph, self.groups):

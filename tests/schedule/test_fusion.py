@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import graphc
-from graphc.ops import composite, contract, indexing, movement, normalization, reduce
+from graphc.ops import composite, contract, indexing, losses, movement, normalization, reduce
 from graphc.ops import elementwise as e
 from graphc.schedule.build import make_plan, plan_graph
 from graphc.schedule.fusion import fuse
@@ -256,3 +256,15 @@ def test_a_value_that_is_only_picked_from_is_computed_where_it_is_picked() -> No
 
     last = launches(planned(picked, "f32[40,30]", "i64[40,1]"))[-1]
     assert "log" in ops_of(last)
+
+
+def test_the_gradient_of_cross_entropy_is_written_where_softmax_is_computed() -> None:
+    """The number of targets that count comes first, so that one kernel takes the rows of logits to
+    their gradient; the mean loss, which picks one of each row, comes behind."""
+    g = graphc.GraphBuilder("loss")
+    logits, target = g.input("logits", "f32[60,40]"), g.input("target", "i64[60]")
+    joint = graphc.joint(g.finish(losses.cross_entropy(logits, target)), wrt=["logits"])
+    plan = plan_graph(joint)[1]
+    (rows,) = [step for step in launches(plan) if "exp" in ops_of(step)]
+    (gradient,) = [i for i, type in enumerate(plan.output_types) if type.shape == (60, 40)]
+    assert "max" in ops_of(rows) and plan.outputs[gradient] in rows.writes
