@@ -15,10 +15,11 @@ the best of what its options allow, on the kernels of today.
 | + passes | the passes of level `exact` |
 | + fusion | several ops in a kernel |
 | + memory | buffers share places in the arena |
+| + layouts | matrices that a loop reads unchanged are packed ahead of it |
 | + whole step | forward, backward and optimizer in one call |
 | + threads | all processors |
 
-Layouts and packing have no rung: each kernel packs what its own cost model says, and what would be
+Packing inside of a kernel has no rung: each packs what its own cost model says, and what would be
 left of a product without it is not a kernel that anybody would ship. `contractions.py` says how
 near to the core's peak products come.
 
@@ -61,7 +62,8 @@ class Rung:
 
 
 def rungs() -> list[Rung]:
-    unplanned = {"plan_memory": False}
+    plain = {"layouts": False}
+    unplanned = {"plan_memory": False, **plain}
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     return [
         Rung("eager, NumPy", "numpy"),
@@ -69,7 +71,8 @@ def rungs() -> list[Rung]:
         Rung("static graph", level="none", options={"fusion": False, **unplanned}),
         Rung("+ passes", options={"fusion": False, **unplanned}),
         Rung("+ fusion", options=unplanned),
-        Rung("+ memory"),
+        Rung("+ memory", options=plain),
+        Rung("+ layouts"),
         Rung("+ whole step", whole=True),
         Rung(f"+ {processors} threads", whole=True, threads=processors),
     ]

@@ -37,6 +37,7 @@ Array = np.ndarray[Any, Any]
 CACHE_LINE = 64
 ALIGNED_FROM = 1 << 16
 """Bytes from which an output is worth aligning."""
+PAGE = 4096
 
 
 def compile(
@@ -48,6 +49,7 @@ def compile(
     threads: int | None = None,
     fusion: bool = True,
     plan_memory: bool = True,
+    layouts: bool = True,
     max_bytes: int | None = None,
 ) -> Executable:
     """Compile a graph to native code.
@@ -55,9 +57,9 @@ def compile(
     `level`: `none` (a kernel per op), `exact` (all passes and fusion, same bits for any layout and
     number of threads), `relaxed`. `observer(stage, object)` is called between the stages with the
     graph after each pass and the plan. `threads`: the most threads a call may run on, None for all
-    processors this process may use; it runs on fewer where the work is small. `fusion` and
-    `plan_memory` switch off what the level would do, to measure what it gains. `max_bytes`: the
-    most memory a call may take for intermediate values and scratch. Raises GraphError for a graph
+    processors this process may use; it runs on fewer where the work is small. `fusion`,
+    `plan_memory` and `layouts` switch off what the level would do, to measure what it gains.
+    `max_bytes`: the most memory a call may take for intermediate values and scratch. Raises GraphError for a graph
     that breaks the rules, MemoryLimitError where `max_bytes` is too little, TypeError or ValueError
     for `threads`.
     """
@@ -72,7 +74,7 @@ def compile(
     store = user_cache() if observer is None else None
     key = ""
     if store is not None:
-        key = program_key(graph, chosen, level, most, why, fusion, plan_memory)
+        key = program_key(graph, chosen, level, most, why, fusion, plan_memory, layouts)
         found = kept(store, key)
         if found is not None:
             timings = {"load": time.perf_counter() - started}
@@ -83,8 +85,8 @@ def compile(
     from graphc.schedule.build import plan_graph
 
     optimised, plan = plan_graph(
-        graph, level, observer, preferred=preferred_layouts(chosen), fusion=fusion,
-        plan_memory=plan_memory,
+        graph, level, observer, preferred=preferred_layouts(chosen) if layouts else None,
+        fusion=fusion, plan_memory=plan_memory,
     )  # fmt: skip
     planned = time.perf_counter()
     entry = link(plan, chosen, most, why)
@@ -309,8 +311,11 @@ class _Frame:
         count = arguments + outputs + len(program.constants)
         self.table: Any = (ctypes.c_void_p * max(count, 1))()
         entry = program.entry
-        self._memory = np.empty(entry.block_bytes + PADDING, np.uint8)
-        start = -self._memory.ctypes.data % PADDING
+        self._memory = np.empty(entry.block_bytes + PAGE, np.uint8)
+        # Large arrays start near that of a page. Scratch that lies half a page off shares no low
+        # bits of its addresses with them, by which processors first tell loads from older stores.
+        scratch = self._memory.ctypes.data + entry.verdict + PADDING
+        start = (PAGE // 2 - scratch) % PAGE
         self._verdict = entry.verdict
         self._block = self._memory.ctypes.data + start
         self._constants = [constant.array for constant in program.constants]
