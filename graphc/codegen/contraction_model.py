@@ -31,13 +31,19 @@ from graphc.codegen.contraction_operands import (
     scatter_cost,
     window_cases,
 )
-from graphc.codegen.contraction_view import CHAIN, Phase, View
+from graphc.codegen.contraction_view import CHAIN, Phase, View, cut
 from graphc.codegen.staging import BoxAxis, plan_box
 from graphc.codegen.target import Target
 from graphc.codegen.tiles import Columns, Tile, choose_tile, vector_registers
+from graphc.codegen.windows import copied_elements, windows_of
 from graphc.ir.nodes import Graph
 from graphc.ops.index import Variable, of
 from graphc.ops.kinds import Case
+
+MOST_PLACES = 1024
+"""Positions up to which vectors along images are considered: on larger planes nothing is wasted."""
+LISTED = 0.93
+"""Efficiency of a loop over listed taps beside one that is written out."""
 
 
 def choose(body: Graph, lanes: int, target: Target) -> Choice:
@@ -51,6 +57,7 @@ def _candidates(body: Graph, lanes: int, target: Target) -> Iterator[Choice]:
         view = View(body, swapped)
         if not swapped:
             yield from _along_batch(view, lanes, target)
+            yield from _along_images(view, lanes, target)
         rank = len(view.n)
         if swapped and rank == len(view.m) == 1:
             return
@@ -111,6 +118,31 @@ def _along_batch(view: View, lanes: int, target: Target) -> Iterator[Choice]:
         cost=products + copies,
         reason=f"{view.op.name}: lanes along the batch, tile 1x{columns}x{lanes}, both in boxes, "
         f"cost {products + copies:.3g}",
+    )  # fmt: skip
+
+
+def _along_images(view: View, lanes: int, target: Target) -> Iterator[Choice]:
+    """The candidate whose vectors run along images, where these fill them."""
+    if not view.batch or view.batch[0] < lanes or math.prod(view.n) > MOST_PLACES:
+        return
+    windows = windows_of(view)
+    if windows is None or not windows.products or 0 in view.k or cut(view.k)[0] != 0:
+        return
+    rows, images = math.prod(view.m), -(-view.batch[0] // lanes)
+    tile, efficiency = choose_tile(
+        max(rows, 1), images, vector_registers(target), lambda tile: images % tile.vectors == 0
+    )
+    groups = math.prod(view.batch[1:])
+    products = groups * images * rows * view.k[0] * windows.products / (LISTED * efficiency)
+    moved = copied_elements(view, windows) + rows * math.prod(view.n)
+    copies = groups * images * moved * TRANSPOSED
+    reason = (
+        f"{view.op.name}: lanes along images, tile {tile.rows}x{tile.vectors}x{lanes}, "
+        f"taps listed, cost {products + copies:.3g} (products {products:.3g}, copies {copies:.3g})"
+    )
+    yield Choice(
+        view, lanes, (), 0, tile, "direct", 0, "images", None, windows.operand, len(view.k), False,
+        0, 0, None, 0, products + copies, reason, view.phases()[:1],
     )  # fmt: skip
 
 

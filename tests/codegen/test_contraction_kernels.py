@@ -107,6 +107,8 @@ EXAMPLES: dict[str, Graph] = {
     "conv over one axis": convolution((2, 5, 33), (7, 5, 4), 3, 2),
     "conv over three axes": convolution((1, 2, 4, 5, 6), (3, 2, 2, 3, 2), 1, 1),
     "depthwise 19 8x9": convolution((2, 19, 8, 9), (19, 1, 3, 3), groups=19),
+    "conv 3->20 4x4, 16 images": convolution((16, 3, 4, 4), (20, 3, 3, 3)),
+    "conv 40->13 3x5 3/2, 9 images": convolution((9, 40, 3, 5), (13, 40, 3, 3), 2),
     "grouped 6->10 7x7": convolution((1, 6, 7, 7), (10, 3, 3, 3), 1, 2, 2, 2),
 }
 
@@ -316,6 +318,7 @@ HOT = {
     "product TN": product("TN", 96, 192, 256),
     "linear": product("NN", 96, 192, 256, activation=elementwise.relu),
     "conv": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(0,)),
+    "conv along images": convolution((16, 64, 4, 4), (64, 64, 3, 3), which=(0,)),
     "conv_input_grad": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(1,)),
     "conv_weight_grad": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(2,)),
 }
