@@ -13,7 +13,7 @@ from graphc.codegen.contraction_choice import Choice
 from graphc.codegen.contraction_model import choose
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.grouped_contraction import GroupedContraction
-from graphc.codegen.image_contraction import ImageContraction
+from graphc.codegen.listed_contraction import ListedContraction
 from graphc.codegen.loops import Kernel
 from graphc.codegen.nest import declare_buffers, lanes_for
 from graphc.codegen.phased_contraction import PhasedContraction
@@ -36,8 +36,8 @@ def variant(choice: Choice) -> type[Contraction]:
     """The order of loops a choice asks for."""
     if choice.right in ("streamed", "turned"):
         return ThinContraction
-    if choice.right == "images":
-        return ImageContraction
+    if choice.right == "listed":
+        return ListedContraction
     if choice.right == "batch":
         return BatchContraction
     if choice.grouped:

@@ -31,7 +31,7 @@ from graphc.codegen.contraction_operands import (
     scatter_cost,
     window_cases,
 )
-from graphc.codegen.contraction_view import CHAIN, Phase, View, cut
+from graphc.codegen.contraction_view import CHAIN, Phase, View
 from graphc.codegen.staging import BoxAxis, plan_box
 from graphc.codegen.target import Target
 from graphc.codegen.tiles import Columns, Tile, choose_tile, vector_registers
@@ -40,10 +40,13 @@ from graphc.ir.nodes import Graph
 from graphc.ops.index import Variable, of
 from graphc.ops.kinds import Case
 
-MOST_PLACES = 1024
-"""Positions up to which vectors along images are considered: on larger planes nothing is wasted."""
-LISTED = 0.93
+MOST_LISTED = 1 << 16
+"""Pairs of position and tap up to which listing them is considered: on larger planes few are off
+the edge."""
+LISTED = 0.97
 """Efficiency of a loop over listed taps beside one that is written out."""
+FAR = 3.0
+"""Times as long as a vector of elements takes to be transposed, where all of them exceed L2."""
 
 
 def choose(body: Graph, lanes: int, target: Target) -> Choice:
@@ -57,7 +60,7 @@ def _candidates(body: Graph, lanes: int, target: Target) -> Iterator[Choice]:
         view = View(body, swapped)
         if not swapped:
             yield from _along_batch(view, lanes, target)
-            yield from _along_images(view, lanes, target)
+            yield from _listed(view, lanes, target)
         rank = len(view.n)
         if swapped and rank == len(view.m) == 1:
             return
@@ -121,29 +124,42 @@ def _along_batch(view: View, lanes: int, target: Target) -> Iterator[Choice]:
     )  # fmt: skip
 
 
-def _along_images(view: View, lanes: int, target: Target) -> Iterator[Choice]:
-    """The candidate whose vectors run along images, where these fill them."""
-    if not view.batch or view.batch[0] < lanes or math.prod(view.n) > MOST_PLACES:
-        return
-    windows = windows_of(view)
-    if windows is None or not windows.products or 0 in view.k or cut(view.k)[0] != 0:
-        return
-    rows, images = math.prod(view.m), -(-view.batch[0] // lanes)
-    tile, efficiency = choose_tile(
-        max(rows, 1), images, vector_registers(target), lambda tile: images % tile.vectors == 0
-    )
-    groups = math.prod(view.batch[1:])
-    products = groups * images * rows * view.k[0] * windows.products / (LISTED * efficiency)
-    moved = copied_elements(view, windows) + rows * math.prod(view.n)
-    copies = groups * images * moved * TRANSPOSED
-    reason = (
-        f"{view.op.name}: lanes along images, tile {tile.rows}x{tile.vectors}x{lanes}, "
-        f"taps listed, cost {products + copies:.3g} (products {products:.3g}, copies {copies:.3g})"
-    )
-    yield Choice(
-        view, lanes, (), 0, tile, "direct", 0, "images", None, windows.operand, len(view.k), False,
-        0, 0, None, 0, products + copies, reason, view.phases()[:1],
-    )  # fmt: skip
+def _listed(view: View, lanes: int, target: Target) -> Iterator[Choice]:
+    """The candidates whose taps are listed: vectors along images, or along the channels of a
+    weight gradient."""
+    for by_column in (False, True):
+        extents = view.n if by_column else view.batch
+        if not extents or extents[0] < lanes or math.prod(view.k[1:]) > CHAIN or 0 in view.k:
+            continue
+        listed = math.prod(view.n[by_column:]) * math.prod(view.k[1:])
+        if listed > MOST_LISTED:
+            continue
+        windows = windows_of(view, by_column)
+        if windows is None or not windows.products:
+            continue
+        rows, vectors = math.prod(view.m), -(-windows.extent // lanes)
+        positions = math.prod(windows.positions)
+        tile, efficiency = choose_tile(
+            max(rows, 1), vectors, vector_registers(target),
+            lambda tile, vectors=vectors: vectors % tile.vectors == 0,  # type: ignore[misc]
+        )  # fmt: skip
+        groups = math.prod(view.batch if by_column else view.batch[1:])
+        count = groups * vectors * rows * view.k[0] * windows.products
+        products = count / (LISTED * max(efficiency, 1e-6))
+        elements = copied_elements(view, windows)
+        far = elements * vectors * lanes * view.dtype.itemsize > target.l2_bytes
+        moved = elements * (FAR if far else 1.0) + rows * positions
+        copies = groups * vectors * moved * TRANSPOSED
+        what = "channels" if by_column else "images"
+        reason = (
+            f"{view.op.name}: lanes along {what}, tile {tile.rows}x{tile.vectors}x{lanes}, taps "
+            f"listed, cost {products + copies:.3g} (products {products:.3g}, copies {copies:.3g})"
+        )
+        yield Choice(
+            view, lanes, (0,) if by_column else (), 0, tile, "direct", 0, "listed", None,
+            windows.operand, len(view.k), False, 0, 0, None, 0, products + copies, reason,
+            view.phases()[:1],
+        )  # fmt: skip
 
 
 def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) -> Iterator[Choice]:

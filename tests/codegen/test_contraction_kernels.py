@@ -318,7 +318,8 @@ HOT = {
     "product TN": product("TN", 96, 192, 256),
     "linear": product("NN", 96, 192, 256, activation=elementwise.relu),
     "conv": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(0,)),
-    "conv along images": convolution((16, 64, 4, 4), (64, 64, 3, 3), which=(0,)),
+    "conv, taps listed": convolution((16, 64, 4, 4), (64, 64, 3, 3), which=(0,)),
+    "conv_weight_grad, taps listed": convolution((16, 64, 4, 4), (64, 64, 3, 3), which=(2,)),
     "conv_input_grad": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(1,)),
     "conv_weight_grad": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(2,)),
 }

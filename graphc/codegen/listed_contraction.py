@@ -1,52 +1,52 @@
-"""Convolutions over small planes: vectors run along images, taps off the edge are left out.
+"""Convolutions over small planes: no vector crosses an edge, and taps off the edge are left out.
 
 On a plane of 4 x 4 a row fills half a vector, and of the nine taps of a 3 x 3 window three in ten
 fall on padding. A vector that holds the same place of neighbouring images has all lanes in use, and
-its taps exist or do not for all of them. Which taps there are is listed per position ahead of all
-loops, as (place, tap), so strides, dilation, and the gradient by the input, of whose taps a stride
-leaves few, are one loop (an indirect convolution, after Dukhan, "The Indirect Convolution
-Algorithm", 2019). The operand is copied with the images last; sums stay in scratch from chain to
-chain, so that what one chain reads fits the caches; outputs are computed along places, once per
-block of rows.
+its taps exist or do not for all of them. For a weight gradient it holds the same tap of
+neighbouring channels; positions and taps change roles. Which taps there are is listed per position
+ahead of all loops, as (place, tap), so strides, dilation, and the gradient by the input, of whose
+taps a stride leaves few, are one loop (an indirect convolution, after Dukhan, "The Indirect
+Convolution Algorithm", 2019). The operand is copied with what runs along vectors last; sums stay in
+scratch from chain to chain, so that what one chain reads fits the caches; outputs are computed in
+the order of memory, once per block of rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from graphc.codegen.contraction import Contraction
 from graphc.codegen.contraction_choice import batch_variables
 from graphc.codegen.contraction_view import CHAIN, cut, operand_value
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Kernel, Value
-from graphc.codegen.windows import index_of, places_of, windows_of
+from graphc.codegen.windows import index_of, windows_of
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, flatten, of
 from graphc.ops.kinds import Case
 from graphc.schedule.access import Index, unflatten
 
 
-class ImageContraction(Contraction):
-    """Groups of channels outside, then blocks of rows, chains, positions, images, taps."""
+class ListedContraction(Contraction):
+    """Groups of channels outside, then blocks of rows, chains, vectors, positions, taps."""
 
     def build(self) -> Kernel:
-        windows = windows_of(self.view)
+        windows = windows_of(self.view, self.choice.lane_axes != ())
         assert windows is not None
         self.windows = windows
-        self.images = self.view.batch[0]
-        self.vectors = -(-self.images // self.lanes)
+        self.vectors = -(-windows.extent // self.lanes)
         self.width = self.vectors * self.lanes
-        self.positions = math.prod(self.view.n)
+        self.positions = math.prod(windows.positions)
         self.places = math.prod(windows.size)
         scratch = self.builder.scratch
         size = self.view.k[0] * self.places * self.width
-        self.copy = scratch("images", self.dtype, max(size, 1))
+        self.copy = scratch("copy", self.dtype, max(size, 1))
         tile = self.tile.rows * self.positions
         self.sums = scratch("sums", self.dtype, tile * self.width)
-        self.turned = scratch("turned", self.dtype, self.images * self.positions)
+        self.turned = scratch("turned", self.dtype, windows.extent * self.positions)
         self._list_taps()
-        loops = [variable for variable in batch_variables(self.view)[1:] if variable.extent != 1]
+        batch = batch_variables(self.view)
+        loops = [v for v in (batch if windows.by_column else batch[1:]) if v.extent != 1]
         if not loops:
             return self._finished(self._group(split=True))
         with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
@@ -62,8 +62,10 @@ class ImageContraction(Contraction):
             self.integers.bind(loops[0], inner.variable, self.builder.block)
             self._groups(loops[1:])
 
-    def _batch(self, image: Expr) -> Index:
-        return (image, *(of(variable) for variable in batch_variables(self.view)[1:]))
+    def _index(self, along: Expr, position: Expr) -> tuple[Index, Index]:
+        """The coordinates of the batch and of n."""
+        at = tuple(of(variable) for variable in batch_variables(self.view))
+        return self.windows.index(at, along, position)
 
     # -- what is read from where -------------------------------------------------------------
 
@@ -82,10 +84,12 @@ class ImageContraction(Contraction):
             with builder.loop(0, taps, carried=outer.carried, hint="tap") as inner:
                 tap = Variable("listed_tap", taps)
                 self.integers.bind(tap, inner.variable, builder.block)
-                n = unflatten(of(position), view.n)
-                case = view.vector((of(0),) * len(view.batch), n, self._k_at(of(0), of(tap)))
+                zeros = (of(0),) * len(view.batch)
+                batch, n = self.windows.index(zeros, of(0), of(position))
+                case = view.vector(batch, n, self._k_at(of(0), of(tap)))
                 assert case is not None
-                place = flatten(places_of(self.windows, case.index), self.windows.size)
+                coordinates = [case.index[axis] for axis in self.windows.places]
+                place = flatten(coordinates, self.windows.size)
                 (at,) = inner.carried
                 builder.store(self.listed, at, self.integers.scalar(place * self.width))
                 builder.store(self.listed, builder.index(1, at), inner.variable)
@@ -94,13 +98,13 @@ class ImageContraction(Contraction):
             outer.yield_(*inner.results)
         builder.store(self.starts, self.positions, outer.results[0])
 
-    def _k_at(self, channel: Expr, tap: Expr) -> Index:
-        return (channel, *unflatten(tap, self.view.k[1:]))
+    def _k_at(self, first: Expr, tap: Expr) -> Index:
+        return (first, *unflatten(tap, self.view.k[1:]))
 
-    def _copy_images(self) -> None:
-        """The operand as [channel, place, image]."""
+    def _copy_operand(self) -> None:
+        """The operand as [first of k, place, what runs along vectors]."""
         windows, view = self.windows, self.view
-        if self.width != self.images:
+        if self.width != windows.extent:
             zero = self.builder.const(self.dtype, 0)
             self.copier.loop(
                 self.copy.size // self.lanes, "clear",
@@ -109,27 +113,27 @@ class ImageContraction(Contraction):
                 ),
             )  # fmt: skip
 
-        def channel(number: Expr) -> None:
-            def read(place: Expr, image: Expr, guards: tuple[Guard, ...]) -> Value:
-                found = dict(enumerate(index_of(view, self._batch(image), number)))
+        def plane(number: Expr) -> None:
+            def read(place: Expr, along: Expr, guards: tuple[Guard, ...]) -> Value:
+                found = dict(enumerate(index_of(view, windows, along, number)))
                 found |= zip(windows.places, unflatten(place, windows.size), strict=True)
                 index = tuple(found[axis] for axis in range(len(found)))
                 return operand_value(self.evaluator, view, Case(windows.operand, index), guards)
 
-            def position(place: Expr, image: Expr) -> Expr:
-                at: Expr = (number * self.places + place) * self.width + image
+            def position(place: Expr, along: Expr) -> Expr:
+                at: Expr = (number * self.places + place) * self.width + along
                 return at
 
-            self.copier.transposed(self.places, self.images, read, position, self.copy)
+            self.copier.transposed(self.places, windows.extent, read, position, self.copy)
 
-        self.copier.loop(view.k[0], "channel", channel)
+        self.copier.loop(view.k[0], "plane", plane)
 
     # -- blocks of rows ----------------------------------------------------------------------
 
     def _group(self, split: bool) -> int:
         """All results of one group of channels; with `split`, blocks of rows begin…end of them.
         Gives the number of blocks."""
-        self._copy_images()
+        self._copy_operand()
         self.filled_in = self.builder.block
         whole, rest = divmod(self.rows, self.tile.rows)
         if whole:
@@ -145,15 +149,15 @@ class ImageContraction(Contraction):
 
     def _rows(self, first_row: Expr, rows: int) -> None:
         """All results of a block of rows."""
-        channels, (axis, step) = self.view.k[0], cut(self.view.k)
-        assert axis == 0, "taps of one channel are part of one chain"
+        planes, (axis, step) = self.view.k[0], cut(self.view.k)
+        assert axis == 0, "the taps of one plane are part of one chain"
         if math.prod(self.view.k) <= CHAIN:
-            self._chain(first_row, rows, 0, channels, added=False)
+            self._chain(first_row, rows, 0, planes, added=False)
         else:
             self._clear(rows)
-            with self.builder.loop(0, channels, step, hint="chain") as loop:
+            with self.builder.loop(0, planes, step, hint="chain") as loop:
                 size = self.builder.const(DType.i64, step)
-                last = self.builder.const(DType.i64, channels)
+                last = self.builder.const(DType.i64, planes)
                 end = self.builder.minimum(self.builder.add(loop.variable, size), last)
                 self._chain(first_row, rows, loop.variable, end, added=True)
         self.copier.loop(rows, "r", lambda r: self._outputs(first_row, r))
@@ -168,33 +172,34 @@ class ImageContraction(Contraction):
     def _chain(
         self, first_row: Expr, rows: int, begin: int | Value, end: int | Value, added: bool
     ) -> None:
-        """The products of channels begin…end for all positions, in place of the sums in scratch or
+        """The products of planes begin…end for all positions, in place of the sums in scratch or
         `added` to them."""
         builder = self.builder
-        with builder.loop(0, self.positions, hint="position") as loop:
-            position = Variable("position", self.positions)
-            self.integers.bind(position, loop.variable, builder.block)
-            first = builder.load(self.starts, loop.variable)
-            last = builder.load(self.starts, builder.index(1, loop.variable))
-            self.copier.loop(
-                self.vectors // self.tile.vectors, "v",
-                lambda part: self._tile_of(
-                    first_row, rows, of(position), part, (begin, end), (first, last), added
-                ),
-            )  # fmt: skip
+
+        def part(number: Expr) -> None:
+            with builder.loop(0, self.positions, hint="position") as loop:
+                position = Variable("position", self.positions)
+                self.integers.bind(position, loop.variable, builder.block)
+                first = builder.load(self.starts, loop.variable)
+                last = builder.load(self.starts, builder.index(1, loop.variable))
+                self._tile_of(
+                    first_row, rows, of(position), number, (begin, end), (first, last), added
+                )
+
+        self.copier.loop(self.vectors // self.tile.vectors, "part", part)
 
     def _tile_of(
         self, first_row: Expr, rows: int, position: Expr, part: Expr,
-        channels: tuple[int | Value, int | Value], taps: tuple[Value, Value], added: bool,
+        planes: tuple[int | Value, int | Value], taps: tuple[Value, Value], added: bool,
     ) -> None:  # fmt: skip
         builder, vectors = self.builder, self.tile.vectors
         zeros = self.zeros[: rows * vectors]
-        with builder.loop(*channels, carried=zeros, hint="channel") as outer:
-            channel = Variable("channel", self.view.k[0])
-            self.integers.bind(channel, outer.variable, builder.block)
+        with builder.loop(*planes, carried=zeros, hint="plane") as outer:
+            plane = Variable("plane", self.view.k[0])
+            self.integers.bind(plane, outer.variable, builder.block)
             with builder.loop(*taps, 2, carried=outer.carried, hint="tap") as inner:
                 inner.yield_(*self._tap(
-                    first_row, rows, part, of(channel), inner.variable, list(inner.carried)
+                    first_row, rows, part, of(plane), inner.variable, list(inner.carried)
                 ))  # fmt: skip
             outer.yield_(*inner.results)
         sums = list(outer.results)
@@ -210,7 +215,7 @@ class ImageContraction(Contraction):
                 self.evaluator.store(self.sums, at, total)
 
     def _tap(
-        self, first_row: Expr, rows: int, part: Expr, channel: Expr, entry: Value,
+        self, first_row: Expr, rows: int, part: Expr, plane: Expr, entry: Value,
         sums: list[Value],
     ) -> list[Value]:  # fmt: skip
         """Adds the products of one listed tap."""
@@ -225,13 +230,12 @@ class ImageContraction(Contraction):
         right = []
         for v in range(self.tile.vectors):
             column = (part * self.tile.vectors + v) * self.lanes + lane
-            at = channel * (self.places * self.width) + of(place) + column
+            at = plane * (self.places * self.width) + of(place) + column
             right.append(self.evaluator.load(self.copy, at, (), self.filled_in))
         made = list(sums)
         for r in range(rows):
-            case = view.broadcast(
-                self._batch(of(0)), self._m(first_row + r), self._k_at(channel, of(tap))
-            )
+            batch, _ = self._index(of(0), of(0))
+            case = view.broadcast(batch, self._m(first_row + r), self._k_at(plane, of(tap)))
             assert case is not None
             element = operand_value(self.evaluator, view, case)
             wide = builder.splat(element, self.lanes)
@@ -243,38 +247,37 @@ class ImageContraction(Contraction):
     # -- outputs -----------------------------------------------------------------------------
 
     def _outputs(self, first_row: Expr, r: Expr) -> None:
-        """The body's outputs for one row, by vectors along positions."""
-        block = self.builder.block
+        """The body's outputs for one row, by vectors along positions; in a weight gradient along
+        channels and positions, which lie behind one another."""
+        windows, block = self.windows, self.builder.block
 
-        def read(image: Expr, position: Expr, guards: tuple[Guard, ...]) -> Value:
-            at = (r * self.positions + position) * self.width + image
+        def read(along: Expr, position: Expr, guards: tuple[Guard, ...]) -> Value:
+            at = (r * self.positions + position) * self.width + along
             return self.evaluator.load(self.sums, at, guards, block)
 
         self.copier.transposed(
-            self.images, self.positions, read,
-            lambda image, position: image * self.positions + position, self.turned,
+            windows.extent, self.positions, read,
+            lambda along, position: along * self.positions + position, self.turned,
         )  # fmt: skip
         filled_in = self.builder.block
+        runs = 1 if windows.by_column else windows.extent
+        size = windows.extent * self.positions // runs
 
-        def vectors(image: Expr) -> Callable[[Expr, int], None]:
-            def vector(first: Expr, count: int) -> None:
-                lane = self.copier.lane()
-                guards = ((lane, 0, count),) if count < self.lanes else ()
-                at = image * self.positions + first + lane
-                total = self.evaluator.load(self.turned, at, guards, filled_in)
-                n = unflatten(first + lane, self.view.n)
-                index = self.view.out(self._batch(image), self._m(first_row + r), n)
-                self._finish(index, guards, self.builder.splat(total, self.lanes))
+        def vector(run: Expr, first: Expr, count: int) -> None:
+            lane = self.copier.lane()
+            guards = ((lane, 0, count),) if count < self.lanes else ()
+            at = run * size + first + lane
+            total = self.evaluator.load(self.turned, at, guards, filled_in)
+            batch, n = self._index(run, first + lane)
+            n = unflatten(first + lane, self.view.n) if windows.by_column else n
+            index = self.view.out(batch, self._m(first_row + r), n)
+            self._finish(index, guards, self.builder.splat(total, self.lanes))
 
-            return vector
-
-        def one(image: Expr) -> None:
-            whole, rest = divmod(self.positions, self.lanes)
+        def one(run: Expr) -> None:
+            whole, rest = divmod(size, self.lanes)
             if whole:
-                self.copier.loop(
-                    whole, "out", lambda at: vectors(image)(at * self.lanes, self.lanes)
-                )
+                self.copier.loop(whole, "out", lambda at: vector(run, at * self.lanes, self.lanes))
             if rest:
-                vectors(image)(of(whole * self.lanes), rest)
+                vector(run, of(whole * self.lanes), rest)
 
-        self.copier.loop(self.images, "image", one)
+        self.copier.loop(runs, "run", one)
