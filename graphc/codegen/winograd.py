@@ -114,7 +114,8 @@ class _Winograd:
             self._each(self.groups_per_block, "group", lambda g: self._transform(first, g))
             self._each(-(-self.rows // self.chunk), "chunk", lambda c: self._chunk(first, c))
         tile = f"{self.tile.rows}x{self.tile.vectors}x{self.lanes}"
-        gain = predicted_gain(self.body.type_of(self.anchor).shape, self.channels)
+        shape = self.body.type_of(self.anchor).shape
+        gain = predicted_gain(shape, self.channels, padding=self.padding)
         note = (
             f"winograd F(2x2, 3x3): {self.groups} groups of {self.group} tiles, tile {tile}, "
             f"{self.blocks} blocks, {self.chunk} rows at a time, expected {gain:.2f} times as fast "

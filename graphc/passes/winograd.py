@@ -72,7 +72,10 @@ def gain(draft: Draft, node: Node, operands: Values) -> float:
         return 0.0
     channels = draft.shape(operands[0])[1]
     known = draft.node(operands[1]).op == CONSTANT
-    return predicted_gain(node.types[0].shape, channels, known)
+    padding = node.attribute("padding")
+    if node.op == "conv_input_grad":
+        padding = tuple(2 - by for by in padding)
+    return predicted_gain(node.types[0].shape, channels, known, padding)
 
 
 def _replaced(draft: Draft, node: Node, operands: Values) -> Value:
