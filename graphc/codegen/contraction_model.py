@@ -12,6 +12,7 @@ and the cheapest one wins; ties go to the one listed first.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +23,7 @@ from graphc.codegen.contraction_choice import (
     channel_variable,
 )
 from graphc.codegen.contraction_operands import (
+    PANEL_ROWS,
     TRANSPOSED,
     axes_of,
     first_unrolled,
@@ -47,6 +49,9 @@ LISTED = 0.97
 """Efficiency of a loop over listed taps beside one that is written out."""
 FAR = 3.0
 """Times as long as a vector of elements takes to be transposed, where all of them exceed L2."""
+
+ROWS_OF_L2, COLUMNS_OF_L2 = 0.3, 0.4
+"""Parts of L2 for the copies of a block of rows and of a block of columns (with its sums)."""
 
 
 def choose(body: Graph, lanes: int, target: Target) -> Choice:
@@ -139,15 +144,18 @@ def _listed(view: View, lanes: int, target: Target) -> Iterator[Choice]:
             continue
         rows, vectors = math.prod(view.m), -(-windows.extent // lanes)
         positions = math.prod(windows.positions)
+        # Whole tiles of whole vectors, or one tile for all.
+        parts = {vectors} if windows.extent % lanes else _divisors(vectors)
         tile, efficiency = choose_tile(
-            max(rows, 1), vectors, vector_registers(target),
-            lambda tile, vectors=vectors: vectors % tile.vectors == 0,  # type: ignore[misc]
-        )  # fmt: skip
+            max(rows, 1), vectors, vector_registers(target), functools.partial(_takes, parts)
+        )
+        if efficiency <= 0:
+            continue
         groups = math.prod(view.batch if by_column else view.batch[1:])
         count = groups * vectors * rows * view.k[0] * windows.products
-        products = count / (LISTED * max(efficiency, 1e-6))
+        products = count / (LISTED * efficiency)
         elements = copied_elements(view, windows)
-        far = elements * vectors * lanes * view.dtype.itemsize > target.l2_bytes
+        far = elements * tile.vectors * lanes * view.dtype.itemsize > target.l2_bytes
         moved = elements * (FAR if far else 1.0) + rows * positions
         copies = groups * vectors * moved * TRANSPOSED
         what = "channels" if by_column else "images"
@@ -160,6 +168,15 @@ def _listed(view: View, lanes: int, target: Target) -> Iterator[Choice]:
             windows.operand, len(view.k), False, 0, 0, None, 0, products + copies, reason,
             view.phases()[:1],
         )  # fmt: skip
+
+
+def _divisors(count: int) -> set[int]:
+    return {part for part in range(1, count + 1) if count % part == 0}
+
+
+def _takes(vectors: set[int], tile: Tile) -> bool:
+    """Whether a tile has one of these numbers of vectors."""
+    return tile.vectors in vectors
 
 
 def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) -> Iterator[Choice]:
@@ -208,10 +225,12 @@ def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) ->
         )
         if right.vectors:
             base = replace(base, tile=Tile(1, min(right.vectors, max(widest, 1))))
-        block = _row_block(view, tile, left_width if left == "panel" else 0, target)
+        row_block, column_block = 0, 1
+        if right.kind in ("panel", "direct") and len(view.k) == 1 == len(view.n):
+            left_copy = left_width if left == "panel" else 0
+            row_block, column_block = _blocks(view, tile, lanes, left_copy, target)
         yield replace(
-            base, down=0 if right.group else down,
-            row_block=block if right.kind in ("panel", "direct") and len(view.k) == 1 else 0,
+            base, down=0 if right.group else down, row_block=row_block, column_block=column_block,
             right=right.kind, box=right.box, right_operand=right.operand, group=right.group,
             zeros_stand_in=right.guarded, cost=cost, reason=reason,
         )  # fmt: skip
@@ -238,20 +257,34 @@ def _down(columns: list[Columns], tile: Tile) -> int:
     return columns[0].row_count // tile.vectors if columns[0].blocks == 1 else 0
 
 
-def _row_block(view: View, tile: Tile, width: int, target: Target) -> int:
-    """Tiles of rows to take at a time: as many as fill 0.4 of L2, or all where all fit. As few as
-    can be where the body reads more matrices than it multiplies and the packed columns fit: then
-    all of them are read along their rows."""
-    rows, depth = math.prod(view.m), math.prod(view.k)
-    group = width // tile.rows if width and width % tile.rows == 0 else 1
-    packed = math.prod(view.n) * depth * view.dtype.itemsize
-    if len(view.n) == 1 and depth <= CHAIN and packed <= 0.4 * target.l2_bytes:
+def _blocks(
+    view: View, tile: Tile, lanes: int, left_width: int, target: Target
+) -> tuple[int, int]:
+    """Tiles of rows, and tiles of columns, to take at a time. Rows: as many as fill a part of L2
+    with one chain, or all (0) where all fit. As few as can be where the body reads more matrices
+    than it multiplies and the packed columns fit: then all of them are read along their rows.
+    Columns: as many as keep their sums and their copy in another part; with few rows, which are
+    soon done with it, as many as keep their copy in L1. `left_width`: columns of the copy of the
+    broadcast operand, 0 where there is none."""
+    rows, depth, size = math.prod(view.m), math.prod(view.k), view.dtype.itemsize
+    group = left_width // tile.rows if left_width and left_width % tile.rows == 0 else 1
+    width = tile.vectors * lanes
+    columns = max(-(-view.n[0] // width), 1)
+    packed = view.n[0] * depth * size
+    if depth <= CHAIN and packed <= 0.4 * target.l2_bytes:
         if _matrices_beside(view) >= 2 and rows >= 2 * tile.rows * group:
-            return group
-    bytes_per_tile = (width / group if width else tile.rows) * depth * view.dtype.itemsize
-    if rows / tile.rows * bytes_per_tile <= target.l2_bytes or len(view.n) > 1:
-        return 0
-    return max(int(0.4 * target.l2_bytes / bytes_per_tile) // group, 1) * group
+            return group, columns
+    chain = max(min(depth, CHAIN), 1) * size
+    row_tiles = -(-rows // tile.rows)
+    of_tile = chain * (left_width / group or tile.rows)
+    blocks = -(-row_tiles // max(int(ROWS_OF_L2 * target.l2_bytes / of_tile), 1))
+    row_block = -(-row_tiles // blocks // group) * group if blocks > 1 else 0
+    sums = (row_block or row_tiles) * tile.rows * width * size if depth > CHAIN else 0
+    copy = 0 if row_block else width * chain
+    fit = COLUMNS_OF_L2 * target.l2_bytes / max(copy + sums, 1)
+    if rows < PANEL_ROWS:
+        fit = 0.75 * target.l1_bytes / max(copy, 1)
+    return row_block, -(-columns // -(-columns // max(int(fit), 1)))
 
 
 def _matrices_beside(view: View) -> int:

@@ -28,14 +28,18 @@ from graphc.schedule.access import Index, unflatten
 
 
 class ListedContraction(Contraction):
-    """Groups of channels outside, then blocks of rows, chains, vectors, positions, taps."""
+    """Groups of channels outside, then parts of what runs along vectors, blocks of rows, chains,
+    positions, taps."""
 
     def build(self) -> Kernel:
         windows = windows_of(self.view, self.choice.lane_axes != ())
         assert windows is not None
         self.windows = windows
-        self.vectors = -(-windows.extent // self.lanes)
-        self.width = self.vectors * self.lanes
+        # What runs along vectors, a tile's vectors at a time; a single part may be less than these.
+        self.width = self.tile.vectors * self.lanes
+        self.parts = -(-windows.extent // self.width)
+        self.along = min(windows.extent, self.width)
+        assert self.parts == 1 or windows.extent % self.width == 0
         self.positions = math.prod(windows.positions)
         self.places = math.prod(windows.size)
         scratch = self.builder.scratch
@@ -43,7 +47,7 @@ class ListedContraction(Contraction):
         self.copy = scratch("copy", self.dtype, max(size, 1))
         tile = self.tile.rows * self.positions
         self.sums = scratch("sums", self.dtype, tile * self.width)
-        self.turned = scratch("turned", self.dtype, windows.extent * self.positions)
+        self.turned = scratch("turned", self.dtype, self.along * self.positions)
         self._list_taps()
         batch = batch_variables(self.view)
         loops = [v for v in (batch if windows.by_column else batch[1:]) if v.extent != 1]
@@ -101,10 +105,10 @@ class ListedContraction(Contraction):
     def _k_at(self, first: Expr, tap: Expr) -> Index:
         return (first, *unflatten(tap, self.view.k[1:]))
 
-    def _copy_operand(self) -> None:
-        """The operand as [first of k, place, what runs along vectors]."""
+    def _copy_operand(self, first: Expr) -> None:
+        """The operand as [first of k, place, what runs along vectors], of the latter a part."""
         windows, view = self.windows, self.view
-        if self.width != windows.extent:
+        if self.width != self.along:
             zero = self.builder.const(self.dtype, 0)
             self.copier.loop(
                 self.copy.size // self.lanes, "clear",
@@ -115,7 +119,7 @@ class ListedContraction(Contraction):
 
         def plane(number: Expr) -> None:
             def read(place: Expr, along: Expr, guards: tuple[Guard, ...]) -> Value:
-                found = dict(enumerate(index_of(view, windows, along, number)))
+                found = dict(enumerate(index_of(view, windows, first + along, number)))
                 found |= zip(windows.places, unflatten(place, windows.size), strict=True)
                 index = tuple(found[axis] for axis in range(len(found)))
                 return operand_value(self.evaluator, view, Case(windows.operand, index), guards)
@@ -124,28 +128,64 @@ class ListedContraction(Contraction):
                 at: Expr = (number * self.places + place) * self.width + along
                 return at
 
-            self.copier.transposed(self.places, windows.extent, read, position, self.copy)
+            self.copier.transposed(self.places, self.along, read, position, self.copy)
 
         self.copier.loop(view.k[0], "plane", plane)
 
     # -- blocks of rows ----------------------------------------------------------------------
 
     def _group(self, split: bool) -> int:
-        """All results of one group of channels; with `split`, blocks of rows begin…end of them.
-        Gives the number of blocks."""
-        self._copy_operand()
+        """All results of one group of channels; with `split`, those of the blocks of rows begin…end
+        of all parts. Gives the number of these."""
+        builder = self.builder
+        blocks = -(-self.rows // self.tile.rows)
+        count = self.parts * blocks
+        if self.parts == 1:
+            self._part(of(0), *self._range(0, blocks, split))
+            return count
+        size = builder.const(DType.i64, blocks)
+        begin, end = self._range(0, count, split)
+        first, last = (
+            builder.const(DType.i64, x) if isinstance(x, int) else x for x in (begin, end)
+        )
+        behind = builder.add(last, builder.const(DType.i64, blocks - 1))
+        with builder.loop(
+            builder.op("div", first, size), builder.op("div", behind, size), hint="part"
+        ) as loop:
+            part = Variable("part", self.parts)
+            self.integers.bind(part, loop.variable, builder.block)
+            done = builder.mul(loop.variable, size)
+            zero = builder.const(DType.i64, 0)
+            self._part(
+                of(part) * self.width,
+                builder.op("maximum", builder.sub(first, done), zero),
+                builder.minimum(builder.sub(last, done), size),
+            )
+        return count
+
+    def _part(self, along: Expr, begin: int | Value, end: int | Value) -> None:
+        """Blocks of rows begin…end of the part that starts at `along`."""
+        self.first = along
+        self._copy_operand(along)
         self.filled_in = self.builder.block
         whole, rest = divmod(self.rows, self.tile.rows)
         if whole:
-            begin, end = self._range(0, whole, split)
-            with self.builder.loop(begin, end, hint="rows") as loop:
+            last = end
+            if isinstance(end, Value):
+                last = self.builder.minimum(end, self.builder.const(DType.i64, whole))
+            with self.builder.loop(begin, min(last, whole) if isinstance(last, int) else last,
+                                   hint="rows") as loop:  # fmt: skip
                 block = Variable("row_block", whole)
                 self.integers.bind(block, loop.variable, self.builder.block)
                 self._rows(of(block) * self.tile.rows, self.tile.rows)
-        if rest:
-            first = of(whole * self.tile.rows)
-            self._last(whole if split else None, lambda: self._rows(first, rest))
-        return whole + bool(rest)
+        if not rest:
+            return
+        # The last block is one of its own, if it is among these.
+        at = whole if isinstance(begin, int) else self.builder.maximum(
+            begin, self.builder.const(DType.i64, whole)
+        )  # fmt: skip
+        with self.builder.loop(at, end, hint="last"):
+            self._rows(of(whole * self.tile.rows), rest)
 
     def _rows(self, first_row: Expr, rows: int) -> None:
         """All results of a block of rows."""
@@ -165,7 +205,7 @@ class ListedContraction(Contraction):
     def _clear(self, rows: int) -> None:
         zero = self.builder.const(self.dtype, 0)
         self.copier.loop(
-            rows * self.positions * self.vectors, "clear",
+            rows * self.positions * self.tile.vectors, "clear",
             lambda at: self.evaluator.store(self.sums, at * self.lanes + self.copier.lane(), zero),
         )  # fmt: skip
 
@@ -175,21 +215,15 @@ class ListedContraction(Contraction):
         """The products of planes begin…end for all positions, in place of the sums in scratch or
         `added` to them."""
         builder = self.builder
-
-        def part(number: Expr) -> None:
-            with builder.loop(0, self.positions, hint="position") as loop:
-                position = Variable("position", self.positions)
-                self.integers.bind(position, loop.variable, builder.block)
-                first = builder.load(self.starts, loop.variable)
-                last = builder.load(self.starts, builder.index(1, loop.variable))
-                self._tile_of(
-                    first_row, rows, of(position), number, (begin, end), (first, last), added
-                )
-
-        self.copier.loop(self.vectors // self.tile.vectors, "part", part)
+        with builder.loop(0, self.positions, hint="position") as loop:
+            position = Variable("position", self.positions)
+            self.integers.bind(position, loop.variable, builder.block)
+            first = builder.load(self.starts, loop.variable)
+            last = builder.load(self.starts, builder.index(1, loop.variable))
+            self._tile_of(first_row, rows, of(position), (begin, end), (first, last), added)
 
     def _tile_of(
-        self, first_row: Expr, rows: int, position: Expr, part: Expr,
+        self, first_row: Expr, rows: int, position: Expr,
         planes: tuple[int | Value, int | Value], taps: tuple[Value, Value], added: bool,
     ) -> None:  # fmt: skip
         builder, vectors = self.builder, self.tile.vectors
@@ -199,15 +233,14 @@ class ListedContraction(Contraction):
             self.integers.bind(plane, outer.variable, builder.block)
             with builder.loop(*taps, 2, carried=outer.carried, hint="tap") as inner:
                 inner.yield_(*self._tap(
-                    first_row, rows, part, of(plane), inner.variable, list(inner.carried)
+                    first_row, rows, of(plane), inner.variable, list(inner.carried)
                 ))  # fmt: skip
             outer.yield_(*inner.results)
         sums = list(outer.results)
         lane = self.copier.lane()
         for r in range(rows):
             for v in range(vectors):
-                column = (part * vectors + v) * self.lanes + lane
-                at = (position + r * self.positions) * self.width + column
+                at = (position + r * self.positions) * self.width + v * self.lanes + lane
                 total = sums[r * vectors + v]
                 if added:
                     before = self.evaluator.load(self.sums, at, (), builder.block)
@@ -215,9 +248,8 @@ class ListedContraction(Contraction):
                 self.evaluator.store(self.sums, at, total)
 
     def _tap(
-        self, first_row: Expr, rows: int, part: Expr, plane: Expr, entry: Value,
-        sums: list[Value],
-    ) -> list[Value]:  # fmt: skip
+        self, first_row: Expr, rows: int, plane: Expr, entry: Value, sums: list[Value]
+    ) -> list[Value]:
         """Adds the products of one listed tap."""
         builder, view = self.builder, self.view
         place = Variable("place", self.places * self.width)
@@ -229,8 +261,7 @@ class ListedContraction(Contraction):
         lane = self.copier.lane()
         right = []
         for v in range(self.tile.vectors):
-            column = (part * self.tile.vectors + v) * self.lanes + lane
-            at = plane * (self.places * self.width) + of(place) + column
+            at = plane * (self.places * self.width) + of(place) + v * self.lanes + lane
             right.append(self.evaluator.load(self.copy, at, (), self.filled_in))
         made = list(sums)
         for r in range(rows):
@@ -256,20 +287,21 @@ class ListedContraction(Contraction):
             return self.evaluator.load(self.sums, at, guards, block)
 
         self.copier.transposed(
-            windows.extent, self.positions, read,
+            self.along, self.positions, read,
             lambda along, position: along * self.positions + position, self.turned,
         )  # fmt: skip
         filled_in = self.builder.block
-        runs = 1 if windows.by_column else windows.extent
-        size = windows.extent * self.positions // runs
+        runs = 1 if windows.by_column else self.along
+        size = self.along * self.positions // runs
 
         def vector(run: Expr, first: Expr, count: int) -> None:
             lane = self.copier.lane()
             guards = ((lane, 0, count),) if count < self.lanes else ()
             at = run * size + first + lane
             total = self.evaluator.load(self.turned, at, guards, filled_in)
-            batch, n = self._index(run, first + lane)
-            n = unflatten(first + lane, self.view.n) if windows.by_column else n
+            batch, n = self._index(self.first + run, first + lane)
+            if windows.by_column:
+                n = unflatten(self.first * self.positions + first + lane, self.view.n)
             index = self.view.out(batch, self._m(first_row + r), n)
             self._finish(index, guards, self.builder.splat(total, self.lanes))
 
