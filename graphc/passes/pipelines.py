@@ -34,13 +34,14 @@ from graphc.passes.decompose import decompose, decompose_to_recipes
 from graphc.passes.layouts import Preferred, layouts
 from graphc.passes.recognize_attention import recognize_attention
 from graphc.passes.simplify_regions import simplify_regions
+from graphc.passes.sink_reshapes import sink_reshapes
 from graphc.passes.winograd import winograd
 
 Pass = Callable[[Graph], Graph]
 Observer = Callable[[str, Graph], None]
 
 EXACT: tuple[Pass, ...] = (
-    dead_code, decompose_to_recipes, simplify_regions, canonicalize, dead_code,
+    dead_code, decompose_to_recipes, simplify_regions, sink_reshapes, canonicalize, dead_code,
 )  # fmt: skip
 
 WHOLE: tuple[Pass, ...] = (recognize_attention,)
@@ -49,8 +50,8 @@ LEVELS: dict[str, tuple[Pass, ...]] = {
     "none": (decompose,),
     "exact": EXACT,
     "relaxed": (
-        dead_code, *WHOLE, decompose_to_recipes, simplify_regions, winograd, canonicalize,
-        dead_code,
+        dead_code, *WHOLE, decompose_to_recipes, simplify_regions, winograd, sink_reshapes,
+        canonicalize, dead_code,
     ),
 }  # fmt: skip
 
