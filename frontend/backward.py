@@ -18,7 +18,8 @@ import numpy as np
 from frontend.state import STATE
 from frontend.tape import Edge, TapeNode, edge_of
 from frontend.tensor import Tensor, make
-from graphc.autodiff.sweep import Record, sweep
+from graphc.autodiff.parts import Part
+from graphc.autodiff.sweep import Record, gradients_by_key, sweep
 
 
 def run_backward(
@@ -31,15 +32,12 @@ def run_backward(
     """Sweep back from `roots` (tensor, its gradient). With `inputs`: their gradients, None where
     there is no path. Without: gradients are added to the leaves' `.grad`."""
     session = STATE.session
-    if session is not None:
-        session.note_backward(accumulates=inputs is None)
-    cotangents: dict[Any, Any] = {}
+    start = 0 if session is None else session.note_backward(accumulates=inputs is None)
+    cotangents = gradients_by_key()
     previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
     try:
         for tensor, gradient in roots:
-            edge = edge_of(tensor)
-            earlier = cotangents.get(edge)
-            cotangents[edge] = gradient if earlier is None else earlier + gradient
+            cotangents.give(edge_of(tensor), gradient)
         targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
         nodes, leaves = _reachable(cotangents)
         needed = None if targets is None else _leading_to(nodes, set(targets))
@@ -64,6 +62,8 @@ def run_backward(
         return []
     finally:
         STATE.grad_enabled = previous
+        if session is not None:
+            session.note_backward_end(start)
 
 
 def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, int]) -> Tensor:
@@ -210,6 +210,8 @@ def _after(record: Record, gradients: list[Any], found: list[Any]) -> list[Any]:
     """The gradients of a record's operands after post-hooks, and, with anomaly detection, a check
     that none has NaN."""
     node: TapeNode = record.output_keys[0][0]  # type: ignore[index]
+    if node.posthooks or STATE.detect_anomaly:
+        found = [part.whole() if type(part) is Part else part for part in found]
     for hook in tuple((node.posthooks or {}).values()):
         replaced = hook(tuple(found), tuple(gradients))
         if replaced is not None:

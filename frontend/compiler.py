@@ -35,8 +35,10 @@ class CompiledFunction:
     def __init__(
         self, function: Callable[..., Any], level: str, keep_grads: bool,
         threads: int | None = None, max_bytes: int | None = None,
+        saved_bytes: int | None = None,
     ):  # fmt: skip
         self.function = function
+        self.saved_bytes = saved_bytes
         self.threads = threads
         self.max_bytes = max_bytes
         self.level = level
@@ -135,6 +137,7 @@ class CompiledFunction:
             updated = [entry.names[position] for position in entry.updated]
             if updated:
                 lines.append(f"  updated in place: {', '.join(updated)}")
+            lines += [f"  {text}" for text in entry.explain_saved()]
             for executable in entry.executables:
                 phases = (f"{name} {time:.3f} s" for name, time in executable.timings.items())
                 lines.append(f"  {executable.graph.name}: {', '.join(phases)}")
@@ -215,7 +218,8 @@ def disable(function: Any = None, recursive: bool = True) -> Any:
 
 def compile(
     function: Any = None, *, level: str = "exact", keep_grads: bool = True, disable: bool = False,
-    threads: int | None = None, max_bytes: int | None = None, **ignored: Any,
+    threads: int | None = None, max_bytes: int | None = None, saved_bytes: int | None = None,
+    **ignored: Any,
 ) -> Any:  # fmt: skip
     """`function` (or a Module) as native code: `compile(model)`, `@compile`, `@compile(level=…)`.
 
@@ -225,23 +229,28 @@ def compile(
     function stays as it is. `threads`: the most threads a call may run on, None for all processors
     this process may use; small work runs on one, and the bits are the same on any. `max_bytes`: the
     most memory a call may take for what lies between its inputs and results; a function that needs
-    more raises MemoryLimitError at its first call and has run nothing. PyTorch's other options
-    (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an unknown level,
-    TypeError or ValueError for `threads`.
+    more raises MemoryLimitError at its first call and has run nothing. `saved_bytes`: the most
+    memory for what forward keeps for backward (of each `backward()`, in a training step); what does
+    not fit is computed again, to the same bits; MemoryLimitError where it cannot be. PyTorch's
+    other options (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an
+    unknown level, TypeError or ValueError for `threads` and `saved_bytes`.
     """
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
     threads = checked_threads(threads)
+    if saved_bytes is not None and (type(saved_bytes) is not int or saved_bytes < 0):
+        kind = ValueError if type(saved_bytes) is int else TypeError
+        raise kind(f"saved_bytes must be a number of bytes, 0 or more, not {saved_bytes!r}")
     unknown = ignored.keys() - {"fullgraph", "dynamic", "backend", "mode", "options"}
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     if function is None:
         return lambda target: compile(
             target, level=level, keep_grads=keep_grads, disable=disable, threads=threads,
-            max_bytes=max_bytes,
+            max_bytes=max_bytes, saved_bytes=saved_bytes,
         )  # fmt: skip
     if not callable(function):
         raise TypeError(f"compile() takes a function or Module, not {type(function).__name__}")
     if disable or getattr(getattr(function, "forward", function), "_runs_eagerly", False):
         return function
-    return CompiledFunction(function, level, keep_grads, threads, max_bytes)
+    return CompiledFunction(function, level, keep_grads, threads, max_bytes, saved_bytes)

@@ -70,6 +70,7 @@ class Entry:
             GradGuard(_source_of(session, tensor), none) for tensor, none in session.grad_guards
         ]
         self.trains = session.backward_called
+        self.saved: list[int] = []  # by backward() of a training step what is kept for it
         self.ahead: Any = None  # computes from frozen tensors what depends on them alone
         self.frozen: list[int] = []  # which of the captured tensors it takes
         self.given: list[Any] = []
@@ -91,12 +92,15 @@ class Entry:
                     outputs = self._without_grads(traced)
                 named = [(name, var) for name, _, var in inputs]
                 self.graph = session.builder.snapshot(named, outputs, aliases)
+                if session.backwards and owner.saved_bytes is not None:
+                    marks = [mark for span in session.backwards for mark in span]
+                    self._keep_less(session.builder.ahead(named, outputs, marks))
                 self.types = self.graph.output_types
         if differentiable:
             tapped = [tensor for tensor, _ in session.taps]
             self.function = TracedFunction(
                 session, session.builder.name, inputs, [*results, *tapped], updates, self._compile,
-                owner.level,
+                owner.level, owner.saved_bytes,
             )
             self.results = len(results)
         else:
@@ -104,6 +108,24 @@ class Entry:
         # One fresh tensor is returned and nothing else is left behind.
         new = [position for position, source in self.returned if source is None]
         self.single = self.structure is tree.TENSOR and new == [0] and not (self.grads or self.taps)
+
+    def _keep_less(self, marks: Sequence[int]) -> None:
+        """Fit what forward keeps for backward into the budget. `marks`: where each backward starts
+        and ends in the graph."""
+        from graphc.runtime.program import remembered
+
+        budget = self.owner.saved_bytes
+        spans = tuple(zip(marks[::2], marks[1::2]))
+        self.graph, self.saved = remembered(
+            "recompute", self.graph, (spans, budget),
+            lambda: _within_budget(self.graph, spans, budget),
+        )  # fmt: skip
+
+    def explain_saved(self) -> list[str]:
+        """What forward keeps for backward, where that is known: two entries, or a budget."""
+        pair = None if self.function is None else self.function.compiled_pair
+        found = self.saved if pair is None else [pair.saved_bytes]
+        return [f"saved for backward: {saved:,} bytes" for saved in found]
 
     def _without_frozen(self, graph: Graph) -> Graph:
         """The graph for a call, where what frozen tensors alone decide is computed ahead."""
@@ -260,6 +282,13 @@ def _split_frozen(graph: Graph, level: str, frozen: Sequence[int], last: int) ->
     if level != "none":
         optimised = packed(optimised, frozen, preferred)
     return split_frozen(optimised, frozen, last)
+
+
+def _within_budget(graph: Graph, spans: Any, budget: Any) -> tuple[Graph, list[int]]:
+    from graphc.passes.recompute import within_budget
+
+    made, cuts = within_budget(graph, spans, budget)
+    return made, [cut.bytes for cut in cuts]
 
 
 def _source_of(session: Any, tensor: Tensor) -> Source:

@@ -38,6 +38,7 @@ class TracedFunction:
         updates: Sequence[tuple[Var, int]],
         compile_graph: Callable[[Graph], Any],
         level: str,
+        saved_bytes: int | None = None,
     ):
         self.session = session
         self.name = name
@@ -46,6 +47,7 @@ class TracedFunction:
         self.updates = list(updates)
         self.compile_graph = compile_graph
         self.level = level
+        self.saved_bytes = saved_bytes
         with session:
             self.wanted = tuple(t._requires_grad and t._edge is None for _, t, _ in inputs)
             self.active = [i for i, tensor in enumerate(outputs) if tensor._requires_grad]
@@ -53,7 +55,7 @@ class TracedFunction:
         self.underived: dict[int, tuple[str, type[DerivativeError | FreedError]]] = {}
         self.types = [tensor.tensor_type for tensor in outputs]
         self._plain: Any = None
-        self._pair: Any = None
+        self._pair: Pair | None = None
         self._derivative: TracedFunction | None = None
 
     # -- entries, compiled when first needed -------------------------------------------------
@@ -92,10 +94,16 @@ class TracedFunction:
             more = [(f"cotangent_{i}", tensor._value) for i, tensor in enumerate(cotangents)]
             joint, count = self.graph(present, more), len(self.outputs) + len(self.updates)
             split = remembered(
-                "split", joint, (self.level, count), lambda: _split(joint, self.level, count)
-            )
+                "split", joint, (self.level, count, self.saved_bytes),
+                lambda: _split(joint, self.level, count, self.saved_bytes),
+            )  # fmt: skip
             holes = [g is not None for g in gradients]
             self._pair = Pair(self, split, holes)
+        return self._pair
+
+    @property
+    def compiled_pair(self) -> Pair | None:
+        """The pair, once it was needed."""
         return self._pair
 
     def derivative(self) -> TracedFunction:
@@ -112,7 +120,7 @@ class TracedFunction:
                 ]
             self._derivative = TracedFunction(
                 self.session, f"{self.name}_backward", [*self.inputs, *more], filled, (),
-                self.compile_graph, self.level,
+                self.compile_graph, self.level, self.saved_bytes,
             )  # fmt: skip
         return self._derivative
 
@@ -160,12 +168,12 @@ class TracedFunction:
         return outputs
 
 
-def _split(joint: Graph, level: str, outputs: int) -> Any:
+def _split(joint: Graph, level: str, outputs: int, saved_bytes: int | None) -> Any:
     """A joint graph as forward and backward."""
     from graphc.autodiff.partition import partition
     from graphc.passes.pipelines import whole
 
-    return partition(whole(joint, level), outputs)
+    return partition(whole(joint, level), outputs, saved_bytes)
 
 
 # The call itself keeps what backward needs.
@@ -190,6 +198,7 @@ class Pair:
         self.forward_graph = split.forward
         self.backward_graph = split.backward
         self.saved_inputs = tuple(split.saved_inputs)
+        self.saved_bytes = int(split.saved_bytes)
         self.holes = holes  # per wanted input: whether it has a gradient
         self.forward = function.compile_graph(split.forward)
         self._backward: Any = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from frontend.tensor import Tensor
@@ -51,20 +51,37 @@ class Builder(GraphBuilder):
                 for op, attributes in steps:
                     (value,) = made.apply(op, (value,), attributes)
             values[var.value] = value
-        needed: set[int] = set()
-        work = [var.value.node for var in outputs if var.value not in values]
-        while work:
-            identity = work.pop()
-            if identity not in needed:
-                needed.add(identity)
-                operands = self._nodes[identity].operands
-                work += [v.node for v in operands if v not in values]
-        for identity in sorted(needed):
+        for identity in sorted(self._needed(values, outputs)):
             node = self._nodes[identity]
             results = made.copied(node, tuple([values[value] for value in node.operands]))
             for index, result in enumerate(results):
                 values[Value(identity, index)] = result
         return made.finish(*[values[var.value] for var in outputs], aliases=aliases)
+
+    def ahead(
+        self, inputs: Sequence[tuple[str, Var]], outputs: Sequence[Var], marks: Sequence[int]
+    ) -> list[int]:
+        """For each mark, a number of nodes here: how many of them are ahead of it in the snapshot
+        from `inputs` to `outputs`."""
+        known = {var.value for _, var in inputs}
+        needed = self._needed(known, outputs)
+        return [len(inputs) + sum(identity < mark for identity in needed) for mark in marks]
+
+    def _needed(self, known: Container[Value], outputs: Sequence[Var]) -> set[int]:
+        """The nodes between known values and the outputs."""
+        needed: set[int] = set()
+        work = [var.value.node for var in outputs if var.value not in known]
+        while work:
+            identity = work.pop()
+            if identity not in needed:
+                needed.add(identity)
+                work += [v.node for v in self._nodes[identity].operands if v not in known]
+        return needed
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return len(self._nodes)
 
     def copied(self, node: Node, operands: tuple[Var, ...]) -> tuple[Var, ...]:
         """A node of another graph, on operands of the same types."""

@@ -77,6 +77,7 @@ class Session:
         self.grad_guards: list[tuple[Tensor, bool]] = []
         self.taps: list[tuple[Tensor, Callable[..., Any]]] = []
         self.backward_called = False
+        self.backwards: list[tuple[int, int]] = []  # the nodes of each, by number
         self._filled: dict[Any, Var] = {}
         self._hosts: dict[Any, Tensor] = {}
         self._grads: dict[int, Tensor] = {}  # id of a .grad tensor -> whose it is
@@ -335,8 +336,13 @@ class Session:
                 location=user_location(),
             )
 
-    def note_backward(self, accumulates: bool) -> None:
+    def note_backward(self, accumulates: bool) -> int:
+        """A backward starts: at which node."""
         self.backward_called |= accumulates
+        return self.root.size
+
+    def note_backward_end(self, start: int) -> None:
+        self.backwards.append((start, self.root.size))
 
     # -- guards ------------------------------------------------------------------------------
 

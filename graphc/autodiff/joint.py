@@ -6,12 +6,11 @@ out: the joint graph: its outputs followed by the gradients, derived by the reve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphc.autodiff.sweep import Record, added, sweep
+from graphc.autodiff.sweep import Record, gradients_by_key, sweep
 from graphc.errors import ArgumentError, GradientError
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.handle import broadcast_to
@@ -43,15 +42,14 @@ def joint(
         graph, builder, inputs, lambda node, ins, outs, on: _note(records, node, ins, outs, on),
         active=active,
     )  # fmt: skip
-    cotangents: dict[Hashable, Any] = {}
+    cotangents = gradients_by_key()
     for position, output in enumerate(outputs):
         if not output.type.dtype.is_float or (seeds is not None and position not in seeds):
             continue
         seed = given.get(position)
         if seed is None:
             seed = builder.constant(np.ones((), output.type.dtype.numpy))
-        key = output.value
-        cotangents[key] = seed if key not in cotangents else added(cotangents[key], seed)
+        cotangents.give(output.value, seed)
     sweep(reversed(records), cotangents, lambda record: builder.at(record.location))
     gradients = []
     for position in positions:

@@ -3,52 +3,53 @@
 in : a joint graph, and how many of its outputs are the forward's
 out: a forward graph that also returns what is saved, and a backward graph that takes it
 
-Each value that forward could hand to backward costs its bytes if saved, and nothing if backward
-computes it again from other saved values. Contractions, reductions, gathers, scatters and random
-numbers are not computed again; elementwise ops and index maps may be. The cheapest choice is the
-minimum cut between the inputs and what only backward can compute.
+Each value that forward could hand to backward costs its bytes if saved, and its work if backward
+computes it again from other saved values. The cheapest choice is a minimum cut between the inputs
+and what only backward can compute (graphc.autodiff.cut), within a budget of bytes where there is
+one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
+from graphc.autodiff.cut import cheapest
 from graphc.autodiff.joint import cotangent_inputs
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Location, Value
 from graphc.ir.registry import lookup
-
-_RECOMPUTABLE = ("elementwise", "movement", "composite")
-# Composites that hold reductions are not cheap to compute again.
-_HEAVY_COMPOSITES = {
-    "max_pool", "max_pool_indices", "max_unpool", "avg_pool", "resample", "layer_norm",
-    "cross_entropy", "var", "mean", "median", "argmedian", "searchsorted", "attention",
-    "attention_grad",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
     """`forward` takes the inputs and returns the outputs, then the saved values. `backward` takes
     the inputs numbered `saved_inputs`, the saved values, then the cotangents, and returns the
-    gradients."""
+    gradients. `saved_bytes` counts the saved values, inputs that are not overwritten aside."""
 
     forward: Graph
     backward: Graph
     saved_inputs: tuple[int, ...]
+    saved_bytes: int
 
 
-def partition(joint: Graph, outputs: int) -> Split:
-    """Split a joint graph whose first `outputs` outputs are the forward's."""
+def partition(joint: Graph, outputs: int, saved_bytes: int | None = None) -> Split:
+    """Split a joint graph whose first `outputs` outputs are the forward's. `saved_bytes`: the most
+    bytes to save; MemoryLimitError where that is too little."""
     seeds = cotangent_inputs(joint)
     backward_only = descendants(joint, seeds)
     needed = _ancestors(joint, [v.node for v in joint.outputs[outputs:]])
-    saved = _minimum_cut(joint, backward_only & needed, needed - backward_only, outputs)
+    aliased = {target for _, target in joint.aliases}
     primal = [i for i in range(len(joint.inputs)) if i not in seeds]
     # Forward overwrites an input it updates: backward gets a copy of the old content.
-    kept = {i for i in primal if i not in {target for _, target in joint.aliases}}
-    taken = sorted(v.node for v in saved if v.node in kept)
-    computed = sorted((v for v in saved if v.node not in kept), key=lambda v: (v.node, v.index))
+    kept = {i for i in primal if i not in aliased}
+    read = [v for i in backward_only & needed for v in joint.nodes[i].operands]
+    cut = cheapest(
+        joint, needed - backward_only, [*read, *joint.outputs[outputs:]],
+        {Value(i) for i in kept}, saved_bytes,
+    )  # fmt: skip
+    taken = sorted(v.node for v in cut.kept if v.node in kept)
+    computed = sorted((v for v in cut.kept if v.node not in kept), key=lambda v: (v.node, v.index))
     forward = extract(
         joint, f"{joint.name}_forward", [Value(i) for i in primal],
         [*joint.outputs[:outputs], *computed], joint.aliases,
@@ -56,9 +57,9 @@ def partition(joint: Graph, outputs: int) -> Split:
     backward = extract(
         joint, f"{joint.name}_backward",
         [*(Value(i) for i in taken), *computed, *(Value(i) for i in seeds)],
-        list(joint.outputs[outputs:]), (),
+        list(joint.outputs[outputs:]), (), late=backward_only,
     )  # fmt: skip
-    return Split(forward, backward, tuple(taken))
+    return Split(forward, backward, tuple(taken), cut.bytes)
 
 
 def descendants(graph: Graph, roots: list[int]) -> set[int]:
@@ -78,56 +79,13 @@ def _ancestors(graph: Graph, roots: list[int]) -> set[int]:
     return found
 
 
-def _minimum_cut(
-    graph: Graph, backward: set[int], candidates: set[int], outputs: int
-) -> set[Value]:
-    """The values to save: edges from `in` to `out` of the minimum cut."""
-    import networkx
-
-    network = networkx.DiGraph()
-    network.add_node("source")
-    network.add_node("sink")
-    aliased = {target for _, target in graph.aliases}
-    for identity in candidates:
-        node = graph.nodes[identity]
-        if node.op == CONSTANT:
-            continue
-        free = node.op == INPUT and identity not in aliased
-        for index, type in enumerate(node.types):
-            value = Value(identity, index)
-            # An input is kept anyway; it is preferred, not free, so that fewer are taken.
-            network.add_edge((value, "in"), (value, "out"), capacity=1 if free else type.nbytes + 1)
-            if node.op == INPUT or not _recomputable(node.op):
-                network.add_edge("source", (value, "in"))
-            for operand in node.operands:
-                if graph.nodes[operand.node].op != CONSTANT:
-                    network.add_edge((operand, "out"), (value, "in"))
-    for identity in backward:
-        for operand in graph.nodes[identity].operands:
-            if operand.node in candidates and graph.nodes[operand.node].op != CONSTANT:
-                network.add_edge((operand, "out"), "sink")
-    for output in graph.outputs[outputs:]:
-        if output.node in candidates and graph.nodes[output.node].op != CONSTANT:
-            network.add_edge((output, "out"), "sink")
-    _, (reachable, _) = networkx.minimum_cut(network, "source", "sink")
-    return {
-        start[0]
-        for start, end in network.edges
-        if start != "source" and start[1] == "in" and start in reachable and end not in reachable
-    }
-
-
-def _recomputable(op_name: str) -> bool:
-    op = lookup(op_name)
-    return op.kind in _RECOMPUTABLE and op_name not in _HEAVY_COMPOSITES
-
-
 def extract(
     graph: Graph, name: str, inputs: list[Value], outputs: list[Value],
-    aliases: tuple[tuple[int, int], ...] = (),
+    aliases: tuple[tuple[int, int], ...] = (), late: Set[int] | None = None,
 ) -> Graph:  # fmt: skip
     """The part of `graph` between some of its values and others, as a graph of its own. Inputs
-    that are inputs of `graph` keep their names; a value given twice has the first input."""
+    that are inputs of `graph` keep their names; a value given twice has the first input. The nodes
+    that are not `late` (None: all are) stand just before the first of those that needs them."""
     builder = GraphBuilder(name)
     values: dict[Value, Var] = {}
     taken = set(graph.input_names)
@@ -147,7 +105,7 @@ def extract(
             continue
         needed.add(identity)
         work += [v.node for v in graph.nodes[identity].operands if v not in values]
-    for identity in sorted(needed):
+    for identity in _in_time(graph, needed, needed if late is None else needed & late):
         node = graph.nodes[identity]
         with builder.at(node.location or Location(name, 0)):
             if node.op == CONSTANT:
@@ -160,3 +118,17 @@ def extract(
     positions = {value.node: number for number, value in enumerate(inputs)}
     moved = [(output, positions[target]) for output, target in aliases]
     return builder.finish(*(values[value] for value in outputs), aliases=moved)
+
+
+def _in_time(graph: Graph, needed: set[int], late: Set[int]) -> list[int]:
+    """The nodes in order, those that are not `late` just before the first that needs them."""
+    order: dict[int, None] = {}
+    for identity in [*sorted(late), *sorted(needed - late)]:
+        before, work = set(), [identity]
+        while work:
+            found = work.pop()
+            if found in needed and found not in order and found not in before:
+                before.add(found)
+                work += [operand.node for operand in graph.nodes[found].operands]
+        order.update(dict.fromkeys(sorted(before)))
+    return list(order)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from graphc.autodiff.parts import Gradients, Part
 from graphc.errors import GradientError, GraphError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.handle import Handle
@@ -20,6 +21,7 @@ from graphc.ir.types import TensorType
 from graphc.ops.elementwise import cast
 from graphc.ops.kind_index import Gather
 from graphc.ops.kinds import Movement
+from graphc.ops.movement import slice_
 from graphc.ops.op import Op
 
 
@@ -53,7 +55,7 @@ class Unread(Handle):
 
 def sweep(
     records: Iterable[Record],
-    cotangents: dict[Hashable, Any],
+    cotangents: Gradients,
     on_record: Callable[[Record], Any] | None = None,
     after: Callable[[Record, list[Any], list[Any]], list[Any]] | None = None,
 ) -> None:
@@ -61,25 +63,42 @@ def sweep(
 
     Gradients of a record's outputs are removed once used. `on_record(record)` may return a
     context manager the rule runs in (it hands on the source location). `after(record, gradients,
-    found)` sees what a rule made of its gradients and returns what goes on.
+    found)` sees what a rule made of its gradients and returns what goes on: a handle, or a `Part`
+    for the operand of a slice.
     """
     for record in records:
         gradients = [cotangents.pop(key, None) for key in record.output_keys]
         if all(gradient is None for gradient in gradients):
             continue
         with nullcontext() if on_record is None else on_record(record):
-            found = input_gradients(record, gradients)
+            part = _part(record, gradients, on_record)
+            found = input_gradients(record, gradients) if part is None else [part]
             if after is not None:
                 found = after(record, gradients, found)
-            _accumulate(record, found, cotangents)
+            for key, gradient in zip(record.input_keys, found, strict=True):
+                if key is not None and gradient is not None:
+                    cotangents.give(key, gradient)
 
 
-def _accumulate(record: Record, found: list[Any], cotangents: dict[Hashable, Any]) -> None:
-    for key, gradient in zip(record.input_keys, found, strict=True):
-        if key is None or gradient is None:
-            continue
-        earlier = cotangents.get(key)
-        cotangents[key] = gradient if earlier is None else added(earlier, gradient)
+def _part(
+    record: Record, gradients: list[Any], on_record: Callable[[Record], Any] | None
+) -> Part | None:
+    """The gradient of a slice's operand, not yet padded with zeros."""
+    if record.op is not slice_ or record.input_keys[0] is None:
+        return None
+    (gradient,) = gradients
+    if any(step != 1 for step in record.attributes["step"]) or 0 in gradient.shape:
+        return None
+
+    def place() -> Any:
+        return nullcontext() if on_record is None else on_record(record)
+
+    return Part(record.inputs[0].tensor_type, record.attributes["start"], gradient, place)
+
+
+def gradients_by_key() -> Gradients:
+    """An empty store for `sweep`."""
+    return Gradients(added)
 
 
 def added(left: Any, right: Any) -> Any:

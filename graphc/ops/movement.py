@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,39 @@ def _reshape_shape(types: Types, *, shape: Shape) -> Shape:
 
 
 def _reshape_cases(index: Index, types: Types, *, shape: Shape) -> tuple[Case]:
+    """Neighbouring axes that hold the same elements in both shapes are mapped by themselves, not by
+    way of the flat position: a coordinate that only guards keep in range stays as it is."""
     source = types[0].shape
-    flat: Any = 0  # a plain number for a 0-d result: index expressions and arrays mix with it
-    for coordinate, stride in zip(index, row_major_strides(shape), strict=True):
-        flat = coordinate * stride + flat
-    coordinates = []
-    for axis, (dim, stride) in enumerate(zip(source, row_major_strides(source), strict=True)):
-        quotient = flat // stride if stride else flat
-        leading = math.prod(source[:axis]) <= 1
-        coordinates.append(quotient if leading or dim == 0 else quotient % dim)
+    coordinates: list[Any] = [0] * len(source)
+    for made, read in _same_elements(shape, source):
+        flat: Any = 0
+        for axis in made:
+            flat = flat * shape[axis] + index[axis]
+        sizes = tuple(source[axis] for axis in read)
+        for axis, dim, stride in zip(read, sizes, row_major_strides(sizes), strict=True):
+            quotient = flat // stride if stride else flat
+            coordinates[axis] = quotient if axis == read[0] or dim == 0 else quotient % dim
     return (Case(0, tuple(coordinates)),)
+
+
+def _same_elements(left: Shape, right: Shape) -> Iterator[tuple[list[int], list[int]]]:
+    """The axes of two shapes in the smallest groups of one size; those of size 1 are in none."""
+    here = [axis for axis, dim in enumerate(left) if dim != 1]
+    there = [axis for axis, dim in enumerate(right) if dim != 1]
+    if 0 in left:
+        yield here, there
+        return
+    while here:
+        made, read = [here.pop(0)], [there.pop(0)]
+        size, other = left[made[0]], right[read[0]]
+        while size != other:
+            if size < other:
+                made.append(here.pop(0))
+                size *= left[made[-1]]
+            else:
+                read.append(there.pop(0))
+                other *= right[read[-1]]
+        yield made, read
 
 
 reshape: Movement = Movement(
@@ -125,6 +149,20 @@ broadcast = Movement(
         m(m.normal(2, 1, 3), shape=(2, 20, 3)),
     ],
 )  # fmt: skip
+
+
+# -- saved ---------------------------------------------------------------------------------------
+
+saved = Movement(
+    "saved",
+    lambda types: types[0].shape,
+    lambda index, types: (Case(0, index),),
+    lambda x: x,
+    vjp=lambda g, out, x: (g,),
+    samples=lambda m: [m(m.normal(2, 3)), m(m.normal()), m(m.normal(0, 2))],
+)  # fmt: skip
+"""Its operand, kept from forward to backward: what backward computes from it again is told from
+what forward computed (graphc.passes.recompute)."""
 
 
 # -- slice ---------------------------------------------------------------------------------------

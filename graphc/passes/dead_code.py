@@ -36,9 +36,8 @@ def dead_code(graph: Graph) -> Graph:
 
 def _live(graph: Graph) -> set[int]:
     """The ids of the outputs' nodes and of all they depend on."""
-    import networkx
-
-    view = graph.nx()
-    end = len(graph.nodes)  # one node that reads every output
-    view.add_edges_from((output.node, end) for output in graph.outputs)
-    return set(networkx.ancestors(view, end)) if graph.outputs else set()
+    live = {output.node for output in graph.outputs}
+    for identity in reversed(range(len(graph.nodes))):
+        if identity in live:  # operands stand before what reads them
+            live.update(operand.node for operand in graph.nodes[identity].operands)
+    return live

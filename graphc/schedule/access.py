@@ -7,7 +7,7 @@ out: the reads: (stopped value, index there), with the variables of reductions i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
@@ -23,6 +23,7 @@ from graphc.ops.kind_sort import Sort
 from graphc.ops.kinds import Case, Generate, Movement, Reduce
 
 Index = tuple[Expr, ...]
+Guard = tuple[Expr, int, int]
 
 # Kinds a kernel can compute at any index it is asked for.
 LIGHT = ("elementwise", "movement", "gather", "generate")
@@ -32,12 +33,25 @@ ANCHORS = ("contract", "scatter", "scan", "sort", "composite", "region")
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One element read: `path` is how many reductions and movements lie between."""
+    """One element read, where the guards hold that index maps put on it. `reduced`: a reduction
+    lies between."""
 
     value: Value
     index: Index
     reduced: bool
-    guarded: bool
+    guards: tuple[Guard, ...]
+
+    @property
+    def guarded(self) -> bool:
+        return bool(self.guards)
+
+
+def behind_reshape(graph: Graph, value: Value, kept: Container[int] = ()) -> Value:
+    """The value that has the same elements in the same order: what a loop or branch reads. Those
+    kept in memory are not looked behind."""
+    while graph.nodes[value.node].op == "reshape" and value.node not in kept:
+        (value,) = graph.nodes[value.node].operands
+    return value
 
 
 def coordinates(shape: Shape, prefix: str = "d") -> Index:
@@ -98,6 +112,16 @@ def outer_axes(shape: Shape, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(axis for axis in axes if axis < last)
 
 
+def parts_of(graph: Graph, value: Value) -> tuple[Value, ...]:
+    """The parts of a `concat` if they have one shape, else nothing. A kernel that stores such a
+    value computes all parts at an index and stores each where it belongs."""
+    node = graph.nodes[value.node]
+    if node.op != "concat" or len(node.operands) < 2:
+        return ()
+    shapes = {graph.type_of(operand).shape for operand in node.operands}
+    return node.operands if len(shapes) == 1 else ()
+
+
 _fresh = itertools.count()
 
 
@@ -106,24 +130,24 @@ def reads(
 ) -> Iterator[Read]:
     """The reads behind element `index` of `value`. `stop(value)` says which are not followed;
     `value` itself is. What an anchor reads is taken to be all of its operands."""
-    seen: set[tuple[Value, Index, bool, bool]] = set()
-    work = [(value, index, False, False, True)]
+    seen: set[Read] = set()
+    work = [(Read(value, index, False, ()), True)]
     while work:
-        current, at, reduced, guarded, first = work.pop()
-        if stop(current) and not (first and graph.nodes[current.node].op != INPUT):
-            yield Read(current, at, reduced, guarded)
+        read, first = work.pop()
+        if stop(read.value) and not (first and graph.nodes[read.value.node].op != INPUT):
+            yield read
             continue
-        key = (current, at, reduced, guarded)
-        if key in seen:
+        if read in seen:
             continue
-        seen.add(key)
-        for operand, inner, by_reduction, by_guard in _operand_reads(graph, current, at):
-            work.append((operand, inner, reduced or by_reduction, guarded or by_guard, False))
+        seen.add(read)
+        for operand, inner, reduced, guards in _operand_reads(graph, read.value, read.index):
+            both = read.guards + tuple(guard for guard in guards if guard not in read.guards)
+            work.append((Read(operand, inner, read.reduced or reduced, both), False))
 
 
 def _operand_reads(
     graph: Graph, value: Value, index: Index
-) -> Iterator[tuple[Value, Index, bool, bool]]:
+) -> Iterator[tuple[Value, Index, bool, tuple[Guard, ...]]]:
     node = graph.nodes[value.node]
     if node.op in (INPUT, CONSTANT):
         return
@@ -132,11 +156,11 @@ def _operand_reads(
     types = tuple(graph.type_of(operand) for operand in node.operands)
     if isinstance(op, Movement):
         for case in movement_cases(op, graph, value.node, index):
-            yield node.operands[case.operand], case.index, False, bool(case.guards)
+            yield node.operands[case.operand], case.index, False, case.guards
     elif isinstance(op, Reduce):
         axes = node.attribute("axes")
         positions = tuple(of(Variable(f"r{next(_fresh)}", types[0].shape[axis])) for axis in axes)
-        yield node.operands[0], reduced_index(op, axes, index, positions), True, False
+        yield node.operands[0], reduced_index(op, axes, index, positions), True, ()
     elif isinstance(op, Gather):
         inner: list[Index] = []
 
@@ -145,16 +169,16 @@ def _operand_reads(
             return of(Variable(f"g{next(_fresh)}", 1 << 62))
 
         source = op.source(index, types, read, **attributes)
-        yield node.operands[0], as_index(source), False, False
+        yield node.operands[0], as_index(source), False, ()
         for at in inner:
-            yield node.operands[1], at, False, False
+            yield node.operands[1], at, False, ()
     elif isinstance(op, Generate):
         for position, type in enumerate(types):
-            yield node.operands[position], coordinates(type.shape, "s"), False, False
+            yield node.operands[position], coordinates(type.shape, "s"), False, ()
     elif isinstance(op, Contract | Scatter | Scan | Sort | Composite | Region):
         for position, type in enumerate(types):
             names = f"c{next(_fresh)}_"
-            yield node.operands[position], coordinates(type.shape, names), True, False
+            yield node.operands[position], coordinates(type.shape, names), True, ()
     else:
         for operand in node.operands:
-            yield operand, index, False, False
+            yield operand, index, False, ()

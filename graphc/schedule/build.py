@@ -16,16 +16,10 @@ from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Value
 from graphc.ir.verifier import verify
 from graphc.passes.layouts import Preferred
 from graphc.passes.pipelines import optimize
-from graphc.schedule.access import coordinates
+from graphc.schedule.access import behind_reshape, coordinates
 from graphc.schedule.arena import lower_bound, plan_offsets
-from graphc.schedule.fusion import (
-    Group,
-    behind_reshape,
-    body_inputs,
-    body_nodes,
-    fuse,
-    used_results,
-)
+from graphc.schedule.bodies import kernel_body, recipe_of, used_results
+from graphc.schedule.fusion import Group, fuse
 from graphc.schedule.plan import (
     Buffer,
     Check,
@@ -38,7 +32,16 @@ from graphc.schedule.plan import (
     verify_plan,
 )
 from graphc.schedule.prepare import CheckValues, with_checks
-from graphc.schedule.regions import carries, region_graphs, region_step
+from graphc.schedule.regions import (
+    Stack,
+    StackBuffers,
+    carries,
+    region_graphs,
+    region_step,
+    stack_buffers,
+    stacked_carries,
+)
+from graphc.schedule.stored import read_as_stored
 
 Observer = Callable[[str, Any], None]
 
@@ -67,7 +70,7 @@ def plan_graph(
 def make_plan(graph: Graph, *, fusion: bool = True, plan_memory: bool = True) -> Plan:
     """The plan of a graph of primitive ops. With `fusion` false: one kernel and buffer per op. With
     `plan_memory` false each buffer has a place of its own in the arena."""
-    prepared, checks = with_checks(graph)
+    prepared, checks = with_checks(read_as_stored(graph) if fusion else graph)
     before = _checks_before(prepared, checks)
     groups = _checks_first(prepared, fuse(prepared, enabled=fusion, before=before), checks)
     options = {"fusion": fusion, "plan_memory": plan_memory}
@@ -121,6 +124,7 @@ class _Builder:
         self.buffer_of: dict[Value, int] = {}
         self.steps: list[Step] = []
         self.constants: list[Constant] = []
+        self.stacks: dict[int, dict[int, Stack]] = {}  # by loop, by carry
         self.kept = {identity for group in groups for identity in group.nodes}
 
     def plan(self) -> Plan:
@@ -140,16 +144,19 @@ class _Builder:
             if not writes:
                 continue  # nothing needs it: at level none dead nodes are still there
             body: Graph | tuple[Plan, ...]
-            if _recipe(graph, group) == "region":
+            if recipe_of(graph, group.anchor) == "region":
                 body, reads, writes = self._region(group)
             else:
-                body, reads = kernel_body(graph, group, writes, self.kept)
+                body, reads = kernel_body(graph, group.nodes, writes, self.kept)
             launches.append((group, body, reads, writes))
         in_place = self._in_place(launches)
         direct = self._direct_outputs(in_place)
         done: set[Value] = set()
         for group, body, reads, writes in launches:
+            stacks = self._stack_buffers(group)
             for value in writes:
+                if value in self.buffer_of:
+                    continue  # a part of a stack
                 place = in_place.get(value, direct.get(value))
                 self.buffer_of[value] = (
                     place if place is not None
@@ -157,10 +164,10 @@ class _Builder:
                 )  # fmt: skip
             if isinstance(body, Graph):
                 location = graph.nodes[max(group.nodes)].location
-                kernel = KernelSpec(_recipe(graph, group), body)
+                kernel = KernelSpec(recipe_of(graph, group.anchor), body)
                 self._launch(kernel, reads, writes, location)
             else:
-                self._run_region(graph.nodes[group.nodes[0]], body, reads, writes)
+                self._run_region(group.nodes[0], body, reads, writes, stacks)
             done.update(writes)
             for position in [p for p in pending if graph.outputs[p] in done]:
                 self._check(pending.pop(position))
@@ -173,25 +180,44 @@ class _Builder:
         """A loop or branch: its plans, what it reads, and its results, also those nobody reads."""
         (identity,) = group.nodes
         node = self.graph.nodes[identity]
-        plans = tuple(make_plan(g, **self.options) for g in region_graphs(node))
+        returned = {value.index for value in self.graph.outputs if value.node == identity}
+        stacks = self.stacks[identity] = stacked_carries(node, returned)
+        plans = tuple(make_plan(g, **self.options) for g in region_graphs(node, stacks))
         writes = [Value(identity, index) for index in range(len(node.types))]
         carry = carries(node)
-        rest = [behind_reshape(self.graph, value) for value in node.operands[carry:]]
+        rest = [behind_reshape(self.graph, value, self.kept) for value in node.operands[carry:]]
         return plans, [*node.operands[:carry], *rest], writes
 
+    def _stack_buffers(self, group: Group) -> dict[int, StackBuffers]:
+        """By carry the stack it lies in. The node's results that are parts of it have buffers."""
+        found = {}
+        identity = group.nodes[0]
+        for carry, stack in self.stacks.get(identity, {}).items():
+            made = stack_buffers(self.graph.nodes[identity], carry, self._buffer)
+            found[carry] = made
+            self.buffer_of[Value(identity, carry)] = made.last
+            self.buffer_of.update({Value(identity, y): made.begun for y in stack.begun})
+            self.buffer_of.update({Value(identity, y): made.left for y in stack.left})
+        return found
+
     def _run_region(
-        self, node: Node, plans: tuple[Plan, ...], reads: list[Value], writes: list[Value]
-    ) -> None:
+        self, identity: int, plans: tuple[Plan, ...], reads: list[Value], writes: list[Value],
+        stacks: dict[int, StackBuffers],
+    ) -> None:  # fmt: skip
+        node = self.graph.nodes[identity]
         carry = carries(node)
-        for value, result in zip(reads[:carry], writes):
-            self._copy(value, self.buffer_of[result])
-        # Carries are read from their results.
-        given = [self.buffer_of[result] for result in writes[:carry]]
+        given, results = [], [self.buffer_of[value] for value in writes]
+        for number, value in enumerate(reads[:carry]):
+            stack = stacks.get(number)
+            # Carries are read from their results, or slice by slice from their stacks.
+            self._copy(value, results[number] if stack is None else stack.first)
+            given.append(results[number] if stack is None else stack.begun)
+            results[number] = results[number] if stack is None else stack.left
         given += [self._source(value) for value in reads[carry:]]
-        results = [self.buffer_of[value] for value in writes]
         self.steps.append(
-            region_step(node, plans, given, results, self._buffer, self._constant)
-        )
+            region_step(node, plans, self.stacks[identity], given, results, self._buffer,
+                        self._constant)
+        )  # fmt: skip
 
     def _buffer(self, buffer: Buffer) -> int:
         self.buffers.append(buffer)
@@ -230,9 +256,9 @@ class _Builder:
             if at is None or old_is_output or graph.outputs.count(value) > 1:
                 continue
             group = launches[at][0]
-            if _recipe(graph, group) == "region":
+            if recipe_of(graph, group.anchor) == "region":
                 continue  # its carries are first copied into its results
-            by_element = _recipe(graph, group) in ("nest", "contract")
+            by_element = recipe_of(graph, group.anchor) in ("nest", "contract")
             full = by_element and graph.type_of(value).shape == group.domain
             own = [read for read in group.reads if read.value == Value(target)]
             same = all(r.index == coordinates(group.domain) and not r.reduced for r in own)
@@ -245,11 +271,13 @@ class _Builder:
     def _direct_outputs(self, in_place: dict[Value, int]) -> dict[Value, int]:
         """The values written straight into an output array."""
         result: dict[Value, int] = {}
+        stacked = {Value(node, i) for node, stacks in self.stacks.items() for i in stacks}
         aliased = {position for position, _ in self.graph.aliases}
         for position in range(self.output_count):
             value = self.graph.outputs[position]
             computed = value.node in self.kept
-            if computed and position not in aliased and value not in in_place | result:
+            placed = in_place.keys() | result.keys() | stacked
+            if computed and position not in aliased and value not in placed:
                 type = self.graph.type_of(value)
                 result[value] = self._buffer(Buffer(type, "output", position))
         return result
@@ -334,7 +362,7 @@ class _Builder:
     def _placed(self, outputs: list[int]) -> Plan:
         graph = self.graph
         steps = _copies_out_first(tuple(self.steps), self.buffers)
-        ranges = live_ranges(steps, len(self.buffers))
+        ranges = live_ranges(steps, self.buffers)
         arena = [
             (i, ranges_i)
             for i, (buffer, ranges_i) in enumerate(zip(self.buffers, ranges, strict=True))
@@ -346,6 +374,10 @@ class _Builder:
         offsets, total = plan_offsets(sizes, lives if self.options["plan_memory"] else everywhere)
         for (i, _), offset in zip(arena, offsets, strict=True):
             self.buffers[i] = replace(self.buffers[i], slot=offset)
+        for i, buffer in enumerate(self.buffers):
+            if buffer.within is not None:
+                start = self.buffers[buffer.within].slot
+                self.buffers[i] = replace(buffer, slot=start + buffer.slot)
         return Plan(
             graph.name, graph.input_types, graph.output_types[: self.output_count], graph.aliases,
             tuple(self.buffers), steps, tuple(self.constants), tuple(outputs), total,
@@ -365,34 +397,3 @@ def _copies_out_first(steps: tuple[Step, ...], buffers: list[Buffer]) -> tuple[S
         )
 
     return tuple(sorted(steps, key=commits))
-
-
-def _recipe(graph: Graph, group: Group) -> str:
-    if group.anchor is None:
-        return "nest"
-    op = lookup(graph.nodes[group.anchor].op)
-    return str(op.recipe if op.kind == "composite" else op.kind)
-
-
-def kernel_body(
-    graph: Graph, group: Group, writes: list[Value], kept: set[int]
-) -> tuple[Graph, list[Value]]:
-    """The group as a graph of its own: its nodes and those computed again inside it; inputs are
-    what it reads from memory, outputs are `writes`. Also the values read, in input order."""
-    needed = body_nodes(graph, group.nodes, kept)
-    inputs = body_inputs(graph, group.nodes, kept)
-    builder = GraphBuilder("kernel")
-    values: dict[Value, Var] = {}
-    with builder.at(None):
-        for number, value in enumerate(inputs):
-            values[value] = builder.input(f"x{number}", graph.type_of(value))
-        for identity in sorted(needed):
-            node = graph.nodes[identity]
-            if node.op == CONSTANT:
-                values[Value(identity)] = builder.constant(node.attribute("value"))
-                continue
-            operands = tuple(values[operand] for operand in node.operands)
-            results = builder.apply(lookup(node.op), operands, dict(node.attributes), node.regions)
-            for index, result in enumerate(results):
-                values[Value(identity, index)] = result
-    return builder.finish(*(values[value] for value in writes)), inputs

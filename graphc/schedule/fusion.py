@@ -12,7 +12,9 @@ kept starts a group of its own; groups are then merged along the edges between t
 - rows: a group over [R] whose results are read along the rows of a group over [R, C], and a
   reduction to [R] of what a group over [R, C] computes, as in softmax,
 - siblings: reductions of one shape over the same axes that read the same value, as the gradients of
-  a normalisation's weight and bias: it is read once.
+  a normalisation's weight and bias: it is read once,
+- joins: a `concat` of parts of one shape and what computes the parts; its domain is that of a part,
+  and each part is stored where it belongs.
 
 A merge that would close a cycle of groups is refused, by reachability.
 """
@@ -25,10 +27,23 @@ from dataclasses import dataclass, field
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
-from graphc.schedule.access import ANCHORS, REDUCTIONS, Read, coordinates, outer_axes, reads
+from graphc.ops.index import flatten
+from graphc.schedule.access import (
+    ANCHORS,
+    REDUCTIONS,
+    Read,
+    behind_reshape,
+    coordinates,
+    outer_axes,
+    parts_of,
+    reads,
+)
+from graphc.schedule.bodies import body_inputs, body_nodes, is_source, used_results
+from graphc.schedule.order import ordered
 from graphc.schedule.regions import carries
 from graphc.schedule.repetition import only_picked, widens
 from graphc.schedule.siblings import sibling_reductions
+from graphc.schedule.stored import ends, moves, positions
 
 # Computing a node again costs its operations (an addition counts 1); reading it back costs a load
 # and a store. Up to this many operations are computed again rather than kept.
@@ -72,37 +87,6 @@ def fuse(
     return ordered(graph, list({id(group): group for group in groups.values()}.values()))
 
 
-def ordered(graph: Graph, groups: list[Group]) -> list[Group]:
-    """A topological order, as near to the order of the nodes as it can be."""
-    import networkx
-
-    owner = {identity: i for i, group in enumerate(groups) for identity in group.nodes}
-    quotient = networkx.DiGraph()
-    quotient.add_nodes_from(range(len(groups)))
-    for i, group in enumerate(groups):
-        for value in group.sources:
-            source = owner.get(value.node)
-            if source is not None and source != i:
-                quotient.add_edge(source, i)
-        quotient.add_edges_from((owner[check], i) for check in group.after)
-    order = networkx.lexicographical_topological_sort(quotient, key=lambda i: max(groups[i].nodes))
-    return [groups[i] for i in order]
-
-
-def used_results(graph: Graph, identity: int) -> list[int]:
-    """The results of a node that are used, at least one: of several only a composite's (the
-    schedule splits other nodes with several)."""
-    if len(graph.nodes[identity].types) == 1:
-        return [0]
-    used = {v.index for node in graph.nodes for v in node.operands if v.node == identity}
-    used |= {v.index for v in graph.outputs if v.node == identity}
-    return sorted(used) or [0]
-
-
-def is_source(graph: Graph, value: Value) -> bool:
-    return graph.nodes[value.node].op in (INPUT, CONSTANT)
-
-
 def _kind(graph: Graph, identity: int) -> str:
     op = graph.nodes[identity].op
     return op if op in (INPUT, CONSTANT) else str(lookup(op).kind)
@@ -138,6 +122,9 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
                 for base in _behind_movement(graph, operand, kinds)
             }
     users = graph.users()
+    for identity in compute:
+        if kinds[identity] == "composite" and moves(graph, identity):
+            kept |= ends(graph, identity, users)
     cost = [0] * len(graph.nodes)
     size = [0] * len(graph.nodes)
     picked = only_picked(graph, kinds, users)
@@ -170,16 +157,10 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
     return kept
 
 
-def behind_reshape(graph: Graph, value: Value) -> Value:
-    """The value that has the same elements in the same order: what a loop or branch reads."""
-    while graph.nodes[value.node].op == "reshape":
-        (value,) = graph.nodes[value.node].operands
-    return value
-
-
 def _behind_movement(graph: Graph, value: Value, kinds: list[str]) -> Iterator[int]:
-    """The nodes behind index maps: what a contraction's or composite's operand is read from."""
-    if kinds[value.node] == "movement":
+    """The nodes behind index maps: what a contraction's or composite's operand is read from. Values
+    that were joined lie in memory: a product reads an element often, and would pick its part."""
+    if kinds[value.node] == "movement" and graph.nodes[value.node].op != "concat":
         for operand in graph.nodes[value.node].operands:
             yield from _behind_movement(graph, operand, kinds)
     elif kinds[value.node] not in (INPUT, CONSTANT):
@@ -189,7 +170,8 @@ def _behind_movement(graph: Graph, value: Value, kinds: list[str]) -> Iterator[i
 def _group(graph: Graph, identity: int, kept: set[int]) -> Group:
     kind = _kind(graph, identity)
     index = used_results(graph, identity)[0]
-    shape = graph.nodes[identity].types[index].shape
+    parts = parts_of(graph, Value(identity, index))
+    shape = graph.type_of(parts[0] if parts else Value(identity, index)).shape
     group = Group([identity], shape, identity if kind in ANCHORS else None)
     group.reads = group_reads(graph, group, kept)
     group.sources = set(body_inputs(graph, group.nodes, kept))
@@ -197,52 +179,21 @@ def _group(graph: Graph, identity: int, kept: set[int]) -> Group:
     return group
 
 
-def body_nodes(graph: Graph, nodes: list[int], kept: set[int]) -> set[int]:
-    """The nodes a kernel of these kept nodes is made of: they and those computed again in it."""
-    needed: set[int] = set()
-    work = list(nodes)
-    own = set(nodes)
-    while work:
-        identity = work.pop()
-        if identity in needed:
-            continue
-        needed.add(identity)
-        for operand in graph.nodes[identity].operands:
-            if operand.node in own or not in_memory(graph, operand, kept):
-                work.append(operand.node)
-    return needed
-
-
-def body_inputs(graph: Graph, nodes: list[int], kept: set[int]) -> list[Value]:
-    """The values in memory that a kernel of these kept nodes reads, in order of first use, so
-    that equal layers have equal kernels."""
-    needed = body_nodes(graph, nodes, kept)
-    found = {
-        operand: None
-        for identity in sorted(needed)
-        for operand in graph.nodes[identity].operands
-        if operand.node not in needed
-    }
-    return list(found)
-
-
-def in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
-    """Whether a value lies in memory between kernels."""
-    node = graph.nodes[value.node]
-    if node.op == CONSTANT:
-        # A uniform constant is written into the code; others are passed by pointer.
-        return node.attribute("value").scalar is None
-    return node.op == INPUT or value.node in kept
-
-
 def group_reads(graph: Graph, group: Group, kept: set[int]) -> list[Read]:
     """What a group reads from memory, at the index of its domain."""
     found: dict[Read, None] = {}
     values = [Value(i, index) for i in group.nodes for index in used_results(graph, i)]
+
+    def stops(value: Value) -> bool:
+        return value.node in kept or is_source(graph, value)
+
     for value in values:
-        at = coordinates(graph.type_of(value).shape)
-        for read in reads(graph, value, at, lambda v: v.node in kept or is_source(graph, v)):
-            found[read] = None
+        for part in parts_of(graph, value) or (value,):
+            at = coordinates(graph.type_of(part).shape)
+            if part != value and stops(part):
+                found[Read(part, at, False, ())] = None
+                continue
+            found.update(dict.fromkeys(reads(graph, part, at, stops)))
     return list(found)
 
 
@@ -261,9 +212,11 @@ class _Merger:
                 self.successors[check].add(identity)
 
     def run(self) -> None:
-        for identity in sorted(self.groups):
-            sources = {v.node for v in self.groups[identity].sources if v.node in self.groups}
-            for source in sorted(sources):
+        """Merge while a merge is allowed, along the edge first that saves the most bytes."""
+        merged = True
+        while merged:
+            merged = False
+            for source, identity in self._edges():
                 producer, consumer = self.groups[source], self.groups[identity]
                 if producer is not consumer and self._allowed(producer, consumer):
                     self._merge(producer, consumer)
@@ -302,21 +255,42 @@ class _Merger:
                 return False
         return True
 
+    def _moved(self, producer: Group, consumer: Group) -> bool:
+        """Whether the consumer is what the producer's anchor computes, in another order, and its
+        recipe stores it so."""
+        if producer.anchor is None or len(consumer.nodes) != 1:
+            return False
+        found = positions(self.graph, Value(consumer.nodes[0]))
+        return found is not None and {value.node for value in found} == {producer.anchor}
+
     def _allowed(self, producer: Group, consumer: Group) -> bool:
+        if self._moved(producer, consumer):
+            return not self._would_cycle(producer, consumer)
         if consumer.anchor is not None or producer.size + consumer.size > GROUP_LIMIT:
             return False
         if consumer.after & set(producer.nodes):
             return False  # a content check is over before what it protects starts
         if producer.anchor is not None and (
             not _takes_epilogue(self.graph, producer.anchor)
-            or producer.domain != consumer.domain
+            or (producer.domain != consumer.domain and not self._reshapes(producer, consumer))
             or self._reduces(consumer)
+            or any(parts_of(self.graph, Value(identity)) for identity in consumer.nodes)
         ):
             return False
         between = [read for read in consumer.reads if read.value.node in producer.nodes]
         if not all(self._fits(read, producer, consumer) for read in between):
             return False
         return not self._would_cycle(producer, consumer)
+
+    def _reshapes(self, producer: Group, consumer: Group) -> bool:
+        """Whether a group's values are those of a product's shape, reshaped."""
+        if _kind(self.graph, producer.anchor or 0) != "contract":
+            return False
+        values = [Value(identity) for identity in consumer.nodes]
+        return all(
+            self.graph.type_of(behind_reshape(self.graph, value)).shape == producer.domain
+            for value in values
+        )
 
     def _reduces(self, group: Group) -> bool:
         return any(_kind(self.graph, identity) in REDUCTIONS for identity in group.nodes)
@@ -328,6 +302,8 @@ class _Merger:
         rank = len(shape)
         if read.guarded or (read.reduced and self._sums_columns(producer)):
             return False  # a sum of columns needs all rows, a few at a time, before the next one
+        if producer.anchor is not None and producer.domain != consumer.domain:
+            return flatten(read.index, shape) == flatten(at, consumer.domain)
         if read.reduced and read.index != at[:rank]:
             # A reduction over the rows of what the producer computes.
             rows = consumer.domain
@@ -400,6 +376,10 @@ class _Merger:
 
     def _merge(self, producer: Group, consumer: Group) -> None:
         longer = max(producer.domain, consumer.domain, key=len)
+        if producer.anchor is not None:
+            longer = producer.domain
+        if producer.anchor is not None:
+            longer = producer.domain
         nodes = sorted(producer.nodes + consumer.nodes)
         merged = Group(nodes, longer, producer.anchor)
         merged.after = producer.after | consumer.after

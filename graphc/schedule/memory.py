@@ -22,7 +22,7 @@ def summary(arena_bytes: int, lower_bound: int) -> str:
 
 def report(plan: Plan) -> str:
     """The summary, the step at which most is alive, and the largest buffers there."""
-    ranges = live_ranges(plan.steps, len(plan.buffers))
+    ranges = live_ranges(plan.steps, plan.buffers)
     arena = [
         (buffer, range_)
         for buffer, range_ in zip(plan.buffers, ranges, strict=True)

@@ -8,7 +8,7 @@ arguments and outputs are buffers of the plan around, and so is the memory of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from graphc.errors import GraphError, VerifyError
@@ -20,15 +20,17 @@ from graphc.ops.op import broken
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """Where a value lies. `place`: `argument` (number `slot`), `output` (number `slot`),
-    `constant` (number `slot` of the plan's constants) or `arena` (byte offset `slot`)."""
+    `constant` (number `slot` of the plan's constants) or `arena` (byte offset `slot`). `within`:
+    the buffer of the arena that this one is a part of."""
 
     type: TensorType
     place: str
     slot: int
+    within: int | None = None
 
     def __str__(self) -> str:
         at = f"arena+{self.slot}" if self.place == "arena" else f"{self.place} {self.slot}"
-        return f"{self.type} in {at}"
+        return f"{self.type} in {at}" + ("" if self.within is None else f", part of b{self.within}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,15 +245,17 @@ def _region_lines(step: Loop | Branch, names: dict[KernelSpec, str], comment: st
 
 def verify_plan(plan: Plan) -> Plan:
     """Numbered rules: P1 buffers exist and fit the body's types; P2 a buffer is written before it
-    is read; P3 arena buffers that are alive together do not overlap and lie inside the arena;
-    P4 no argument is written before the last check; P5 outputs are written; P6 what the arguments
-    and outputs of a loop's or branch's plans stand for fits them. Raises VerifyError."""
-    written = {i for i, b in enumerate(plan.buffers) if b.place in ("argument", "constant")}
+    is read, a part of one byte by byte (by a loop perhaps: its first run reads what was there, a
+    later one what the run before wrote); P3 arena buffers that are alive together do not overlap
+    and lie inside the arena, a part inside the whole; P4 no argument is written before the last
+    check; P5 outputs are written; P6 what the arguments and outputs of a loop's or branch's plans
+    stand for fits them. Raises VerifyError."""
+    written = _Written(plan.buffers)
     holding = [i for i, step in enumerate(plan.steps) if _holds_checks(step)]
     last_check = max(holding, default=-1)
     for position, step in enumerate(plan.steps):
         if isinstance(step, Check):
-            _hold({step.least, step.greatest} <= written, "P2", position)
+            _hold(all(map(written.holds, step.buffers)), "P2", position)
             continue
         if isinstance(step, Launch):
             body = step.kernel.body
@@ -263,16 +267,61 @@ def verify_plan(plan: Plan) -> Plan:
             )  # fmt: skip
         else:
             _verify_region(plan, step, position)
-            read = {step.predicate} if isinstance(step, Branch) else set()
-            _hold(read <= written, "P2", position)
-        _hold(set(step.reads) <= written, "P2", position)
+            _hold(not isinstance(step, Branch) or written.holds(step.predicate), "P2", position)
+            _hold(not isinstance(step, Loop) or written.starts(step), "P2", position)
+        if not isinstance(step, Loop):
+            _hold(all(map(written.holds, step.reads)), "P2", position)
         for i in step.writes:
             _hold(plan.buffers[i].place != "constant", "P1", position)
             _hold(plan.buffers[i].place != "argument" or position > last_check, "P4", position)
-        written |= set(step.writes)
-    _hold(set(plan.outputs) <= written, "P5", len(plan.steps))
+            written.add(i)
+        _hold(all(map(written.holds, step.reads)), "P2", position)
+    _hold(all(map(written.holds, plan.outputs)), "P5", len(plan.steps))
     _verify_arena(plan)
     return plan
+
+
+class _Written:
+    """What was written so far: whole buffers, and bytes of those that have parts."""
+
+    def __init__(self, buffers: tuple[Buffer, ...]) -> None:
+        self.buffers = buffers
+        self.whole = {i for i, b in enumerate(buffers) if b.place in ("argument", "constant")}
+        self.bytes: dict[int, list[tuple[int, int]]] = {}
+
+    def _span(self, buffer: int) -> tuple[int, int, int]:
+        """The buffer a part belongs to, or it itself, and its first and last byte."""
+        found = self.buffers[buffer]
+        owner = buffer if found.within is None else found.within
+        return owner, found.slot, found.slot + found.type.nbytes
+
+    def add(self, buffer: int) -> None:
+        owner, first, end = self._span(buffer)
+        self.whole.add(buffer)
+        self.bytes.setdefault(owner, []).append((first, end))
+
+    def holds(self, buffer: int) -> bool:
+        """Whether all of a buffer was written."""
+        return buffer in self.whole or self._covers(*self._span(buffer))
+
+    def starts(self, loop: Loop) -> bool:
+        """Whether what the first run of a loop reads was written."""
+        for buffer, sliced in zip(loop.reads, loop.sliced):
+            owner, first, end = self._span(buffer)
+            size = (end - first) // max(loop.count or 1, 1)
+            if sliced:
+                first, end = (end - size, end) if loop.reverse else (first, first + size)
+            if buffer not in self.whole and not self._covers(owner, first, end):
+                return False
+        return True
+
+    def _covers(self, owner: int, first: int, end: int) -> bool:
+        spans = sorted(self.bytes.get(owner, []))
+        for start, stop in spans:
+            if start > first:
+                break
+            first = max(first, stop)
+        return bool(spans) and first >= end
 
 
 def _holds_checks(step: Step) -> bool:
@@ -306,23 +355,34 @@ def _verify_region(plan: Plan, step: Loop | Branch, position: int) -> None:
     _hold(have >= need, "P6", position)
 
 
-def live_ranges(plan_steps: tuple[Step, ...], count: int) -> list[tuple[int, int] | None]:
-    """First and last step of each buffer's use; None where a buffer is not used."""
-    ranges: list[tuple[int, int] | None] = [None] * count
+def live_ranges(
+    plan_steps: tuple[Step, ...], buffers: Sequence[Buffer]
+) -> list[tuple[int, int] | None]:
+    """First and last step of each buffer's use; None where a buffer is not used. A buffer is used
+    where a part of it is; a part has no range of its own."""
+    ranges: list[tuple[int, int] | None] = [None] * len(buffers)
     for position, step in enumerate(plan_steps):
         for i in step.buffers:
-            known = ranges[i]
-            ranges[i] = (position, position) if known is None else (known[0], position)
+            within = buffers[i].within
+            owner = i if within is None else within
+            known = ranges[owner]
+            ranges[owner] = (position, position) if known is None else (known[0], position)
     return ranges
 
 
 def _verify_arena(plan: Plan) -> None:
-    ranges = live_ranges(plan.steps, len(plan.buffers))
+    ranges = live_ranges(plan.steps, plan.buffers)
     placed = [
         (buffer.slot, buffer.slot + buffer.type.nbytes, ranges[i], i)
         for i, buffer in enumerate(plan.buffers)
         if buffer.place == "arena" and ranges[i] is not None
     ]
+    for part in plan.buffers:
+        if part.within is not None:
+            whole = plan.buffers[part.within]
+            last = whole.slot + whole.type.nbytes
+            inside = whole.slot <= part.slot and part.slot + part.type.nbytes <= last
+            _hold(inside and whole.place == part.place == "arena", "P3", part.within)
     for number, (start, end, range_, i) in enumerate(placed):
         _hold(start >= 0 and end <= plan.arena_bytes, "P3", i)
         for other_start, other_end, other_range, _ in placed[:number]:

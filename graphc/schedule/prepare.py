@@ -78,7 +78,7 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
 def _origin(graph: Graph, value: Value) -> Value:
     """The value that has the same elements as `value`, so that a check is made once of both."""
     node = graph.nodes[value.node]
-    if node.op not in ("check_index", "check_all", "reshape", "transpose", "broadcast"):
+    if node.op not in ("check_index", "check_all", "reshape", "transpose", "broadcast", "saved"):
         return value
     return _origin(graph, node.operands[0])
 

@@ -25,7 +25,7 @@ Form = tuple[Shape, Shape, tuple[int, ...]]
 
 def sibling_reductions(graph: Graph, groups: Mapping[int, Group]) -> Iterator[tuple[int, int]]:
     """Nodes of two groups of reductions of one form that read the same value of the shape they
-    reduce."""
+    reduce, or compute it."""
     readers: dict[tuple[Value, Form], list[int]] = {}
     for identity in sorted(groups):
         group = groups[identity]
@@ -33,6 +33,8 @@ def sibling_reductions(graph: Graph, groups: Mapping[int, Group]) -> Iterator[tu
         if form is None or group.nodes[0] != identity:
             continue
         shared = {read.value: None for read in group.reads if read.reduced}
+        # Also what both compute on the way, as the windows that pooling takes maxima over.
+        shared |= {_operand(graph, i): None for i in group.nodes if _reduces(graph, i)}
         for value in shared:
             if graph.type_of(value).shape == form[1]:
                 readers.setdefault((value, form), []).append(identity)
@@ -47,12 +49,20 @@ def _form(graph: Graph, group: Group) -> Form | None:
     if group.anchor is not None or group.domain == ():
         return None
     nodes = [graph.nodes[identity] for identity in group.nodes]
-    reductions = [node for node in nodes if _is_reduction(node.op)]
-    forms = {(graph.type_of(n.operands[0]).shape, n.attribute("axes")) for n in reductions}
+    reductions = [identity for identity in group.nodes if _reduces(graph, identity)]
+    forms = {
+        (graph.type_of(_operand(graph, i)).shape, graph.nodes[i].attribute("axes"))
+        for i in reductions
+    }
     if len(forms) != 1 or any(node.types[0].shape != group.domain for node in nodes):
         return None
     return (group.domain, *forms.pop())
 
 
-def _is_reduction(op: str) -> bool:
+def _reduces(graph: Graph, identity: int) -> bool:
+    op = graph.nodes[identity].op
     return op not in (INPUT, CONSTANT) and str(lookup(op).kind) in REDUCTIONS
+
+
+def _operand(graph: Graph, identity: int) -> Value:
+    return graph.nodes[identity].operands[0]

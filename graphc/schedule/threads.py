@@ -15,14 +15,10 @@ decision near the threshold costs as little as it gains.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
-from graphc.ir.registry import lookup
-from graphc.ops.kind_composite import Composite
-from graphc.ops.kind_contract import Contract
+from graphc.ops.work import total
 from graphc.schedule.plan import (
     Branch,
     Check,
@@ -35,10 +31,9 @@ from graphc.schedule.plan import (
     kernels,
 )
 
-# What one thread does in a nanosecond: fused multiply-adds of products, additions of elementwise
-# work (an op's cost counts in those), bytes from and to the second-level cache. Single elements:
-# gathered or scattered, and those compared in a sort.
-PRODUCTS, ADDITIONS, BYTES, ELEMENTS = 100.0, 100.0, 40.0, 1.0
+# What one thread does in a nanosecond: additions, which all work is counted in (graphc.ops.work),
+# and bytes from and to the second-level cache.
+ADDITIONS, BYTES = 100.0, 40.0
 
 STEP_NS = 2000.0
 """Work from which a step is split."""
@@ -126,29 +121,7 @@ def work_of(extents: Mapping[KernelSpec, int]) -> dict[KernelSpec, Work]:
 def nanoseconds(spec: KernelSpec) -> float:
     """About how long a kernel runs on one thread: the longer of arithmetic and memory."""
     types = (*spec.body.input_types, *spec.body.output_types)
-    return max(_arithmetic(spec.body), sum(type.nbytes for type in types) / BYTES)
-
-
-def _arithmetic(body: Graph) -> float:
-    return sum(_node_time(body, node) for node in body.nodes if node.op not in (INPUT, CONSTANT))
-
-
-def _node_time(body: Graph, node: Node) -> float:
-    op = lookup(node.op)
-    operands = tuple(body.type_of(value) for value in node.operands)
-    if isinstance(op, Contract):
-        space = op.space(operands, **dict(node.attributes))
-        return math.prod((*space.batch, *space.m, *space.n, *space.k)) / PRODUCTS
-    if isinstance(op, Composite):
-        return _arithmetic(op.definition(operands, dict(node.attributes)))
-    elements = max((type.numel for type in (*operands, *node.types)), default=0)
-    if op.kind == "movement":
-        return 0.0
-    if op.kind == "sort":
-        return elements * math.log2(max(elements, 2)) / ELEMENTS
-    if op.kind in ("gather", "scatter", "scan", "argreduce"):
-        return elements / ELEMENTS
-    return float(getattr(op, "cost", 1)) * elements / ADDITIONS
+    return max(total(spec.body) / ADDITIONS, sum(type.nbytes for type in types) / BYTES)
 
 
 # -- which steps are split --------------------------------------------------------------------

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.autodiff.partition import Split, partition
+from graphc.autodiff.partition import Split, extract, partition
+from graphc.errors import MemoryLimitError
 from graphc.ops import composite, contract, indexing, losses, normalization, pooling, reduce
 from graphc.ops import elementwise as e
 
@@ -125,18 +126,93 @@ def test_a_relu_net_saves_one_value_per_layer() -> None:
     assert {joint.input_names[i] for i in split.saved_inputs} == {"x", "w1", "w2", "w3"}
 
 
-def test_cheap_chains_are_computed_again_from_one_value() -> None:
-    """tanh(sigmoid(exp(x @ w))): one of them is saved, whatever the rules read."""
+def test_a_pooling_saves_where_its_maxima_are_not_its_image() -> None:
+    """The number of a tap for each window: four taps of a byte, or one number of four bytes."""
+    g = graphc.GraphBuilder("net")
+    x, w, v = g.input("x", "f32[4,16]"), g.input("w", "f32[16,144]"), g.input("v", "f32[36,5]")
+    image = graphc.ops.reshape(x @ w, shape=(4, 1, 12, 12))
+    window = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
+    small = graphc.ops.reshape(pooling.max_pool(image, **window), shape=(4, 36))
+    joint = graphc.optimize(graphc.joint(g.finish(small @ v)))
+    split = partition(joint, 1)
+    *_, places, pooled = sorted(split.forward.output_types[1:], key=lambda type: type.nbytes)
+    assert {places.nbytes, pooled.nbytes} == {4 * 36 * 4}
+    assert "f32[4,1,12,12]" not in saved_types(split, 1)
+
+
+def chain(*ops: Callable[[Any], Any]) -> graphc.Graph:
+    """The joint graph of elementwise ops on a product, none of them the result."""
     g = graphc.GraphBuilder("chain")
-    x, w = g.input("x", "f32[16,16]"), g.input("w", "f32[16,16]")
-    joint = graphc.optimize(graphc.joint(g.finish(e.tanh(e.sigmoid(e.exp(x @ w))))))
-    assert len(saved_types(partition(joint, 1), 1)) == 1
+    x, w, v = (g.input(name, "f32[16,16]") for name in "xwv")
+    value = x @ w
+    for op in ops:
+        value = op(value)
+    return graphc.optimize(graphc.joint(g.finish(value @ v)))
+
+
+def test_cheap_chains_are_computed_again_from_one_value() -> None:
+    """Three squares: one value is saved, whatever the rules read."""
+    split = partition(chain(*[lambda x: x * x] * 3), 1)
+    assert saved_types(split, 1) == ["f32[16,16]"]
+    assert split.saved_bytes == 16 * 16 * 4
+
+
+def test_exponentials_are_saved_not_computed_again() -> None:
+    """One costs more than to store and load its result."""
+    split = partition(chain(e.exp, e.sigmoid, e.tanh), 1)
+    assert len(saved_types(split, 1)) == 3
+    assert not {"exp", "sigmoid", "tanh"} & {node.op for node in split.backward.nodes}
+
+
+def test_with_a_budget_more_is_computed_again() -> None:
+    joint = chain(e.exp, e.sigmoid, e.tanh)
+    one = 16 * 16 * 4
+    saved = [partition(joint, 1, budget).saved_bytes for budget in (3 * one, 2 * one, one, 0)]
+    assert saved == [3 * one, 2 * one, one, 0]
+    assert "matmul" in [node.op for node in partition(joint, 1, one).backward.nodes]
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_a_budget_of_nothing_gives_the_same_gradients(name: str) -> None:
+    """All is computed again from the inputs, to the same bits."""
+    joint, outputs, arrays = joint_of(name)
+    split = partition(joint, outputs, 0)
+    assert split.saved_bytes == 0 and saved_types(split, outputs) == []
+
+    def run(graph: graphc.Graph, *values: Array) -> tuple[Array, ...]:
+        return graphc.compile(graph)(*values)
+
+    expected = run(joint, *arrays)
+    for found, wanted in zip(run_split(split, outputs, arrays, run), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_error_of_a_budget_that_is_too_small_tells_the_least() -> None:
+    """An input that forward overwrites has to be saved."""
+    g = graphc.GraphBuilder("updated")
+    x, w = g.input("x", "f32[5]"), g.input("w", "f32[5]")
+    joint = graphc.joint(g.finish(x * w, w + 1, aliases=[(1, 1)]), ["x"])
+    with pytest.raises(MemoryLimitError, match=r"saves at least 20 bytes.*saved_bytes is 19"):
+        partition(joint, 2, 19)
+    assert partition(joint, 2, 20).saved_bytes == 20
+
+
+def test_what_is_computed_again_stands_where_it_is_needed() -> None:
+    """Not all at the beginning of backward, where all of it would lie in memory at once."""
+    g = graphc.GraphBuilder("two")
+    x = g.input("x", "f32[4]")
+    first, second = e.exp(x), e.sin(x)
+    left, right = e.neg(second), e.sqrt(first)
+    graph = g.finish(left, right)
+    late = {left.value.node, right.value.node}
+    part = extract(graph, "late", [x.value], list(graph.outputs), late=late)
+    assert [node.op for node in part.nodes] == ["input", "sin", "neg", "exp", "sqrt"]
 
 
 def test_inputs_are_not_copied_into_saved_values() -> None:
     g = graphc.GraphBuilder("inputs")
     x, y = g.input("x", "f32[16]"), g.input("y", "f32[16]")
-    split = partition(graphc.joint(g.finish(e.exp(x * y))), 1)
+    split = partition(graphc.joint(g.finish(x * y * x)), 1)
     assert saved_types(split, 1) == [] and split.saved_inputs == (0, 1)
 
 

@@ -222,6 +222,17 @@ def test_sums_of_one_form_that_read_one_value_are_one_kernel() -> None:
     assert ops_of(launch).count("sum") == 2
 
 
+def test_reductions_of_what_both_compute_are_one_kernel() -> None:
+    """The maximum of each window and its place: the windows are an index map, not a value read."""
+
+    def pooled(x: Any) -> Any:
+        windows = movement.reshape(x, shape=(6, 5, 4))
+        return reduce.max(windows, axes=(2,)), reduce.argmax(windows, axes=(2,))
+
+    (launch,) = launches(planned(pooled, "f32[6,20]"))
+    assert {"max", "argmax"} <= set(ops_of(launch))
+
+
 def test_sums_of_which_one_needs_the_other_stay_apart() -> None:
     def second_moment(x: Any) -> Any:
         centred = x - reduce.spread(composite.mean(x, axes=(0,)), (0,), x.shape)
@@ -268,3 +279,39 @@ def test_the_gradient_of_cross_entropy_is_written_where_softmax_is_computed() ->
     (rows,) = [step for step in launches(plan) if "exp" in ops_of(step)]
     (gradient,) = [i for i, type in enumerate(plan.output_types) if type.shape == (60, 40)]
     assert "max" in ops_of(rows) and plan.outputs[gradient] in rows.writes
+
+
+def training_chain(layers: int = 6) -> graphc.Graph:
+    """A chain of products, its gradients, and an update of each weight."""
+    g = graphc.GraphBuilder("chain")
+    x = g.input("x", "f32[64,16]")
+    weights = [g.input(f"w{i}", "f32[16,16]") for i in range(layers)]
+    rate = g.input("rate", "f32[]")
+    values = [x]
+    for w in weights:
+        values.append(graphc.ops.tanh(values[-1] @ w))
+    gradient = values[-1]
+    scale = graphc.ops.broadcast(graphc.ops.exp(rate), shape=(16, 16))
+    updated = []
+    for w, before, after in zip(weights[::-1], values[-2::-1], values[:0:-1]):
+        gradient = gradient * (1 - after * after)
+        by_weight = graphc.ops.transpose(before, permutation=(1, 0)) @ gradient
+        gradient = gradient @ graphc.ops.transpose(w, permutation=(1, 0))
+        updated.append(w - by_weight)
+    scaled = [w * scale for w in updated]
+    return g.finish(*scaled, aliases=[(i, layers - i) for i in range(layers)])
+
+
+def test_a_weight_is_updated_where_its_gradient_is_made() -> None:
+    """Behind the product that still reads it, so in place, and ahead of the layers before it: what
+    its gradient reads is not kept until the end."""
+    layers = 6
+    plan = plan_graph(training_chain(layers))[1]
+    launches = [step for step in plan.steps if isinstance(step, Launch)]
+    updates = [
+        at for at, launch in enumerate(launches)
+        if any(plan.buffers[i].place == "argument" for i in launch.writes)
+    ]  # fmt: skip
+    assert len(updates) == layers and "copy" not in [one.kernel.body.name for one in launches]
+    assert updates[0] < len(launches) - layers
+    assert plan.arena_bytes <= (layers + 3) * 64 * 16 * 4

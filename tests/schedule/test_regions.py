@@ -93,6 +93,39 @@ def nested() -> graphc.Graph:
     )  # fmt: skip
 
 
+def keeping(*, reverse: bool = False) -> graphc.Graph:
+    """Two carries that are handed out as they began and as they were left, and read afterwards."""
+
+    def step(c: Any, d: Any, x: Any, w: Any) -> tuple[Any, ...]:
+        new = e.tanh(c * w + x)
+        return new, d + new, new, c, d
+
+    body = region(step, V, V, V, V)
+
+    def whole(c: Any, d: Any, xs: Any, w: Any) -> tuple[Any, ...]:
+        c, d, left, begun, others = scan(
+            c, d, xs, w, carry=2, sequences=1, length=4, reverse=reverse, body=body
+        )
+        return c, d * 2, left * begun, others * 3
+
+    return region(whole, V, V, "f32[4,3]", V, name="keeping")
+
+
+def keeping_reversed() -> graphc.Graph:
+    return keeping(reverse=True)
+
+
+def swapping() -> graphc.Graph:
+    """One carry becomes the other; a stack is that of either."""
+    body = region(lambda c, d, x: (d + x, c, c, d), V, V, V)
+
+    def whole(c: Any, d: Any, xs: Any) -> tuple[Any, ...]:
+        c, d, first, second = scan(c, d, xs, carry=2, sequences=1, length=4, body=body)
+        return c, d, first + 1, second + 1, first
+
+    return region(whole, V, V, "f32[4,3]", name="swapping")
+
+
 def arrays_for(graph: graphc.Graph) -> tuple[Array, ...]:
     random = np.random.default_rng(0)
     return tuple(
@@ -107,7 +140,9 @@ def arrays(graph: graphc.Graph) -> tuple[Array, ...]:
     return (np.abs(made[0]), np.asarray(50, np.float32)) if graph.name == "doubling" else made
 
 
-ALL = [running, doubling, choosing, looking_up, nested]
+ALL = [
+    running, doubling, choosing, looking_up, nested, keeping, keeping_reversed, swapping,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("level", ["none", "exact"])
@@ -166,6 +201,51 @@ plan running {
     return b0, b4
   }
   return b3, b4
+}"""
+
+
+def test_a_carry_whose_values_are_kept_lies_in_their_stack() -> None:
+    """Run t reads slice t and writes slice t + 1; nothing is copied."""
+    _, plan = plan_graph(keeping())
+    assert without_kernels(str(plan)) == """\
+plan keeping {
+  arena 128 bytes
+  buffer b0: f32[3] in argument 0
+  buffer b1: f32[3] in argument 1
+  buffer b2: f32[4,3] in argument 2
+  buffer b3: f32[3] in argument 3
+  buffer b4: f32[3] in output 1
+  buffer b5: f32[4,3] in output 2
+  buffer b6: f32[4,3] in output 3
+  buffer b7: f32[5,3] in arena+0
+  buffer b8: f32[4,3] in arena+0, part of b7
+  buffer b9: f32[4,3] in arena+12, part of b7
+  buffer b10: f32[3] in arena+0, part of b7
+  buffer b11: f32[3] in arena+48, part of b7
+  buffer b12: f32[5,3] in arena+64
+  buffer b13: f32[4,3] in arena+64, part of b12
+  buffer b14: f32[4,3] in arena+76, part of b12
+  buffer b15: f32[3] in arena+64, part of b12
+  buffer b16: f32[3] in arena+112, part of b12
+  buffer b17: f32[3] in output 0
+  b10 = k0_copy(b0)
+  b15 = k0_copy(b1)
+  for t = 0 to 4 (b8[t], b13[t], b2[t], b3) -> (b9[t], b14[t]) {
+    arena 0 bytes
+    buffer b0: f32[3] in argument 0
+    buffer b1: f32[3] in argument 1
+    buffer b2: f32[3] in argument 2
+    buffer b3: f32[3] in argument 3
+    buffer b4: f32[3] in output 0
+    buffer b5: f32[3] in output 1
+    b4, b5 = k1_add(b0, b3, b2, b1)
+    return b4, b5
+  }
+  b4 = k2_mul(b16)
+  b5 = k3_mul(b9, b8)
+  b6 = k4_mul(b13)
+  b17 = k0_copy(b11)
+  return b17, b4, b5, b6
 }"""
 
 
@@ -240,6 +320,23 @@ def test_what_arguments_and_outputs_stand_for_must_fit() -> None:
     broken(plan, "P6", body=replace(step.body, constants=(graphc.Constant(np.zeros(2)),)))
 
 
+def test_a_part_is_read_where_its_bytes_were_written_and_lies_in_the_whole() -> None:
+    plan = plan_graph(keeping())[1]
+    at, step = loop_of(plan)
+    begun = step.reads[0]
+    part = plan.buffers[begun]
+    for changed, rule in ((replace(part, slot=part.slot + 12), "P2"),
+                          (replace(part, slot=part.slot - 12), "P[23]"),
+                          (replace(part, slot=part.slot + 24), "P[23]")):  # fmt: skip
+        buffers = (*plan.buffers[:begun], changed, *plan.buffers[begun + 1 :])
+        with pytest.raises(graphc.VerifyError, match=f"rule {rule} broken"):
+            verify_plan(replace(plan, buffers=buffers))
+    # Without one of the first values:
+    without = tuple(s for i, s in enumerate(plan.steps) if i != at - 1)
+    with pytest.raises(graphc.VerifyError, match="rule P2 broken"):
+        verify_plan(replace(plan, steps=without))
+
+
 def test_the_memory_must_hold_the_arena() -> None:
     plan = plan_graph(nested(), "none")[1]
     _, step = loop_of(plan)
@@ -312,3 +409,18 @@ def test_a_loop_needs_no_memory_per_step() -> None:
         )[1]  # fmt: skip
 
     assert plan(100).arena_bytes == plan(2).arena_bytes
+
+
+def test_a_loop_reads_a_reshaped_value_that_is_returned_too(same_bits: Any) -> None:
+    """The value lies in memory in the shape that is returned; the loop reads it there."""
+    body = region(lambda c, x: (e.tanh(c + x), c), V, V)
+
+    def whole(c: Any, x: Any, w: Any) -> tuple[Any, ...]:
+        xs = graphc.ops.reshape(x @ w + 1, shape=(4, 3))
+        return (*scan(c, xs, carry=1, sequences=1, length=4, body=body), xs)
+
+    graph = region(whole, V, "f32[2,5]", "f32[5,6]", name="whole")
+    given = arrays_for(graph)
+    native = graphc.compile(graph)(*given)
+    same_bits(native, graphc.compile(graph, "none")(*given))
+    same_bits(run_plan_by_loops(plan_graph(graph)[1], given), native)

@@ -1,0 +1,170 @@
+"""What an early part of a graph hands to a later one, and what the later one computes again.
+
+in : a graph, its early nodes, the values that what comes later reads, perhaps a budget in bytes
+out: the values to keep in between: the cheapest choice, by a minimum cut
+
+Keeping a value costs its bytes, computing a node again its additions (graphc.ops.work). A byte that
+is stored and loaded again costs about as much as an addition, so a float is worth four of them:
+sums and products are computed again, exponentials are kept. With a budget a byte costs as much more
+as is needed to stay within it: at the limit everything but branches and loops is computed again.
+All ops are functions of their operands, random draws too (of the generator's state), so what is
+computed again has the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, replace
+
+from graphc.autodiff.waists import Waists
+from graphc.errors import MemoryLimitError
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
+from graphc.ops.work import additions
+
+PRICES = tuple(4.0**power for power in range(1, 16))
+"""What a byte is tried to be worth, in additions, where a budget asks for more than 1."""
+ANY_PRICE = 1e7
+"""What a byte is worth where work counts for next to nothing."""
+MOST_SEGMENTS = 16
+"""Segments that are computed again one by one."""
+REFINEMENTS = 3
+"""How often the price found is bisected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The values kept, the bytes of those that are kept for the later part's sake alone."""
+
+    kept: frozenset[Value]
+    bytes: int
+
+
+def cheapest(
+    graph: Graph, early: Set[int], read: Iterable[Value], free: Set[Value],
+    budget: int | None = None,
+) -> Cut:  # fmt: skip
+    """What to keep so that the values `read` are there, or can be computed from what is there.
+    Nodes that are not `early` are there anyway, `free` values cost nothing. Raises
+    MemoryLimitError where no choice keeps within `budget` bytes."""
+    problem = _Problem(graph, early, frozenset(read), frozenset(free))
+    found = problem.at(1.0)
+    if budget is None or found.bytes <= budget:
+        return found
+    least = problem.at(math.inf).bytes
+    if least > budget:
+        raise MemoryLimitError(
+            f"{graph.name} saves at least {least:,} bytes for backward, saved_bytes is {budget:,}",
+            hint="a smaller batch, or a larger budget",
+        )
+    borders = _borders(problem, found, budget - least)
+    inside = replace(problem, free=problem.free | borders)
+    kept = _priced(inside, budget - _bytes(graph, borders)).kept | borders
+    return Cut(kept, _bytes(graph, kept - problem.free))
+
+
+def _borders(problem: _Problem, found: Cut, budget: int) -> frozenset[Value]:
+    """Values between segments, so many that what is kept and the largest segment that is computed
+    again are least."""
+    waists = Waists(problem.graph, problem.early, problem.free)
+    along = [value for value in found.kept if value not in problem.free]
+    best, least = frozenset[Value](), found.bytes
+    for count in range(2, MOST_SEGMENTS + 1):
+        borders, largest = waists.segments(along, count)
+        held = _bytes(problem.graph, borders)
+        if held <= budget and held + largest < least:
+            best, least = frozenset(borders), held + largest
+    return best
+
+
+def _bytes(graph: Graph, values: Iterable[Value]) -> int:
+    return sum(graph.type_of(value).nbytes for value in values)
+
+
+def _priced(problem: _Problem, budget: int) -> Cut:
+    """The cut within a budget that can be kept to, at the lowest price of a byte that was found to
+    do."""
+    found = problem.at(1.0)
+    low, over = 1.0, found
+    if found.bytes <= budget:
+        return found
+    for high in (*PRICES, math.inf):
+        found = problem.at(high)
+        if found.bytes <= budget:
+            break
+        low, over = high, found
+    for _ in range(0 if high == math.inf else REFINEMENTS):
+        middle = math.sqrt(low * high)
+        tried = problem.at(middle)
+        if tried.bytes <= budget:
+            found, high = tried, middle
+        else:
+            low, over = middle, tried
+    return problem.filled(found, over, budget)
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    graph: Graph
+    early: Set[int]
+    read: frozenset[Value]
+    free: frozenset[Value]
+
+    def at(self, price: float) -> Cut:
+        """The minimum cut where a byte is worth `price` additions."""
+        import networkx
+
+        network = networkx.DiGraph()
+        network.add_nodes_from(("source", "sink"))
+        for identity in self.early:
+            node = self.graph.nodes[identity]
+            # Of a node on the source's side results can be kept; one on the sink's side is
+            # computed again, which costs the edge from the source and needs all operands there.
+            work = additions(self.graph, node)
+            if node.op == INPUT or math.isinf(work):
+                network.add_edge("source", identity)
+            else:
+                # At any price what is free is rather kept than computed again.
+                again = min(work, 2) if math.isinf(price) else work
+                network.add_edge("source", identity, capacity=int(again))
+            for index, type in enumerate(node.types):
+                value = Value(identity, index)
+                worth = type.nbytes * (ANY_PRICE if math.isinf(price) else price)
+                # What is free is not for nothing, so that little of it is taken.
+                capacity = 1 if value in self.free else math.ceil(worth) + 1
+                network.add_edge(identity, value, capacity=capacity)
+            for operand in node.operands:
+                if self._counts(operand):
+                    network.add_edge(operand, identity)
+        for value in self.read:
+            if self._counts(value):
+                network.add_edge(value, "sink")
+        _, (reachable, _) = networkx.minimum_cut(network, "source", "sink")
+        kept = frozenset(
+            value
+            for identity in self.early & reachable
+            for value in network.successors(identity)
+            if value not in reachable
+        )
+        return Cut(kept, sum(self.graph.type_of(v).nbytes for v in kept - self.free))
+
+    def filled(self, cut: Cut, over: Cut, budget: int) -> Cut:
+        """A cut within the budget, with what else fits of one that is over it: the values that
+        are most work for their bytes first, and of equal ones the last, which backward needs first.
+        A price of a byte cannot tell those apart."""
+
+        def worth(value: Value) -> tuple[float, int]:
+            node = self.graph.nodes[value.node]
+            size = max(self.graph.type_of(value).nbytes, 1)
+            return additions(self.graph, node) / size, value.node
+
+        kept, total = set(cut.kept), cut.bytes
+        for value in sorted(over.kept - cut.kept, key=worth, reverse=True):
+            size = self.graph.type_of(value).nbytes
+            if value not in self.free and total + size <= budget:
+                kept.add(value)
+                total += size
+        return Cut(frozenset(kept), total)
+
+    def _counts(self, value: Value) -> bool:
+        return value.node in self.early and self.graph.nodes[value.node].op != CONSTANT

@@ -1,0 +1,48 @@
+"""How much work an op is, in additions of single elements: what cost models are built on.
+
+in : a graph and one of its nodes
+out: about how many additions cost as much as computing it; a multiplication that is summed counts
+     one, an element that is gathered or compared in a sort a hundred
+"""
+
+from __future__ import annotations
+
+import math
+
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
+from graphc.ir.registry import lookup
+from graphc.ops.kind_composite import Composite
+from graphc.ops.kind_contract import Contract
+from graphc.ops.kind_region import Region
+
+SINGLE_ELEMENT = 100.0
+"""Additions in the time of one element that is read by itself."""
+
+
+def additions(graph: Graph, node: Node) -> float:
+    """About how many additions a node is. Infinite for branches and loops, which are not taken for
+    something that could be done twice."""
+    if node.op in (INPUT, CONSTANT):
+        return 0.0
+    op = lookup(node.op)
+    operands = tuple(graph.type_of(value) for value in node.operands)
+    if isinstance(op, Region):
+        return math.inf
+    if isinstance(op, Contract):
+        space = op.space(operands, **dict(node.attributes))
+        return float(math.prod((*space.batch, *space.m, *space.n, *space.k)))
+    if isinstance(op, Composite):
+        return total(op.definition(operands, dict(node.attributes)))
+    if op.kind == "movement":
+        return 0.0
+    elements = max((type.numel for type in (*operands, *node.types)), default=0)
+    if op.kind == "sort":
+        return elements * math.log2(max(elements, 2)) * SINGLE_ELEMENT
+    if op.kind in ("gather", "scatter", "scan", "argreduce"):
+        return elements * SINGLE_ELEMENT
+    return float(getattr(op, "cost", 1)) * elements
+
+
+def total(graph: Graph) -> float:
+    """The work of all nodes of a graph."""
+    return sum(additions(graph, node) for node in graph.nodes)

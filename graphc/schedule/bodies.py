@@ -1,0 +1,112 @@
+"""What a kernel is made of: the nodes computed in it, what it reads, its body.
+
+in : a graph, the nodes that one kernel computes, and all nodes kept in memory
+out: the body, a small graph of its own, and the recipe that makes loops of it
+"""
+
+from __future__ import annotations
+
+from graphc.ir.builder import GraphBuilder, Var
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
+from graphc.ir.registry import lookup
+
+
+def used_results(graph: Graph, identity: int) -> list[int]:
+    """The results of a node that are used, at least one: of several only a composite's (the
+    schedule splits other nodes with several)."""
+    if len(graph.nodes[identity].types) == 1:
+        return [0]
+    used = {v.index for node in graph.nodes for v in node.operands if v.node == identity}
+    used |= {v.index for v in graph.outputs if v.node == identity}
+    return sorted(used) or [0]
+
+
+def is_source(graph: Graph, value: Value) -> bool:
+    return graph.nodes[value.node].op in (INPUT, CONSTANT)
+
+
+def body_nodes(graph: Graph, nodes: list[int], kept: set[int]) -> set[int]:
+    """The nodes a kernel of these kept nodes is made of: they and those computed again in it."""
+    needed: set[int] = set()
+    work = list(nodes)
+    own = set(nodes)
+    while work:
+        identity = work.pop()
+        if identity in needed:
+            continue
+        needed.add(identity)
+        for operand in graph.nodes[identity].operands:
+            if operand.node in own or not in_memory(graph, operand, kept):
+                work.append(operand.node)
+    return needed
+
+
+def _in_order(graph: Graph, nodes: list[int], needed: set[int]) -> list[int]:
+    """The nodes as the kept ones come to need them. Where the same work was written in another
+    order, as gradients of equal layers may be, it is the same kernel."""
+    order: dict[int, None] = {}
+    work = [(identity, False) for identity in sorted(nodes, reverse=True)]
+    while work:
+        identity, ready = work.pop()
+        if ready:
+            order.setdefault(identity)
+        elif identity in needed and identity not in order:
+            work.append((identity, True))
+            operands = graph.nodes[identity].operands
+            work += [(operand.node, False) for operand in reversed(operands)]
+    return list(order)
+
+
+def body_inputs(graph: Graph, nodes: list[int], kept: set[int]) -> list[Value]:
+    """The values in memory that a kernel of these kept nodes reads, in order of first use, so
+    that equal layers have equal kernels."""
+    needed = body_nodes(graph, nodes, kept)
+    found = {
+        operand: None
+        for identity in _in_order(graph, nodes, needed)
+        for operand in graph.nodes[identity].operands
+        if operand.node not in needed
+    }
+    return list(found)
+
+
+def in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
+    """Whether a value lies in memory between kernels."""
+    node = graph.nodes[value.node]
+    if node.op == CONSTANT:
+        # A uniform constant is written into the code; others are passed by pointer.
+        return node.attribute("value").scalar is None
+    return node.op == INPUT or value.node in kept
+
+
+def kernel_body(
+    graph: Graph, nodes: list[int], writes: list[Value], kept: set[int]
+) -> tuple[Graph, list[Value]]:
+    """A kernel of these kept nodes as a graph of its own: they and the nodes computed again inside
+    it; inputs are what it reads from memory, outputs are `writes`. Also the values read, in input
+    order."""
+    needed = body_nodes(graph, nodes, kept)
+    inputs = body_inputs(graph, nodes, kept)
+    builder = GraphBuilder("kernel")
+    values: dict[Value, Var] = {}
+    with builder.at(None):
+        for number, value in enumerate(inputs):
+            values[value] = builder.input(f"x{number}", graph.type_of(value))
+        for identity in _in_order(graph, nodes, needed):
+            node = graph.nodes[identity]
+            if node.op == CONSTANT:
+                values[Value(identity)] = builder.constant(node.attribute("value"))
+                continue
+            operands = tuple(values[operand] for operand in node.operands)
+            results = builder.apply(lookup(node.op), operands, dict(node.attributes), node.regions)
+            for index, result in enumerate(results):
+                values[Value(identity, index)] = result
+    return builder.finish(*(values[value] for value in writes)), inputs
+
+
+def recipe_of(graph: Graph, anchor: int | None) -> str:
+    """The name of the recipe that makes loops around an anchor (None: of a nest), or `region`."""
+    if anchor is None:
+        return "nest"
+    op = lookup(graph.nodes[anchor].op)
+    return str(op.recipe if op.kind == "composite" else op.kind)
