@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
 from graphc.codegen.nest import Nest
-from graphc.codegen.reduction import BLOCK, UNROLL_LIMIT
+from graphc.codegen.reduction import BLOCK
 from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -77,7 +77,7 @@ class ColumnNest(Nest):
         if any(_source(nest, identity) != (shape, axes) for identity in found):
             return False
         count = math.prod(shape[axis] for axis in axes)
-        if outer_axes(shape, axes) != axes or count <= UNROLL_LIMIT:
+        if outer_axes(shape, axes) != axes or count <= BLOCK:
             return False
         if any(type.shape != nest.domain for type in body.output_types):
             return False

@@ -11,21 +11,30 @@ by one, a gather otherwise. Guards mask the loads of elements that do not exist.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
-from graphc.codegen.algebra import LoopAlgebra
+from graphc.codegen.algebra import LoopAlgebra, NonpositiveAlgebra
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.integers import Guard, Integers
 from graphc.codegen.loops import Buffer, Value
+from graphc.codegen.loops import Index as LoopIndex
 from graphc.codegen.scopes import OpenBlock
+from graphc.codegen.shuffles import pick
+from graphc.codegen.signs import is_nonpositive
 from graphc.errors import LoweringError
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, flatten, of
+from graphc.ops.index import Expr, Variable, flatten, of, resolved
 from graphc.ops.kind_index import Gather
 from graphc.ops.kinds import Elementwise, Generate, Movement, Reduce
 from graphc.schedule.access import Index, as_index, movement_cases
+
+MOST_APART = 4
+"""Elements from lane to lane up to which neighbours are loaded instead of a gather."""
+
+Position = Callable[[Index], Expr]
 
 _names = itertools.count()
 
@@ -38,13 +47,15 @@ class Evaluator:
         self.body = body
         self.lanes = lanes
         self.algebra = LoopAlgebra(builder)
+        self._below = NonpositiveAlgebra(builder)
+        self._nonpositive: dict[GraphValue, bool] = {}
         self.integers = Integers(builder)
         self.root = builder.block
         self._buffers = dict(enumerate(buffers))
         self._memo: dict[object, list[tuple[Value, OpenBlock]]] = {}
         self._blocks: dict[str, OpenBlock] = {}
         self._loaded_at: dict[Variable, frozenset[Variable]] = {}
-        self._rows: dict[GraphValue, tuple[Index, Buffer, OpenBlock]] = {}
+        self._rows: dict[GraphValue, tuple[Index, Buffer, Position, OpenBlock]] = {}
 
     # -- blocks ------------------------------------------------------------------------------
 
@@ -69,10 +80,11 @@ class Evaluator:
         self._memo.setdefault((value, index, ()), []).append((self.note(loop_value, block), block))
 
     def keep_row(
-        self, value: GraphValue, prefix: Index, memory: Buffer, filled_in: OpenBlock
-    ) -> None:
-        """Elements of `value` whose index starts with `prefix` lie in scratch, row-major."""
-        self._rows[value] = (prefix, memory, filled_in)
+        self, value: GraphValue, prefix: Index, memory: Buffer, position: Position,
+        filled_in: OpenBlock,
+    ) -> None:  # fmt: skip
+        """Elements of `value` whose index starts with `prefix` lie in memory, at `position`."""
+        self._rows[value] = (prefix, memory, position, filled_in)
 
     def value(self, value: GraphValue, index: Index, guards: tuple[Guard, ...] = ()) -> Value:
         """Element `index` of `value`; elements for which a guard fails are unspecified."""
@@ -95,16 +107,16 @@ class Evaluator:
     ) -> Value | None:
         if value not in self._rows:
             return None
-        prefix, memory, filled_in = self._rows[value]
+        prefix, memory, position, filled_in = self._rows[value]
         if index[: len(prefix)] != prefix or not self.usable(filled_in):
             return None
-        shape = self.body.type_of(value).shape[len(prefix) :]
-        return self.load(memory, flatten(index[len(prefix) :], shape), guards, filled_in)
+        return self.load(memory, position(index), guards, filled_in)
 
     def _variables(self, index: Index) -> frozenset[Variable]:
         """The variables an index depends on, also through loaded ones: a guard on where an index
         is loaded holds for what is read there."""
         found = frozenset(variable for item in index for variable in item.variables())
+        found |= {self.integers.every_lane(variable) for variable in found}
         return found.union(*(self._loaded_at.get(variable, ()) for variable in found))
 
     def _made(
@@ -123,7 +135,7 @@ class Evaluator:
             operands = [self.value(operand, index, guards) for operand in node.operands]
             block = self.deepest([self.block_of(operand) for operand in operands])
             with self.builder.at(block):
-                made = op.scalar(self.algebra, *operands, **dict(node.attributes))
+                made = op.scalar(self._algebra_of(node), *operands, **dict(node.attributes))
             return made if made in operands else self.note(made, block)
         if isinstance(op, Movement):
             return self._moved(op, node, value, index, guards)
@@ -137,6 +149,14 @@ class Evaluator:
             return self._generated(op, node, value, index)
         raise LoweringError(f"{op.name} cannot be computed element by element",
                             location=node.location)  # fmt: skip
+
+    def _algebra_of(self, node: Node) -> LoopAlgebra:
+        if node.op != "exp":
+            return self.algebra
+        (operand,) = node.operands
+        if operand not in self._nonpositive:
+            self._nonpositive[operand] = is_nonpositive(self.body, operand)
+        return self._below if self._nonpositive[operand] else self.algebra
 
     def _moved(
         self, op: Movement, node: Node, value: GraphValue, index: Index, guards: tuple[Guard, ...]
@@ -203,10 +223,17 @@ class Evaluator:
     ) -> Value:
         """The element(s) at a linear position; masked where guards may fail. Scratch is filled in
         some block, and its loads stay there or further in."""
-        mask, where = self.integers.mask(guards) if guards else (None, self.root)
+        shape = self.integers.stride(linear)
+        if shape is None:
+            # Lanes that end where a short row does lie side by side after all.
+            linear = resolved(linear)
+            shape = self.integers.stride(linear)
+        strided = self._strided(buffer, linear, guards, filled_in or self.root)
+        if strided is not None:
+            return strided
+        mask, where = self._mask(guards)
         where = self.deepest([where, filled_in or self.root])
         vector_mask = mask is not None and not mask.type.is_scalar
-        shape = self.integers.stride(linear)
         if shape == 1 or (shape == 0 and not vector_mask):
             index, block = self.integers.offset(linear)
             lanes = self.integers.lanes_of(linear) if shape else 1
@@ -214,8 +241,6 @@ class Evaluator:
             with self.builder.at(block):
                 made = self.builder.load(buffer, index, lanes, self._as_mask(mask, lanes))
             return self.note(made, block)
-        if mask is None and self.integers.lane_step(linear) == 2:
-            return self._every_second(buffer, linear, where)
         lanes = mask.type.lanes if shape == 0 and mask is not None else 0
         positions, block = self.integers.positions(linear, lanes)
         block = self.deepest([block, where])
@@ -223,36 +248,102 @@ class Evaluator:
             made = self.builder.gather(buffer, positions, self._as_mask(mask, positions.type.lanes))
         return self.note(made, block)
 
-    def _every_second(self, buffer: Buffer, linear: Expr, where: OpenBlock) -> Value:
-        """Every second element from lane 0's on: two loads, which touch nothing beside them."""
+    def _strided(
+        self, buffer: Buffer, linear: Expr, guards: tuple[Guard, ...], where: OpenBlock
+    ) -> Value | None:
+        """Elements a few apart: loads of all from the first to the last, which touch nothing beside
+        them, and shuffles. None where they lie otherwise."""
+        step, lane = self.integers.lane_step(linear), self.integers.lane_of(linear)
+        if lane is None or step is None or not 1 < step <= MOST_APART:
+            return None
         index, block = self.integers.offset(linear)
         lanes = self.integers.lanes_of(linear)
-        block = self.deepest([block, where])
+        # Where each lane's element is found: in which load, and at which place of it.
+        final = (step - 1) * (lanes - 1)
+        starts = [min(step * i // lanes * lanes, final) for i in range(lanes)]
+        loads = list(dict.fromkeys(starts))
+        masks = []
+        for start in loads:
+            near = self.integers.spread(guards, lane, step, start)
+            if near is None:
+                return None
+            masks.append(self._mask(near))
+        block = self.deepest([block, where, *(known for _, known in masks)])
         with self.builder.at(block):
-            first = self.builder.load(buffer, index, lanes)
-            second = self.builder.load(buffer, index + (lanes - 1), lanes)
-            order = [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)]
-            made = self.builder.shuffle(first, second, order)
+            parts = [
+                self.builder.load(buffer, index + start, lanes, self._as_mask(mask, lanes))
+                for start, (mask, _) in zip(loads, masks, strict=True)
+            ]
+            places = [(loads.index(start), step * i - start) for i, start in enumerate(starts)]
+            made = pick(self.builder, parts, places)
         return self.note(made, block)
 
     def store(
         self, buffer: Buffer, linear: Expr, value: Value, guards: tuple[Guard, ...] = ()
     ) -> None:
         """Store in the current block: element(s) at a linear position, where the guards hold."""
-        mask, _ = self.integers.mask(guards) if guards else (None, self.root)
-        stride = self.integers.stride(linear)
+        stride, lanes = self.integers.stride(linear), self.integers.lanes_of(linear)
+        if stride == 1:
+            index, _ = self.integers.offset(linear)
+            self._store_vector(buffer, index, self.builder.splat(value, lanes), guards)
+            return
+        mask, _ = self._mask(guards)
         if stride == 0:
             index, _ = self.integers.offset(linear)
             self.builder.store(buffer, index, value, self._as_mask(mask, 1))
             return
-        lanes = self.integers.lanes_of(linear)
-        vector = self.builder.splat(value, lanes)
-        if stride == 1:
-            index, _ = self.integers.offset(linear)
-            self.builder.store(buffer, index, vector, self._as_mask(mask, lanes))
-            return
         positions, _ = self.integers.positions(linear, 0)
+        vector = self.builder.splat(value, lanes)
         self.builder.scatter(buffer, positions, vector, self._as_mask(mask, lanes))
+
+    def _store_vector(
+        self, buffer: Buffer, index: LoopIndex, vector: Value, guards: tuple[Guard, ...]
+    ) -> None:
+        builder, lanes = self.builder, vector.type.lanes
+        for_all = tuple(
+            g for g in guards if not (g[0].within(g[1], g[2]) or self.integers.is_vector(g[0]))
+        )
+        if for_all:
+            of_lanes = tuple(guard for guard in guards if self.integers.is_vector(guard[0]))
+            with builder.if_(self.integers.mask(for_all)[0]) as branch:
+                with branch.then():
+                    self._store_vector(buffer, index, vector, of_lanes)
+                with branch.otherwise():
+                    pass
+            return
+        count = self.integers.leading(guards, lanes)
+        if count is not None:
+            self._store_first(buffer, index, vector, count)
+            return
+        either = self.integers.whole_or_rest(guards, lanes)
+        if either is None:
+            mask, _ = self._mask(guards)
+            builder.store(buffer, index, vector, self._as_mask(mask, lanes))
+            return
+        is_whole, rest = either
+        with builder.if_(is_whole) as branch:
+            with branch.then():
+                builder.store(buffer, index, vector)
+            with branch.otherwise():
+                self._store_first(buffer, index, vector, rest)
+
+    def _store_first(self, buffer: Buffer, index: LoopIndex, vector: Value, count: int) -> None:
+        """The first `count` lanes, in pieces: a masked store takes as long as a dozen others on
+        some processors."""
+        builder, start = self.builder, 0
+        if count == vector.type.lanes:
+            builder.store(buffer, index, vector)
+            return
+        for piece in (1 << bit for bit in reversed(range(count.bit_length())) if count >> bit & 1):
+            places = range(start, start + piece)
+            part = builder.shuffle(vector, vector, places) if piece > 1 else None
+            builder.store(buffer, index + start, part or builder.extract(vector, start))
+            start += piece
+
+    def _mask(self, guards: tuple[Guard, ...]) -> tuple[Value | None, OpenBlock]:
+        """The mask of guards and where it is known; None where they certainly hold."""
+        open_ones = tuple(guard for guard in guards if not guard[0].within(guard[1], guard[2]))
+        return self.integers.mask(open_ones) if open_ones else (None, self.root)
 
     def _as_mask(self, mask: Value | None, lanes: int) -> Value | None:
         if mask is None:

@@ -12,7 +12,7 @@ from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.loops import Index, Value
 from graphc.codegen.scopes import OpenBlock
 from graphc.ir.types import DType
-from graphc.ops.index import Atom, Expr, Quotient, Variable
+from graphc.ops.index import Atom, Expr, Quotient, Variable, of
 
 Guard = tuple[Expr, int, int]
 
@@ -27,6 +27,7 @@ class Integers:
         self.root = builder.block
         self._bound: dict[Variable, tuple[Value, OpenBlock]] = {}
         self._lanes: dict[Variable, OpenBlock] = {}
+        self._every: dict[Variable, Variable] = {}
         self._order: dict[Variable, int] = {}
         self._bindings = itertools.count()
         self._memo: dict[object, list[tuple[Value, OpenBlock]]] = {}
@@ -36,10 +37,20 @@ class Integers:
         self._bound[variable] = (value, block)
         self._order[variable] = next(self._bindings)
 
-    def bind_lane(self, variable: Variable, block: OpenBlock) -> None:
-        """`variable` is the lane number, for as many lanes as its extent."""
+    def bind_lane(
+        self, variable: Variable, block: OpenBlock, every: Variable | None = None
+    ) -> None:
+        """`variable` is the lane number, for as many lanes as its extent. Or for those of `every`,
+        a lane variable too: then lanes from `variable.extent` on are not there, a guard on `every`
+        says so, and index expressions need not provide for them."""
         self._lanes[variable] = block
         self._order[variable] = next(self._bindings)
+        if every is not None:
+            self._every[variable] = every
+
+    def every_lane(self, variable: Variable) -> Variable:
+        """The variable whose extent is the number of lanes."""
+        return self._every.get(variable, variable)
 
     def _place(self, term: tuple[Atom, int]) -> tuple[int, ...]:
         """A term's place in a sum: in the order in which variables were bound. Names, which depend
@@ -61,7 +72,7 @@ class Integers:
     def lanes_of(self, expr: Expr) -> int:
         for variable in expr.variables():
             if variable in self._lanes:
-                return variable.extent
+                return self.every_lane(variable).extent
             if not self._bound[variable][0].type.is_scalar:
                 return self._bound[variable][0].type.lanes
         return 1
@@ -76,11 +87,34 @@ class Integers:
         return None
 
     def lane_step(self, linear: Expr) -> int | None:
-        """Elements from one lane to the next, where it is the same for all (of an even number)."""
+        """Elements from one lane to the next, where it is the same for all."""
+        lane = self.lane_of(linear)
+        return None if lane is None else linear.coefficient(lane)
+
+    def lane_of(self, linear: Expr) -> Variable | None:
+        """The lane variable, where nothing else of the expression is a vector."""
         vectors = [v for v in linear.variables() if self._is_vector_variable(v)]
-        if len(vectors) != 1 or vectors[0] not in self._lanes or vectors[0].extent % 2:
+        if len(vectors) != 1 or vectors[0] not in self._lanes:
             return None
-        return linear.coefficient(vectors[0])
+        return vectors[0]
+
+    def spread(
+        self, guards: tuple[Guard, ...], lane: Variable, step: int, start: int
+    ) -> tuple[Guard, ...] | None:
+        """The guards of lanes' elements that lie `step` apart as guards of as many neighbours, from
+        the element `start` behind lane 0's on. Between two lanes whose guards hold they hold. None
+        where a guard is not affine in the lane."""
+        every = self.every_lane(lane)
+        found = []
+        for expr, low, high in guards:
+            along = expr.substitute({lane: of(every)})
+            slope = along.coefficient(every)
+            if slope is None:
+                return None
+            # In steps, so that the neighbours of whole lanes have whole numbers.
+            moved = along * step + (of(every) * (1 - step) + start) * slope
+            found.append((moved, low * step, (high - 1) * step + 1) if slope else (expr, low, high))
+        return tuple(found)
 
     def block_of(self, expr: Expr) -> OpenBlock:
         """The innermost of the blocks that bind the expression's variables."""
@@ -245,6 +279,35 @@ class Integers:
             limit = self.builder.const(number.type.dtype, bound)
             made = self.builder.compare(opcode, number, limit)
         return self._remember(key, made, block), block
+
+    def leading(self, guards: tuple[Guard, ...], lanes: int) -> int | None:
+        """How many lanes there are where guards hold for the first ones and for no others; None
+        where the guards do not say so."""
+        count = lanes
+        for expr, low, high in guards:
+            if expr.within(low, high):
+                continue
+            plain = [atom for atom, factor in expr.terms if factor == 1 and atom in self._lanes]
+            if len(plain) != len(expr.terms) or len(plain) != 1 or expr.constant < low:
+                return None
+            count = min(count, max(high - expr.constant, 0))
+        return count
+
+    def whole_or_rest(self, guards: tuple[Guard, ...], lanes: int) -> tuple[Value, int] | None:
+        """Where vectors lie one behind the other, and only of the last one some lanes are missing:
+        whether this is another one, and how many lanes the last one has."""
+        unsure = [guard for guard in guards if not guard[0].within(guard[1], guard[2])]
+        lane = self.lane_of(unsure[0][0]) if len(unsure) == 1 else None
+        if lane is None:
+            return None
+        expr, low, high = unsure[0]
+        start = expr - of(lane)
+        least, greatest = start.bounds()
+        aligned = not any(n % lanes for n in (start.constant, *(n for _, n in start.terms)))
+        if not aligned or self.is_vector(start) or least < low or greatest >= high:
+            return None
+        is_whole, _ = self.mask(((start, low, high - lanes + 1),))
+        return is_whole, high % lanes
 
     # -- memory of what was made -------------------------------------------------------------
 

@@ -9,20 +9,23 @@ rows: then those are.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Access, Buffer, Kernel, Value
-from graphc.codegen.row_values import rows_to_keep
+from graphc.codegen.places import Place, by_parts
+from graphc.codegen.row_values import output_to_hold, rows_to_keep
 from graphc.codegen.staging import Copier
 from graphc.codegen.target import Target
+from graphc.codegen.widths import registers
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
-from graphc.ir.types import DType
+from graphc.ir.types import DType, Shape
 from graphc.ops.index import Expr, Quotient, Variable, flatten, of
 from graphc.ops.kinds import Reduce
 from graphc.schedule.access import Index, Read, coordinates, reads, unflatten
@@ -31,16 +34,21 @@ from graphc.schedule.access import Index, Read, coordinates, reads, unflatten
 def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body without anchor. Buffers: the body's inputs, then its outputs."""
     builder = LoopBuilder(name)
-    inputs, outputs = declare_buffers(builder, body)
+    inputs, buffers = declare_buffers(builder, body)
+    body, outputs = by_parts(body, buffers)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
     nest = Nest(builder, evaluator, body, outputs)
     from graphc.codegen.column_nest import ColumnNest
+    from graphc.codegen.phased_nest import PhasedNest
     from graphc.codegen.turned_nest import TurnedNest
 
     for special in (TurnedNest, ColumnNest):
         if special.fits(nest):
-            nest = special(builder, evaluator, body, outputs)
-            break
+            return special(builder, evaluator, body, outputs).build()
+    phased = PhasedNest.instead_of(nest)
+    if phased is not None:
+        return phased.build()
+    nest.lanes *= registers(nest)
     return nest.build()
 
 
@@ -75,7 +83,7 @@ ROW_LIMIT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Loop:
+class Loop:
     """A loop over the neighbouring axes `first..last` of the domain as one."""
 
     first: int
@@ -87,13 +95,13 @@ class Nest:
     """Loops over the domain, the innermost by vectors."""
 
     def __init__(
-        self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, outputs: list[Buffer]
+        self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, outputs: list[Place]
     ):
         self.builder = builder
         self.evaluator = evaluator
         self.body = body
         self.outputs = outputs
-        self.domain = max((type.shape for type in body.output_types), key=len)
+        self.domain = self._domain()
         self.loops = self._choose_loops()
         self.lanes = self._choose_lanes()
 
@@ -112,7 +120,7 @@ class Nest:
 
     # -- loops -------------------------------------------------------------------------------
 
-    def _enter(self, loop: _Loop, variable: Value, level: int, index: Index) -> None:
+    def _enter(self, loop: Loop, variable: Value, level: int, index: Index) -> None:
         """Inside loop `level`: bind its variable, store the outputs of this level, go on."""
         self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
         index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
@@ -128,28 +136,37 @@ class Nest:
         with self.builder.loop(0, inner.variable.extent, hint=hint) as nested:
             self._enter(inner, nested.variable, level + 1, index)
 
-    def _keep_rows(self, loop: _Loop, index: Index) -> None:
-        """Computes costly values that several sweeps over this row read once, into scratch."""
+    def _keep_rows(self, loop: Loop, index: Index) -> None:
+        """Computes costly values that several sweeps over this row read once, into memory."""
         extent = loop.variable.extent
         if extent > ROW_LIMIT:
             return
-        for value in rows_to_keep(self.body, self.domain, loop.first):
-            dtype = self.body.type_of(value).dtype
-            memory = self.builder.scratch(f"row{value.node}", dtype, extent)
-            copier = Copier(self.builder, self.evaluator, self.lanes)
+        inner = self.domain[loop.first :]
+        kept = rows_to_keep(self.body, self.domain, loop.first)
+        output = output_to_hold(self.body, self.domain, loop.first, kept)
+        copier = Copier(self.builder, self.evaluator, self.lanes)
+        for value in kept:
+            if output is not None and value == kept[0]:
+                place = self.outputs[output]
+                memory, position = self.builder.read_back(place.buffer), place.linear
+                self.outputs[output] = replace(place, buffer=memory)
+            else:
+                dtype = self.body.type_of(value).dtype
+                memory = self.builder.scratch(f"row{value.node}", dtype, extent)
+                position = partial(_in_row, first=loop.first, shape=inner)
             copier.row(
                 extent,
                 lambda _, at, guards, v=value: self.evaluator.value(  # type: ignore[misc]
-                    v, index + unflatten(at, self.domain[loop.first :]), guards
+                    v, index + unflatten(at, inner), guards
                 ),
-                lambda _, at: at,
+                lambda _, at, p=position: p(index + unflatten(at, inner)),  # type: ignore[misc]
                 memory,
             )
-            self.evaluator.keep_row(value, index, memory, self.builder.block)
+            self.evaluator.keep_row(value, index, memory, position, self.builder.block)
 
     def _vector_loop(
         self,
-        loop: _Loop,
+        loop: Loop,
         index: Index,
         begin: int | Value = 0,
         end: int | Value | None = None,
@@ -175,22 +192,31 @@ class Nest:
                 self._store_inner(loop, index, position, ())
         if not rest:
             return
-        position = of(lane) + whole * lanes
-        guards: tuple[Guard, ...] = ((of(lane), 0, rest),) if rest < lanes else ()
         if end is None:
-            self.evaluator.integers.bind_lane(lane, self.builder.block)
-            self._store_inner(loop, index, position, guards)
+            self._store_rest(loop, index, whole, rest)
             return
         is_last = self.builder.compare("eq", end, self.builder.const(DType.i64, blocks))  # type: ignore[arg-type]
         with self.builder.if_(is_last) as branch:
             with branch.then():
-                self.evaluator.integers.bind_lane(lane, self.builder.block)
-                self._store_inner(loop, index, position, guards)
+                self._store_rest(loop, index, whole, rest)
             with branch.otherwise():
                 pass
 
+    def _store_rest(self, loop: Loop, index: Index, whole: int, rest: int) -> None:
+        """The elements behind `whole` vectors. Index maps are told that there are no more, so that
+        rows of an image stay rows also where a vector is longer."""
+        lanes = self.lanes
+        while lanes // 2 >= max(rest, self.evaluator.lanes):
+            lanes //= 2
+        every = Variable(f"lane_{loop.first}", lanes)
+        lane = Variable(f"rest_{loop.first}", rest)
+        self.evaluator.integers.bind_lane(every, self.builder.block)
+        self.evaluator.integers.bind_lane(lane, self.builder.block, every)
+        guards: tuple[Guard, ...] = ((of(every), 0, rest),) if 1 < rest < lanes else ()
+        self._store_inner(loop, index, of(lane) + whole * self.lanes, guards)
+
     def _store_inner(
-        self, loop: _Loop, index: Index, position: Expr, guards: tuple[Guard, ...]
+        self, loop: Loop, index: Index, position: Expr, guards: tuple[Guard, ...]
     ) -> None:
         inner = unflatten(position, self.domain[loop.first : loop.last + 1])
         self._store_level(len(self.loops), index + inner, guards)
@@ -203,17 +229,20 @@ class Nest:
             if self._level_of(len(shape)) == level:
                 at = index[: len(shape)]
                 value = self.evaluator.value(output, at, guards)
-                ready.append((self.outputs[number], flatten(at, shape), value))
+                ready.append((self.outputs[number], at, value))
         # All values first: an output may take the place of something another still reads.
-        for buffer, linear, value in ready:
-            self.evaluator.store(buffer, linear, value, guards)
+        for place, at, value in ready:
+            self.evaluator.store(place.buffer, place.linear(at), value, guards)
 
     def _level_of(self, rank: int) -> int:
         return sum(loop.last < rank for loop in self.loops)
 
     # -- choices -----------------------------------------------------------------------------
 
-    def _choose_loops(self) -> tuple[_Loop, ...]:
+    def _domain(self) -> Shape:
+        return max((type.shape for type in self.body.output_types), key=len)
+
+    def _choose_loops(self) -> tuple[Loop, ...]:
         """As few loops as keep every address affine. Outputs of lower rank, and reductions at a
         lower rank, must find a loop that ends where they do."""
         rank = len(self.domain)
@@ -247,21 +276,21 @@ class Nest:
                     found.add(len(axes))
         return found
 
-    def _loops(self, split: list[int]) -> tuple[_Loop, ...]:
+    def _loops(self, split: list[int]) -> tuple[Loop, ...]:
         edges = [0, *split, len(self.domain)]
         return tuple(
-            _Loop(a, b - 1, Variable(f"d{a}_{b}", math.prod(self.domain[a:b])))
+            Loop(a, b - 1, Variable(f"d{a}_{b}", math.prod(self.domain[a:b])))
             for a, b in pairwise(edges)
         )
 
-    def _index(self, loops: tuple[_Loop, ...]) -> Index:
+    def _index(self, loops: tuple[Loop, ...]) -> Index:
         return tuple(
             item
             for loop in loops
             for item in unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
         )
 
-    def _memory_reads(self, loops: tuple[_Loop, ...]) -> list[Read]:
+    def _memory_reads(self, loops: tuple[Loop, ...]) -> list[Read]:
         index = self._index(loops)
         found: list[Read] = []
         for output in self.body.outputs:
@@ -276,14 +305,23 @@ class Nest:
     def is_input(self, value: GraphValue) -> bool:
         return self.body.nodes[value.node].op == INPUT
 
-    def _is_affine(self, loops: tuple[_Loop, ...]) -> bool:
+    def is_affine(self) -> bool:
+        """Whether every address is affine in the innermost loop."""
+        return self._is_affine(self.loops)
+
+    def _is_affine(self, loops: tuple[Loop, ...]) -> bool:
+        """Guards count: in one loop over rows and columns each lane would be divided into both."""
         inner = loops[-1].variable
+        index = self._index(loops)
+        ranks = (len(type.shape) for type in self.body.output_types)
+        found = [p.linear(index[:rank]) for p, rank in zip(self.outputs, ranks) if p.is_part]
         for read in self._memory_reads(loops):
-            linear = flatten(read.index, self.body.type_of(read.value).shape)
-            quotients = [atom for atom, _ in linear.terms if isinstance(atom, Quotient)]
-            if any(inner in atom.dividend.variables() for atom in quotients):
-                return False
-        return True
+            found.append(flatten(read.index, self.body.type_of(read.value).shape))
+            found += [guard[0] for guard in read.guards]
+        quotients = [
+            atom for expr in found for atom, _ in expr.terms if isinstance(atom, Quotient)
+        ]
+        return not any(inner in atom.dividend.variables() for atom in quotients)
 
     def _choose_lanes(self) -> int:
         """Lanes of the innermost loop: 1 where reductions inside it read along rows."""
@@ -306,6 +344,11 @@ class Nest:
         while lanes > 1 and lanes // 2 >= inner.extent:
             lanes //= 2
         return lanes
+
+
+def _in_row(at: Index, first: int, shape: Shape) -> Expr:
+    """The position of an element in a row of `shape`, the axes from `first` on."""
+    return flatten(at[first:], shape)
 
 
 def _uses(index: Index, item: Expr) -> bool:

@@ -31,7 +31,7 @@ Storage types (f16, bf16, u8, i8, i16) are only moved, selected, bitcast and con
 becomes u8, i8 or i16 by way of i32.
 
 `maximum(0, x)` with the constant first is a single instruction: only the first operand needs a
-test for NaN, and the compiler sees that a constant is none.
+test for NaN, and the compiler sees that a constant is none. A constant other than 0 may be second.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Value
 from graphc.codegen.loops import Index as LoopIndex
+from graphc.codegen.widths import MOST_REGISTERS
 from graphc.ir.nodes import Node
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
@@ -27,8 +28,10 @@ from graphc.schedule.access import Index, outer_axes, reduced_index, unflatten
 
 LANES = 64
 BLOCK = 16
-# Up to this many elements are combined without a loop.
-UNROLL_LIMIT = 16
+# Up to this many elements are combined without a loop: windows of 5 x 5.
+UNROLL_LIMIT = 32
+# And so few of a single result: combining the lanes of a vector would take as long.
+SCALAR_LIMIT = 4
 
 Parts = tuple[Value, ...]
 Step = Callable[[Expr, list[Parts]], list[Parts]]
@@ -76,6 +79,9 @@ class _Reduction:
         self.outer_shape, self.run_shape = shape[:outer], shape[outer:]
         self.outer, self.run = math.prod(self.outer_shape), math.prod(self.run_shape)
         self.count = self.outer * self.run
+        self.result = node.types[0].dtype
+        # Positions are counted in as few bits as hold them, which leaves vectors wide.
+        self.counted = DType.i32 if self.count <= highest(DType.i32) else DType.i64
 
     def value(self) -> Value:
         evaluator = self.evaluator
@@ -84,7 +90,8 @@ class _Reduction:
         block = evaluator.deepest(blocks)
         vector = any(evaluator.integers.is_vector(item) for item in self.index)
         with self.builder.at(block):
-            if self.count <= UNROLL_LIMIT and (vector or self.count <= 2):
+            few = self.count <= UNROLL_LIMIT and self.outer <= BLOCK
+            if few and (vector or self.count <= SCALAR_LIMIT):
                 result = self._unrolled()
             elif self.run == 1:
                 (result,) = self._blocks(of(0), self.outer, self._chain)
@@ -92,7 +99,8 @@ class _Reduction:
                 result = self._columns()
             else:
                 result = self._row()
-        return evaluator.note(result[-1], block)
+            made = self.builder.convert(result[-1], self.result)
+        return evaluator.note(made, block)
 
     # -- what is combined --------------------------------------------------------------------
 
@@ -103,14 +111,21 @@ class _Reduction:
         value = self.evaluator.value(self.operand, index, self.guards + guards)
         if not isinstance(self.op, ArgReduce):
             return (value,)
-        where, _ = self.evaluator.integers.number(outer * self.run + at)
-        return (value, where)
+        return (value, self._number(outer * self.run + at))
+
+    def _number(self, position: Expr) -> Value:
+        integers = self.evaluator.integers
+        if position.is_constant:
+            return self.builder.const(self.counted, position.constant)
+        if integers.is_vector(position):
+            return self.builder.convert(integers.positions(position, 0)[0], self.counted)
+        return self.builder.convert(integers.number(position)[0], self.counted)
 
     def _identity(self) -> Parts:
         if not isinstance(self.op, ArgReduce):
             return (self.builder.const(self.dtype, self.op.identity(self.dtype)),)
         worst = lowest if self.op.name == "argmax" else highest
-        last = self.builder.const(DType.i64, (1 << 63) - 1)
+        last = self.builder.const(self.counted, highest(self.counted))
         return (self.builder.const(self.dtype, worst(self.dtype)), last)
 
     def _combine(self, left: Parts, right: Parts) -> Parts:
@@ -118,26 +133,33 @@ class _Reduction:
         if not isinstance(self.op, ArgReduce):
             return (self.op.combine(algebra, left[0], right[0]),)
         (a, at_a), (b, at_b) = left, right
-        better = self.op.combine(algebra, b, a)
         tie = algebra.eq(a, b)
         if self.dtype.is_float:
-            # NaN beats all numbers; of two the first counts.
-            nan_a, nan_b = algebra.ne(a, a), algebra.ne(b, b)
-            beats = algebra.logical_and(nan_b, algebra.logical_not(nan_a))
-            better = algebra.logical_and(
-                algebra.logical_or(better, beats), algebra.logical_not(nan_a)
+            tie = algebra.logical_or(
+                tie, algebra.logical_and(algebra.ne(a, a), algebra.ne(b, b))
             )
-            tie = algebra.logical_or(tie, algebra.logical_and(nan_a, nan_b))
-        takes = algebra.logical_or(better, algebra.logical_and(tie, algebra.lt(at_b, at_a)))
+        takes = algebra.logical_or(
+            self._beats(b, a), algebra.logical_and(tie, algebra.lt(at_b, at_a))
+        )
         return algebra.select(takes, b, a), algebra.select(takes, at_b, at_a)
+
+    def _beats(self, b: Value, a: Value) -> Value:
+        """Whether b is strictly better than a. NaN beats all numbers, and nothing beats NaN."""
+        algebra = self.evaluator.algebra
+        if not self.dtype.is_float:
+            return self.op.combine(algebra, b, a)  # type: ignore[no-any-return]
+        # "a is at least as good" is one comparison, and false where one of them is NaN.
+        holds = algebra.logical_or(self.op.combine(algebra, a, b), algebra.eq(a, b))
+        return algebra.logical_and(algebra.logical_not(holds), algebra.eq(a, a))
 
     def _tree(self, lanes: list[Parts], full: int) -> Parts:
         """Of `full` lanes lane i with lane i + full/2, and so on; those behind the last one of the
-        list hold nothing and are left out."""
+        list hold nothing and are left out, and so may be those that nothing was combined with."""
+        identity = self._identity()
         while full > 1:
             full //= 2
             for i in range(max(len(lanes) - full, 0)):
-                lanes[i] = self._combine(lanes[i], lanes[i + full])
+                lanes[i] = self._joined(lanes[i], lanes[i + full], identity)
             lanes = lanes[:full]
         return lanes[0]
 
@@ -180,6 +202,8 @@ class _Reduction:
         if self.run == 1:
             return 1, max((self.evaluator.integers.lanes_of(i) for i in self.index), default=1)
         width = min(self.evaluator.lanes, LANES)
+        while 2 * width <= min(self.run, LANES, MOST_REGISTERS * self.evaluator.lanes):
+            width *= 2
         return -(-min(self.run, LANES) // width), width
 
     def _start(self, number: int, width: int) -> list[Parts]:
@@ -198,13 +222,38 @@ class _Reduction:
 
     def _unrolled(self) -> Parts:
         """A few elements, each a value of its own."""
+        if isinstance(self.op, ArgReduce):
+            return self._first_best()
         identity = self._identity()
         if self.count == 0:
             return identity
         lanes = [identity] * self.run
         for outer, at in itertools.product(range(self.outer), range(self.run)):
-            lanes[at] = self._combine(lanes[at], self._element(of(outer), of(at)))
+            lanes[at] = self._joined(lanes[at], self._element(of(outer), of(at)), identity)
         return self._tree(lanes, LANES)
+
+    def _joined(self, left: Parts, right: Parts, identity: Parts) -> Parts:
+        """`_combine` of two where one may be the identity itself: a lane at its start, a tap on
+        padding. No bit changes but a -0 at the start of a sum, and -0 is in no sum after that."""
+        if right == identity:
+            return left
+        starts_with_zero = self.op.name == "sum" and self.dtype.is_float
+        if left == identity and not starts_with_zero:
+            return right
+        return self._combine(left, right)
+
+    def _first_best(self) -> Parts:
+        """Element by element in order, so that a later one must be strictly better: which of equal
+        elements is taken depends on no order, and this one takes the fewest operations."""
+        algebra = self.evaluator.algebra
+        best, where = self._element(of(0), of(0))
+        for position in range(1, self.count):
+            outer, at = divmod(position, self.run)
+            element, here = self._element(of(outer), of(at))
+            takes = self._beats(element, best)
+            best = algebra.select(takes, element, best)
+            where = algebra.select(takes, here, where)
+        return best, where
 
     def _row(self) -> Parts:
         """One result: the 64 lanes are vectors' lanes."""

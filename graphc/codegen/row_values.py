@@ -1,7 +1,9 @@
 """Which values of a row are computed once and kept: costly ones that several sweeps over it read.
 
 A softmax goes over its row three times: for the maximum, for the sum of the exponentials, and for
-their quotients. Without this the exponentials would be computed in both of the last two.
+their quotients. Without this the exponentials would be computed in both of the last two. They are
+kept where the quotients go, in the output's own row: memory that is first touched while something
+costly is computed is waited for by nobody.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.ops.kinds import Elementwise, Movement, Reduce
+from graphc.schedule.access import coordinates, reads
 
 COSTLY = 8
 """The cost of an op, in additions, from which a load and a store are cheaper."""
@@ -35,6 +38,29 @@ def rows_to_keep(body: Graph, domain: Shape, first: int) -> list[Value]:
     # What is read only on the way to another one that is kept is computed once anyway.
     needed = {value for sweep in sweeps for value in _costly(body, domain, sweep, shared)}
     return sorted(shared & needed, key=lambda value: value.node)
+
+
+def output_to_hold(body: Graph, domain: Shape, first: int, kept: list[Value]) -> int | None:
+    """The output whose row can hold the first of the values kept, until its elements take their
+    places one by one: the only one over the whole domain. Each of its elements reads those kept at
+    its own place, and no input: that may be the memory of the output, which is updated."""
+    whole = [i for i, type in enumerate(body.output_types) if type.shape == domain]
+    if len(whole) != 1 or not kept:
+        return None
+    output = body.outputs[whole[0]]
+    if output in kept or body.type_of(output).dtype is not body.type_of(kept[0]).dtype:
+        return None
+    at = coordinates(domain)
+    along = {variable for item in at[first:] for variable in item.variables()}
+    held = frozenset(kept)
+    for read in reads(
+        body, output, at, lambda value: value in held or body.nodes[value.node].op == INPUT
+    ):
+        moves = any(along & item.variables() for item in read.index)
+        own = read.value in held and read.index == at and not read.reduced
+        if moves and not own:
+            return None
+    return whole[0]
 
 
 def _costly(

@@ -1,4 +1,4 @@
-"""Transposing blocks of vectors in registers."""
+"""Transposing blocks of vectors in registers, and picking lanes of several."""
 
 from __future__ import annotations
 
@@ -49,3 +49,18 @@ def _interleaved_quads(builder: LoopBuilder, rows: list[Value]) -> list[Value]:
         ab, cd = shuffled(a, b, high), shuffled(c, d, high)
         found += [shuffled(ab, cd, (0, 1, 4, 5)), shuffled(ab, cd, (2, 3, 6, 7))]
     return found
+
+
+def pick(
+    builder: LoopBuilder, parts: Sequence[Value], places: Sequence[tuple[int, int]]
+) -> Value:
+    """The vector whose lane i is lane `place` of part `number`, for (number, place) = places[i]."""
+    lanes = len(places)
+    made, order = parts[0], [place for _, place in places]
+    for number, part in enumerate(parts[1:], start=1):
+        order = [
+            lanes + place if source == number else order[i]
+            for i, (source, place) in enumerate(places)
+        ]
+        made, order = builder.shuffle(made, part, order), list(range(lanes))
+    return builder.shuffle(made, made, order) if len(parts) == 1 else made

@@ -13,8 +13,8 @@ Worst error in units in the last place against the exact value, over the whole r
 
 NaN gives NaN. exp and exp2 overflow to inf and underflow gradually through the denormals, and so
 does sigmoid below -87. Logarithms take denormals, give -inf at 0 and NaN below; log2 and exp2 are
-exact at powers of two. tanh and erf are odd, keep -0, are within [-1, 1], and reach ±1 at 8.5 and
-4.05. Results in the denormal range are within 1 denormal step.
+exact at powers of two. tanh and erf are odd, keep -0, are within [-1, 1], and reach ±1 at 8.06 and
+3.67. Results in the denormal range are within 1 denormal step.
 
 Clamps put the constant first: `minimum(constant, x)` is then one instruction and lets NaN through.
 """
@@ -38,6 +38,9 @@ ROUNDING = 12582912.0
 EXPONENT_SHIFT = 23
 # Twice what a float's exponent is biased by: its half, and the rest, make two biased exponents.
 SCALE_BIAS = 254
+EXPONENT_BIAS = 127
+# 2^n·2^RAISED is normal for -150 <= n <= 0. Odd, so that its sum with the bias is even.
+RAISED = 63
 MANTISSA_MASK = 0x007FFFFF
 SQRT_HALF_BITS = 0x3F3504F3
 LEAST_NORMAL = 1.1754943508222875e-38
@@ -80,8 +83,8 @@ TANH_Q = (
     0.0003417474217712879,
     8.560563742321392e-07,
 )
-# Beyond the limits the fits exceed 1, and the result is clamped to it.
-TANH_LIMIT = 8.5
+# Here the fit is exactly 1, and nowhere before it is more: a clamped argument bounds the result.
+TANH_LIMIT = 8.0563
 # erf(x) = x·P(x²) / Q(x²) for |x| <= 4.
 ERF_P = (
     1.1283791065216064,
@@ -99,7 +102,7 @@ ERF_Q = (
     0.0011625445749370217,
     3.8091751775937155e-05,
 )
-ERF_LIMIT = 4.05
+ERF_LIMIT = 3.66808  # as TANH_LIMIT
 
 
 class _Writer:
@@ -174,6 +177,17 @@ def exp(b: LoopBuilder, x: Value) -> Value:
     w = _Writer(b, x)
     # exp(89) overflows and exp(-104) is below half the least denormal: both still come out right.
     return w.scaled(*w.reduced_exp(w.clamp(x, -104.0, 89.0)))
+
+
+def exp_of_nonpositive(b: LoopBuilder, x: Value) -> Value:
+    """e^x for x <= 0: the bits of `exp`. Nothing overflows, so one constant factor keeps all powers
+    normal, and taking it away again makes the denormals."""
+    if x.type.dtype is DType.f64:
+        return b.call("exp", x)
+    w = _Writer(b, x)
+    bits, p = w.reduced_exp(b.maximum(w.number(-104.0), x), EXPONENT_BIAS + RAISED)
+    raised = w.power_of_two(bits)
+    return b.mul(b.fma(p, raised, raised), w.number(2.0**-RAISED))
 
 
 def exp2(b: LoopBuilder, x: Value) -> Value:
@@ -285,9 +299,9 @@ def sigmoid(b: LoopBuilder, x: Value) -> Value:
     """1 / (1 + e^-x), from e^-|x|: nothing overflows, and far below 0 it is e^x."""
     w = _Writer(b, x)
     one = w.number(1.0)
-    power = exp(b, b.neg(b.abs(x)))
-    negative = b.compare("lt", x, w.number(0.0))
-    return b.div(b.select(negative, power, one), b.add(one, power))
+    power = exp_of_nonpositive(b, b.neg(b.abs(x)))
+    # By its sign bit: at 0 both numerators are 1, and the bit itself selects.
+    return b.div(b.select(signbit(b, x), power, one), b.add(one, power))
 
 
 def tanh(b: LoopBuilder, x: Value) -> Value:
@@ -307,12 +321,12 @@ def erf(b: LoopBuilder, x: Value) -> Value:
 def _odd_rational(
     b: LoopBuilder, x: Value, upper: Sequence[float], lower: Sequence[float], limit: float
 ) -> Value:
-    """x·upper(x²) / lower(x²), with x within ±limit and the result within ±1."""
+    """x·upper(x²) / lower(x²), with x clamped to ±limit."""
     w = _Writer(b, x)
     inside = w.clamp(x, -limit, limit)
     square = b.mul(inside, inside)
     numerator = b.mul(inside, w.polynomial(upper, square))
-    return w.clamp(b.div(numerator, w.polynomial(lower, square)), -1.0, 1.0)
+    return b.div(numerator, w.polynomial(lower, square))
 
 
 def rsqrt(b: LoopBuilder, x: Value) -> Value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 
@@ -20,6 +20,17 @@ class Variable:
 
     name: str
     extent: int
+    # Expressions live in sets and tables: hashing them was half of what index arithmetic cost.
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.name, self.extent)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Variable], tuple[str, int]]:
+        return Variable, (self.name, self.extent)  # hashes of texts differ between processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,16 @@ class Quotient:
 
     dividend: Expr
     divisor: int
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.dividend, self.divisor)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Quotient], tuple[Expr, int]]:
+        return Quotient, (self.dividend, self.divisor)
 
 
 Atom = Variable | Quotient
@@ -45,7 +66,11 @@ class Expr:
 
     def __add__(self, other: Expr | int) -> Expr:
         if isinstance(other, int):
-            return Expr(self.constant + other, self.terms)
+            return Expr(self.constant + other, self.terms) if other else self
+        if not other.terms:
+            return Expr(self.constant + other.constant, self.terms)
+        if not self.terms:
+            return Expr(self.constant + other.constant, other.terms)
         return _combine(self.constant + other.constant, (*self.terms, *other.terms))
 
     __radd__ = __add__
@@ -60,6 +85,8 @@ class Expr:
         return -self + other
 
     def __mul__(self, factor: int) -> Expr:
+        if factor == 1:
+            return self
         if factor == 0:
             return Expr(0)
         return Expr(self.constant * factor, frozenset((atom, c * factor) for atom, c in self.terms))
@@ -127,10 +154,14 @@ def of(value: Variable | int) -> Expr:
 
 def flatten(index: Iterable[Expr], shape: Iterable[int]) -> Expr:
     """The row-major flat position of a coordinate."""
-    result = Expr(0)
-    for coordinate, dim in zip(index, shape, strict=True):
-        result = result * dim + coordinate
-    return result
+    parts = list(zip(index, shape, strict=True))
+    constant, step = 0, 1
+    terms: list[tuple[Atom, int]] = []
+    for coordinate, dim in reversed(parts):
+        constant += step * coordinate.constant
+        terms += [(atom, step * c) for atom, c in coordinate.terms]
+        step *= dim
+    return _combine(constant, terms)
 
 
 def _order(term: tuple[Atom, int]) -> tuple[int, str]:
@@ -183,19 +214,32 @@ def _floordiv(expr: Expr, divisor: int) -> Expr:
     return outside + _quotient(rest, divisor)
 
 
-def _without_fine_part(expr: Expr, divisor: int) -> Expr | None:
-    """(g·a + r) // (g·b) = a // b where 0 <= r < g: the row of a flat position does not depend on
-    the column. None where there is no such r.
+def resolved(expr: Expr) -> Expr:
+    """The same, with the numbers of rows told from flat positions however short the rows are."""
+    result = Expr(expr.constant)
+    for atom, coefficient in expr.terms:
+        term = Expr(0, frozenset(((atom, 1),)))
+        if isinstance(atom, Quotient):
+            dividend = resolved(atom.dividend)
+            coarse = _without_fine_part(dividend, atom.divisor, 1)
+            term = dividend // atom.divisor if coarse is None else coarse
+        result = result + term * coefficient
+    return result
 
-    Not where r is no more than the lanes of a vector. Whether lanes end at the end of a row of an
-    image is for the tile of a convolution to decide: known here, it would let LLVM share loads
-    between the windows of a tile, which takes more registers than there are.
+
+def _without_fine_part(expr: Expr, divisor: int, finest: int = FINEST) -> Expr | None:
+    """(g·a + r) // (g·b) = a // b where 0 <= r < g: the row of a flat position does not depend on
+    the column. None where there is no such r, or g is below `finest`.
+
+    Not where r is no more than the lanes of a vector, but for `resolved`. Whether lanes end at the
+    end of a row of an image is for the tile of a convolution to decide: known here, it would let
+    LLVM share loads between the windows of a tile, which takes more registers than there are.
     """
     terms = sorted(expr.terms, key=_order)
     for count in range(1, len(terms)):
         step = math.gcd(divisor, *(c for _, c in terms[:count]))
         fine = Expr(expr.constant % step, frozenset(terms[count:]))
-        if step >= FINEST and fine.within(0, step):
+        if step >= finest and fine.within(0, step):
             a = Expr(expr.constant // step, frozenset((t, c // step) for t, c in terms[:count]))
             return a // (divisor // step)
     return None

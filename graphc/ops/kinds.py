@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -136,10 +137,7 @@ class Reduce(Op):
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         self.expect(types, 1)
         self.expect_dtype(types[0], self.dtypes)
-        return (TensorType(self.result_dtype(types[0].dtype), self._kept(types[0], attributes)),)
-
-    def result_dtype(self, dtype: DType) -> DType:
-        return dtype
+        return (TensorType(types[0].dtype, self._kept(types[0], attributes)),)
 
     def _kept(self, type: TensorType, attributes: dict[str, Any]) -> Shape:
         axes = attributes["axes"]
@@ -158,7 +156,8 @@ class Reduce(Op):
 
 
 class ArgReduce(Reduce):
-    """The position, as i64, of the first best element along one axis. NaN beats all numbers."""
+    """The position of the first best element along one axis, in the attribute `dtype` (i64, or i32
+    where positions are kept for later and memory counts). NaN beats all numbers."""
 
     kind = "argreduce"
 
@@ -169,18 +168,23 @@ class ArgReduce(Reduce):
         super().__init__(
             name, better, identity=lambda dtype: None, numpy=numpy, needs_elements=True, **rest
         )
+        self.parameters = {**self.parameters, "dtype": DType.i64}
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         if len(attributes["axes"]) != 1:
             raise ShapeError(f"{self.name} takes one axis, not {list(attributes['axes'])}")
-        return super().infer(types, attributes)
-
-    def result_dtype(self, dtype: DType) -> DType:
-        return DType.i64
+        (kept,) = super().infer(types, attributes)
+        dtype, extent = attributes["dtype"], types[0].shape[attributes["axes"][0]]
+        if dtype not in (DType.i64, DType.i32):
+            raise DTypeError(f"{self.name} gives positions as i64 or i32, not {dtype.value}")
+        if extent - 1 > np.iinfo(dtype.numpy).max:
+            raise ShapeError(f"{self.name} of {extent} elements: positions exceed {dtype.value}")
+        return (TensorType(dtype, kept.shape),)
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
         (axis,) = attributes["axes"]
-        return (np.asarray(self.numpy(arrays[0], axis=axis), dtype=np.int64),)
+        positions = self.numpy(arrays[0], axis=axis)
+        return (np.asarray(positions, dtype=attributes["dtype"].numpy),)
 
 
 @dataclass(frozen=True)
@@ -258,6 +262,10 @@ def take_where(array: Array, index: tuple[Any, ...], held: Array) -> Array:
     return np.asarray(array[tuple(np.where(held, coordinate, 0) for coordinate in index)])
 
 
+BLOCK = 1 << 14
+"""Elements that are generated together."""
+
+
 class Generate(Op):
     """`element(s, index, read, types, **attributes)` computes the results' elements from their
     coordinate, as one thunk per result: `index` holds i64 values of the algebra,
@@ -287,10 +295,17 @@ class Generate(Op):
         types = tuple(TensorType.of(array) for array in arrays)
         results = []
         for position, type in enumerate(self.infer(types, attributes)):
-            grid: tuple[Any, ...] = tuple(np.indices(type.shape))
-            elements = self.element(
-                NUMPY, grid, lambda operand, at: arrays[operand][at], types, **attributes
-            )
-            made = np.asarray(elements[position](), type.dtype.numpy)
-            results.append(made.reshape(type.shape))
+            made = np.empty(type.shape, type.dtype.numpy)
+            # In blocks that stay in the cache: a random number is a hundred operations.
+            rows = max(1, BLOCK // max(1, math.prod(type.shape[1:])))
+            for start in range(0, type.shape[0] if type.shape else 1, rows):
+                block = made[start : start + rows] if type.shape else made
+                grid: tuple[Any, ...] = np.indices(block.shape, sparse=True)
+                if grid:
+                    grid = (grid[0] + start, *grid[1:])
+                elements = self.element(
+                    NUMPY, grid, lambda operand, at: arrays[operand][at], types, **attributes
+                )
+                block[...] = elements[position]()
+            results.append(made)
         return tuple(results)

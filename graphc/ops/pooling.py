@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import aligned, broadcast_to, lift
-from graphc.ir.types import Shape
+from graphc.ir.types import DType, Shape
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.generate import iota_like
@@ -80,25 +80,32 @@ class Frame:
 
     def overlap(self, taps: Any) -> Any:
         """The adjoint of `taps`: each place takes the sum of the taps that fall on it."""
-        if self._tiles():
-            return self._tiled(taps)
-        lead, count = len(self.lead), self.count
+        if self.tiles():
+            return self.tiled(taps, 0)
+        axes = range(len(self.lead) + self.count, len(self.lead) + 2 * self.count)
+        return r.sum(self.fallen(taps, 0), axes=tuple(axes))
+
+    def fallen(self, taps: Any, fill: int) -> Any:
+        """[lead, size, kernel]: for each place its element of `taps` as each of the taps, `fill`
+        where there is no such window."""
         framed = self.size
         if self.frame:
             framed = tuple(n + a + b for n, (a, b) in zip(self.size, self.frame, strict=True))
-        spread = unwindows(taps, lift(0, taps), size=framed, **self._geometry())
-        summed = r.sum(spread, axes=tuple(range(lead + count, lead + 2 * count)))
+        spread = unwindows(taps, lift(fill, taps), size=framed, **self._geometry())
         if not self.frame:
-            return summed
-        start = (*(0,) * lead, *(low for low, _ in self.frame))
-        return slice_(summed, start=start, size=(*self.lead, *self.size), step=(1,) * len(start))
+            return spread
+        none = (0,) * self.count
+        start = (*(0,) * len(self.lead), *(low for low, _ in self.frame), *none)
+        size = (*self.lead, *self.size, *self.kernel)
+        return slice_(spread, start=start, size=size, step=(1,) * len(start))
 
-    def _tiles(self) -> bool:
+    def tiles(self) -> bool:
         """Whether the windows tile the axes: one tap falls on each place, none on a rest."""
         plain = not self.frame and not any(self.padding) and max(self.dilation) == 1
         return plain and self.stride == self.kernel
 
-    def _tiled(self, taps: Any) -> Any:
+    def tiled(self, taps: Any, fill: int) -> Any:
+        """[lead, size]: for each place the tap that falls on it, `fill` on a rest."""
         lead, count = len(self.lead), self.count
         order = [axis for i in range(count) for axis in (lead + i, lead + count + i)]
         side_by_side = transpose(taps, permutation=(*range(lead), *order))
@@ -106,7 +113,7 @@ class Frame:
         flat = reshape(side_by_side, shape=(*self.lead, *covered))
         rest = tuple(whole - part for whole, part in zip(self.size, covered, strict=True))
         none = (0,) * (lead + count)
-        return pad(flat, lift(0, flat), low=none, high=(*none[:lead], *rest), interior=none)
+        return pad(flat, lift(fill, flat), low=none, high=(*none[:lead], *rest), interior=none)
 
     def first_inside(self, positions: Shape) -> np.ndarray[Any, Any]:
         """[positions]: the flat number of the first tap of each window that is not padding."""
@@ -115,7 +122,19 @@ class Frame:
         for count, k, s, p, d in axes:
             first = np.maximum(-((np.arange(count) * s - p) // d), 0)
             flat = np.asarray(flat)[..., None] * k + first
-        return np.asarray(flat)
+        return np.asarray(flat, np.int32)
+
+    def places(self, positions: Shape) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """[positions] and [taps]: where in the image, counted row by row, the first tap of each
+        window falls (or would), and how far behind it each tap does."""
+        corner: Any = 0
+        behind: Any = 0
+        axes = zip(positions, self.size, self.kernel, self.stride, self.padding, self.dilation,
+                   strict=True)  # fmt: skip
+        for count, size, k, s, p, d in axes:
+            corner = np.asarray(corner)[..., None] * size + (np.arange(count) * s - p)
+            behind = np.asarray(behind)[..., None] * size + np.arange(k) * d
+        return np.asarray(corner, np.int64), np.asarray(behind, np.int64).reshape(-1)
 
 
 def tapped(x: Any, kernel: Shape) -> Any:
@@ -138,18 +157,35 @@ def _max_pool_vjp(
     g: Any, out: Any, x: Any, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape,
     overhang: Shape,
 ) -> tuple[Any]:  # fmt: skip
-    # The first of equal maxima in a window takes the gradient, as in PyTorch.
-    frame, rank = Frame(x, kernel, stride, padding, overhang, dilation), len(x.shape)
+    # The first of equal maxima in a window takes the gradient, as in PyTorch. Each place looks at
+    # the windows it is in, so that what is kept for backward is a number for each window.
+    frame = Frame(x, kernel, stride, padding, overhang, dilation)
+    best, given = tapped(_best_tap(frame, x), kernel), tapped(g, kernel)
+    if frame.tiles():
+        number = frame.tiled(_tap_numbers(x, g.shape, kernel), 0)
+        chosen = e.eq(frame.tiled(best, -1), number)
+        return (e.where(chosen, *aligned(frame.tiled(given, 0), 0.0)),)
+    chosen = e.eq(frame.fallen(best, -1), _tap_numbers(x, x.shape, kernel))
+    placed = e.where(chosen, *aligned(frame.fallen(given, 0), 0.0))
+    return (r.sum(placed, axes=tuple(range(len(x.shape), len(placed.shape)))),)
+
+
+def _best_tap(frame: Frame, x: Any) -> Any:
+    """[lead, positions]: the number of the tap that is the first of the greatest of its window, as
+    i32, which is what backward keeps."""
     flat = frame.flat_taps(x, r.lowest(x.dtype))
-    best = r.argmax(flat, axes=(rank,))
-    if any(padding):
-        # Where all is -inf, padding comes first and is as great.
-        first = x.context.constant(frame.first_inside(out.shape[len(frame.lead) :]))
-        hopeless = e.eq(*aligned(out, r.lowest(x.dtype)))
-        best = e.where(hopeless, broadcast_to(first, best.shape), best)
-    chosen = e.eq(r.spread(best, (rank,), flat.shape), iota_like(x, flat.shape, rank))
-    placed = e.where(chosen, *aligned(r.spread(g, (rank,), flat.shape), 0.0))
-    return (frame.overlap(reshape(placed, shape=(*g.shape, *kernel))),)
+    best = r.argmax(flat, axes=(len(x.shape),), dtype=DType.i32)
+    if not any(frame.padding):
+        return best
+    # Where all is -inf, padding comes first and is as great; else no tap is ahead of this one.
+    inside = frame.first_inside(best.shape[len(frame.lead) :])
+    return e.maximum(best, broadcast_to(x.context.constant(inside), best.shape))
+
+
+def _tap_numbers(x: Any, positions: Shape, kernel: Shape) -> Any:
+    """[positions, kernel]: the number of each tap, counted row by row."""
+    count = iota_like(x, (math.prod(kernel),), 0, DType.i32)
+    return broadcast_to(reshape(count, shape=kernel), (*positions, *kernel))
 
 
 def _window(kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, **more: Any
@@ -186,10 +222,14 @@ def _max_pool_indices(
     frame = Frame(x, kernel, stride, padding, overhang, dilation)
     if 0 in frame.size:
         raise ShapeError(f"max_pool of no elements: {x.tensor_type}")
-    places = reshape(iota_like(x, (math.prod(frame.size),), 0), shape=frame.size)
-    where = Frame(places, kernel, stride, padding, overhang, dilation).flat_taps(places, NOWHERE)
-    seen = frame.flat_taps(x, r.lowest(x.dtype))
-    return _first_hit(seen, broadcast_to(where, seen.shape))
+    best = _best_tap(frame, x)
+    corner, behind = frame.places(best.shape[len(frame.lead) :])
+    taps = (*best.shape, math.prod(kernel))
+    axis = len(best.shape)
+    chosen = e.eq(r.spread(best, (axis,), taps), iota_like(x, taps, axis, DType.i32))
+    behind = broadcast_to(x.context.constant(behind), taps)
+    moved = r.sum(e.where(chosen, *aligned(behind, 0)), axes=(axis,))
+    return moved + broadcast_to(x.context.constant(corner), moved.shape)
 
 
 max_pool_indices = Composite(

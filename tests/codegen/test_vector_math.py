@@ -124,6 +124,29 @@ def test_results_stay_within_their_bounds(name: str) -> None:
         assert y.min() > 0.0
 
 
+@pytest.mark.parametrize(
+    ("name", "start", "limit"),
+    [("tanh", 6.0, vector_math.TANH_LIMIT), ("erf", 3.0, vector_math.ERF_LIMIT)],
+)
+def test_fits_are_one_at_their_limit_and_nowhere_more_before_it(
+    name: str, start: float, limit: float
+) -> None:
+    """Every float there is: the argument is clamped, the result is not."""
+    first, last = np.array([start, limit], np.float32).view(np.int32)
+    x = np.arange(last - (last - first) // 16 * 16 + 1, last + 1, dtype=np.int32).view(np.float32)
+    y = native(unary(name, DType.f32, x.size, 16), x)
+    assert y[-1] == y.max() == 1.0
+
+
+def test_exp_of_nonpositive_has_the_bits_of_exp() -> None:
+    x = np.concatenate([-np.abs(all_magnitudes()), np.linspace(-105, 0, COUNT, dtype=np.float32)])
+    have = native(unary("exp_of_nonpositive", DType.f32, x.size, 16), x)
+    want = native(unary("exp", DType.f32, x.size, 16), x)
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.isnan(have), ~numbers)
+    np.testing.assert_array_equal(have[numbers].view(np.int32), want[numbers].view(np.int32))
+
+
 @pytest.mark.parametrize("name", [*REFERENCES, *LIBM])
 def test_same_bits_at_every_width_and_in_the_interpreter(name: str) -> None:
     x = all_magnitudes()[::128].copy()

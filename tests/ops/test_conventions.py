@@ -230,6 +230,8 @@ BAD: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ("sum", (F,), {"axes": (1, 0)}, ShapeError, "sorted, each once"),
     ("sum", (F,), {"axes": (-1,)}, ShapeError, "counted from the front"),
     ("argmax", (F,), {"axes": (0, 1)}, ShapeError, r"argmax takes one axis, not \[0, 1\]"),
+    ("argmax", (F,), {"axes": (0,), "dtype": DType.f32}, DTypeError,
+     "argmax gives positions as i64 or i32, not f32"),
     ("reshape", (F,), {"shape": (4,)}, ShapeError, r"reshape of f64\[2,3\] to \[4\]"),
     ("reshape", (F,), {"shape": (-2, -3)}, ShapeError, "reshape"),
     ("transpose", (F,), {"permutation": (0, 0)}, ShapeError, r"transpose of f64\[2,3\]"),

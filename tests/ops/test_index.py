@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphc.ir.types import row_major_strides
-from graphc.ops.index import Expr, Variable, flatten, of
+from graphc.ops.index import Expr, Variable, flatten, of, resolved
 from graphc.schedule.access import coordinates, unflatten
 
 EXTENTS = (1, 2, 3, 5)
@@ -72,6 +72,7 @@ def test_an_expression_is_what_integers_give(pair: Pair) -> None:
     low, high = expr.bounds()
     values = [direct(point) for point in POINTS]
     assert [value_at(expr, point) for point in POINTS] == values, str(expr)
+    assert [value_at(resolved(expr), point) for point in POINTS] == values, str(resolved(expr))
     assert low <= min(values) and max(values) <= high, f"{expr} in {low}..{high}"
     assert expr.within(min(values), max(values) + 1) or (low, high) != (min(values), max(values))
     assert not expr.within(min(values) + 1, max(values) + 1)
@@ -148,3 +149,15 @@ def test_nested_quotients_merge() -> None:
     assert str((n % 8) // 8) == "0"
     assert (n % 8).bounds() == (0, 7)
     assert str(2 * n + 1) == "2*n + 1"
+
+
+def test_lanes_within_a_row_have_one_row_number() -> None:
+    """(8·a + lane) // 64 is a // 8, told only where it is asked for."""
+    a, lane = Variable("a", 100), Variable("lane", 8)
+    row = (of(a) * 8 + of(lane)) // 64
+    assert row.coefficient(lane) is None
+    assert resolved(row) == of(a) // 8
+    assert resolved(row * 64 + of(lane)).coefficient(lane) == 1
+    across = (of(a) * 8 + of(lane)) // 12
+    assert resolved(across).coefficient(lane) is None
+    assert resolved((across + of(a)) // 7) == (across + of(a)) // 7
