@@ -12,6 +12,7 @@ from graphc.codegen.attention_parts import AttentionKernel, Finish, Matrix, Numb
 from graphc.codegen.loops import Kernel, Value
 from graphc.codegen.reduction import LANES
 from graphc.codegen.target import Target
+from graphc.codegen.vector_math import exp_of_nonpositive
 from graphc.ir.nodes import Graph
 
 BLOCK_ROWS = 32
@@ -73,7 +74,7 @@ class _Attention(AttentionKernel):
                 lane = self.computed("sub", column, self.times(first, self.lanes))
                 for i, place in enumerate(places):
                     scores = self.load(self.weights, place, column)
-                    weight = self.evaluator.algebra.exp(builder.sub(scores, levels[i]))
+                    weight = exp_of_nonpositive(builder, builder.sub(scores, levels[i]))
                     self.store(self.weights, place, column, weight)
                     total = builder.add(self.load(self.lane_sums, i, lane), weight)
                     self.store(self.lane_sums, i, lane, total)
@@ -140,7 +141,7 @@ class _Attention(AttentionKernel):
         def out(row: Number) -> None:
             value = builder.load(self.levels.memory, self.at((row, 1)))
             index = self.at((self.head, self.rows), (rows.first, 1), (row, 1))
-            builder.store(self.outputs[1], index, value)
+            builder.store(self.outputs[1][0].buffer, index, value)
 
         self.loop(0, rows.count, "out", out)
 
@@ -152,6 +153,6 @@ class _Attention(AttentionKernel):
                 place = self.plus(rows.first, at)
                 for u in range(vectors):
                     value = self.builder.div(sums[i * vectors + u], divisor)
-                    self.write(self.outputs[0], self.rows, self.width, place, column, value, u)
+                    self.write(0, self.width, place, column, value, u)
 
         return finish

@@ -134,9 +134,7 @@ class _AttentionGrad(AttentionKernel):
             for i, total in enumerate(sums):
                 place = self.plus(rows.first, self.plus(row, i // vectors))
                 value = self.scaled(total)
-                self.write(
-                    self.outputs[0], self.rows, self.depth, place, column, value, i % vectors
-                )
+                self.write(0, self.depth, place, column, value, i % vectors)
 
         return finish
 
@@ -219,9 +217,7 @@ class _AttentionGrad(AttentionKernel):
                 column = self.times(at, self.tile_vectors * self.lanes)
                 for u in range(vectors):
                     value = self.load(matrix, number, column, u * self.lanes)
-                    self.write(
-                        self.outputs[index], self.columns, columns, number, column, value, u
-                    )
+                    self.write(index, columns, number, column, value, u)
 
             self.column_tiles(columns, tile)
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from graphc.codegen.attention_results import stored
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
@@ -65,7 +66,7 @@ class Heads:
         )  # fmt: skip
         node = body.nodes[self.anchor]
         self.operands = node.operands
-        self.outputs = {v.index: outputs[i] for i, v in enumerate(body.outputs)}
+        self.outputs = stored(body, self.anchor, outputs)
         self.scale = float(node.attribute("scale"))
         self.causal = bool(node.attribute("causal"))
         self.dtype = node.types[0].dtype
@@ -177,6 +178,8 @@ class Heads:
         with self.builder.loop(self.builder.begin, self.builder.end, hint="head") as scope:
             self.head: Value = scope.variable
             self.lead = unflatten(self.expression(scope.variable, count), self.heads)
+            every = [target for targets in self.outputs.values() for target in targets]
+            self.starts = {t: self.integers.number(t.start(self.lead))[0] for t in every}
             body()
         return count
 

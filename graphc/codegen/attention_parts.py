@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from graphc.codegen.attention_operands import Body, Heads, Matrix, Number, Rows
 from graphc.codegen.contraction_view import CHAIN
 from graphc.codegen.integers import Guard
-from graphc.codegen.loops import Buffer, Value
+from graphc.codegen.loops import Value
 from graphc.ir.types import DType
 
 __all__ = ["AttentionKernel", "Body", "Finish", "Matrix", "Number", "Rows"]
@@ -206,20 +206,21 @@ class AttentionKernel(Heads):
         self.column_tiles(columns, tiles)
 
     def write(
-        self, output: Buffer, rows: int, columns: int, row: Number, column: Number, value: Value,
+        self, result: int, columns: int, row: Number, column: Number, value: Value,
         vector: int = 0,
     ) -> None:  # fmt: skip
-        """A vector of results of the head at `column`, `vector` vectors on; lanes behind the end
+        """A vector of a result of the head at `column`, `vector` vectors on; lanes behind the end
         are left out."""
-        index = self.at(
-            (self.head, rows * columns), (row, columns), (column, 1), (vector * self.lanes, 1)
-        )
         rest = columns % self.lanes
         at_end = isinstance(column, int) and column + (vector + 1) * self.lanes > columns
-        if not rest or not at_end:
-            self.builder.store(output, index, value)
-            return
-        kind = DType.i32 if self.dtype is DType.f32 else DType.i64
-        places = self.builder.iota(kind, self.lanes)
-        mask = self.builder.compare("lt", places, self.builder.const(kind, rest))
-        self.builder.store(output, index, value, mask)
+        mask = None
+        if rest and at_end:
+            kind = DType.i32 if self.dtype is DType.f32 else DType.i64
+            places = self.builder.iota(kind, self.lanes)
+            mask = self.builder.compare("lt", places, self.builder.const(kind, rest))
+        for target in self.outputs[result]:
+            index = self.at(
+                (self.starts[target], 1), (row, target.stride(-2)), (column, 1),
+                (vector * self.lanes, 1),
+            )  # fmt: skip
+            self.builder.store(target.buffer, index, value, mask)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.contraction_choice import Choice, batch_variables
@@ -23,15 +24,13 @@ from graphc.codegen.guarded_sums import GuardedSums
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
 from graphc.codegen.scopes import OpenBlock
-from graphc.codegen.staging import Box, Copier, Panel
+from graphc.codegen.staging import Box, Copier, Panel, Tiles
+from graphc.codegen.tile_results import Place, store_tile
 from graphc.codegen.tiles import Columns, Part
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, flatten, of
 from graphc.ops.kinds import Case
-from graphc.schedule.access import Index, unflatten
-
-Place = tuple[Index, tuple[Guard, ...]]
-"""The n coordinates of a vector, and the guard of those that exist."""
+from graphc.schedule.access import Index, behind_reshape, unflatten
 
 
 class Contraction:
@@ -58,6 +57,8 @@ class Contraction:
         self.left_group = width // self.tile.rows if width % self.tile.rows == 0 else 1
         self.left_panel: Panel | None = None
         self.left_batch: tuple[Index, tuple[int, ...]] = ((), ())
+        # Where a run of k starts in it, less the first k; how many there are for each group.
+        self.left_first, self.left_depth = of(0), self.depth
         self.box: Box | None = None
         self.panel: Panel | None = None
         self.panel_start = of(0)
@@ -104,7 +105,9 @@ class Contraction:
         probe = self.view.broadcast(batch, self._m(of(0)), self._k(of(0)))
         used = [v for v in loops if probe is None or any(v in i.variables() for i in probe.index)]
         extents = tuple(variable.extent for variable in used)
-        self.left_panel = self._new_left_panel(self._left_units * math.prod(extents))
+        depth = self._left_units * math.prod(extents) * self.depth
+        width = self.choice.left_width
+        self.left_panel = Panel(self.copier, self.view, "left", depth, width)
         self.left_batch = (tuple(of(variable) for variable in used), extents)
 
         def pack(rest: list[Variable]) -> None:
@@ -113,16 +116,22 @@ class Contraction:
                     self.integers.bind(rest[0], loop.variable, self.builder.block)
                     pack(rest[1:])
                 return
-            first_unit = flatten(self.left_batch[0], extents) * self._left_units
+            first: Expr = flatten(self.left_batch[0], extents) * (self._left_units * self.depth)
             size = self.tile.rows * self.left_group
             whole, left_over = divmod(self.rows, size)
-            if whole:
-                self.copier.loop(
-                    whole, "pt",
-                    lambda i: self._pack_left_rows(batch, i * size, first_unit + i, size),
-                )  # fmt: skip
-            if left_over:
-                self._pack_left_rows(batch, of(whole * size), first_unit + whole, left_over)
+
+            def piece(begin: Expr, count: int) -> None:
+                def place(unit: Expr) -> Expr:
+                    return first + begin * self._left_units + unit * count
+
+                if whole:
+                    units = partial(self.copier.loop, whole, "pt")
+                    self._pack_left(batch, units, size, place, begin, count)
+                if left_over:
+                    last = of(whole)
+                    self._pack_left(batch, lambda run: run(last), left_over, place, begin, count)
+
+            self._left_pieces(piece)
 
         pack(used)
         # Readers stand inside no loop of the packing.
@@ -134,18 +143,28 @@ class Contraction:
         size: int = self.tile.rows * self.left_group
         return -(-self.rows // size)
 
-    def _new_left_panel(self, units: int) -> Panel:
-        width = self.choice.left_width
-        return Panel(self.copier, self.view, "left", self.depth * units, width)
+    def _left_pieces(self, body: Callable[[Expr, int], None]) -> None:
+        """`body(first, number)` for runs of k that follow one another in the copy of the broadcast
+        operand, each for all rows."""
+        body(of(0), self.depth)
 
-    def _pack_left_rows(self, batch: Index, first: Expr, unit: Expr, rows: int) -> None:
-        assert self.left_panel is not None
-        self.left_panel.depth = self.depth
-        self.left_panel.fill(
-            rows,
-            lambda k, r: self.view.broadcast(batch, self._m(first + r), self._left_k(k)),
-            unit * (self.depth * self.left_panel.columns),
-        )
+    def _pack_left(
+        self, batch: Index, units: Tiles, rows: int, place: Callable[[Expr], Expr], begin: Expr,
+        count: int,
+    ) -> None:  # fmt: skip
+        """The first `rows` rows of some units, `count` elements of k from `begin` on, the first of
+        these as row place(unit) of the copy."""
+        panel = self.left_panel
+        assert panel is not None
+        panel.depth = count
+        size = self.tile.rows * self.left_group
+        panel.fill(
+            units, rows,
+            lambda unit, k, r: self.view.broadcast(
+                batch, self._m(unit * size + r), self._left_k(begin + k)
+            ),
+            lambda unit: place(unit) * panel.columns,
+        )  # fmt: skip
 
     @property
     def _left_order(self) -> tuple[int, ...]:
@@ -258,16 +277,17 @@ class Contraction:
         self, batch: Index, columns: Columns, first: Expr, vectors: int, begin: Expr, depth: int
     ) -> None:
         """The vectors of one tile of columns as [k][column], for k from `begin` on."""
-        assert self.panel is not None
+        panel = self.panel
+        assert panel is not None
         start, width = first * self.lanes, vectors * self.lanes
         if start.is_constant:
             width = min(width, columns.lanes_used - start.constant)
-        self.panel.depth = depth
-        self.panel.fill(
-            width,
-            lambda k, c: self.view.vector(batch, columns.index(start + c), self._k(begin + k)),
-            (self.panel_start + begin) * self.panel.columns,
-        )
+        panel.depth = depth
+        panel.fill(
+            lambda run: run(of(0)), width,
+            lambda _, k, c: self.view.vector(batch, columns.index(start + c), self._k(begin + k)),
+            lambda _: (self.panel_start + begin) * panel.columns,
+        )  # fmt: skip
 
     # -- the register tile -------------------------------------------------------------------
 
@@ -312,8 +332,9 @@ class Contraction:
         """The element of one row, in all lanes."""
         if self.left_panel is not None:
             group = self.left_group
-            unit = flatten(*self.left_batch) * self._left_units + number // group
-            at = (unit * self.depth + self._left_position(k)) * self.left_panel.columns
+            first = flatten(*self.left_batch) * (self._left_units * self.depth) + self.left_first
+            at = first + number // group * self.left_depth + self._left_position(k)
+            at = at * self.left_panel.columns
             element = self.left_panel.load(at + number % group * self.tile.rows + row)
         else:
             case = self.view.broadcast(batch, m, k)
@@ -357,18 +378,23 @@ class Contraction:
     ) -> None:  # fmt: skip
         """The body's outputs for a tile."""
         vectors = len(totals) // rows
-        for r in range(rows):
-            for v in range(vectors):
-                n, guards = columns.place(first + v, self.lane)
-                index = self.view.out(batch, self._m(first_row + r), n)
-                self._finish(index, guards, totals[r * vectors + v])
+        sums = [totals[r * vectors : (r + 1) * vectors] for r in range(rows)]
+
+        def place(row: Expr, vector: int, lane: Expr) -> Place:
+            n, guards = columns.place(first + vector, lane)
+            return self.view.out(batch, self._m(first_row + row), n), guards
+
+        shape = self.view.node.types[0].shape
+        store_tile(self.builder, self.integers, shape, place, self.lane, sums, self._finish)
 
     def _finish(self, index: Index, guards: tuple[Guard, ...], total: Value) -> None:
-        """Compute and store the body's outputs for one vector of results."""
+        """Compute and store the body's outputs for one vector of results. A reshaped output has
+        its elements where they lie without."""
         self.evaluator.bind(self.view.anchor, index, total, self.builder.block)
         ready = []
         for buffer, output in zip(self.outputs, self.body.outputs, strict=True):
-            value = self.evaluator.value(output, index, guards)
-            ready.append((buffer, flatten(index, self.body.type_of(output).shape), value))
+            inner = behind_reshape(self.body, output)
+            value = self.evaluator.value(inner, index, guards)
+            ready.append((buffer, flatten(index, self.body.type_of(inner).shape), value))
         for buffer, linear, value in ready:
             self.evaluator.store(buffer, linear, value, guards)

@@ -29,7 +29,7 @@ class Choice:
     unrolled: int
     zeros_stand_in: bool
     row_block: int
-    """Tiles of rows whose broadcast operand stays in L2 while all columns pass; 0: all rows."""
+    """Tiles of rows whose broadcast operand stays in L2 while columns pass; 0: all rows."""
     group: int
     """Indices of the first axis of k whose products are added at a time; 0: all."""
     left_box: tuple[BoxAxis, ...] | None
@@ -38,6 +38,10 @@ class Choice:
     cost: float
     reason: str
     phases: list[Phase] = field(default_factory=list)
+    column_block: int = 1
+    """Tiles of columns that a block of rows meets for one chain before the next."""
+    left_by_block: bool = False
+    """The broadcast operand is copied for one block of rows at a time, not ahead of all loops."""
 
     @property
     def grouped(self) -> bool:

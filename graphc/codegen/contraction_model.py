@@ -225,12 +225,13 @@ def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) ->
         )
         if right.vectors:
             base = replace(base, tile=Tile(1, min(right.vectors, max(widest, 1))))
-        row_block, column_block = 0, 1
+        row_block, column_block, by_block = 0, 1, False
         if right.kind in ("panel", "direct") and len(view.k) == 1 == len(view.n):
             left_copy = left_width if left == "panel" else 0
-            row_block, column_block = _blocks(view, tile, lanes, left_copy, target)
+            row_block, column_block, by_block = _blocks(view, tile, lanes, left_copy, target)
         yield replace(
             base, down=0 if right.group else down, row_block=row_block, column_block=column_block,
+            left_by_block=by_block,
             right=right.kind, box=right.box, right_operand=right.operand, group=right.group,
             zeros_stand_in=right.guarded, cost=cost, reason=reason,
         )  # fmt: skip
@@ -259,32 +260,32 @@ def _down(columns: list[Columns], tile: Tile) -> int:
 
 def _blocks(
     view: View, tile: Tile, lanes: int, left_width: int, target: Target
-) -> tuple[int, int]:
-    """Tiles of rows, and tiles of columns, to take at a time. Rows: as many as fill a part of L2
-    with one chain, or all (0) where all fit. As few as can be where the body reads more matrices
-    than it multiplies and the packed columns fit: then all of them are read along their rows.
-    Columns: as many as keep their sums and their copy in another part; with few rows, which are
-    soon done with it, as many as keep their copy in L1. `left_width`: columns of the copy of the
-    broadcast operand, 0 where there is none."""
+) -> tuple[int, int, bool]:
+    """Tiles of rows, and tiles of columns, to take at a time; whether each block of rows is copied
+    by itself. Rows: as many as fill a part of L2 with one chain, or all (0) where all fit. As few
+    as can be where the body reads more matrices than it multiplies and the packed columns fit: then
+    all of them are read along their rows. Columns: as many as keep their sums and their copy in
+    another part; with few rows, which are soon done with it, as many as keep their copy in L1.
+    `left_width`: columns of the copy of the broadcast operand, 0 where there is none."""
     rows, depth, size = math.prod(view.m), math.prod(view.k), view.dtype.itemsize
     group = left_width // tile.rows if left_width and left_width % tile.rows == 0 else 1
     width = tile.vectors * lanes
     columns = max(-(-view.n[0] // width), 1)
-    packed = view.n[0] * depth * size
-    if depth <= CHAIN and packed <= 0.4 * target.l2_bytes:
-        if _matrices_beside(view) >= 2 and rows >= 2 * tile.rows * group:
-            return group, columns
     chain = max(min(depth, CHAIN), 1) * size
     row_tiles = -(-rows // tile.rows)
     of_tile = chain * (left_width / group or tile.rows)
     blocks = -(-row_tiles // max(int(ROWS_OF_L2 * target.l2_bytes / of_tile), 1))
+    packed = view.n[0] * depth * size
+    if depth <= CHAIN and packed <= COLUMNS_OF_L2 * target.l2_bytes:
+        if _matrices_beside(view) >= 2 and rows >= 2 * tile.rows * group:
+            return group if blocks > 1 else 1, columns, blocks > 1
     row_block = -(-row_tiles // blocks // group) * group if blocks > 1 else 0
     sums = (row_block or row_tiles) * tile.rows * width * size if depth > CHAIN else 0
     copy = 0 if row_block else width * chain
     fit = COLUMNS_OF_L2 * target.l2_bytes / max(copy + sums, 1)
     if rows < PANEL_ROWS:
         fit = 0.75 * target.l1_bytes / max(copy, 1)
-    return row_block, -(-columns // -(-columns // max(int(fit), 1)))
+    return row_block, -(-columns // -(-columns // max(int(fit), 1))), blocks > 1
 
 
 def _matrices_beside(view: View) -> int:

@@ -31,6 +31,8 @@ TAPS, TAP_AXIS = 32, 7
 PANEL_ROWS, PANEL_ROWS_ALIASED = 96, 24
 # Columns from which copying an ill-placed broadcast operand pays.
 LEFT_COLUMNS = 64
+# Vectors that a copy of a broadcast operand is wide at most, where tiles of rows lie side by side.
+LEFT_VECTORS = 8
 # A power-of-two distance between rows puts them into few sets of a cache.
 ALIASING = 2048
 PAGE = 4096
@@ -85,15 +87,17 @@ def left_operand(
     if None in along_k or vectors * lanes < LEFT_COLUMNS:
         each = TRANSPOSED if along_k and along_k[-1] == 1 else GATHERED
         return ("panel", width, copies * each) if None in along_k else ("direct", width, 0.0)
-    size = view.dtype.itemsize
-    far = along_rows is not None and rows > 1 and abs(along_rows) * size % ALIASING == 0
-    steep = along_rows == 1 and bool(along_k) and depth >= 256
-    steep = steep and abs(along_k[-1] or 0) * size >= 64
-    if len(view.k) == 1 and depth > 64 and rows > tile.rows and (far or steep):
-        each = COPIED if along_rows == 1 else TRANSPOSED
+    # Turned: each k of a tile lies on another line, each line holds several tiles. Not turned, a
+    # tile's rows are a few runs of memory, also where these lie a power of two apart.
+    turned = along_rows == 1 and bool(along_k) and abs(along_k[-1] or 0) * view.dtype.itemsize >= 64
+    large = depth >= 64 and max(depth, vectors * lanes) >= 256
+    if len(view.k) == 1 and large and rows > tile.rows and turned:
         batched = any(v in linear.variables() for i in batch for v in i.variables())
         times = 1 if batched else max(math.prod(view.batch), 1)
-        return "panel", width, copies / times * each
+        together = math.lcm(tile.rows, lanes)
+        if together <= LEFT_VECTORS * lanes:
+            width, copies = together, math.prod(view.batch) * -(-rows // lanes) * depth
+        return "panel", width, copies / times * COPIED
     return "direct", width, 0.0
 
 
@@ -306,7 +310,8 @@ def scatter_cost(view: View, columns: list[Columns], batch: Index) -> float:
         return 0.0
     lane = Variable("probe_lane", max(columns[0].lanes, 2))
     n = _any_place(columns[0], lane)
-    m = unflatten(of(Variable("probe_m", max(math.prod(view.m), 2))), view.m)
-    shape = view.node.types[0].shape
-    stride = flatten(view.out(batch, m, n), shape).coefficient(lane)
-    return 0.0 if stride == 1 else SCATTERED
+    row = Variable("probe_m", max(math.prod(view.m), 2))
+    linear = flatten(view.out(batch, unflatten(of(row), view.m), n), view.node.types[0].shape)
+    if linear.coefficient(lane) == 1:
+        return 0.0
+    return TRANSPOSED if linear.coefficient(row) == 1 else SCATTERED

@@ -1,19 +1,22 @@
-"""Matrix products too deep, or too large, for the caches: chain by chain, block of rows by block.
+"""Matrix products: blocks of rows, blocks of columns, chains, tiles of columns, tiles of rows.
 
-The columns of a tile are packed for one chain at a time, few enough for L1, and meet all rows;
-their sums go on in scratch from chain to chain. Where the other operand does not fit L2 the rows
-are taken in blocks that do, and the columns are packed once, ahead of all blocks.
+One chain of a block of rows stays in L2 while the columns of a block pass, each tile of them, for
+that chain, small enough for L1. Sums go on in scratch from chain to chain. The broadcast operand is
+packed per block of rows: per chain of it where all columns are one block. Columns are packed per
+block of them and chain, or where there are several blocks of rows once, ahead of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from graphc.codegen.contraction import Contraction
 from graphc.codegen.contraction_view import CHAIN
 from graphc.codegen.loops import Value
 from graphc.codegen.staging import Panel
+from graphc.codegen.tiles import Part
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index
@@ -21,198 +24,296 @@ from graphc.schedule.access import Index
 
 @dataclass(frozen=True)
 class Rows:
-    """A block of tiles of rows: the first tile, how many there are, at most how many, and the rows
-    in each."""
+    """A run of tiles, or of groups of tiles, of `rows` rows each: from `begin` to `end`, at most
+    `count`. They are counted over all blocks: then a loop's variable has the extent of the operand,
+    and no index seems to lie beyond it."""
 
-    first: Expr
-    count: int | Value
-    size: int
+    begin: int | Value
+    end: int | Value
+    count: int
     rows: int
-    slot: Expr
-    """Where the first tile lies in the copy of a block."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Tiles of columns: those of `part` from `begin` to `end`. Their copy and their sums lie behind
+    those of tile `first`."""
+
+    part: Part
+    begin: int | Value
+    end: int | Value
+    first: Expr
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The products of one chain: `count` of them, k from `begin` on."""
+
+    begin: Expr
+    count: int
+    is_last: bool
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Rows that meet columns together: their tiles, of which `first` is the first, and how they lie
+    in groups of tiles in the copy of the broadcast operand, which starts with tile `copied`.
+    `packed`: this block packs them."""
+
+    tiles: Sequence[Rows]
+    groups: Sequence[Rows]
+    first: Expr
+    copied: Expr
+    packed: bool
 
 
 class ProductContraction(Contraction):
-    """Blocks of rows, tiles of columns, chains, tiles of rows."""
+    """A product with columns packed, or too deep for the caches."""
 
     def _stage_left(self, batch: Index, loops: list[Variable]) -> None:
-        """With blocks of rows nothing ahead of the loops: each block is packed by itself."""
-        if not self.choice.row_block:
+        """Where each block of rows is packed by itself nothing ahead of the loops."""
+        if not self.choice.left_by_block:
             super()._stage_left(batch, loops)
+
+    def _left_pieces(self, body: Callable[[Expr, int], None]) -> None:
+        """Chain after chain: what is in use then lies together, spread over all sets of L2."""
+        whole, rest = divmod(self.depth, CHAIN)
+        if whole:
+            self.copier.loop(whole, "pc", lambda chain: body(chain * CHAIN, CHAIN))
+        if rest:
+            body(of(whole * CHAIN), rest)
 
     def _all_columns(self, batch: Index, split: bool) -> int:
         self.columns = self.choice.columns(self.choice.phases[0])
         self.parts = self.columns.tiles(self.tile)
         count = sum(part.count for part in self.parts)
         self.split = split and count > 1
-        unit = self.tile.rows * self.left_group
-        row_tiles = self.rows // unit * self.left_group
-        size = self.choice.row_block or max(row_tiles, 1)
-        width = self.tile.vectors * self.lanes
-        self.sums = self.builder.scratch("sums", self.dtype, size * self.tile.rows * width)
-        depth = self.depth * count if self.choice.row_block else min(CHAIN, self.depth)
+        self.row_block = self.choice.row_block or -(-self.rows // self.tile.rows)
+        self.width = self.tile.vectors * self.lanes
+        block = min(self.choice.column_block, count)
+        self.one_block = block == count
+        self.tile_sums = self.row_block * self.tile.rows * self.width
+        if self.depth > CHAIN:
+            self.sums = self.builder.scratch("sums", self.dtype, block * self.tile_sums)
         if self.choice.right == "panel":
-            self.panel = Panel(self.copier, self.view, "right", depth, width)
-        if self.choice.row_block and self.panel is not None:
-            self._each(
-                lambda tile, first, vectors: self._pack_whole(batch, tile, first, vectors)
+            depth = self.depth * count if self.choice.row_block else min(CHAIN, self.depth) * block
+            self.panel = Panel(self.copier, self.view, "right", depth, self.width)
+        self.units = self._left_units
+        by_block = self.choice.left == "panel" and self.choice.left_by_block
+        if by_block:
+            self.units = units = self.row_block // self.left_group
+            depth = min(CHAIN, self.depth) if self.one_block else self.depth
+            self.left_panel = Panel(
+                self.copier, self.view, "left", depth * units, self.choice.left_width
             )
+        if self.panel is not None and self.choice.row_block:
+            for part in self._all_tiles():
+                self._pack_block(batch, part, of(0), self.depth)
             self.panel.filled_in = self.builder.block
-        if row_tiles:
-            self._row_blocks(batch, row_tiles, size)
-        left_over = self.rows - row_tiles * self.tile.rows
-        if left_over:
-            self._left_over(batch, row_tiles, left_over)
+        self._row_blocks(batch, by_block)
         return count
 
-    def _each(self, body: Callable[[Expr, Expr, int], None]) -> None:
-        """`body(tile, first vector, vectors)` for all tiles of columns, or those of this call."""
-        for part in self.parts:
-            self._run(part, 0, self.split, body)
+    # -- rows --------------------------------------------------------------------------------
 
-    def _row_blocks(self, batch: Index, row_tiles: int, size: int) -> None:
-        if not self.choice.row_block:
-            rows = Rows(of(0), row_tiles, row_tiles, self.tile.rows, of(0))
-            self._against(batch, rows)
+    def _row_blocks(self, batch: Index, by_block: bool) -> None:
+        """All blocks of rows, each against all columns."""
+        tiles, size = self._runs(self.tile.rows), self.choice.row_block
+        if not size:
+            self._against(batch, RowBlock(tiles, (), of(0), of(0), False))
             return
-        blocks = -(-row_tiles // size)
+        groups = self._runs(self.tile.rows * self.left_group) if by_block else []
+        blocks = -(-tiles[-1].count // size)
         with self.builder.loop(0, blocks, hint="rows") as loop:
             block = Variable("row_block", blocks)
             self.integers.bind(block, loop.variable, self.builder.block)
-            done = self.builder.mul(loop.variable, self.builder.const(DType.i64, size))
-            left = self.builder.sub(self.builder.const(DType.i64, row_tiles), done)
-            count = self.builder.minimum(left, self.builder.const(DType.i64, size))
-            rows = Rows(of(block) * size, count, size, self.tile.rows, of(0))
-            if self.choice.left == "panel":
-                self._pack_block(batch, rows)
-            self._against(batch, rows)
+            tiles = [self._clipped(run, loop.variable, size) for run in tiles]
+            per_block = size // self.left_group
+            groups = [self._clipped(run, loop.variable, per_block) for run in groups]
+            first = of(block) * size
+            copied = first if by_block else of(0)
+            self._against(batch, RowBlock(tiles, groups, first, copied, by_block))
 
-    def _left_over(self, batch: Index, first: int, rows: int) -> None:
-        """The rows behind the last whole group of tiles."""
-        if self.choice.row_block and self.choice.left == "panel":
-            self._pack_left_rows(batch, of(first * self.tile.rows), of(0), rows)
-            self._left_panel().filled_in = self.builder.block
-        start = of(0) if self.choice.row_block else of(first)
-        for tile, done in enumerate(range(0, rows, self.tile.rows)):
-            count = min(self.tile.rows, rows - done)
-            self._against(batch, Rows(of(first + tile), 1, 1, count, start + tile))
+    def _runs(self, rows: int) -> list[Rows]:
+        """All rows, so many at a time, and what is left of them."""
+        whole, rest = divmod(self.rows, rows)
+        runs = [Rows(0, whole, whole, rows)] if whole else []
+        return runs + ([Rows(whole, whole + 1, whole + 1, rest)] if rest else [])
 
-    def _against(self, batch: Index, rows: Rows) -> None:
-        """A block of rows with all columns."""
-        self._each(
-            lambda tile, first, vectors: self._chains(batch, tile, first, vectors, rows)
-        )
+    def _clipped(self, run: Rows, block: Value, size: int) -> Rows:
+        """The part of a run in a block of so many."""
+        assert isinstance(run.begin, int) and isinstance(run.end, int)
+        builder = self.builder
+        low = builder.mul(block, builder.const(DType.i64, size))
+        high = builder.add(low, builder.const(DType.i64, size))
+        low = builder.op("maximum", low, builder.const(DType.i64, run.begin))
+        high = builder.minimum(high, builder.const(DType.i64, run.end))
+        return replace(run, begin=low, end=high)
 
-    def _tiles(self, rows: Rows, body: Callable[[Expr], None]) -> None:
-        """`body(tile in the block)` for each tile of a block of rows."""
-        with self.builder.loop(0, rows.count, hint="tile") as loop:
-            variable = Variable(f"tile{rows.size}_{rows.rows}", rows.size)
+    def _pack_rows(self, batch: Index, block: RowBlock, at: Expr, begin: Expr, count: int) -> None:
+        """The broadcast operand of a block of rows, `count` elements of k from `begin` on, behind
+        row `at` of the copy."""
+        for run in block.groups:
+            self._pack_left(
+                batch, partial(self._tiles, run, "group"), run.rows,
+                lambda group: at + (group - block.copied // self.left_group) * count, begin, count,
+            )  # fmt: skip
+
+    def _tiles(self, run: Rows, name: str, body: Callable[[Expr], None]) -> None:
+        """`body(number)` for each of a run of rows."""
+        with self.builder.loop(run.begin, run.end, hint=name) as loop:
+            variable = Variable(f"{name}{run.count}_{run.rows}", run.count)
             self.integers.bind(variable, loop.variable, self.builder.block)
             body(of(variable))
 
-    # -- copies ------------------------------------------------------------------------------
+    # -- columns -----------------------------------------------------------------------------
 
-    def _pack_whole(self, batch: Index, tile: Expr, first: Expr, vectors: int) -> None:
-        """One tile of columns, all of k."""
+    def _all_tiles(self) -> list[Block]:
+        """All tiles of columns, or those of this call, counted over all parts."""
+        return [
+            Block(part, *self._range(part.number, part.count, self.split), of(-part.number))
+            for part in self.parts
+        ]
+
+    def _against(self, batch: Index, rows: RowBlock) -> None:
+        """A block of rows with all columns, or those of this call."""
+        if self.one_block:
+            self._chains(batch, self._all_tiles(), rows)
+            return
+        if rows.packed:
+            self._left_pieces(
+                lambda begin, count: self._pack_rows(
+                    batch, rows, begin * self.units, begin, count
+                )
+            )
+            rows = replace(rows, packed=False)
+        for part in self.parts:
+            begin, end = self._range(part.number, part.count, self.split)
+            size = min(self.choice.column_block, part.count)
+            with self.builder.loop(begin, end, size, hint="block") as loop:
+                first = Variable(f"first{part.number}", part.count)
+                self.integers.bind(first, loop.variable, self.builder.block)
+                behind = self.builder.add(loop.variable, self.builder.const(DType.i64, size))
+                last = end if isinstance(end, Value) else self.builder.const(DType.i64, end)
+                last = self.builder.minimum(behind, last)
+                self._chains(batch, [Block(part, loop.variable, last, of(first))], rows)
+
+    def _columns_of(self, block: Block, body: Callable[[Expr], None]) -> None:
+        """`body(tile of the part)` for each tile of a block of columns."""
+        with self.builder.loop(block.begin, block.end, hint="columns") as loop:
+            tile = Variable(f"columns{block.part.number}", block.part.count)
+            self.integers.bind(tile, loop.variable, self.builder.block)
+            body(of(tile))
+
+    def _first_vector(self, block: Block, tile: Expr) -> Expr:
+        return tile * block.part.vectors + block.part.first
+
+    def _pack_block(self, batch: Index, block: Block, begin: Expr, depth: int) -> None:
+        """A block of columns as [tile][k][column], for k from `begin` on."""
         assert self.panel is not None
-        self.panel_start = tile * self.depth
-        self._pack_columns(batch, self.columns, first, vectors, of(0), self.depth)
-
-    def _pack_block(self, batch: Index, rows: Rows) -> None:
-        """The broadcast operand of a block of rows, as many rows together as a vector holds."""
-        group = self.left_group
-        units = rows.size // group
-        count = rows.count
-        if isinstance(count, Value):
-            count = self.builder.op("div", count, self.builder.const(DType.i64, group))
-        self._left_panel()
-        with self.builder.loop(0, count, hint="pack") as loop:
-            unit = Variable("unit", units)
-            self.integers.bind(unit, loop.variable, self.builder.block)
-            first = (rows.first + of(unit) * group) * self.tile.rows
-            self._pack_left_rows(batch, first, of(unit), group * self.tile.rows)
-        self._left_panel().filled_in = self.builder.block
-
-    def _left_panel(self) -> Panel:
-        if self.left_panel is None:
-            units = max(self.choice.row_block // self.left_group, 1)
-            self.left_panel = self._new_left_panel(units)
-        return self.left_panel
+        width = block.part.vectors * self.lanes
+        if block.part.count == 1:
+            width = min(width, self.columns.lanes_used - block.part.first * self.lanes)
+        self.panel.depth = depth
+        self.panel.fill(
+            partial(self._columns_of, block), width,
+            lambda tile, k, c: self.view.vector(
+                batch,
+                self.columns.index(self._first_vector(block, tile) * self.lanes + c),
+                self._k(begin + k),
+            ),
+            lambda tile: (tile - block.first) * (depth * self.width),
+        )  # fmt: skip
 
     # -- chains ------------------------------------------------------------------------------
 
-    def _chains(
-        self, batch: Index, tile: Expr, first: Expr, vectors: int, rows: Rows
-    ) -> None:
-        """One tile of columns with a block of rows: the sums of all chains but the last go on in
-        scratch, those of the last are the results."""
+    def _chains(self, batch: Index, blocks: Sequence[Block], rows: RowBlock) -> None:
+        """A block of columns (of one part, or several) with a block of rows: the sums of all chains
+        but the last go on in scratch, those of the last are the results."""
         chains = max(-(-self.depth // CHAIN), 1)
-        if chains > 1:
-            self._clear(rows)
-            self.copier.loop(
-                chains - 1, "chain",
-                lambda i: self._chain(
-                    batch, tile, first, vectors, rows, i * CHAIN, CHAIN, False
-                ),
-            )  # fmt: skip
-        begin = (chains - 1) * CHAIN
-        self._chain(batch, tile, first, vectors, rows, of(begin), self.depth - begin, True)
 
-    def _clear(self, rows: Rows) -> None:
-        width = self.tile.vectors * self.lanes
+        def chain(begin: Expr, count: int, is_last: bool) -> None:
+            if rows.packed:
+                self._pack_rows(batch, rows, of(0), begin, count)
+            # A copy of this chain alone, or one of all chains behind one another.
+            self.left_first = -begin if rows.packed else begin * (self.units - 1)
+            self.left_depth = count
+            for block in blocks:
+                self._chain(batch, block, rows, Chain(begin, count, is_last))
+
+        if chains > 1:
+            # Where each but the last is the first, it needs no zeros to add to.
+            for block in blocks if chains > 2 else ():
+                self._clear(block, rows)
+            self.copier.loop(chains - 1, "chain", lambda i: chain(i * CHAIN, CHAIN, False))
+        begin = (chains - 1) * CHAIN
+        chain(of(begin), self.depth - begin, True)
+
+    def _clear(self, block: Block, rows: RowBlock) -> None:
         zero = self.builder.const(self.dtype, 0)
 
-        def clear(inside: Expr) -> None:
+        def clear(column: Expr, run: Rows, tile: Expr) -> None:
             lane = self.copier.lane()
-            for vector in range(rows.rows * width // self.lanes):
-                at = inside * (self.tile.rows * width) + vector * self.lanes + lane
+            for vector in range(run.rows * self.width // self.lanes):
+                at = self._sum(block, column, rows, tile) + vector * self.lanes + lane
                 self.evaluator.store(self.sums, at, zero)
 
-        self._tiles(rows, clear)
+        def all_rows(column: Expr) -> None:
+            for run in rows.tiles:
+                self._tiles(run, "tile", partial(clear, column, run))
 
-    def _chain(
-        self, batch: Index, tile: Expr, first: Expr, vectors: int, rows: Rows, begin: Expr,
-        count: int, is_last: bool,
-    ) -> None:  # fmt: skip
-        if self.choice.row_block:
-            self.panel_start = tile * self.depth
-        elif self.panel is not None:
-            self.panel_start = -begin
-            self._pack_columns(batch, self.columns, first, vectors, begin, count)
-        self._tiles(
-            rows,
-            lambda inside: self._chain_tile(
-                batch, first, vectors, rows, inside, begin, count, is_last
-            ),
-        )
+        self._columns_of(block, all_rows)
+
+    def _sum(self, block: Block, column: Expr, rows: RowBlock, tile: Expr) -> Expr:
+        """Where the sums of a tile of columns and one of rows start."""
+        inside = (tile - rows.first) * (self.tile.rows * self.width)
+        return (column - block.first) * self.tile_sums + inside
+
+    def _chain(self, batch: Index, block: Block, rows: RowBlock, chain: Chain) -> None:
+        if self.panel is not None and not self.choice.row_block:
+            self._pack_block(batch, block, chain.begin, chain.count)
+
+        def against(column: Expr) -> None:
+            self.panel_start = (column - block.first) * chain.count - chain.begin
+            if self.choice.row_block:
+                self.panel_start = (column + block.part.number) * self.depth
+            for run in rows.tiles:
+                self._tiles(
+                    run, "tile",
+                    partial(self._chain_tile, batch, block, column, rows, run.rows, chain),
+                )  # fmt: skip
+
+        self._columns_of(block, against)
 
     def _chain_tile(
-        self, batch: Index, first: Expr, vectors: int, rows: Rows, inside: Expr, begin: Expr,
-        count: int, is_last: bool,
+        self, batch: Index, block: Block, column: Expr, rows: RowBlock, count: int, chain: Chain,
+        tile: Expr,
     ) -> None:  # fmt: skip
         self.lane = self.copier.lane()
+        first, vectors = self._first_vector(block, column), block.part.vectors
         places = [self.columns.place(first + v, self.lane) for v in range(vectors)]
-        first_row = (rows.first + inside) * self.tile.rows
-        m = [self._m(first_row + r) for r in range(rows.rows)]
-        number = rows.slot + inside if self.choice.row_block else rows.first + inside
-        body = self._products(batch, m, places, number)
-        zeros = self.zeros[: rows.rows * vectors]
-        with self.builder.loop(0, count, carried=zeros, hint="k") as loop:
-            k = Variable(f"k{count}", count)
+        first_row = tile * self.tile.rows
+        m = [self._m(first_row + r) for r in range(count)]
+        body = self._products(batch, m, places, tile - rows.copied)
+        zeros = self.zeros[: count * vectors]
+        with self.builder.loop(0, chain.count, carried=zeros, hint="k") as loop:
+            k = Variable(f"k{chain.count}", chain.count)
             self.integers.bind(k, loop.variable, self.builder.block)
-            loop.yield_(*body((begin + of(k),), list(loop.carried)))
+            loop.yield_(*body((chain.begin + of(k),), list(loop.carried)))
         sums = list(loop.results)
-        width = self.tile.vectors * self.lanes
-        positions = [
-            (inside * self.tile.rows + r) * width + v * self.lanes + self.lane
-            for r in range(rows.rows) for v in range(vectors)
-        ]  # fmt: skip
+        positions: list[Expr] = []
         if self.depth > CHAIN:
-            block = self.builder.block
-            old = [self.evaluator.load(self.sums, at, (), block) for at in positions]
+            at = self._sum(block, column, rows, tile)
+            positions = [
+                at + r * self.width + v * self.lanes + self.lane
+                for r in range(count) for v in range(vectors)
+            ]  # fmt: skip
+            old = zeros
+            if not chain.begin.is_constant or chain.begin.constant > 0:
+                here = self.builder.block
+                old = [self.evaluator.load(self.sums, at, (), here) for at in positions]
             sums = [self.builder.add(a, b) for a, b in zip(old, sums, strict=True)]
-        if is_last:
-            self._store(batch, first_row, rows.rows, self.columns, first, sums)
+        if chain.is_last:
+            self._store(batch, first_row, count, self.columns, first, sums)
             return
         for at, value in zip(positions, sums, strict=True):
             self.evaluator.store(self.sums, at, value)

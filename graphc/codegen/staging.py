@@ -24,12 +24,17 @@ from graphc.codegen.loops import Buffer, Value
 from graphc.codegen.scopes import OpenBlock
 from graphc.codegen.shuffles import transpose
 from graphc.ir.types import Shape, row_major_strides
-from graphc.ops.index import Expr, Quotient, Variable, of
+from graphc.ops.index import Expr, Quotient, Variable, of, resolved
 from graphc.ops.kinds import Case
 from graphc.schedule.access import Index
 
 Element = Callable[[Expr, Expr, tuple[Guard, ...]], Value]
 Position = Callable[[Expr, Expr], Expr]
+Tiles = Callable[[Callable[[Expr], None]], None]
+"""Runs its argument for each of some tiles."""
+
+ROWS_AT_ONCE = 8
+"""Rows of which a panel's tiles are filled before the next: streams that a core fetches ahead."""
 
 _names = itertools.count()
 
@@ -61,18 +66,21 @@ class Copier:
         """memory[position(0, i)] = element(0, i) for i < count, by vectors along i."""
         whole, rest = divmod(count, self.lanes)
         if whole:
-            self.loop(whole, "v", lambda block: self._vector(block, 0, element, position, memory))
+            self.loop(whole, "v", lambda block: self.vector(block, 0, element, position, memory))
         if rest:
-            self._vector(of(whole), rest, element, position, memory)
+            self.vector(of(whole), rest, element, position, memory)
 
-    def _vector(
-        self, block: Expr, rest: int, element: Element, position: Position, memory: Buffer
-    ) -> None:
+    def vector(
+        self, block: Expr, rest: int, element: Element, position: Position, memory: Buffer,
+        row: Expr | None = None,
+    ) -> None:  # fmt: skip
+        """One vector of `row`; with `rest`, so many of its lanes."""
+        row = of(0) if row is None else row
         lane = self.lane()
         at = block * self.lanes + lane
         guards: tuple[Guard, ...] = ((lane, 0, rest),) if rest else ()
-        value = element(of(0), at, guards)
-        self.evaluator.store(memory, position(of(0), at), value, guards)
+        value = element(row, at, guards)
+        self.evaluator.store(memory, position(row, at), value, guards)
 
     def transposed(
         self, rows: int, columns: int, element: Element, position: Position, memory: Buffer
@@ -128,36 +136,60 @@ class Panel:
         self.filled_in: OpenBlock = copier.builder.block
 
     def fill(
-        self, width: int, element: Callable[[Expr, Expr], Case | None], first: Expr | None = None
-    ) -> None:
-        """element(k, column) for columns below `width`, behind element `first` of the scratch."""
-        copier, builder = self.copier, self.copier.builder
-        self.filled_in = builder.block
-        offset = of(0) if first is None else first
-        k, column = (Variable(f"{n}{next(_names)}", max(e, 2))
-                     for n, e in (("probe_k", self.depth), ("probe_c", width)))  # fmt: skip
-        probe = element(of(k), of(column))
+        self, tiles: Tiles, width: int, element: Callable[[Expr, Expr, Expr], Case | None],
+        first: Callable[[Expr], Expr],
+    ) -> None:  # fmt: skip
+        """element(tile, k, column) for columns below `width`, behind element first(tile) of the
+        scratch. Where columns lie side by side, those of all tiles are read for a few k before the
+        next: in runs of memory, no part of a cache line twice."""
+        copier, view = self.copier, self.view
+        self.filled_in = copier.builder.block
+        # Vectors along k start at multiples of the lanes: they may end where a row of k does.
+        step = copier.lanes if self.depth % copier.lanes == 0 else 1
+        extents = (max(self.depth // step, 2), step, max(width, 2))
+        k, lane, column = (Variable(f"probe{next(_names)}", extent) for extent in extents)
+        probe = element(of(0), of(k) * step + of(lane), of(column))
+        turned = not _side_by_side(view, probe, column)
+        turned = turned and _side_by_side(view, probe, lane if step > 1 else k)
 
-        def read(at: Expr, c: Expr, guards: tuple[Guard, ...]) -> Value:
-            return guarded_value(copier.evaluator, self.view, element(at, c), guards)
+        def one(tile: Expr, begin: Expr, count: int) -> None:
+            start = first(tile)
 
-        def position(at: Expr, c: Expr) -> Expr:
-            return offset + at * self.columns + c
+            def read(at: Expr, c: Expr, guards: tuple[Guard, ...]) -> Value:
+                case = element(tile, begin + at, c)
+                return guarded_value(copier.evaluator, view, case, guards)
 
-        along_columns = self.view.stride(probe, column) == 1
-        if not along_columns and self.view.stride(probe, k) == 1:
-            copier.transposed(self.depth, width, read, position, self.memory)
-            return
-        copier.loop(
-            self.depth, "pk",
-            lambda at: copier.row(
-                width, lambda _, c, guards: read(at, c, guards), lambda _, c: position(at, c),
-                self.memory,
-            ),
-        )  # fmt: skip
+            def position(at: Expr, c: Expr) -> Expr:
+                return start + (begin + at) * self.columns + c
+
+            def row(at: Expr) -> None:
+                for block in range(-(-width // copier.lanes)):
+                    rest = min(width - block * copier.lanes, copier.lanes) % copier.lanes
+                    copier.vector(of(block), rest, read, position, self.memory, at)
+
+            if turned:
+                copier.transposed(count, width, read, position, self.memory)
+            else:
+                copier.loop(count, "row", row)
+
+        def rows(begin: Expr, count: int) -> None:
+            tiles(lambda tile: one(tile, begin, count))
+
+        together = self.depth if turned else ROWS_AT_ONCE if len(view.k) == 1 else 1
+        whole, rest = divmod(self.depth, max(together, 1))
+        if whole:
+            copier.loop(whole, "pk", lambda block: rows(block * together, together))
+        if rest:
+            rows(of(whole * together), rest)
 
     def load(self, position: Expr) -> Value:
         return self.copier.evaluator.load(self.memory, position, (), self.filled_in)
+
+
+def _side_by_side(view: View, case: Case | None, along: Variable) -> bool:
+    """Whether elements lie behind one another in memory."""
+    linear = view.linear(case) if case is not None and not case.guards else None
+    return linear is not None and resolved(linear).coefficient(along) == 1
 
 
 def guarded_value(
