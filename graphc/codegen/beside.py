@@ -2,8 +2,8 @@
 
 In: kernels to compile. Out: their object code. Lowering is Python, and LLVM here compiles one
 module at a time, so a second processor helps only another process. It is started where many
-kernels are missing, gets one after the other over a pipe (a pair of spec and target in, a
-`Compiled` out), and ends when its input does.
+kernels are missing, or already while a large graph is planned; gets one after the other over a pipe
+(a pair of spec and target in, a `Compiled` out), and ends when its input does.
 
 With the setting GRAPHC_PROCESSES=1 there is none. If it cannot be started or dies, this process
 compiles what is left, and the log says so.
@@ -11,6 +11,8 @@ compiles what is left, and the log says so.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import os
 import pickle
@@ -18,7 +20,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +31,8 @@ from graphc.schedule.plan import KernelSpec
 
 MANY = 12
 """Kernels from which a second process pays: it takes some tenths of a second to start."""
+NODES = 200
+"""Nodes of a graph that promise so many kernels: then it is started ahead of the plan."""
 PROGRAM = "from graphc.codegen.beside import main; main()"
 _log = logging.getLogger("graphc.compile")
 
@@ -41,6 +45,47 @@ class Compiled:
     extent: int
     scratch_bytes: int
     object: bytes = field(repr=False)
+
+
+_started: list[subprocess.Popen[bytes]] = []
+"""Processes started ahead that have no work yet."""
+
+
+@contextlib.contextmanager
+def ahead(nodes: int) -> Iterator[None]:
+    """Has the second process start while a graph of so many nodes is planned. One that was not
+    needed then is ended."""
+    if nodes < NODES or not _helps():
+        yield
+        return
+    try:
+        process = _start()
+    except OSError as error:
+        _log.warning("no second process to compile: %r", error)
+        yield
+        return
+    _started.append(process)
+    try:
+        yield
+    finally:
+        if process in _started:
+            _started.remove(process)
+            process.kill()
+            with process:  # closes its pipes and waits for its end
+                pass
+
+
+def _helps() -> bool:
+    return _processors() > 1 and bool(sys.executable)
+
+
+def _start() -> subprocess.Popen[bytes]:
+    root = str(Path(__file__).parent.parent.parent)
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
 
 
 def _processors() -> int:
@@ -60,7 +105,7 @@ def compile_all(
     work = deque(specs)
     found: dict[KernelSpec, Compiled] = {}
     feeder = None
-    if len(specs) >= MANY and _processors() > 1 and sys.executable:
+    if len(specs) >= MANY and _helps():
         feeder = threading.Thread(target=_feed, args=(work, target, found), daemon=True)
         feeder.start()
     try:
@@ -82,13 +127,8 @@ def compile_all(
 
 def _feed(work: deque[KernelSpec], target: Target, found: dict[KernelSpec, Compiled]) -> None:
     """Hand work to another process until there is none."""
-    root = str(Path(__file__).parent.parent.parent)
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     try:
-        with subprocess.Popen(
-            [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
-        ) as process:  # fmt: skip
+        with _started.pop() if _started else _start() as process:
             assert process.stdin is not None and process.stdout is not None
             while work:
                 try:
@@ -127,7 +167,11 @@ def _compiled(spec: KernelSpec, target: Target) -> Compiled:
 
 def main() -> None:
     """The other process."""
+    gc.disable()  # it makes objects that stay until it ends
     # Nothing but replies goes to the pipe, whatever a library prints.
     pipe: Any = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    import graphc.codegen.link  # noqa: F401  (all that compiling takes, while work is found)
+
     serve(sys.stdin.buffer, pipe)
+    os._exit(0)  # who waits for the end need not wait for tidying up

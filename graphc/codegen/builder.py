@@ -76,6 +76,12 @@ class LoopBuilder:
         self._buffers.append(buffer)
         return buffer
 
+    def read_back(self, buffer: Buffer) -> Buffer:
+        """The output `buffer`, which no statement mentions yet, as one that is also read."""
+        made = Buffer(buffer.name, buffer.dtype, buffer.size, "readwrite")
+        self._buffers[self._buffers.index(buffer)] = made
+        return made
+
     def scratch(self, name: str, dtype: DType, size: int) -> Buffer:
         """Memory of one call, 64-byte aligned, undefined at first."""
         buffer = Buffer(name, dtype, size, "scratch")

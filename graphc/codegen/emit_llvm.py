@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from graphc.codegen.emit_memory import MemoryText
 from graphc.codegen.emit_ops import emit_let
+from graphc.codegen.emit_walks import Walks
 from graphc.codegen.function_text import llvm_type
 from graphc.codegen.loops import (
     Barrier,
@@ -30,6 +31,7 @@ from graphc.codegen.loops import (
     Store,
     Value,
     While,
+    walk,
 )
 
 SCRATCH_ALIGNMENT = 64
@@ -198,15 +200,23 @@ class _KernelEmitter(MemoryText):
             running = function.temporary(f"icmp slt i64 {variable}, {bounds[1]}")
             function.emit(f"br i1 {running}, label %{body}, label %{done}")
             self.start(body)
+        inside = len(function.lines)
+        walks = Walks(function, bounds[0], statement.step, self.ahead[-1])
+        if not any(isinstance(inner, For | While) for inner in walk(statement.body)):
+            self.walks[statement.variable.name] = walks
         self.block(statement.body)
         following = function.temporary(f"add nsw i64 {variable}, {statement.step}")
+        following = function.opaque("i64", following)  # see emit_walks
         yields = [following, *map(function.text, statement.yields)]
+        phis, addresses = walks.close(before, self.label)
         if runs:
             again = function.temporary(f"icmp slt i64 {following}, {bounds[1]}")
             function.emit(f"br i1 {again}, label %{head}, label %{done}")
         else:
             function.emit(f"br label %{head}")
         parameters = [statement.variable, *(parameter for parameter, _ in statement.carried)]
+        function.lines[inside:inside] = addresses
+        function.lines[place:place] = phis
         self.insert_phis(place, parameters, names, yields)
         function.lines[entry:entry] = self.ahead.pop()
         self.start(done)

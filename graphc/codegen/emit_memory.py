@@ -6,6 +6,7 @@ touches what its mask leaves out.
 
 from __future__ import annotations
 
+from graphc.codegen.emit_walks import Walks
 from graphc.codegen.function_text import FunctionText, llvm_type, type_code
 from graphc.codegen.loops import (
     Buffer,
@@ -46,6 +47,8 @@ class MemoryText:
         self.depth: dict[str, int] = {}
         self.ahead: list[list[str]] = []
         """For each open loop, outermost first, the lines that go right ahead of it."""
+        self.walks: dict[str, Walks] = {}
+        """Of the innermost loops that are open, by the name of their variable."""
 
     def seen(self, *values: Value) -> None:
         for value in values:
@@ -59,10 +62,13 @@ class MemoryText:
         pointer = self.pointers[buffer.name]
         terms = sorted(index.terms, key=lambda term: self.order[term[0].name])
         path: tuple[tuple[str, int], ...] = ()
-        for position, (value, factor) in enumerate(terms):
+        for value, factor in terms:
             path = (*path, (value.name, factor))
             known = self.addresses.get((buffer.name, path))
-            if known is None:
+            walks = self.walks.get(value.name)
+            if known is None and walks is not None:
+                known = walks.address((buffer.name, path), pointer, factor * buffer.dtype.itemsize)
+            elif known is None:
                 # Terms are in the order of their definition: the last one lies deepest.
                 depth = self.depth[value.name]
                 ahead = self.ahead[depth] if depth < len(self.ahead) else None
@@ -70,9 +76,6 @@ class MemoryText:
                 if factor != 1:
                     offset = self.function.temporary(f"mul i64 {offset}, {factor}", ahead)
                 known = self.step(element, pointer, offset, ahead)
-                following = terms[position + 1 :][:1]
-                if ahead is not None and all(self.depth[v.name] > depth for v, _ in following):
-                    known = self.function.temporary(f'call ptr asm "", "=r,0"(ptr {known})', ahead)
                 self.remember((buffer.name, path), known, depth)
             pointer = known
         return self.step(element, pointer, str(index.const)) if index.const else pointer

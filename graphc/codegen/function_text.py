@@ -75,10 +75,19 @@ class FunctionText:
 
     def temporary(self, instruction: str, lines: list[str] | None = None) -> str:
         """A new name for the result of `instruction`, which is appended to `lines`."""
-        name = f"%t{self._count}"
-        self._count += 1
+        name = self.name()
         (self.lines if lines is None else lines).append(f"  {name} = {instruction}")
         return name
+
+    def name(self) -> str:
+        """A new name."""
+        self._count += 1
+        return f"%t{self._count - 1}"
+
+    def opaque(self, type: str, text: str) -> str:
+        """The same value, of which LLVM does not know where it comes from: what an empty inline
+        assembly makes of it."""
+        return self.temporary(f'call {type} asm "", "=r,0"({type} {text})')
 
     def own_name(self, value: Value) -> str:
         """The name `value` has in LLVM when an instruction defines it."""

@@ -3,7 +3,7 @@
 In: kernels. Out: object code, addresses of loaded functions, and the texts on the way for
 inspection.
 
-A kernel's symbol is a hash of its loops and its target, so equal kernels are compiled once and
+A kernel's symbol is a hash of its LLVM IR and its target, so equal kernels are compiled once and
 loaded once per process, and object code can be kept on disk under that name: `compile_kernel` asks
 an ObjectStore before it compiles.
 """
@@ -11,12 +11,11 @@ an ObjectStore before it compiles.
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from graphc.codegen.native import (
     machine_of,
     optimised_module,
 )
-from graphc.codegen.print_loops import content_key
 from graphc.codegen.target import Target, host
 from graphc.errors import ArgumentError
 from graphc.ir.types import DType
@@ -49,38 +47,44 @@ class CompiledKernel:
     timings: Mapping[str, float] = field(compare=False)
 
 
+ANY_NAME = "kernel"
+"""What the function is called in the IR that its symbol is a hash of."""
+
+_EMPTY_ASSEMBLY = re.compile(r"\t(?:#|//)APP\n\t(?:#|//)NO_APP\n")
+"""The marks of FunctionText.opaque."""
+
 # A memo of a pure function.
 _compiled: dict[str, CompiledKernel] = {}
 
 
 def kernel_facts(kernel: Kernel, target: Target) -> dict[str, Any]:
-    """What a kernel's object code depends on: a digest of its loops, target, LLVM, settings."""
-    from llvmlite import binding
-
-    return {
-        "loops": content_key(kernel)[:32],
-        "target": target.key,
-        "llvm": ".".join(map(str, binding.llvm_version_info)),
-        "settings": repr((PASSES, CODEGEN_LEVEL)),
-        "emitter": _emitter(),
-    }
-
-
-@functools.cache
-def _emitter() -> str:
-    """A digest of the code that turns loops into LLVM IR: equal loops may become other code when it
-    changes."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("emit_*.py")):
-        digest.update(path.read_bytes())
-    digest.update((Path(__file__).parent / "function_text.py").read_bytes())
-    return digest.hexdigest()[:16]
+    """What a kernel's object code depends on: a digest of its LLVM IR, target, LLVM, settings."""
+    return _facts(_text(kernel, target), target)
 
 
 def kernel_symbol(kernel: Kernel, target: Target) -> str:
     """The symbol of the kernel's function: a hash of its facts."""
-    facts = repr(sorted(kernel_facts(kernel, target).items()))
-    return "kernel_" + hashlib.sha256(facts.encode()).hexdigest()[:32]
+    return _symbol(kernel_facts(kernel, target))
+
+
+def _text(kernel: Kernel, target: Target) -> str:
+    """The kernel's LLVM IR, whatever it is called."""
+    return emit_module(kernel, ANY_NAME, target.triple, target.half_instructions)
+
+
+def _facts(text: str, target: Target) -> dict[str, Any]:
+    from llvmlite import binding
+
+    return {
+        "code": hashlib.sha256(text.encode()).hexdigest()[:32],
+        "target": target.key,
+        "llvm": ".".join(map(str, binding.llvm_version_info)),
+        "settings": repr((PASSES, CODEGEN_LEVEL)),
+    }
+
+
+def _symbol(facts: Mapping[str, Any]) -> str:
+    return "kernel_" + hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
 
 
 def compile_kernel(
@@ -88,7 +92,11 @@ def compile_kernel(
 ) -> CompiledKernel:
     """Object code of `kernel`, made once per process and target."""
     target = target or host()
-    symbol = kernel_symbol(kernel, target)
+    started = time.perf_counter()
+    text = _text(kernel, target)
+    timings = {"emit": time.perf_counter() - started}
+    facts = _facts(text, target)
+    symbol = _symbol(facts)
     with LOCK:
         known = _compiled.get(symbol)
         if known is not None:
@@ -97,13 +105,10 @@ def compile_kernel(
         if kept is not None:
             made = CompiledKernel(symbol, kept, {})
         else:
-            started = time.perf_counter()
-            text = emit_module(kernel, symbol, target.triple, target.half_instructions)
-            timings = {"emit": time.perf_counter() - started}
-            made = CompiledKernel(symbol, compile_text(text, target, timings), timings)
+            named = text.replace(f"@{ANY_NAME}(", f"@{symbol}(", 1)
+            made = CompiledKernel(symbol, compile_text(named, target, timings), timings)
             if store is not None:
-                facts = {**kernel_facts(kernel, target), "kernel": kernel.name}
-                store.put(symbol, made.object, facts)
+                store.put(symbol, made.object, {**facts, "kernel": kernel.name})
         _compiled[symbol] = made
         OBJECTS[symbol] = made.object
         return made
@@ -134,7 +139,7 @@ def assembly(kernel: Kernel, target: Target | None = None) -> str:
     with LOCK:
         machine = machine_of(target)
         listing: str = machine.emit_assembly(optimised_module(text, machine, {}))
-    return listing
+    return _EMPTY_ASSEMBLY.sub("", listing)
 
 
 def call_kernel(

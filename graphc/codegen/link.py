@@ -9,10 +9,10 @@ from graphc.codegen.beside import compile_all
 from graphc.codegen.driver import NativeKernel, block_bytes, driver_text, verdict_start
 from graphc.codegen.emit_llvm import scratch_layout
 from graphc.codegen.entry import Entry
-from graphc.codegen.jit import kernel_address, kernel_symbol
+from graphc.codegen.jit import compile_kernel
 from graphc.codegen.loops import Kernel
 from graphc.codegen.lower import lower
-from graphc.codegen.native import OBJECTS, compile_driver, load
+from graphc.codegen.native import DRIVER_LEVEL, OBJECTS, compile_driver, load
 from graphc.codegen.object_cache import user_cache
 from graphc.codegen.target import Target
 from graphc.codegen.waiting import meet_text
@@ -30,11 +30,12 @@ def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -
         started = time.perf_counter()
         kernel = lower(spec, target)
         lowered = time.perf_counter()
-        address = kernel_address(kernel, target, user_cache())
+        made = compile_kernel(kernel, target, user_cache())
+        address = load({made.symbol: made.object})[made.symbol]
         timings["loops"] = timings.get("loops", 0.0) + lowered - started
         timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - lowered
-        symbol = kernel_symbol(kernel, target)
-        _native[key] = NativeKernel(symbol, address, kernel.extent, scratch_layout(kernel)[1])
+        scratch = scratch_layout(kernel)[1]
+        _native[key] = NativeKernel(made.symbol, address, kernel.extent, scratch)
     return _native[key]
 
 
@@ -81,7 +82,9 @@ def link(plan: Plan, target: Target, threads: int = 1, reason: str = "") -> Entr
         )
         drivers.append(("meet", addresses["meet"]))
     text = driver_text(plan, kernels, target.triple, chosen)
-    address = compile_driver(text, addresses, target=target, store=user_cache())
+    address = compile_driver(
+        text, addresses, target=target, store=user_cache(), level=DRIVER_LEVEL
+    )
     drivers.append(("driver", address))
     timings["driver"] = time.perf_counter() - started
     return Entry(

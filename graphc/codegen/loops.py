@@ -103,9 +103,16 @@ class Index:
         return Index(self.const * factor, terms)
 
     def __str__(self) -> str:
-        from graphc.codegen.print_loops import index_text
-
-        return index_text(self, lambda value: value.name)
+        """`64*i + j + 3`"""
+        parts = []
+        for value, factor in self.terms:
+            text = value.name if abs(factor) == 1 else f"{abs(factor)}*{value.name}"
+            parts.append((factor < 0, text))
+        if self.const or not parts:
+            parts.append((self.const < 0, str(abs(self.const))))
+        negative, first = parts[0]
+        text = f"-{first}" if negative else first
+        return text + "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts[1:])
 
 
 @dataclass(frozen=True, slots=True)

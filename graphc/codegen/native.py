@@ -10,7 +10,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,6 +21,8 @@ from graphc.errors import LoweringError
 # LLVM's pipelines would only make compile time longer (about ten times).
 PASSES = ("simplify_cfg", "instruction_combine")
 CODEGEN_LEVEL = 3
+DRIVER_LEVEL = 0
+"""Of a plan's driver, which calls kernels one after the other: many lines, run once a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +49,23 @@ if hasattr(os, "register_at_fork"):
 OBJECTS: dict[str, bytes] = {}
 """Object code of kernels by symbol."""
 _addresses: dict[str, int] = {}
-_machines: dict[str, Any] = {}
+_machines: dict[tuple[str, int], Any] = {}
 _drivers: dict[int, DriverCode] = {}
 _trackers: list[Any] = []
 _engine: list[Any] = []
 
 
-def compile_text(text: str, target: Target, timings: dict[str, float] | None = None) -> bytes:
+def compile_text(
+    text: str,
+    target: Target,
+    timings: dict[str, float] | None = None,
+    level: int = CODEGEN_LEVEL,
+) -> bytes:
     """Object code of a module's text. Raises LoweringError, with the text, when it is malformed."""
     timings = {} if timings is None else timings
     with LOCK:
-        machine = machine_of(target)
-        module = optimised_module(text, machine, timings)
+        machine = machine_of(target, level)
+        module = optimised_module(text, machine, timings, PASSES if level else ())
         started = time.perf_counter()
         code: bytes = machine.emit_object(module)
         timings["codegen"] = time.perf_counter() - started
@@ -96,6 +103,7 @@ def compile_driver(
     entry: str = "driver",
     target: Target | None = None,
     store: ObjectStore | None = None,
+    level: int = CODEGEN_LEVEL,
 ) -> int:
     """The address of function `entry` of a module that calls the functions `symbols` names.
 
@@ -104,11 +112,12 @@ def compile_driver(
     object code has a hash of the text for a name: addresses are bound when it is loaded.
     """
     target = target or host()
-    key = hashlib.sha256(repr((text, sorted(symbols.items()), target.key)).encode()).hexdigest()
+    facts = (text, sorted(symbols.items()), target.key, level)
+    key = hashlib.sha256(repr(facts).encode()).hexdigest()
     with LOCK:
         if key in _addresses:
             return _addresses[key]
-        code = _driver_code(text, entry, target, store)
+        code = _driver_code(text, entry, target, store, level)
         _addresses[key] = load_driver(DriverCode(entry, code, tuple(symbols)), symbols)
         return _addresses[key]
 
@@ -134,37 +143,40 @@ def driver_code(address: int) -> DriverCode:
     return _drivers[address]
 
 
-def _driver_code(text: str, entry: str, target: Target, store: ObjectStore | None) -> bytes:
+def _driver_code(
+    text: str, entry: str, target: Target, store: ObjectStore | None, level: int
+) -> bytes:
     from llvmlite import binding
 
     facts = {
-        "loops": hashlib.sha256(text.encode()).hexdigest()[:32],
+        "code": hashlib.sha256(text.encode()).hexdigest()[:32],
         "target": target.key,
         "llvm": ".".join(map(str, binding.llvm_version_info)),
+        "settings": repr((PASSES, level)),
     }
     name = hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
     kept = store.get(f"kernel_{name}") if store is not None else None
     if kept is not None:
         return kept
-    code = compile_text(text, target)
+    code = compile_text(text, target, level=level)
     if store is not None:
         store.put(f"kernel_{name}", code, {**facts, "kernel": entry})
     return code
 
 
-def machine_of(target: Target) -> Any:
+def machine_of(target: Target, level: int = CODEGEN_LEVEL) -> Any:
     """LLVM's target machine, kept: making one is as slow as compiling a small kernel."""
     from llvmlite import binding
 
-    known = _machines.get(target.key)
+    known = _machines.get((target.key, level))
     if known is not None:
         return known
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     made = binding.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="small"
+        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
     )
-    _machines[target.key] = made
+    _machines[target.key, level] = made
     return made
 
 
@@ -178,7 +190,9 @@ def _lljit() -> Any:
     return _engine[0]
 
 
-def optimised_module(text: str, machine: Any, timings: dict[str, float]) -> Any:
+def optimised_module(
+    text: str, machine: Any, timings: dict[str, float], passes: Sequence[str] = PASSES
+) -> Any:
     from llvmlite import binding
 
     started = time.perf_counter()
@@ -192,7 +206,7 @@ def optimised_module(text: str, machine: Any, timings: dict[str, float]) -> Any:
     timings["parse"] = time.perf_counter() - started
     started = time.perf_counter()
     manager = binding.create_new_module_pass_manager()
-    for name in PASSES:
+    for name in passes:
         getattr(manager, f"add_{name}_pass")()
     options = binding.create_pipeline_tuning_options()
     manager.run(module, binding.create_pass_builder(machine, options))

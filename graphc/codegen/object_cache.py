@@ -1,9 +1,9 @@
 """Object code kept on disk between processes.
 
-One file per kernel, named by the kernel's symbol (a hash of its loops, target and settings):
+One file per kernel, named by the kernel's symbol (a hash of its LLVM IR, target and settings):
 
     graphc-object 1
-    {"symbol": …, "sha256": …, "loops": …, "target": …, …}
+    {"symbol": …, "sha256": …, "code": …, "target": …, …}
     object code
 
 A file appears whole or not at all (it is written beside its place and renamed), so writers may

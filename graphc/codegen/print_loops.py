@@ -1,19 +1,15 @@
-"""Loop IR → text, and the content key that names a kernel's object code."""
+"""Loop IR → text."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
 from typing import Any
 
 from graphc.codegen.loops import (
     Barrier,
     Block,
-    Buffer,
     For,
     Gather,
     If,
-    Index,
     Kernel,
     Let,
     Load,
@@ -32,28 +28,6 @@ def print_kernel(kernel: Kernel) -> str:
     return "\n".join([first, f"  // {kernel.note}", *lines] if kernel.note else [first, *lines])
 
 
-def content_key(kernel: Kernel) -> str:
-    """sha256 over the kernel's text with every name replaced by its place.
-
-    Kernels that differ only in names (their own, of buffers, of values) have the same key.
-    """
-    text = "\n".join(_Printer(anonymous=True).kernel(kernel, "kernel"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def index_text(index: Index, name: Callable[[Value], str]) -> str:
-    """`64*i + j + 3`, with values named by `name`."""
-    parts = []
-    for value, factor in index.terms:
-        text = name(value) if abs(factor) == 1 else f"{abs(factor)}*{name(value)}"
-        parts.append((factor < 0, text))
-    if index.const or not parts:
-        parts.append((index.const < 0, str(abs(index.const))))
-    negative, first = parts[0]
-    text = f"-{first}" if negative else first
-    return text + "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts[1:])
-
-
 def _attribute_text(attribute: Any) -> str:
     if isinstance(attribute, tuple):
         return f"({', '.join(map(str, attribute))})"
@@ -65,33 +39,23 @@ def _attribute_text(attribute: Any) -> str:
 
 
 class _Printer:
-    """The text of a kernel; `anonymous` numbers all names in the order they are met."""
-
-    def __init__(self, anonymous: bool = False) -> None:
-        self.anonymous = anonymous
-        self.numbers: dict[tuple[type, str], str] = {}
-
-    def name(self, thing: Value | Buffer) -> str:
-        if not self.anonymous:
-            return thing.name
-        key = (type(thing), thing.name)
-        return self.numbers.setdefault(key, str(len(self.numbers)))
+    """The text of a kernel."""
 
     def value(self, value: Value) -> str:
-        return f"%{self.name(value)}"
+        return f"%{value.name}"
 
     def typed(self, value: Value) -> str:
-        return f"%{self.name(value)}: {value.type}"
+        return f"%{value.name}: {value.type}"
 
     def values(self, values: tuple[Value, ...]) -> str:
         return ", ".join(map(self.value, values))
 
     def kernel(self, kernel: Kernel, name: str) -> list[str]:
         listed = ", ".join(
-            f"{self.name(buffer)}: {buffer.access} {buffer.dtype.value}[{buffer.size}]"
+            f"{buffer.name}: {buffer.access} {buffer.dtype.value}[{buffer.size}]"
             for buffer in kernel.buffers + kernel.scratch
         )
-        begin, end = self.name(kernel.begin), self.name(kernel.end)
+        begin, end = kernel.begin.name, kernel.end.name
         head = f"kernel {name}({listed}) over {begin} to {end} of {kernel.extent} {{"
         return [head, *self.block(kernel.body), "}"]
 
@@ -119,10 +83,10 @@ class _Printer:
 
     def memory(self, statement: Load | Gather | Store | Scatter) -> str:
         if isinstance(statement, Load | Store):
-            place = index_text(statement.index, self.name)
+            place = str(statement.index)
         else:
             place = self.value(statement.indices)
-        text = f"{type(statement).__name__.lower()} {self.name(statement.buffer)}[{place}]"
+        text = f"{type(statement).__name__.lower()} {statement.buffer}[{place}]"
         if isinstance(statement, Load | Gather):
             text = f"{self.typed(statement.result)} = {text}"
         else:

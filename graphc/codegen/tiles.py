@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.codegen.contraction_view import Phase
 from graphc.codegen.integers import Guard
@@ -97,6 +97,11 @@ class Columns:
     def vectors(self) -> int:
         return self.blocks * self.row_count
 
+    @property
+    def is_plain(self) -> bool:
+        """One row of whole vectors."""
+        return self.row_count == 1 and self.lanes_used % self.lanes == 0
+
     def tiles(self, tile: Tile) -> list[Part]:
         """The vectors as tiles, runs of equal ones. What is left over joins the last whole tile and
         is halved with it where alone it would keep too few sums under way. A single row's masked
@@ -112,8 +117,12 @@ class Columns:
             sizes = [rest - rest // 2, rest // 2]
         parts = [Part(0, 0, whole, tile.vectors)] if whole else []
         first = whole * tile.vectors
-        for number, size in enumerate(sizes):
-            parts.append(Part(first, whole + number, 1, size))
+        for number, size in enumerate(sizes, whole):
+            last = parts[-1] if parts else None
+            if last is not None and last.vectors == size and self.is_plain:
+                parts[-1] = replace(last, count=last.count + 1)  # no code of its own
+            else:
+                parts.append(Part(first, number, 1, size))
             first += size
         return parts
 

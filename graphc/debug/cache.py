@@ -50,7 +50,7 @@ def why(graph: Graph, level: str, target_name: str) -> Iterator[str]:
         if cache.get(symbol) is not None:
             yield f"hit   {kernel.name}  {symbol}"
             continue
-        same = [kept.facts for kept in entries if kept.facts.get("loops") == facts["loops"]]
+        same = [kept.facts for kept in entries if kept.facts.get("code") == facts["code"]]
         reasons = [_difference(facts, other) for other in same] or [
             "these loops were not compiled on this machine yet, or were removed"
         ]
@@ -61,7 +61,7 @@ def _difference(wanted: dict[str, Any], kept: Any) -> str:
     """What sets apart two sets of facts about the same loops."""
     found = [
         f"{name} {kept.get(name)!r}, not {wanted[name]!r}"
-        for name in ("llvm", "emitter", "settings")
+        for name in ("llvm", "settings")
         if kept.get(name) != wanted[name]
     ]
     if kept.get("target") != wanted["target"]:

@@ -7,11 +7,13 @@ may call one executable at once.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import math
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +39,6 @@ Array = np.ndarray[Any, Any]
 CACHE_LINE = 64
 ALIGNED_FROM = 1 << 16
 """Bytes from which an output is worth aligning."""
-PAGE = 4096
 
 
 def compile(
@@ -59,9 +60,9 @@ def compile(
     graph after each pass and the plan. `threads`: the most threads a call may run on, None for all
     processors this process may use; it runs on fewer where the work is small. `fusion`,
     `plan_memory` and `layouts` switch off what the level would do, to measure what it gains.
-    `max_bytes`: the most memory a call may take for intermediate values and scratch. Raises GraphError for a graph
-    that breaks the rules, MemoryLimitError where `max_bytes` is too little, TypeError or ValueError
-    for `threads`.
+    `max_bytes`: the most memory a call may take for intermediate values and scratch. Raises
+    GraphError for a graph that breaks the rules, MemoryLimitError where `max_bytes` is too little,
+    TypeError or ValueError for `threads`.
     """
     most, why = chosen_threads(threads)
     if not isinstance(graph, Graph):
@@ -79,23 +80,39 @@ def compile(
         if found is not None:
             timings = {"load": time.perf_counter() - started}
             return _within(max_bytes, Executable(graph, *found, chosen, timings))
-    # Imported here: a graph that was compiled before needs none of it.
-    from graphc.codegen.link import link
-    from graphc.codegen.preferred import preferred_layouts
-    from graphc.schedule.build import plan_graph
+    # Imported here, as what follows: a graph that was compiled before needs none of it.
+    from graphc.codegen.beside import ahead
 
-    optimised, plan = plan_graph(
-        graph, level, observer, preferred=preferred_layouts(chosen) if layouts else None,
-        fusion=fusion, plan_memory=plan_memory,
-    )  # fmt: skip
-    planned = time.perf_counter()
-    entry = link(plan, chosen, most, why)
+    with _uncollected(), ahead(len(graph.nodes)):
+        from graphc.codegen.link import link
+        from graphc.codegen.preferred import preferred_layouts
+        from graphc.schedule.build import plan_graph
+
+        optimised, plan = plan_graph(
+            graph, level, observer, preferred=preferred_layouts(chosen) if layouts else None,
+            fusion=fusion, plan_memory=plan_memory,
+        )  # fmt: skip
+        planned = time.perf_counter()
+        entry = link(plan, chosen, most, why)
     program = program_of(plan, entry)
     timings = {"plan": planned - started, **entry.timings}
     if store is not None:
         keep(store, key, program, optimised, plan)
     made = Executable(graph, program, lambda: (optimised, plan), chosen, timings)
     return _within(max_bytes, made)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's search for cycles: compiling makes many objects that stay, and looking
+    through them again and again is a fifth of its time in Python."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _within(max_bytes: int | None, executable: Executable) -> Executable:
@@ -311,11 +328,8 @@ class _Frame:
         count = arguments + outputs + len(program.constants)
         self.table: Any = (ctypes.c_void_p * max(count, 1))()
         entry = program.entry
-        self._memory = np.empty(entry.block_bytes + PAGE, np.uint8)
-        # Large arrays start near that of a page. Scratch that lies half a page off shares no low
-        # bits of its addresses with them, by which processors first tell loads from older stores.
-        scratch = self._memory.ctypes.data + entry.verdict + PADDING
-        start = (PAGE // 2 - scratch) % PAGE
+        self._memory = np.empty(entry.block_bytes + PADDING, np.uint8)
+        start = -self._memory.ctypes.data % PADDING
         self._verdict = entry.verdict
         self._block = self._memory.ctypes.data + start
         self._constants = [constant.array for constant in program.constants]

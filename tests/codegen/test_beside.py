@@ -105,3 +105,21 @@ def test_few_kernels_are_compiled_here() -> None:
     here: list[KernelSpec] = []
     assert beside.compile_all(specs, host(), here.append) == {}
     assert here == specs[::-1]
+
+
+def test_a_process_started_ahead_takes_part_or_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "NODES", 1)
+    monkeypatch.setattr(beside, "_processors", lambda: 2)
+    with beside.ahead(5):
+        (process,) = beside._started
+    assert not beside._started
+    assert process.returncode is not None
+
+    specs = list(kernels(plan_graph(products(6, 50))[1]))
+    monkeypatch.setattr(beside, "MANY", 2)
+    with beside.ahead(5):
+        (process,) = beside._started
+        found = beside.compile_all(specs, host(), lambda spec: link.native_kernel(spec, host(), {}))
+        assert not beside._started
+    assert process.returncode == 0
+    assert len(found) <= len(specs)

@@ -85,6 +85,8 @@ def test_equal_kernels_are_compiled_and_loaded_once() -> None:
     assert first is second
     assert jit.kernel_address(scale("one")) == jit.kernel_address(scale("two"))
     assert jit.compile_kernel(scale(factor=4.0)).symbol != first.symbol
+    zeros = [jit.compile_kernel(scale(factor=zero)).symbol for zero in (0.0, -0.0)]
+    assert zeros[0] != zeros[1]
 
 
 def test_object_code_can_come_from_a_store() -> None:
@@ -222,3 +224,28 @@ def test_a_child_forked_while_a_thread_compiles_can_compile() -> None:
         env={**os.environ, "GRAPHC_CACHE": "off"},
     )  # fmt: skip
     assert done.stdout.strip() == "0", done.stderr
+
+
+def test_addresses_walk_along_with_an_innermost_loop() -> None:
+    """Two strides, one of them of two buffers, a begin that is not 0, and steps of 2."""
+    b = LoopBuilder("walks")
+    x, y = b.buffer("x", F32, 200, "read"), b.buffer("y", F32, 400, "read")
+    z = b.buffer("z", F32, 200, "write")
+    with b.loop(0, 2, hint="outer") as outer, b.loop(b.begin, b.end, step=2, hint="k") as loop:
+        place = b.index(3, (outer.variable, 100), (loop.variable, 9))
+        far = b.index(0, (outer.variable, 200), (loop.variable, 18))
+        b.store(z, place, b.add(b.load(x, place), b.load(y, far)))
+    kernel = b.finish(10)
+    text = jit.llvm_text(kernel)
+    inner = text[text.index("%v.k = phi") : text.index("br label %for2", text.index("%v.k = phi"))]
+    assert " mul " not in inner
+    assert inner.count("phi") == 3  # the variable, a pointer, an offset of two buffers
+    arrays = [np.arange(200, dtype=np.float32), np.arange(400, dtype=np.float32) / 7]
+    out = np.zeros(200, np.float32)
+    jit.call_kernel(kernel, [*arrays, out], begin=3, end=10)
+    want = np.zeros(200, np.float32)
+    for outer_at in range(2):
+        for k in range(3, 10, 2):
+            at = 3 + 100 * outer_at + 9 * k
+            want[at] = arrays[0][at] + arrays[1][200 * outer_at + 18 * k]
+    assert (out == want).all()

@@ -31,7 +31,6 @@ from graphc.codegen.loops import (
     results,
     walk,
 )
-from graphc.codegen.print_loops import content_key
 from graphc.codegen.verify_loops import verify
 from graphc.errors import VerifyError
 from graphc.ir.types import DType
@@ -126,15 +125,6 @@ def test_text() -> None:
 )
 def test_index_text(index: Index, text: str) -> None:
     assert str(index) == text
-
-
-def test_the_key_ignores_names_and_nothing_else() -> None:
-    key = content_key(example())
-    assert content_key(example("other", "row", "left")) == key
-    changed = replace(example(), extent=5)
-    assert content_key(changed) != key
-    assert content_key(kernel(const("a", 0.0))) != content_key(kernel(const("a", -0.0)))
-    assert content_key(kernel(const("a", 1.0))) != content_key(kernel(const("a", 1, I32)))
 
 
 def test_walk_and_operands_see_every_statement() -> None:

@@ -15,7 +15,7 @@ import graphc
 from graphc.codegen.object_cache import ABANDONED, MAGIC, ObjectCache
 from graphc.debug.cli import main
 
-FACTS = {"kernel": "k", "loops": "l", "target": "t cpu f"}
+FACTS = {"kernel": "k", "code": "l", "target": "t cpu f"}
 
 
 @pytest.fixture
