@@ -193,12 +193,14 @@ class Contraction:
 
     def _all_columns(self, batch: Index, split: bool) -> int:
         """All results of one batch element; with `split`, the part begin…end of their tiles of
-        columns. Gives the number of tiles."""
+        columns, or, where there is one, of rows. Gives the number of tiles."""
         if self.box is not None:
             self.box.fill()
         all_columns = [self.choice.columns(phase) for phase in self.choice.phases]
         all_parts = [columns.tiles(self.tile) for columns in all_columns]
         count = sum(part.count for parts in all_parts for part in parts)
+        row_tiles = -(-self.rows // self.tile.rows)
+        by_rows = split and count == 1 < row_tiles
         split = split and count > 1
         done = 0
         for columns, parts in zip(all_columns, all_parts, strict=True):
@@ -206,11 +208,11 @@ class Contraction:
                 self._run(
                     part, done, split,
                     lambda number, first, vectors, c=columns: self._columns(  # type: ignore[misc]
-                        batch, c, first, vectors
+                        batch, c, first, vectors, by_rows
                     ),
                 )  # fmt: skip
             done += sum(part.count for part in parts)
-        return count
+        return row_tiles if by_rows else count
 
     def _run(
         self, part: Part, done: int, split: bool, body: Callable[[Expr, Expr, int], None]
@@ -242,36 +244,34 @@ class Contraction:
     def _last(self, number: int | None, body: Callable[[], None]) -> None:
         """`body`, if tile `number` is among those of this call (None: it is)."""
         if number is None:
+            return body()
+        with self.builder.loop(*self._range(number, 1, True), hint="last"):
             body()
-            return
-        builder = self.builder
-        at = builder.const(DType.i64, number)
-        here = builder.op(
-            "and", builder.compare("le", builder.begin, at), builder.compare("gt", builder.end, at)
-        )
-        with builder.if_(here) as branch:
-            with branch.then():
-                body()
-            with branch.otherwise():
-                pass
 
-    def _columns(self, batch: Index, columns: Columns, first: Expr, vectors: int) -> None:
-        """One tile of columns, all rows."""
+    def _columns(
+        self, batch: Index, columns: Columns, first: Expr, vectors: int, by_rows: bool
+    ) -> None:
+        """One tile of columns, all rows; or tiles begin…end of them."""
         if self.choice.right == "panel":
             if self.panel is None:
                 size = self.tile.vectors * self.lanes
                 self.panel = Panel(self.copier, self.view, "right", self.depth, size)
             self._pack_columns(batch, columns, first, vectors, of(0), self.depth)
         whole, rest = divmod(self.rows, self.tile.rows)
-        if whole:
-            self.copier.loop(
-                whole, "tile",
-                lambda i: self._tile(batch, i * self.tile.rows, self.tile.rows, i, columns, first,
-                                     vectors),
-            )  # fmt: skip
+
+        def tile(number: Expr, rows: int) -> None:
+            row = number * self.tile.rows
+            self._tile(batch, row, rows, number, columns, first, vectors)
+
+        if whole and by_rows:
+            with self.builder.loop(*self._range(0, whole, True), hint="tile") as loop:
+                number = Variable("row_tile", whole)
+                self.integers.bind(number, loop.variable, self.builder.block)
+                tile(of(number), self.tile.rows)
+        elif whole:
+            self.copier.loop(whole, "tile", lambda i: tile(i, self.tile.rows))
         if rest:
-            row = of(whole * self.tile.rows)
-            self._tile(batch, row, rest, of(whole), columns, first, vectors)
+            self._last(whole if by_rows else None, lambda: tile(of(whole), rest))
 
     def _pack_columns(
         self, batch: Index, columns: Columns, first: Expr, vectors: int, begin: Expr, depth: int
