@@ -36,6 +36,8 @@ from harness import Worker, missing_package, processor, stay_on
 
 TOLERANCE = 1e-5  # of the greatest result; a chain of 4096 roundings errs by a tenth of that
 TURN_MS = 8.0
+SPIN_S = 0.25
+"""How long the threads of the one before may still spin."""
 BUSY = 0.93  # below this share of the best peak seen, somebody else had part of the core
 SAMPLE_US = 20.0  # what one reading of the clock covers at least
 
@@ -155,7 +157,7 @@ def serve(name: str, threads: int, level: str) -> None:
 # -- the measuring side ---------------------------------------------------------------------------
 
 
-def measure(case: Case, workers: list[Worker], rounds: int) -> dict[str, Any]:
+def measure(case: Case, workers: list[Worker], rounds: int, threads: int) -> dict[str, Any]:
     """One row: for each peer its least time and its error, with graphc's fraction of the bound."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "exact.npz"
@@ -167,6 +169,8 @@ def measure(case: Case, workers: list[Worker], rounds: int) -> dict[str, Any]:
     for index in range(rounds if able else 0):
         first = index % len(able)
         for worker in able[first:] + able[:first]:
+            if threads > 1:
+                time.sleep(SPIN_S)
             turn = worker.ask("turn")
             for name in ("peak", "bandwidth"):
                 if name in turn:
@@ -285,7 +289,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             say(f"{name}: left out, {package} is not installed")
         say(heading(others))
         for case in cases:
-            row = measure(case, present, options.rounds)
+            row = measure(case, present, options.rounds, options.threads)
             peak = max(peak, row["row_peak"] or 0.0)
             judge(row, options.threads)
             result["rows"].append(row)
