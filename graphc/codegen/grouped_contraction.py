@@ -20,8 +20,9 @@ from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
-ROW_TILES = 8
-"""Tiles of rows that meet the same columns in turn, while the copy of these is in the caches."""
+ROW_TILES, BLOCKS = 8, 4
+"""Tiles of rows, at most, that meet the same columns in turn, while the copy of these is in the
+caches; fewer where there would be less than so many blocks of rows, among which threads divide."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class GroupedContraction(Contraction):
         self.all_columns = self.choice.columns(self.choice.phases[0])
         self.width = self.all_columns.vectors * self.lanes
         whole, rest = divmod(self.rows, self.tile.rows)
-        self.block = min(ROW_TILES, max(whole, 1))
+        self.block = max(min(ROW_TILES, whole // BLOCKS), 1)
         kept_rows = self.rows if self.groups.extent > 1 else self.block * self.tile.rows
         self.sums = self.builder.scratch("sums", self.dtype, kept_rows * self.width)
         self.extent = -(-whole // self.block) + bool(rest)

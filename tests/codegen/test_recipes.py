@@ -18,6 +18,7 @@ from graphc.codegen.contraction_view import CHAIN
 from graphc.codegen.lower import lower
 from graphc.codegen.run_loops import fma32
 from graphc.codegen.target import Target, host, named
+from graphc.ir.handle import broadcast_to
 from graphc.ops import contract, indexing, movement, order, reduce
 from graphc.ops import elementwise as e
 from graphc.schedule.build import plan_graph
@@ -519,3 +520,15 @@ def test_nothing_beyond_a_buffer_is_touched(guarded: Guarded, make: Any, target:
     expected = run_on(graph, arrays)
     for found, wanted in zip(run_plan(plan, tuple(arrays), run_kernel), expected, strict=True):
         np.testing.assert_array_equal(bits(found), bits(wanted))
+
+
+@pytest.mark.parametrize("level", ["none", "exact"])
+def test_distances_from_no_points_compute_nothing(level: str) -> None:
+    """An axis of size 0 that a reshape moves: its index is no variable of a loop."""
+    g = graphc.GraphBuilder("distances")
+    x, y = g.input("x", "f32[0,3]"), g.input("y", "f32[2,3]")
+    rows = broadcast_to(movement.reshape(x, shape=(0, 1, 3)), (0, 2, 3))
+    apart = rows - broadcast_to(y, (0, 2, 3))
+    graph = g.finish(apart, e.sqrt(reduce.sum(apart * apart, axes=(2,))))
+    found = graphc.compile(graph, level)(np.zeros((0, 3), np.float32), np.ones((2, 3), np.float32))
+    assert [array.shape for array in found] == [(0, 2, 3), (0, 2)]
