@@ -14,7 +14,8 @@ from graphc.ops.index import Variable
 @dataclass(frozen=True)
 class Choice:
     """What the recipe does. `left` is the operand that is broadcast, `right` that read by vectors;
-    each is read `direct`ly, from a `panel`, or (right) from a `box`."""
+    each is read `direct`ly, from a `panel`, or (right) from a `box`. `right` also names what has an
+    order of loops of its own: `streamed` and `turned` for one row, `batch`, `listed` taps."""
 
     view: View
     lanes: int

@@ -26,7 +26,7 @@ from graphc.autodiff.joint import joint
 from graphc.codegen.jit import assembly, llvm_text
 from graphc.codegen.link import plan_kernels
 from graphc.codegen.loops import Kernel
-from graphc.codegen.preferred import preferred_layouts
+from graphc.codegen.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.errors import GraphError, VerifyError
 from graphc.ir.nodes import Graph

@@ -85,7 +85,7 @@ def compile(
 
     with _uncollected(), ahead(len(graph.nodes)):
         from graphc.codegen.link import link
-        from graphc.codegen.preferred import preferred_layouts
+        from graphc.codegen.preferred_layouts import preferred_layouts
         from graphc.schedule.build import plan_graph
 
         optimised, plan = plan_graph(
