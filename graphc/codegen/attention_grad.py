@@ -9,7 +9,7 @@ rows. The bits are those of the definition (ops/attention.py).
 from __future__ import annotations
 
 from graphc.codegen.attention_parts import AttentionKernel, Body, Finish, Matrix, Number, Rows
-from graphc.codegen.contraction_view import CHAIN
+from graphc.codegen.contraction.chains import CHAIN
 from graphc.codegen.loops import Kernel, Value
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 from graphc.codegen.attention_results import stored
 from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.contraction.tiles import vector_registers
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Index, Value
 from graphc.codegen.nest import declare_buffers
 from graphc.codegen.shuffles import transpose
 from graphc.codegen.target import Target
-from graphc.codegen.tiles import vector_registers
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from graphc.codegen.attention_operands import Body, Heads, Matrix, Number, Rows
-from graphc.codegen.contraction_view import CHAIN
+from graphc.codegen.contraction.chains import CHAIN
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from graphc.codegen.attention import lower_attention
 from graphc.codegen.attention_grad import lower_attention_grad
-from graphc.codegen.contract import lower_contract
+from graphc.codegen.contraction.recipe import lower_contract
+from graphc.codegen.contraction.winograd import lower_winograd
 from graphc.codegen.loops import Kernel
 from graphc.codegen.nest import lower_nest
 from graphc.codegen.scanning import lower_scan
 from graphc.codegen.scattering import lower_scatter
 from graphc.codegen.sorting import lower_sort
 from graphc.codegen.target import Target
-from graphc.codegen.winograd import lower_winograd
 from graphc.errors import LoweringError
 from graphc.schedule.plan import KernelSpec
 

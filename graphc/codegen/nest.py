@@ -14,12 +14,12 @@ from functools import partial
 from itertools import pairwise
 
 from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.copier import Copier
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Access, Buffer, Kernel, Value
 from graphc.codegen.places import Place, by_parts
 from graphc.codegen.row_values import output_to_hold, rows_to_keep
-from graphc.codegen.staging import Copier
 from graphc.codegen.target import Target
 from graphc.codegen.widths import registers
 from graphc.ir.nodes import INPUT, Graph

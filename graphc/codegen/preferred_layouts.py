@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 
-from graphc.codegen.contraction_model import choose
+from graphc.codegen.contraction.model import choose
 from graphc.codegen.nest import lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder

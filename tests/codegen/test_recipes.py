@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import graphc
 from graphc.codegen import jit, run_loops
-from graphc.codegen.contraction_view import CHAIN
+from graphc.codegen.contraction.chains import CHAIN
 from graphc.codegen.lower import lower
 from graphc.codegen.run_loops import fma32
 from graphc.codegen.target import Target, host, named

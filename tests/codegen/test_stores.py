@@ -11,10 +11,10 @@ import pytest
 import graphc
 from graphc.codegen import run_loops
 from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.contraction.tile_results import store_tile
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.lower import lower
 from graphc.codegen.target import named
-from graphc.codegen.tile_results import store_tile
 from graphc.ir.types import DType
 from graphc.ops import contract
 from graphc.ops.index import Variable, flatten, of

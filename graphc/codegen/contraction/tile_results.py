@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.contraction.tiles import Place
 from graphc.codegen.integers import Guard, Integers
 from graphc.codegen.loops import Value
 from graphc.codegen.shuffles import transpose
@@ -18,8 +19,6 @@ from graphc.ir.types import Shape
 from graphc.ops.index import Expr, Variable, flatten, of
 from graphc.schedule.access import Index
 
-Place = tuple[Index, tuple[Guard, ...]]
-"""An index, and the guards under which it exists."""
 PlaceOf = Callable[[Expr, int, Expr], Place]
 """The place of the result of a row, a vector of columns, and a lane of it."""
 Finish = Callable[[Index, tuple[Guard, ...], Value], None]

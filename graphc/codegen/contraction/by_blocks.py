@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from graphc.codegen.contraction import Contraction
-from graphc.codegen.contraction_view import CHAIN
+from graphc.codegen.contraction.broadcast_operand import Run, Runs
+from graphc.codegen.contraction.chains import CHAIN
+from graphc.codegen.contraction.tiled import TiledOrder
+from graphc.codegen.contraction.tiles import OutputTile, Part
 from graphc.codegen.loops import Value
-from graphc.codegen.staging import Panel
-from graphc.codegen.tiles import Part
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index
@@ -47,11 +47,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Chain:
-    """The products of one chain: `count` of them, k from `begin` on."""
+    """The products of one chain: `count` of them, k from `begin` on. `run`: where these lie in the
+    copy of the broadcast operand."""
 
     begin: Expr
     count: int
     is_last: bool
+    run: Run
 
 
 @dataclass(frozen=True)
@@ -67,23 +69,30 @@ class RowBlock:
     packed: bool
 
 
-class ProductContraction(Contraction):
+class ByBlocks(TiledOrder):
     """A product with columns packed, or too deep for the caches."""
 
-    def _stage_left(self, batch: Index, loops: list[Variable]) -> None:
+    def prepare(self, batch: Index, loops: list[Variable]) -> None:
         """Where each block of rows is packed by itself nothing ahead of the loops."""
-        if not self.choice.left_by_block:
-            super()._stage_left(batch, loops)
+        self.packs_rows = self.choice.left == "panel" and self.choice.left_by_block
+        if not self.packs_rows:
+            super().prepare(batch, loops)
 
-    def _left_pieces(self, body: Callable[[Expr, int], None]) -> None:
+    @property
+    def left_runs(self) -> Runs:
         """Chain after chain: what is in use then lies together, spread over all sets of L2."""
-        whole, rest = divmod(self.depth, CHAIN)
-        if whole:
-            self.copier.loop(whole, "pc", lambda chain: body(chain * CHAIN, CHAIN))
-        if rest:
-            body(of(whole * CHAIN), rest)
 
-    def _all_columns(self, batch: Index, split: bool) -> int:
+        def runs(body: Callable[[Expr, int], None]) -> None:
+            whole, rest = divmod(self.depth, CHAIN)
+            if whole:
+                self.copier.loop(whole, "pc", lambda chain: body(chain * CHAIN, CHAIN))
+            if rest:
+                body(of(whole * CHAIN), rest)
+
+        return runs
+
+    def batch_element(self, batch: Index, split: bool) -> int:
+        """What is split are tiles of columns."""
         self.columns = self.choice.columns(self.choice.phases[0])
         self.parts = self.columns.tiles(self.tile)
         count = sum(part.count for part in self.parts)
@@ -97,41 +106,38 @@ class ProductContraction(Contraction):
             self.sums = self.builder.scratch("sums", self.dtype, block * self.tile_sums)
         if self.choice.right == "panel":
             depth = self.depth * count if self.choice.row_block else min(CHAIN, self.depth) * block
-            self.panel = Panel(self.copier, self.view, "right", depth, self.width)
-        self.units = self._left_units
-        by_block = self.choice.left == "panel" and self.choice.left_by_block
-        if by_block:
-            self.units = units = self.row_block // self.left_group
+            self.right.new_panel(depth)
+        self.groups = self.left.groups
+        if self.packs_rows:
+            self.groups = self.row_block // self.left.group
             depth = min(CHAIN, self.depth) if self.one_block else self.depth
-            self.left_panel = Panel(
-                self.copier, self.view, "left", depth * units, self.choice.left_width
-            )
-        if self.panel is not None and self.choice.row_block:
+            self.left.new_panel(depth * self.groups)
+        if self.right.panel is not None and self.choice.row_block:
             for part in self._all_tiles():
                 self._pack_block(batch, part, of(0), self.depth)
-            self.panel.filled_in = self.builder.block
-        self._row_blocks(batch, by_block)
+            self.right.panel.filled_in = self.builder.block
+        self._row_blocks(batch)
         return count
 
     # -- rows --------------------------------------------------------------------------------
 
-    def _row_blocks(self, batch: Index, by_block: bool) -> None:
+    def _row_blocks(self, batch: Index) -> None:
         """All blocks of rows, each against all columns."""
         tiles, size = self._runs(self.tile.rows), self.choice.row_block
         if not size:
             self._against(batch, RowBlock(tiles, (), of(0), of(0), False))
             return
-        groups = self._runs(self.tile.rows * self.left_group) if by_block else []
+        groups = self._runs(self.left.group_rows) if self.packs_rows else []
         blocks = -(-tiles[-1].count // size)
         with self.builder.loop(0, blocks, hint="rows") as loop:
             block = Variable("row_block", blocks)
             self.integers.bind(block, loop.variable, self.builder.block)
             tiles = [self._clipped(run, loop.variable, size) for run in tiles]
-            per_block = size // self.left_group
+            per_block = size // self.left.group
             groups = [self._clipped(run, loop.variable, per_block) for run in groups]
             first = of(block) * size
-            copied = first if by_block else of(0)
-            self._against(batch, RowBlock(tiles, groups, first, copied, by_block))
+            copied = first if self.packs_rows else of(0)
+            self._against(batch, RowBlock(tiles, groups, first, copied, self.packs_rows))
 
     def _runs(self, rows: int) -> list[Rows]:
         """All rows, so many at a time, and what is left of them."""
@@ -153,9 +159,9 @@ class ProductContraction(Contraction):
         """The broadcast operand of a block of rows, `count` elements of k from `begin` on, behind
         row `at` of the copy."""
         for run in block.groups:
-            self._pack_left(
+            self.left.copy(
                 batch, partial(self._tiles, run, "group"), run.rows,
-                lambda group: at + (group - block.copied // self.left_group) * count, begin, count,
+                lambda group: at + (group - block.copied // self.left.group) * count, begin, count,
             )  # fmt: skip
 
     def _tiles(self, run: Rows, name: str, body: Callable[[Expr], None]) -> None:
@@ -170,7 +176,7 @@ class ProductContraction(Contraction):
     def _all_tiles(self) -> list[Block]:
         """All tiles of columns, or those of this call, counted over all parts."""
         return [
-            Block(part, *self._range(part.number, part.count, self.split), of(-part.number))
+            Block(part, *self.range_of(part.number, part.count, self.split), of(-part.number))
             for part in self.parts
         ]
 
@@ -180,14 +186,14 @@ class ProductContraction(Contraction):
             self._chains(batch, self._all_tiles(), rows)
             return
         if rows.packed:
-            self._left_pieces(
+            self.left_runs(
                 lambda begin, count: self._pack_rows(
-                    batch, rows, begin * self.units, begin, count
+                    batch, rows, begin * self.groups, begin, count
                 )
             )
             rows = replace(rows, packed=False)
         for part in self.parts:
-            begin, end = self._range(part.number, part.count, self.split)
+            begin, end = self.range_of(part.number, part.count, self.split)
             size = min(self.choice.column_block, part.count)
             with self.builder.loop(begin, end, size, hint="block") as loop:
                 first = Variable(f"first{part.number}", part.count)
@@ -209,17 +215,18 @@ class ProductContraction(Contraction):
 
     def _pack_block(self, batch: Index, block: Block, begin: Expr, depth: int) -> None:
         """A block of columns as [tile][k][column], for k from `begin` on."""
-        assert self.panel is not None
+        panel = self.right.panel
+        assert panel is not None
         width = block.part.vectors * self.lanes
         if block.part.count == 1:
             width = min(width, self.columns.lanes_used - block.part.first * self.lanes)
-        self.panel.depth = depth
-        self.panel.fill(
+        panel.depth = depth
+        panel.fill(
             partial(self._columns_of, block), width,
             lambda tile, k, c: self.view.vector(
                 batch,
                 self.columns.index(self._first_vector(block, tile) * self.lanes + c),
-                self._k(begin + k),
+                self.k(begin + k),
             ),
             lambda tile: (tile - block.first) * (depth * self.width),
         )  # fmt: skip
@@ -235,10 +242,9 @@ class ProductContraction(Contraction):
             if rows.packed:
                 self._pack_rows(batch, rows, of(0), begin, count)
             # A copy of this chain alone, or one of all chains behind one another.
-            self.left_first = -begin if rows.packed else begin * (self.units - 1)
-            self.left_depth = count
+            run = Run(-begin if rows.packed else begin * (self.groups - 1), count)
             for block in blocks:
-                self._chain(batch, block, rows, Chain(begin, count, is_last))
+                self._chain(batch, block, rows, Chain(begin, count, is_last, run))
 
         if chains > 1:
             # Where each but the last is the first, it needs no zeros to add to.
@@ -249,13 +255,10 @@ class ProductContraction(Contraction):
         chain(of(begin), self.depth - begin, True)
 
     def _clear(self, block: Block, rows: RowBlock) -> None:
-        zero = self.builder.const(self.dtype, 0)
-
         def clear(column: Expr, run: Rows, tile: Expr) -> None:
-            lane = self.copier.lane()
-            for vector in range(run.rows * self.width // self.lanes):
-                at = self._sum(block, column, rows, tile) + vector * self.lanes + lane
-                self.evaluator.store(self.sums, at, zero)
+            vectors = run.rows * self.tile.vectors
+            at = self._sum(block, column, rows, tile)
+            self.clear(self.sums, vectors, lambda i: at + i * self.lanes)
 
         def all_rows(column: Expr) -> None:
             for run in rows.tiles:
@@ -269,32 +272,35 @@ class ProductContraction(Contraction):
         return (column - block.first) * self.tile_sums + inside
 
     def _chain(self, batch: Index, block: Block, rows: RowBlock, chain: Chain) -> None:
-        if self.panel is not None and not self.choice.row_block:
+        packs_columns = self.right.panel is not None and not self.choice.row_block
+        if packs_columns:
             self._pack_block(batch, block, chain.begin, chain.count)
 
         def against(column: Expr) -> None:
-            self.panel_start = (column - block.first) * chain.count - chain.begin
-            if self.choice.row_block:
-                self.panel_start = (column + block.part.number) * self.depth
+            start = (column + block.part.number) * self.depth
+            if not self.choice.row_block:
+                start = (column - block.first) * chain.count - chain.begin
+            vector, vectors = self._first_vector(block, column), block.part.vectors
+
+            def tile(run: Rows, number: Expr) -> None:
+                row = number * self.tile.rows
+                at = OutputTile(batch, row, run.rows, self.columns, vector, vectors)
+                sums = self._sum(block, column, rows, number)
+                self._chain_tile(at, number - rows.copied, chain, start, sums)
+
             for run in rows.tiles:
-                self._tiles(
-                    run, "tile",
-                    partial(self._chain_tile, batch, block, column, rows, run.rows, chain),
-                )  # fmt: skip
+                self._tiles(run, "tile", partial(tile, run))
 
         self._columns_of(block, against)
 
     def _chain_tile(
-        self, batch: Index, block: Block, column: Expr, rows: RowBlock, count: int, chain: Chain,
-        tile: Expr,
-    ) -> None:  # fmt: skip
-        self.lane = self.copier.lane()
-        first, vectors = self._first_vector(block, column), block.part.vectors
-        places = [self.columns.place(first + v, self.lane) for v in range(vectors)]
-        first_row = tile * self.tile.rows
-        m = [self._m(first_row + r) for r in range(count)]
-        body = self._products(batch, m, places, tile - rows.copied)
-        zeros = self.zeros[: count * vectors]
+        self, at: OutputTile, tile: Expr, chain: Chain, start: Expr, kept: Expr
+    ) -> None:
+        """One chain of a tile. `tile` is its number in the copy of the broadcast operand, `start`
+        where its columns start in theirs, `kept` where its sums do in scratch."""
+        lane = self.copier.lane()
+        body = self.products(at, lane, tile, chain.run, start)
+        zeros = self.zeros[: at.rows * at.vectors]
         with self.builder.loop(0, chain.count, carried=zeros, hint="k") as loop:
             k = Variable(f"k{chain.count}", chain.count)
             self.integers.bind(k, loop.variable, self.builder.block)
@@ -302,18 +308,17 @@ class ProductContraction(Contraction):
         sums = list(loop.results)
         positions: list[Expr] = []
         if self.depth > CHAIN:
-            at = self._sum(block, column, rows, tile)
             positions = [
-                at + r * self.width + v * self.lanes + self.lane
-                for r in range(count) for v in range(vectors)
+                kept + r * self.width + v * self.lanes + lane
+                for r in range(at.rows) for v in range(at.vectors)
             ]  # fmt: skip
             old = zeros
             if not chain.begin.is_constant or chain.begin.constant > 0:
                 here = self.builder.block
-                old = [self.evaluator.load(self.sums, at, (), here) for at in positions]
+                old = [self.evaluator.load(self.sums, place, (), here) for place in positions]
             sums = [self.builder.add(a, b) for a, b in zip(old, sums, strict=True)]
         if chain.is_last:
-            self._store(batch, first_row, count, self.columns, first, sums)
+            self.store(at, lane, sums)
             return
-        for at, value in zip(positions, sums, strict=True):
-            self.evaluator.store(self.sums, at, value)
+        for place, value in zip(positions, sums, strict=True):
+            self.evaluator.store(self.sums, place, value)

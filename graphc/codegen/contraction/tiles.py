@@ -1,7 +1,7 @@
 """The register tile of a contraction, and the vectors its columns are made of.
 
 In: extents, lanes, registers. Out: a `Tile`, by a stated cost model; `Columns`, which say where
-each vector of results lies.
+each vector of results lies; `OutputTile`, the results of one tile.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from graphc.codegen.contraction_view import Phase
+from graphc.codegen.contraction.view import Phase
 from graphc.codegen.integers import Guard
 from graphc.codegen.target import Target
 from graphc.ops.index import Expr, flatten, of
@@ -53,6 +53,10 @@ def choose_tile(
             if efficiency > best_efficiency:
                 best, best_efficiency = Tile(r, v), efficiency
     return best, best_efficiency
+
+
+Place = tuple[Index, tuple[Guard, ...]]
+"""An index, and the guards under which it exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +160,26 @@ class Columns:
         inside, block = number % self.row_count, number // self.row_count
         return inside // turns + inside % turns * self.down, block
 
-    def place(self, number: Expr, lane: Expr) -> tuple[Index, tuple[Guard, ...]]:
+    def place(self, number: Expr, lane: Expr) -> Place:
         """Vector `number`: its n coordinates, and the guard of those that exist."""
         row, block = self.row_and_block(number)
         position = block * self.lanes + lane
         guard = (position, 0, self.lanes_used)
         return self.index(position, row), () if position.within(*guard[1:]) else (guard,)
+
+
+@dataclass(frozen=True)
+class OutputTile:
+    """The results of one register tile: `rows` of them from `row` on, and as many `vectors` of the
+    columns from vector number `vector` on."""
+
+    batch: Index
+    row: Expr
+    rows: int
+    columns: Columns
+    vector: Expr
+    vectors: int
+
+    def places(self, lane: Expr) -> list[Place]:
+        """The n coordinates of each vector."""
+        return [self.columns.place(self.vector + v, lane) for v in range(self.vectors)]

@@ -17,12 +17,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from graphc.codegen.contraction_choice import (
+from graphc.codegen.contraction.box import BoxAxis, plan_box
+from graphc.codegen.contraction.chains import CHAIN
+from graphc.codegen.contraction.choice import (
     Choice,
     batch_variables,
     channel_variable,
 )
-from graphc.codegen.contraction_operands import (
+from graphc.codegen.contraction.operands import (
     PANEL_ROWS,
     TRANSPOSED,
     axes_of,
@@ -33,11 +35,10 @@ from graphc.codegen.contraction_operands import (
     scatter_cost,
     window_cases,
 )
-from graphc.codegen.contraction_view import CHAIN, Phase, View
-from graphc.codegen.staging import BoxAxis, plan_box
+from graphc.codegen.contraction.tiles import Columns, Tile, choose_tile, vector_registers
+from graphc.codegen.contraction.view import Phase, View
+from graphc.codegen.contraction.windows import copied_elements, windows_of
 from graphc.codegen.target import Target
-from graphc.codegen.tiles import Columns, Tile, choose_tile, vector_registers
-from graphc.codegen.windows import copied_elements, windows_of
 from graphc.ir.nodes import Graph
 from graphc.ops.index import Variable, of
 from graphc.ops.kinds import Case

@@ -6,12 +6,13 @@ NaN, so where a result is NaN it is summed again, product by product, under the 
 
 from __future__ import annotations
 
-from graphc.codegen.contraction_view import Chains, View, operand_value
+from graphc.codegen.contraction.chains import Chains
+from graphc.codegen.contraction.tiles import OutputTile
+from graphc.codegen.contraction.view import View, operand_value
+from graphc.codegen.copier import Copier
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Value
-from graphc.codegen.staging import Copier
-from graphc.codegen.tiles import Columns
 from graphc.ops.index import Expr
 from graphc.schedule.access import Index, unflatten
 
@@ -30,30 +31,28 @@ class GuardedSums:
         self.dtype = view.dtype
         self.memory: dict[int, Buffer] = {}
 
-    def tile(
-        self, batch: Index, first_row: Expr, rows: int, columns: Columns, first: Expr,
-        vectors: int, totals: list[Value],
-    ) -> list[Value]:  # fmt: skip
+    def tile(self, at: OutputTile, totals: list[Value]) -> list[Value]:
         """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
         builder = self.builder
         with builder.if_(self.any_nan(totals)) as branch:
             with branch.then():
-                memory = self._scratch(rows * vectors * self.lanes)
+                memory = self._scratch(len(totals) * self.lanes)
                 filled_in = builder.block
                 lane = self.copier.lane()
 
                 def one(r: Expr, v: Expr) -> None:
-                    n, guards = columns.place(first + v, lane)
-                    total = self.total(batch, unflatten(first_row + r, self.view.m), n, guards)
-                    at = (r * vectors + v) * self.lanes + lane
-                    self.evaluator.store(memory, at, total)
+                    n, guards = at.columns.place(at.vector + v, lane)
+                    total = self.total(at.batch, unflatten(at.row + r, self.view.m), n, guards)
+                    position = (r * at.vectors + v) * self.lanes + lane
+                    self.evaluator.store(memory, position, total)
 
                 self.copier.loop(
-                    rows, "r", lambda r: self.copier.loop(vectors, "v", lambda v: one(r, v))
-                )
+                    at.rows, "r",
+                    lambda r: self.copier.loop(at.vectors, "v", lambda v: one(r, v)),
+                )  # fmt: skip
                 again = [
                     self.evaluator.load(memory, lane + i * self.lanes, (), filled_in)
-                    for i in range(rows * vectors)
+                    for i in range(len(totals))
                 ]
                 branch.yield_(*(builder.splat(value, self.lanes) for value in again))
             with branch.otherwise():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from graphc.codegen.contraction_view import CHAIN, Phase, View
-from graphc.codegen.staging import BoxAxis
-from graphc.codegen.tiles import Columns, Tile
+from graphc.codegen.contraction.box import BoxAxis
+from graphc.codegen.contraction.chains import CHAIN
+from graphc.codegen.contraction.tiles import Columns, Tile
+from graphc.codegen.contraction.view import Phase, View
 from graphc.ops.index import Variable
 
 

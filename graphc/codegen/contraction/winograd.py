@@ -17,13 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.codegen.builder import LoopBuilder
-from graphc.codegen.contraction_view import CHAIN
+from graphc.codegen.contraction.chains import CHAIN
+from graphc.codegen.contraction.tiles import choose_tile, vector_registers
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Index, Kernel, Value
 from graphc.codegen.nest import declare_buffers
 from graphc.codegen.target import Target
-from graphc.codegen.tiles import choose_tile, vector_registers
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType

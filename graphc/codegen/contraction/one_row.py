@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphc.codegen.contraction import Contraction
-from graphc.codegen.contraction_view import CHAIN, operand_value
+from graphc.codegen.contraction.broadcast_operand import BroadcastOperand
+from graphc.codegen.contraction.chains import CHAIN
+from graphc.codegen.contraction.order import LoopOrder
+from graphc.codegen.contraction.view import operand_value
 from graphc.codegen.integers import Guard
-from graphc.codegen.loops import Buffer, Kernel, Value
+from graphc.codegen.loops import Buffer, Value
 from graphc.codegen.shuffles import transpose
-from graphc.codegen.tiles import Columns
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index
 
@@ -28,22 +29,23 @@ STREAMS = 8
 Block = Callable[[Expr, int], None]
 
 
-class ThinContraction(Contraction):
+class OneRow(LoopOrder):
     """One row of results per batch element."""
 
-    def build(self) -> Kernel:
-        self.all_columns: Columns = self.choice.columns(self.choice.phases[0])
+    def prepare(self, batch: Index, loops: list[Variable]) -> None:
+        self.columns = self.choice.columns(self.choice.phases[0])
+        self.left = BroadcastOperand(self.copier, self.choice)
         if self.choice.right == "streamed":
-            size = self.all_columns.vectors * self.lanes
+            size = self.columns.vectors * self.lanes
             self.sums = self.builder.scratch("sums", self.dtype, size)
             self.totals = (
                 self.builder.scratch("totals", self.dtype, size)
                 if self.depth > CHAIN else self.sums
             )  # fmt: skip
-        return super().build()
 
-    def _all_columns(self, batch: Index, split: bool) -> int:
-        count = sum(part.count for part in self.all_columns.tiles(self.tile))
+    def batch_element(self, batch: Index, split: bool) -> int:
+        """What is split are blocks of columns."""
+        count = sum(part.count for part in self.columns.tiles(self.tile))
         self._row(batch, split and count > 1)
         return count
 
@@ -66,17 +68,17 @@ class ThinContraction(Contraction):
         def finish(first: Expr, vectors: int) -> None:
             lane = self.copier.lane()
             for v in range(vectors):
-                n, guards = self.all_columns.place(first + v, lane)
+                n, guards = self.columns.place(first + v, lane)
                 at = (first + v) * self.lanes + lane
                 total = self.evaluator.load(self.totals, at, (), filled_in)
-                self._finish(self.view.out(batch, self._m(of(0)), n), guards, total)
+                self.finish(self.view.out(batch, self.m(of(0)), n), guards, total)
 
         self._blocks(split, finish)
 
     def _blocks(self, split: bool, body: Block) -> None:
         """`body(first vector, vectors)` for all blocks of columns, or those of this call."""
-        for part in self.all_columns.tiles(self.tile):
-            self._run(part, 0, split, lambda number, first, vectors: body(first, vectors))
+        for part in self.columns.tiles(self.tile):
+            self.run(part, 0, split, body)
 
     # -- streamed ----------------------------------------------------------------------------
 
@@ -117,24 +119,28 @@ class ThinContraction(Contraction):
 
     def _streams(self, batch: Index, k: Expr, count: int, split: bool) -> None:
         """Products of rows k…k + count of the matrix, added to the sums of all columns."""
-        wide = [self._left(batch, self._m(of(0)), self._k(k + i), of(0), 0) for i in range(count)]
+        wide = [self._left(batch, k + i) for i in range(count)]
 
         def block(first: Expr, vectors: int) -> None:
             lane = self.copier.lane()
             for v in range(vectors):
-                n, guards = self.all_columns.place(first + v, lane)
+                n, guards = self.columns.place(first + v, lane)
                 at = (first + v) * self.lanes + lane
                 total = self.evaluator.load(self.sums, at, (), self.builder.block)
                 for i in range(count):
-                    total = self._multiply_add(
+                    total = self.multiply_add(
                         wide[i], self._element(batch, n, k + i, guards), total
                     )
                 self.evaluator.store(self.sums, at, total)
 
         self._blocks(split, block)
 
+    def _left(self, batch: Index, k: Expr) -> Value:
+        """An element of the vector, in all lanes."""
+        return self.left.element(batch, self.m(of(0)), self.k(k), of(0), 0)
+
     def _element(self, batch: Index, n: Index, k: Expr, guards: tuple[Guard, ...]) -> Value:
-        case = self.view.vector(batch, n, self._k(k))
+        case = self.view.vector(batch, n, self.k(k))
         assert case is not None
         value = operand_value(self.evaluator, self.view, case, guards)
         return self.builder.splat(value, self.lanes)
@@ -176,8 +182,8 @@ class ThinContraction(Contraction):
                 totals = list(map(self.builder.add, totals, chain(of(whole * CHAIN), rest)))
         lane = self.copier.lane()
         for v in range(vectors):
-            n, guards = self.all_columns.place(first + v, lane)
-            self._finish(self.view.out(batch, self._m(of(0)), n), guards, totals[v])
+            n, guards = self.columns.place(first + v, lane)
+            self.finish(self.view.out(batch, self.m(of(0)), n), guards, totals[v])
 
     def _turned_block(
         self, batch: Index, first: Expr, k: Expr, count: int, sums: tuple[Value, ...]
@@ -185,17 +191,17 @@ class ThinContraction(Contraction):
         """`count` products more for each column."""
         lane = self.copier.lane()
         k_blocks = range(0, count, self.lanes)
-        wide = [self._left(batch, self._m(of(0)), self._k(k + i), of(0), 0) for i in range(count)]
+        wide = [self._left(batch, k + i) for i in range(count)]
         made = []
         for v, total in enumerate(sums):
             rows = [(first + v) * self.lanes + r for r in range(self.lanes)]
-            exist = [row.bounds()[0] < self.all_columns.lanes_used for row in rows]
+            exist = [row.bounds()[0] < self.columns.lanes_used for row in rows]
             loaded: dict[int, list[Value]] = {start: [] for start in k_blocks}
             for row, exists in zip(rows, exist, strict=True):
                 for start in k_blocks:
                     kept = min(self.lanes, count - start)
                     guards = ((lane, 0, kept),) if kept < self.lanes else ()
-                    n = self.all_columns.index(row)
+                    n = self.columns.index(row)
                     at = k + start + lane
                     loaded[start].append(
                         self._element(batch, n, at, guards) if exists else self.zeros[0]
@@ -203,6 +209,6 @@ class ThinContraction(Contraction):
             for start in k_blocks:
                 turned = transpose(self.builder, loaded[start])[: count - start]
                 for i, vector in enumerate(turned):
-                    total = self._multiply_add(wide[start + i], vector, total)
+                    total = self.multiply_add(wide[start + i], vector, total)
             made.append(total)
         return made

@@ -11,29 +11,34 @@ import itertools
 import math
 from dataclasses import replace
 
-from graphc.codegen.contraction import Contraction
-from graphc.codegen.contraction_choice import batch_variables
-from graphc.codegen.contraction_view import Phase
+from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.contraction.by_columns import ByColumns
+from graphc.codegen.contraction.choice import Choice, batch_variables
+from graphc.codegen.contraction.tiles import Columns, OutputTile
+from graphc.codegen.contraction.view import Phase
+from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
-from graphc.codegen.loops import Kernel, Value
+from graphc.codegen.loops import Buffer, Value
 from graphc.codegen.scopes import OpenBlock
-from graphc.codegen.tiles import Columns
 from graphc.ir.types import Shape
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
 
-class PhasedContraction(Contraction):
+class ByPhases(ByColumns):
     """All phases of one batch element, then its outputs."""
 
-    def build(self) -> Kernel:
+    def __init__(
+        self, builder: LoopBuilder, evaluator: Evaluator, outputs: list[Buffer], choice: Choice
+    ) -> None:
         """Phases without any product (a 1x1 kernel has them) are zeros, and take no part."""
-        every = self.choice.phases
-        computed = [phase for phase in every if self._has_products(phase)]
-        self.every = every
-        self.zero = {phase.offsets for phase in every if phase not in computed}
-        self.choice = replace(self.choice, phases=computed)
-        columns = [self.choice.columns(phase) for phase in computed]
+        computed = [phase for phase in choice.phases if _has_products(choice, phase)]
+        super().__init__(builder, evaluator, outputs, replace(choice, phases=computed))
+        self.every = choice.phases
+        self.zero = {phase.offsets for phase in choice.phases if phase not in computed}
+
+    def prepare(self, batch: Index, loops: list[Variable]) -> None:
+        columns = [self.choice.columns(phase) for phase in self.choice.phases]
         self.blocks = max((column.blocks for column in columns), default=1)
         self.starts: dict[Shape, int] = {}
         size = 0
@@ -41,11 +46,11 @@ class PhasedContraction(Contraction):
             self.starts[column.phase.offsets] = size
             size += self.rows * column.row_count * self.blocks * self.lanes
         self.results = self.builder.scratch("results", self.dtype, max(size, 1))
-        return super().build()
+        super().prepare(batch, loops)
 
-    def _all_columns(self, batch: Index, split: bool) -> int:
-        """All results of one batch element; a single one is not split."""
-        super()._all_columns(batch, split=False)
+    def batch_element(self, batch: Index, split: bool) -> int:
+        """A single one is not split."""
+        super().batch_element(batch, split=False)
         rows = Variable("result_row", max(self.rows, 1))
         with self.builder.loop(0, self.rows, hint="row") as loop:
             self.integers.bind(rows, loop.variable, self.builder.block)
@@ -54,33 +59,18 @@ class PhasedContraction(Contraction):
                     self._outputs(batch, of(rows), self.choice.columns(phase))
         return 1
 
-    def _store(
-        self, batch: Index, first_row: Expr, rows: int, columns: Columns, first: Expr,
-        totals: list[Value],
-    ) -> None:  # fmt: skip
-        vectors = len(totals) // rows
-        for r in range(rows):
-            for v in range(vectors):
-                row, block = columns.row_and_block(first + v)
-                at = self._position(first_row + r, columns, row, block) + self.lane
-                self.evaluator.store(self.results, at, totals[r * vectors + v])
+    def store(self, at: OutputTile, lane: Expr, totals: list[Value]) -> None:
+        """The results of one phase, in scratch."""
+        for r in range(at.rows):
+            for v in range(at.vectors):
+                row, block = at.columns.row_and_block(at.vector + v)
+                position = self._position(at.row + r, at.columns, row, block) + lane
+                self.evaluator.store(self.results, position, totals[r * at.vectors + v])
 
     def _position(self, m: Expr, columns: Columns, row: Expr, block: Expr) -> Expr:
         start = self.starts[columns.phase.offsets]
         at = (m * columns.row_count + row) * self.blocks + block
         return at * self.lanes + start
-
-    def _has_products(self, phase: Phase) -> bool:
-        n = phase.index(
-            tuple(of(Variable(f"probe_n{a}", extent)) for a, extent in enumerate(phase.extents))
-        )
-        batch = tuple(of(variable) for variable in batch_variables(self.view))
-        channels = [Variable(f"probe_k{a}", dim) for a, dim in enumerate(self.view.k)]
-        looped = tuple(of(variable) for variable in channels[: self.choice.unrolled])
-        return any(
-            self.view.vector(batch, n, (*looped, *(of(t) for t in tap))) is not None
-            for tap in itertools.product(*map(range, self.view.k[self.choice.unrolled :]))
-        )
 
     def _result(
         self, m: Expr, columns: Columns, row: Expr, block: Expr, lane: Expr, filled_in: OpenBlock
@@ -116,8 +106,8 @@ class PhasedContraction(Contraction):
                     w = block * (2 * self.lanes) + half * self.lanes + lane
                     kept = min(count - half * self.lanes, self.lanes)
                     guards: tuple[Guard, ...] = ((lane, 0, kept),) if kept < self.lanes else ()
-                    index = self.view.out(batch, self._m(m), (*outer, w))
-                    self._finish(index, guards, vector)
+                    index = self.view.out(batch, self.m(m), (*outer, w))
+                    self.finish(index, guards, vector)
 
             if whole:
                 self.copier.loop(whole, "pair", lambda block: pair(block, 2 * self.lanes))
@@ -132,3 +122,17 @@ class PhasedContraction(Contraction):
         first = half * self.lanes // 2
         order = [first + i // 2 + (self.lanes if i % 2 else 0) for i in range(self.lanes)]
         return self.builder.shuffle(a, b, order)
+
+
+def _has_products(choice: Choice, phase: Phase) -> bool:
+    view = choice.view
+    n = phase.index(
+        tuple(of(Variable(f"probe_n{a}", extent)) for a, extent in enumerate(phase.extents))
+    )
+    batch = tuple(of(variable) for variable in batch_variables(view))
+    channels = [Variable(f"probe_k{a}", dim) for a, dim in enumerate(view.k)]
+    looped = tuple(of(variable) for variable in channels[: choice.unrolled])
+    return any(
+        view.vector(batch, n, (*looped, *(of(t) for t in tap))) is not None
+        for tap in itertools.product(*map(range, view.k[choice.unrolled :]))
+    )

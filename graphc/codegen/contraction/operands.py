@@ -11,11 +11,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from graphc.codegen.contraction_choice import Choice, group_variable
-from graphc.codegen.contraction_view import View, cut
-from graphc.codegen.staging import BoxAxis, plan_box
+from graphc.codegen.contraction.box import BoxAxis, plan_box
+from graphc.codegen.contraction.chains import cut
+from graphc.codegen.contraction.choice import Choice, group_variable
+from graphc.codegen.contraction.tiles import Columns, Tile
+from graphc.codegen.contraction.view import View
 from graphc.codegen.target import Target
-from graphc.codegen.tiles import Columns, Tile
 from graphc.ir.types import Shape
 from graphc.ops.index import Expr, Variable, flatten, of
 from graphc.ops.kinds import Case

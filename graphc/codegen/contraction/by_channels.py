@@ -9,59 +9,66 @@ summed at once.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from graphc.codegen.contraction import Contraction
-from graphc.codegen.contraction_choice import batch_variables, channel_variable, group_variable
-from graphc.codegen.contraction_view import Chains
+from graphc.codegen.contraction.box import Box
+from graphc.codegen.contraction.chains import Chains
+from graphc.codegen.contraction.choice import batch_variables, channel_variable, group_variable
+from graphc.codegen.contraction.order import LoopOrder
 from graphc.codegen.integers import Guard
-from graphc.codegen.loops import Kernel, Value
-from graphc.codegen.staging import Box
+from graphc.codegen.loops import Value
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
 
-class BatchContraction(Contraction):
+class ByChannels(LoopOrder):
     """Blocks of lanes along the last axis of the batch; all results of each at once."""
 
-    def build(self) -> Kernel:
+    def outer_variables(self) -> Sequence[Variable]:
+        """None: the blocks of channels are outside."""
+        return ()
+
+    def prepare(self, batch: Index, loops: list[Variable]) -> None:
         choice, view = self.choice, self.view
         assert choice.box is not None and choice.left_box is not None
         self.count = math.prod(view.n)
         self.groups = group_variable(view, choice.group)
         self.left = Box(self.copier, view, choice.left_operand, choice.left_box)
-        self.box = Box(self.copier, view, choice.right_operand, choice.box)
+        self.right = Box(self.copier, view, choice.right_operand, choice.box)
         self.left.clear()
-        self.box.clear()
+        self.right.clear()
         self.sums = self.builder.scratch("sums", self.dtype, self.count * self.lanes)
-        outer = list(batch_variables(view)[:-1])
-        whole, rest = divmod(view.batch[-1], self.lanes)
-        begin, end = self._range(0, whole, True)
+
+    def batch_element(self, batch: Index, split: bool) -> int:
+        """The whole batch. What is split are blocks of channels."""
+        channels: int = self.view.batch[-1]
+        whole, rest = divmod(channels, self.lanes)
+        begin, end = self.range_of(0, whole, split)
         if whole:
             with self.builder.loop(begin, end, hint="channels") as loop:
                 lanes = self.builder.const(DType.i64, self.lanes)
-                self._outer(outer, self.builder.mul(loop.variable, lanes), self.lanes)
+                self._block(self.builder.mul(loop.variable, lanes), self.lanes)
         if rest:
             first = self.builder.const(DType.i64, whole * self.lanes)
-            self._last(whole, lambda: self._outer(outer, first, rest))
-        return self._finished(whole + bool(rest))
+            self.last(whole if split else None, lambda: self._block(first, rest))
+        return -(-channels // self.lanes)
 
-    def _outer(self, loops: list[Variable], first: Value, channels: int) -> None:
-        if loops:
-            with self.builder.loop(0, loops[0].extent, hint="b") as loop:
-                self.integers.bind(loops[0], loop.variable, self.builder.block)
-                self._outer(loops[1:], first, channels)
-            return
-        self.integers.bind(channel_variable(self.view), first, self.builder.block)
-        self._channels(channels)
+    def _block(self, first: Value, channels: int) -> None:
+        """So many channels from `first` on, for every index of the axes before them."""
+
+        def inside() -> None:
+            self.integers.bind(channel_variable(self.view), first, self.builder.block)
+            self._channels(channels)
+
+        self.over(batch_variables(self.view)[:-1], "b", inside)
 
     def _channels(self, channels: int) -> None:
         """All results of neighbouring channels."""
         with self.builder.loop(0, self.groups.extent, hint="group") as loop:
             self.integers.bind(self.groups, loop.variable, self.builder.block)
-            for box in (self.left, self.box):
-                assert box is not None
-                box.fill(channels)
+            self.left.fill(channels)
+            self.right.fill(channels)
             step = self.builder.const(DType.i64, self.choice.group)
             begin = self.builder.mul(loop.variable, step)
             is_first = self.builder.compare("eq", loop.variable, self.builder.const(DType.i64, 0))
@@ -80,15 +87,14 @@ class BatchContraction(Contraction):
         columns = [unflatten(of(i), self.view.n) for i in range(self.count)]
 
         def body(k: Index, sums: list[Value]) -> list[Value]:
-            left = self.view.broadcast(batch, self._m(of(0)), k)
+            left = self.view.broadcast(batch, self.m(of(0)), k)
             assert left is not None
             wide = self.left.load(left)
             made = list(sums)
             for i, n in enumerate(columns):
                 case = self.view.vector(batch, n, k)
                 if case is not None:
-                    assert self.box is not None
-                    made[i] = self._multiply_add(wide, self.box.load(case), sums[i])
+                    made[i] = self.multiply_add(wide, self.right.load(case), sums[i])
             return made
 
         chains = Chains(self.builder, self.evaluator, self.view.k, self.choice.unrolled, body)
@@ -117,7 +123,7 @@ class BatchContraction(Contraction):
             totals = self._checked(batch, lane, guards, totals)
         for i, total in enumerate(totals):
             n = unflatten(of(i), self.view.n)
-            self._finish(self.view.out(batch, self._m(of(0)), n), guards, total)
+            self.finish(self.view.out(batch, self.m(of(0)), n), guards, total)
 
     def _checked(
         self, batch: Index, lane: Expr, guards: tuple[Guard, ...], totals: list[Value]
@@ -127,7 +133,7 @@ class BatchContraction(Contraction):
             with branch.then():
                 def one(i: Expr) -> None:
                     n = unflatten(i, self.view.n)
-                    total = self.guarded.total(batch, self._m(of(0)), n, guards)
+                    total = self.guarded.total(batch, self.m(of(0)), n, guards)
                     self.evaluator.store(self.sums, i * self.lanes + lane, total)
 
                 self.copier.loop(self.count, "column", one)

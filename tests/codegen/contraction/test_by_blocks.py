@@ -13,7 +13,7 @@ import pytest
 
 import graphc
 from graphc.codegen import jit, run_loops
-from graphc.codegen.contraction_model import choose
+from graphc.codegen.contraction.model import choose
 from graphc.codegen.loops import Kernel
 from graphc.codegen.lower import lower
 from graphc.codegen.target import host

@@ -6,20 +6,21 @@ docs/contractions.md tells how they come about.
 
 from __future__ import annotations
 
-from graphc.codegen.batch_contraction import BatchContraction
 from graphc.codegen.builder import LoopBuilder
-from graphc.codegen.contraction import Contraction
-from graphc.codegen.contraction_choice import Choice
-from graphc.codegen.contraction_model import choose
+from graphc.codegen.contraction.by_blocks import ByBlocks
+from graphc.codegen.contraction.by_channels import ByChannels
+from graphc.codegen.contraction.by_columns import ByColumns
+from graphc.codegen.contraction.by_groups import ByGroups
+from graphc.codegen.contraction.by_phases import ByPhases
+from graphc.codegen.contraction.by_taps import ByTaps
+from graphc.codegen.contraction.choice import Choice
+from graphc.codegen.contraction.model import choose
+from graphc.codegen.contraction.one_row import OneRow
+from graphc.codegen.contraction.order import LoopOrder
 from graphc.codegen.evaluate import Evaluator
-from graphc.codegen.grouped_contraction import GroupedContraction
-from graphc.codegen.listed_contraction import ListedContraction
 from graphc.codegen.loops import Kernel
 from graphc.codegen.nest import declare_buffers, lanes_for
-from graphc.codegen.phased_contraction import PhasedContraction
-from graphc.codegen.product_contraction import ProductContraction
 from graphc.codegen.target import Target
-from graphc.codegen.thin_contraction import ThinContraction
 from graphc.ir.nodes import Graph
 
 
@@ -32,18 +33,18 @@ def lower_contract(name: str, body: Graph, target: Target) -> Kernel:
     return variant(choice)(builder, evaluator, outputs, choice).build()
 
 
-def variant(choice: Choice) -> type[Contraction]:
+def variant(choice: Choice) -> type[LoopOrder]:
     """The order of loops a choice asks for."""
     if choice.right in ("streamed", "turned"):
-        return ThinContraction
+        return OneRow
     if choice.right == "listed":
-        return ListedContraction
+        return ByTaps
     if choice.right == "batch":
-        return BatchContraction
+        return ByChannels
     if choice.grouped:
-        return GroupedContraction
+        return ByGroups
     if len(choice.view.k) == 1 == len(choice.view.n) and choice.chain_by_chain:
-        return ProductContraction
+        return ByBlocks
     if choice.interleaved:
-        return PhasedContraction
-    return Contraction
+        return ByPhases
+    return ByColumns

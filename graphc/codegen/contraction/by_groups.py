@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graphc.codegen.contraction import Contraction
-from graphc.codegen.contraction_choice import group_variable
-from graphc.codegen.contraction_view import Chains
-from graphc.codegen.loops import Kernel, Value
+from graphc.codegen.contraction.choice import group_variable
+from graphc.codegen.contraction.tiled import TiledOrder
+from graphc.codegen.contraction.tiles import OutputTile
+from graphc.codegen.loops import Value
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
@@ -36,44 +36,45 @@ class Rows:
     rows: int
 
 
-class GroupedContraction(Contraction):
+class ByGroups(TiledOrder):
     """Groups of the first axis of k outside, then rows, columns inside."""
 
-    def build(self) -> Kernel:
-        view = self.view
-        self.groups = group_variable(view, self.choice.group)
-        self.all_columns = self.choice.columns(self.choice.phases[0])
-        self.width = self.all_columns.vectors * self.lanes
-        whole, rest = divmod(self.rows, self.tile.rows)
+    def prepare(self, batch: Index, loops: list[Variable]) -> None:
+        self.groups = group_variable(self.view, self.choice.group)
+        self.columns = self.choice.columns(self.choice.phases[0])
+        self.width = self.columns.vectors * self.lanes
+        whole = self.rows // self.tile.rows
         self.block = max(min(ROW_TILES, whole // BLOCKS), 1)
         kept_rows = self.rows if self.groups.extent > 1 else self.block * self.tile.rows
         self.sums = self.builder.scratch("sums", self.dtype, kept_rows * self.width)
-        self.extent = -(-whole // self.block) + bool(rest)
-        return super().build()
+        super().prepare(batch, loops)
 
-    def _all_columns(self, batch: Index, split: bool) -> int:
-        """All results of one batch element; with `split`, blocks of rows begin…end of them."""
-        assert self.box is not None
+    def batch_element(self, batch: Index, split: bool) -> int:
+        """What is split are blocks of rows."""
+        box = self.right.box
+        assert box is not None
+        whole, rest = divmod(self.rows, self.tile.rows)
+        count = -(-whole // self.block) + bool(rest)
         if self.groups.extent == 1:
-            self.box.fill()
-            self._row_blocks_of(split, lambda rows: self._products_of(batch, rows, 0, None))
-            return self.extent
-        self._row_blocks_of(split, self._clear)
+            box.fill()
+            self._row_blocks(split, lambda rows: self._products_of(batch, rows, 0, None))
+            return count
+        self._row_blocks(split, self._clear)
         with self.builder.loop(0, self.groups.extent, hint="group") as loop:
             self.integers.bind(self.groups, loop.variable, self.builder.block)
-            self.box.fill()
+            box.fill()
             step = self.builder.const(DType.i64, self.choice.group)
             first = self.builder.mul(loop.variable, step)
             last = self.builder.add(first, step)
-            self._row_blocks_of(split, lambda rows: self._products_of(batch, rows, first, last))
-        self._row_blocks_of(split, lambda rows: self._outputs(batch, rows))
-        return self.extent
+            self._row_blocks(split, lambda rows: self._products_of(batch, rows, first, last))
+        self._row_blocks(split, lambda rows: self._outputs(batch, rows))
+        return count
 
-    def _row_blocks_of(self, split: bool, body: Callable[[Rows], None]) -> None:
+    def _row_blocks(self, split: bool, body: Callable[[Rows], None]) -> None:
         """`body` for all blocks of tiles of rows, or those of this call."""
         whole, rest = divmod(self.rows, self.tile.rows)
         blocks = -(-whole // self.block)
-        begin, end = self._range(0, blocks, split)
+        begin, end = self.range_of(0, blocks, split)
         if whole:
             with self.builder.loop(begin, end, hint="rows") as loop:
                 block = Variable("row_block", blocks)
@@ -87,7 +88,7 @@ class GroupedContraction(Contraction):
                 body(Rows(of(block) * self.block, count, self.block, self.tile.rows))
         if rest:
             last = Rows(of(whole), 1, 1, rest)
-            self._last(blocks if split else None, lambda: body(last))
+            self.last(blocks if split else None, lambda: body(last))
 
     def _tiles(self, rows: Rows, body: Callable[[Expr, Expr], None]) -> None:
         """`body(first row, first row in the block)` for each tile of a block."""
@@ -101,86 +102,67 @@ class GroupedContraction(Contraction):
         return row if self.groups.extent > 1 else inside
 
     def _clear(self, rows: Rows) -> None:
-        zero = self.builder.const(self.dtype, 0)
-
-        def clear(row: Expr, inside: Expr) -> None:
-            def store(at: Expr) -> None:
-                position = row * self.width + at * self.lanes + self.copier.lane()
-                self.evaluator.store(self.sums, position, zero)
-
-            self.copier.loop(rows.rows * self.width // self.lanes, "clear", store)
-
-        self._tiles(rows, clear)
+        vectors = rows.rows * self.columns.vectors
+        self._tiles(
+            rows,
+            lambda row, inside: self.clear(
+                self.sums, vectors, lambda at: row * self.width + at * self.lanes
+            ),
+        )
 
     def _products_of(
         self, batch: Index, rows: Rows, first: int | Value, last: Value | None
     ) -> None:
         """Adds the products of one group to a block of rows, all columns; of the only group, also
         computes the outputs."""
-        columns = self.all_columns
 
-        def against(at: Expr, vectors: int) -> None:
-            self._tiles(
-                rows,
-                lambda row, inside: self._group_tile(
-                    batch, row, inside, rows.rows, at, vectors, first, last
-                ),
-            )
+        def against(vector: Expr, vectors: int) -> None:
+            def tile(row: Expr, inside: Expr) -> None:
+                at = OutputTile(batch, row, rows.rows, self.columns, vector, vectors)
+                self._group_tile(at, inside, first, last)
 
-        for part in columns.tiles(self.tile):
-            self._run(part, 0, False, lambda number, at, vectors: against(at, vectors))
+            self._tiles(rows, tile)
+
+        for part in self.columns.tiles(self.tile):
+            self.run(part, 0, False, against)
         if last is None:
             self._outputs(batch, rows)
 
     def _group_tile(
-        self, batch: Index, row: Expr, inside: Expr, rows: int, at: Expr, vectors: int,
-        first: int | Value, last: Value | None,
-    ) -> None:  # fmt: skip
-        columns = self.all_columns
-        lane = Variable("tile_lane", self.lanes)
-        self.integers.bind_lane(lane, self.builder.block)
-        self.lane = of(lane)
-        places = [columns.place(at + v, of(lane)) for v in range(vectors)]
-        body = self._products(batch, [self._m(row + r) for r in range(rows)], places, of(0))
-        chains = Chains(self.builder, self.evaluator, self.view.k, self.choice.unrolled, body)
-        zeros = self.zeros[: rows * vectors]
+        self, at: OutputTile, inside: Expr, first: int | Value, last: Value | None
+    ) -> None:
+        """Adds the products of indices first…last to the sums of a tile; with no `last`, of all."""
+        lane = self.lane()
+        chains = self.chains(at, lane, of(0))
+        positions = [
+            (self._kept(at.row, inside) + r) * self.width + (at.vector + v) * self.lanes + lane
+            for r in range(at.rows) for v in range(at.vectors)
+        ]  # fmt: skip
+        zeros = self.zeros[: len(positions)]
         if last is None:
-            totals = chains.total(zeros)
-            if self.choice.zeros_stand_in and self.dtype.is_float:
-                totals = self.guarded.tile(batch, row, rows, columns, at, vectors, totals)
+            totals = self.checked(at, chains.total(zeros))
         else:
-            start = [
-                self.evaluator.load(
-                    self.sums, self._sum(row, inside, r, at, v), (), self.builder.block
-                )
-                for r in range(rows) for v in range(vectors)
-            ]  # fmt: skip
+            block = self.builder.block
+            start = [self.evaluator.load(self.sums, p, (), block) for p in positions]
             totals = chains.total(zeros, start, first, last)
-        for r in range(rows):
-            for v in range(vectors):
-                position = self._sum(row, inside, r, at, v)
-                self.evaluator.store(self.sums, position, totals[r * vectors + v])
-
-    def _sum(self, row: Expr, inside: Expr, r: int, at: Expr, v: int) -> Expr:
-        """Where the sums of row r of a tile lie, vector v of its columns."""
-        return (self._kept(row, inside) + r) * self.width + (at + v) * self.lanes + self.lane
+        for position, total in zip(positions, totals, strict=True):
+            self.evaluator.store(self.sums, position, total)
 
     def _outputs(self, batch: Index, rows: Rows) -> None:
         """The body's outputs for a block of rows, by vectors along the op's own order of n."""
         if self.groups.extent > 1 and self.choice.zeros_stand_in and self.dtype.is_float:
             self._tiles(rows, lambda row, inside: self._check(batch, row, rows.rows))
         filled_in = self.builder.block
-        columns = self.all_columns
         shape = self.view.n
 
         def vector(row: Expr, kept: Expr, first: Expr, count: int) -> None:
             lane = self.copier.lane()
             n = unflatten(first + lane, shape)
             guards = ((lane, 0, count),) if count < self.lanes else ()
-            at = kept * self.width + columns.position(n)
+            at = kept * self.width + self.columns.position(n)
             total = self.evaluator.load(self.sums, at, guards, filled_in)
-            index = self.view.out(batch, self._m(row), n)
-            self._finish(index, guards, self.builder.splat(total, self.lanes))
+            index = self.view.out(batch, self.m(row), n)
+            self.finish(index, guards, self.builder.splat(total, self.lanes))
 
         def vectors(row: Expr, kept: Expr, first: Expr, count: int) -> None:
             for start in range(0, count, self.lanes):
@@ -206,18 +188,13 @@ class GroupedContraction(Contraction):
 
     def _check(self, batch: Index, row: Expr, rows: int) -> None:
         """Recomputes tiles of partial sums that are not finite, products skipped where guarded."""
-        columns = self.all_columns
 
-        def one(r: Expr, at: Expr) -> None:
-            lane = Variable("tile_lane", self.lanes)
-            self.integers.bind_lane(lane, self.builder.block)
-            self.lane = of(lane)
-            position = (row + r) * self.width + at * self.lanes + self.lane
+        def one(r: Expr, vector: Expr) -> None:
+            at = OutputTile(batch, row + r, 1, self.columns, vector, 1)
+            position = at.row * self.width + vector * self.lanes + self.lane()
             total = self.evaluator.load(self.sums, position, (), self.builder.block)
-            (total,) = self.guarded.tile(batch, row + r, 1, columns, at, 1, [total])
+            (total,) = self.checked(at, [total])
             self.evaluator.store(self.sums, position, total)
 
-        self.copier.loop(
-            rows, "r", lambda r: self.copier.loop(columns.vectors, "v", lambda at: one(r, at))
-        )
-
+        vectors = self.columns.vectors
+        self.copier.loop(rows, "r", lambda r: self.copier.loop(vectors, "v", lambda v: one(r, v)))

@@ -14,24 +14,31 @@ the order of memory, once per block of rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from graphc.codegen.contraction import Contraction
-from graphc.codegen.contraction_choice import batch_variables
-from graphc.codegen.contraction_view import CHAIN, cut, operand_value
+from graphc.codegen.contraction.chains import CHAIN, cut
+from graphc.codegen.contraction.choice import batch_variables
+from graphc.codegen.contraction.order import LoopOrder
+from graphc.codegen.contraction.view import operand_value
+from graphc.codegen.contraction.windows import index_of, windows_of
 from graphc.codegen.integers import Guard
-from graphc.codegen.loops import Kernel, Value
-from graphc.codegen.windows import index_of, windows_of
+from graphc.codegen.loops import Value
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, flatten, of
 from graphc.ops.kinds import Case
 from graphc.schedule.access import Index, unflatten
 
 
-class ListedContraction(Contraction):
+class ByTaps(LoopOrder):
     """Groups of channels outside, then parts of what runs along vectors, blocks of rows, chains,
     positions, taps."""
 
-    def build(self) -> Kernel:
+    def outer_variables(self) -> Sequence[Variable]:
+        """Without the images, where these run along vectors."""
+        batch = batch_variables(self.view)
+        return batch if self.choice.lane_axes else batch[1:]
+
+    def prepare(self, batch: Index, loops: list[Variable]) -> None:
         windows = windows_of(self.view, self.choice.lane_axes != ())
         assert windows is not None
         self.windows = windows
@@ -49,22 +56,6 @@ class ListedContraction(Contraction):
         self.sums = scratch("sums", self.dtype, tile * self.width)
         self.turned = scratch("turned", self.dtype, self.along * self.positions)
         self._list_taps()
-        batch = batch_variables(self.view)
-        loops = [v for v in (batch if windows.by_column else batch[1:]) if v.extent != 1]
-        if not loops:
-            return self._finished(self._group(split=True))
-        with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
-            self.integers.bind(loops[0], outer.variable, self.builder.block)
-            self._groups(loops[1:])
-        return self._finished(loops[0].extent)
-
-    def _groups(self, loops: list[Variable]) -> None:
-        if not loops:
-            self._group(split=False)
-            return
-        with self.builder.loop(0, loops[0].extent, hint="b") as inner:
-            self.integers.bind(loops[0], inner.variable, self.builder.block)
-            self._groups(loops[1:])
 
     def _index(self, along: Expr, position: Expr) -> tuple[Index, Index]:
         """The coordinates of the batch and of n."""
@@ -109,13 +100,7 @@ class ListedContraction(Contraction):
         """The operand as [first of k, place, what runs along vectors], of the latter a part."""
         windows, view = self.windows, self.view
         if self.width != self.along:
-            zero = self.builder.const(self.dtype, 0)
-            self.copier.loop(
-                self.copy.size // self.lanes, "clear",
-                lambda at: self.evaluator.store(
-                    self.copy, at * self.lanes + self.copier.lane(), zero
-                ),
-            )  # fmt: skip
+            self.clear(self.copy, self.copy.size // self.lanes, lambda at: at * self.lanes)
 
         def plane(number: Expr) -> None:
             def read(place: Expr, along: Expr, guards: tuple[Guard, ...]) -> Value:
@@ -134,17 +119,17 @@ class ListedContraction(Contraction):
 
     # -- blocks of rows ----------------------------------------------------------------------
 
-    def _group(self, split: bool) -> int:
-        """All results of one group of channels; with `split`, those of the blocks of rows begin…end
-        of all parts. Gives the number of these."""
+    def batch_element(self, batch: Index, split: bool) -> int:
+        """All results of one group of channels. What is split are the blocks of rows of all
+        parts."""
         builder = self.builder
         blocks = -(-self.rows // self.tile.rows)
         count = self.parts * blocks
         if self.parts == 1:
-            self._part(of(0), *self._range(0, blocks, split))
+            self._part(of(0), *self.range_of(0, blocks, split))
             return count
         size = builder.const(DType.i64, blocks)
-        begin, end = self._range(0, count, split)
+        begin, end = self.range_of(0, count, split)
         first, last = (
             builder.const(DType.i64, x) if isinstance(x, int) else x for x in (begin, end)
         )
@@ -194,20 +179,14 @@ class ListedContraction(Contraction):
         if math.prod(self.view.k) <= CHAIN:
             self._chain(first_row, rows, 0, planes, added=False)
         else:
-            self._clear(rows)
+            vectors = rows * self.positions * self.tile.vectors
+            self.clear(self.sums, vectors, lambda at: at * self.lanes)
             with self.builder.loop(0, planes, step, hint="chain") as loop:
                 size = self.builder.const(DType.i64, step)
                 last = self.builder.const(DType.i64, planes)
                 end = self.builder.minimum(self.builder.add(loop.variable, size), last)
                 self._chain(first_row, rows, loop.variable, end, added=True)
         self.copier.loop(rows, "r", lambda r: self._outputs(first_row, r))
-
-    def _clear(self, rows: int) -> None:
-        zero = self.builder.const(self.dtype, 0)
-        self.copier.loop(
-            rows * self.positions * self.tile.vectors, "clear",
-            lambda at: self.evaluator.store(self.sums, at * self.lanes + self.copier.lane(), zero),
-        )  # fmt: skip
 
     def _chain(
         self, first_row: Expr, rows: int, begin: int | Value, end: int | Value, added: bool
@@ -266,13 +245,13 @@ class ListedContraction(Contraction):
         made = list(sums)
         for r in range(rows):
             batch, _ = self._index(of(0), of(0))
-            case = view.broadcast(batch, self._m(first_row + r), self._k_at(plane, of(tap)))
+            case = view.broadcast(batch, self.m(first_row + r), self._k_at(plane, of(tap)))
             assert case is not None
             element = operand_value(self.evaluator, view, case)
             wide = builder.splat(element, self.lanes)
             for v, vector in enumerate(right):
                 at_sum = r * len(right) + v
-                made[at_sum] = self._multiply_add(wide, vector, sums[at_sum])
+                made[at_sum] = self.multiply_add(wide, vector, sums[at_sum])
         return made
 
     # -- outputs -----------------------------------------------------------------------------
@@ -302,8 +281,8 @@ class ListedContraction(Contraction):
             batch, n = self._index(self.first + run, first + lane)
             if windows.by_column:
                 n = unflatten(self.first * self.positions + first + lane, self.view.n)
-            index = self.view.out(batch, self._m(first_row + r), n)
-            self._finish(index, guards, self.builder.splat(total, self.lanes))
+            index = self.view.out(batch, self.m(first_row + r), n)
+            self.finish(index, guards, self.builder.splat(total, self.lanes))
 
         def one(run: Expr) -> None:
             whole, rest = divmod(size, self.lanes)

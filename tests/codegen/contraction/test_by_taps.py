@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphc
-from graphc.codegen import contraction_model, link, run_loops
-from graphc.codegen.contract import lower_contract
-from graphc.codegen.contraction_view import View
+from graphc.codegen import link, run_loops
+from graphc.codegen.contraction import model
+from graphc.codegen.contraction.recipe import lower_contract
+from graphc.codegen.contraction.view import View
+from graphc.codegen.contraction.windows import windows_of
 from graphc.codegen.lower import lower
 from graphc.codegen.target import named
-from graphc.codegen.windows import windows_of
 from graphc.ir.handle import broadcast_to
 from graphc.ops import contract
 from graphc.ops import elementwise as e
@@ -31,7 +32,7 @@ Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
 PLAIN = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
-_listed = contraction_model._listed
+_listed = model._listed
 
 
 @contextmanager
@@ -44,11 +45,11 @@ def listed_first(cost: float = 0.0) -> Iterator[None]:
 
     kept = dict(link._native)
     link._native.clear()
-    contraction_model._listed = priced
+    model._listed = priced
     try:
         yield
     finally:
-        contraction_model._listed = _listed
+        model._listed = _listed
         link._native.clear()
         link._native.update(kept)
 
