@@ -1,48 +1,93 @@
-"""How matrix products like their operands stored, for the pass that chooses layouts.
+"""How products and convolutions like their operands stored, for the pass that chooses layouts.
 
-In: a target. Out: a function from the types of a product's operands to the tiles of one of them, as
-the product's cost model cuts it.
+In: a target. Out: a function from a product's or convolution's node and the types of its operands
+to the tiles of one of them, as the cost model of contractions cuts it.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
+from graphc.codegen.contraction.choice import Choice
 from graphc.codegen.contraction.model import choose
 from graphc.codegen.nest import lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
+from graphc.ir.nodes import Node
 from graphc.ir.types import TensorType
-from graphc.ops.contract import matmul
+from graphc.ops.contract import conv, matmul
+from graphc.ops.movement import transpose
 from graphc.passes.layouts import Preferred
 
 SMALL = 4096
-"""Bytes up to which a matrix is read as fast where it lies: it is in one page and in L1."""
+"""Bytes up to which an operand is read as fast where it lies: it is in one page and in L1."""
+GAIN = 1.05
+"""Times as fast as with its weight where it lies a convolution is to be, by the model."""
+
+Tile = tuple[int, int]
+"""Vectors and lanes."""
 
 
 def preferred_layouts(target: Target) -> Preferred:
-    """The layouts that products prefer on `target`."""
-    return functools.partial(_tile, target)
+    """The layouts that products and convolutions prefer on `target`."""
+
+    def preferred(node: Node, types: tuple[TensorType, ...], position: int) -> Tile | None:
+        if not types[0].dtype.is_float or 0 in (types[0].numel, types[1].numel):
+            return None
+        if types[position].nbytes <= SMALL:
+            return None
+        if node.op == "matmul":
+            return _tile_of_product(target, types, position)
+        return _tile_of_convolution(target, types, node.attributes)
+
+    return preferred
 
 
 @functools.cache
-def _tile(
+def _tile_of_product(
     target: Target, types: tuple[TensorType, ...], position: int
-) -> tuple[int, int] | None:
-    """Vectors and lanes of the tiles in which the operand is read; None where it is small,
-    broadcast, or read once for a single row."""
-    if not types[0].dtype.is_float or 0 in (types[0].numel, types[1].numel):
-        return None
-    if types[position].nbytes <= SMALL:
-        return None
-    builder = GraphBuilder("product")
-    inputs = [builder.input(name, type) for name, type in zip("xy", types, strict=True)]
-    body = builder.finish(matmul(*inputs))
-    choice = choose(body, lanes_for(body, target), target)
+) -> Tile | None:
+    """The tiles in which the operand is read; None where it is broadcast, or read once for a single
+    row."""
+    choice = _choice(target, types)
     by_vectors = 0 if choice.view.swapped else 1
     if position != by_vectors or choice.right not in ("panel", "direct"):
         return None
     if math.prod(choice.view.m) == 1:
         return None
     return choice.tile.vectors, choice.lanes
+
+
+@functools.cache
+def _tile_of_convolution(
+    target: Target, types: tuple[TensorType, ...], attributes: tuple[tuple[str, Any], ...]
+) -> Tile | None:
+    """The tiles in which the weight is read where its output channels lie side by side; None where
+    that is no faster."""
+    geometry = dict(attributes)
+    if geometry["groups"] != 1:
+        return None
+    packed = _choice(target, types, geometry, turned=True)
+    if packed.right != "lines" or packed.cost * GAIN > _choice(target, types, geometry).cost:
+        return None
+    return packed.tile.vectors, packed.lanes
+
+
+def _choice(
+    target: Target, types: tuple[TensorType, ...], geometry: dict[str, Any] | None = None,
+    turned: bool = False,
+) -> Choice:  # fmt: skip
+    """What the cost model makes of a product, or with a `geometry` of a convolution. `turned`: its
+    weight is stored with output channels last."""
+    builder = GraphBuilder("contraction")
+    x, y = types
+    if turned:
+        y = TensorType(y.dtype, (*y.shape[1:], y.shape[0]))
+    left, right = builder.input("x", x), builder.input("y", y)
+    if turned:
+        right = transpose(right, permutation=(y.rank - 1, *range(y.rank - 1)))
+    result = matmul(left, right) if geometry is None else conv(left, right, **geometry)
+    body = builder.finish(result)
+    return choose(body, lanes_for(body, target), target)

@@ -1,9 +1,9 @@
-"""Layouts: matrices that many products read are stored as those products read them.
+"""Layouts: weights that are read many times are stored as products and convolutions read them.
 
 in : a graph without composites but those with a recipe; which of its inputs are the same in many
-     runs; how a product likes its operands
+     runs; how a product or convolution likes its operands
 out: the graph in which those inputs, and what depends on them alone, are packed and unpacked ahead
-     of the matrix products that read them
+     of the matrix products and convolutions that read them
 
 Tensors keep the layout the user gave them. What a kernel needs in another order it copies for
 itself; only where a copy serves many runs, every step of a loop or every call with weights that
@@ -13,21 +13,25 @@ the calls' preparation, and `unpack`, an index map at the place of use that cost
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
-from graphc.ir.types import TensorType
+from graphc.ir.types import Shape, TensorType
 from graphc.ops.kind_composite import Composite
 from graphc.ops.kind_region import TimeLoop, WhileLoop
 from graphc.ops.packing import COLUMNS, ROWS
 from graphc.passes.replay import Draft, Values, inlined, moved, replayed
 from graphc.passes.split_frozen import depending_on
 
-Preferred = Callable[[tuple[TensorType, ...], int], tuple[int, int] | None]
-"""For a matrix product of these types and the position of an operand: the vectors and lanes of the
-tiles in which to store that operand; None: as it is."""
+Preferred = Callable[[Node, tuple[TensorType, ...], int], tuple[int, int] | None]
+"""For a matrix product or convolution, the types of its operands, and the position of one: the
+vectors and lanes of the tiles in which to store that operand; None: as it is."""
+AXES = {"matmul": {0: ROWS, 1: COLUMNS}, "conv": {1: ROWS}}
+"""The operands that may be packed, and what is cut into tiles. A convolution's weight is a matrix
+[output channels, what each sums over]."""
 
 
 def layouts(graph: Graph, preferred: Preferred) -> Graph:
@@ -67,22 +71,23 @@ def _repeats(node: Node) -> bool:
 
 
 def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Graph:
-    """The graph in which matrix products read packed what depends on the inputs at these positions
-    alone."""
+    """The graph in which products and convolutions read packed what depends on the inputs at these
+    positions alone."""
     known = depending_on(graph, set(unchanged))
     draft = Draft()
-    made: dict[tuple[Value, int, tuple[int, int]], Value] = {}
+    made: dict[tuple[Value, Shape, int, tuple[int, int]], Value] = {}
 
     def visit(node: Node, operands: Values) -> Values:
-        if node.op != "matmul":
-            return draft.add(moved(node, operands))
         types = tuple(draft.type(value) for value in operands)
         found = list(operands)
-        for position, axis in enumerate((ROWS, COLUMNS)):
-            tile = preferred(types, position) if node.operands[position].node in known else None
+        for position, axis in AXES.get(node.op, {}).items():
+            constant = node.operands[position].node in known
+            tile = preferred(node, types, position) if constant else None
             if tile is None:
                 continue
-            key = (operands[position], axis, tile)
+            shape = types[position].shape
+            matrix = shape if node.op == "matmul" else (shape[0], math.prod(shape[1:]))
+            key = (operands[position], matrix, axis, tile)
             if key not in made:
                 made[key] = _repacked(draft, *key)
             found[position] = made[key]
@@ -109,12 +114,18 @@ def described(graph: Graph) -> list[str]:
     return lines
 
 
-def _repacked(draft: Draft, value: Value, axis: int, tile: tuple[int, int]) -> Value:
-    """The same matrix through `pack` and `unpack`."""
+def _repacked(
+    draft: Draft, value: Value, matrix: Shape, axis: int, tile: tuple[int, int]
+) -> Value:
+    """The same tensor through `pack` and `unpack`, which see it as a matrix of this shape."""
     pack: Composite = lookup("pack")
-    type = draft.type(value)
+    shape = draft.shape(value)
+    if matrix != shape:
+        (value,) = draft.add(draft.make("reshape", value, shape=matrix))
     attributes = {"axis": axis, "vectors": tile[0], "lanes": tile[1]}
-    (stored,) = inlined(pack.definition((type,), attributes), draft, (value,))
-    size = type.shape[-2 if axis == ROWS else -1]
+    (stored,) = inlined(pack.definition((draft.type(value),), attributes), draft, (value,))
+    size = matrix[-2 if axis == ROWS else -1]
     (read,) = draft.add(draft.make("unpack", stored, axis=axis, size=size))
+    if matrix != shape:
+        (read,) = draft.add(draft.make("reshape", read, shape=shape))
     return read

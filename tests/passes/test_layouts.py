@@ -10,12 +10,13 @@ import pytest
 import graphc
 from graphc.codegen.link import plan_kernels
 from graphc.codegen.preferred_layouts import preferred_layouts
-from graphc.codegen.target import named
+from graphc.codegen.target import host, named
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.builder import GraphBuilder
-from graphc.ir.nodes import Graph
+from graphc.ir.nodes import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ir.verifier import verify
+from graphc.ops.contract import conv, matmul
 from graphc.ops.control import scan
 from graphc.ops.elementwise import tanh
 from graphc.ops.interpreter import evaluate
@@ -29,7 +30,7 @@ from graphc.schedule.build import plan_graph
 V3 = named("x86-64-v3")
 
 
-def always(types: tuple[TensorType, ...], position: int) -> tuple[int, int] | None:
+def always(node: Node, types: tuple[TensorType, ...], position: int) -> tuple[int, int] | None:
     return (3, 8) if position == 1 else None
 
 
@@ -75,7 +76,7 @@ def test_without_a_target_nothing_is_packed() -> None:
 
 
 def test_what_changes_at_each_step_is_not_packed() -> None:
-    changed = layouts(running(), lambda types, position: (3, 8))
+    changed = layouts(running(), lambda *_: (3, 8))
     (product,) = (n for n in scan_of(changed).regions[0].nodes if n.op == "matmul")
     body = scan_of(changed).regions[0]
     assert body.nodes[product.operands[0].node].op == "input"
@@ -114,7 +115,7 @@ def test_native_results_keep_their_bits(length: int, width: tuple[int, int]) -> 
     arrays = [random.standard_normal(t.shape).astype(np.float32) for t in graph.input_types]
     arrays[2] /= 16  # no chaos
     (plain,) = evaluate(graph, tuple(arrays), reference=True)
-    (found,) = graphc.compile(layouts(graph, lambda t, p: width if p else None))(*arrays)
+    (found,) = graphc.compile(layouts(graph, lambda n, t, p: width if p else None))(*arrays)
     (unpacked,) = graphc.compile(graph, "none")(*arrays)
     assert found.tobytes() == unpacked.tobytes()
     np.testing.assert_allclose(found, plain, atol=1e-5)
@@ -129,8 +130,7 @@ def test_products_with_packed_operands_keep_their_bits(
     g = GraphBuilder("product")
     x, w = g.input("x", f"{dtype}[{rows},{depth}]"), g.input("w", f"{dtype}[{columns},{depth}]")
     graph = g.finish(x @ transpose(w, permutation=(1, 0)))
-    preferred = preferred_layouts(graphc.codegen.target.host())
-    split = split_frozen(packed(graph, [1], preferred), [1], 2)
+    split = split_frozen(packed(graph, [1], preferred_layouts(host())), [1], 2)
     assert split is not None and "unpack" in ops(split.graph)
     random = np.random.default_rng(2)
     arrays = [random.standard_normal(t.shape).astype(t.dtype.numpy) for t in graph.input_types]
@@ -141,17 +141,55 @@ def test_products_with_packed_operands_keep_their_bits(
     assert found.tobytes() == expected.tobytes()
 
 
+def preferred(*types: str, position: int = 1, **geometry: Any) -> tuple[int, int] | None:
+    """The tiles in which a product, or with a geometry a convolution, likes an operand."""
+    g = GraphBuilder("one")
+    operands = [g.input(name, type) for name, type in zip("xw", types, strict=True)]
+    node = g.finish(conv(*operands, **geometry) if geometry else matmul(*operands)).nodes[-1]
+    return preferred_layouts(V3)(node, tuple(map(TensorType.parse, types)), position)
+
+
 def test_products_say_how_they_like_their_operands() -> None:
-    preferred = preferred_layouts(V3)
-    wide = (TensorType.parse("f32[32,128]"), TensorType.parse("f32[128,512]"))
-    assert preferred(wide, 0) is None and preferred(wide, 1) == (3, 8)
-    one_row = (TensorType.parse("f32[1,128]"), TensorType.parse("f32[128,512]"))
-    assert preferred(one_row, 1) is None, "a matrix that is read once is read where it lies"
-    assert preferred((TensorType.parse("i64[32,8]"), TensorType.parse("i64[8,16]")), 1) is None
-    small = (TensorType.parse("f32[8,8]"), TensorType.parse("f32[8,32]"))
-    assert preferred(small, 1) is None
-    doubles = (TensorType.parse("f64[32,128]"), TensorType.parse("f64[128,512]"))
-    assert preferred(doubles, 1) == (3, 4)
+    assert preferred("f32[32,128]", "f32[128,512]") == (3, 8)
+    assert preferred("f32[32,128]", "f32[128,512]", position=0) is None
+    assert preferred("f32[1,128]", "f32[128,512]") is None, "a matrix read once is not copied"
+    assert preferred("i64[32,8]", "i64[8,16]") is None
+    assert preferred("f32[8,8]", "f32[8,32]") is None, "a small one is read where it lies"
+    assert preferred("f64[32,128]", "f64[128,512]") == (3, 4)
+
+
+PADDED = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+
+
+def test_convolutions_say_how_they_like_their_weights() -> None:
+    small, large = "f32[1,64,4,4]", "f32[1,64,56,56]"
+    assert preferred(small, "f32[96,64,3,3]", **PADDED) == (3, 8)
+    assert preferred(small, "f32[96,64,3,3]", position=0, **PADDED) is None
+    assert preferred(large, "f32[96,64,3,3]", **PADDED) is None, "little falls on padding"
+    assert preferred(small, "f32[96,64,3,3]", **{**PADDED, "padding": (0, 0)}) is None
+    assert preferred(small, "f32[96,32,3,3]", **{**PADDED, "groups": 2}) is None
+    assert preferred(small, "f32[4,64,1,1]", **{**PADDED, "padding": (0, 0)}) is None
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("outputs", "stride"), [(96, 1), (70, 2)])
+def test_convolutions_with_packed_weights_keep_their_bits(
+    threads: int, outputs: int, stride: int
+) -> None:
+    g = GraphBuilder("layer")
+    x, w = g.input("x", "f32[2,40,8,4]"), g.input("w", f"f32[{outputs},40,3,3]")
+    result = conv(x, w, **{**PADDED, "stride": (stride, stride)})
+    graph = g.finish(tanh(result))
+    split = split_frozen(packed(graph, [1], preferred_layouts(host())), [1], 2)
+    assert split is not None and "unpack" in ops(split.graph)
+    random = np.random.default_rng(2)
+    arrays = [random.standard_normal(t.shape).astype(np.float32) for t in graph.input_types]
+    arrays[0][0, 3, 0, 0], arrays[0][1, 5, 4, 3] = np.inf, np.nan
+    arrays[1][-1, 0, 0, 0] = np.nan
+    stored = graphc.compile(split.ahead, threads=threads)(arrays[1])
+    (found,) = graphc.compile(split.graph, threads=threads)(*arrays, *stored)
+    (expected,) = graphc.compile(graph, "none", threads=1)(*arrays)
+    assert found.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("transposed", [False, True])

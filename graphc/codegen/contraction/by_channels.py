@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from graphc.codegen.contraction.box import Box
 from graphc.codegen.contraction.chains import Chains
-from graphc.codegen.contraction.choice import batch_variables, channel_variable, group_variable
 from graphc.codegen.contraction.order import LoopOrder
+from graphc.codegen.contraction.view import batch_variables, channel_variable, group_variable
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType

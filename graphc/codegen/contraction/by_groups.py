@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graphc.codegen.contraction.choice import group_variable
 from graphc.codegen.contraction.tiled import TiledOrder
 from graphc.codegen.contraction.tiles import OutputTile
+from graphc.codegen.contraction.view import group_variable
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of

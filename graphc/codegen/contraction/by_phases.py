@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.contraction.by_columns import ByColumns
-from graphc.codegen.contraction.choice import Choice, batch_variables
+from graphc.codegen.contraction.choice import Choice
 from graphc.codegen.contraction.tiles import Columns, OutputTile
-from graphc.codegen.contraction.view import Phase
+from graphc.codegen.contraction.view import Phase, batch_variables
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Value

@@ -4,22 +4,20 @@ On a plane of 4 x 4 a row fills half a vector, and of the nine taps of a 3 x 3 w
 fall on padding. A vector that holds the same place of neighbouring images has all lanes in use, and
 its taps exist or do not for all of them. For a weight gradient it holds the same tap of
 neighbouring channels; positions and taps change roles. Which taps there are is listed per position
-ahead of all loops, as (place, tap), so strides, dilation, and the gradient by the input, of whose
-taps a stride leaves few, are one loop (an indirect convolution, after Dukhan, "The Indirect
-Convolution Algorithm", 2019). The operand is copied with what runs along vectors last; sums stay in
-scratch from chain to chain, so that what one chain reads fits the caches; outputs are computed in
-the order of memory, once per block of rows.
+(`listed_taps.py`). The operand is copied with what runs along vectors last; sums stay in scratch
+from chain to chain, so that what one chain reads fits the caches; outputs are computed in the order
+of memory, once per block of rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
-from graphc.codegen.contraction.chains import CHAIN, cut
-from graphc.codegen.contraction.choice import batch_variables
+from graphc.codegen.contraction.listed_taps import list_taps, over_chains, store_sums
 from graphc.codegen.contraction.order import LoopOrder
-from graphc.codegen.contraction.view import operand_value
+from graphc.codegen.contraction.view import batch_variables, operand_value
 from graphc.codegen.contraction.windows import index_of, windows_of
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
@@ -55,7 +53,8 @@ class ByTaps(LoopOrder):
         tile = self.tile.rows * self.positions
         self.sums = scratch("sums", self.dtype, tile * self.width)
         self.turned = scratch("turned", self.dtype, self.along * self.positions)
-        self._list_taps()
+        taps = math.prod(self.view.k[1:])
+        self.taps = list_taps(self, self.positions, taps, 2, self._entry)
 
     def _index(self, along: Expr, position: Expr) -> tuple[Index, Index]:
         """The coordinates of the batch and of n."""
@@ -64,34 +63,16 @@ class ByTaps(LoopOrder):
 
     # -- what is read from where -------------------------------------------------------------
 
-    def _list_taps(self) -> None:
-        """The taps of all positions, one after the other, and where those of each begin."""
-        builder, view = self.builder, self.view
-        taps = math.prod(view.k[1:])
-        # One more: an entry is written first, and counted if its tap exists.
-        self.listed = builder.scratch("listed", DType.i64, 2 * (self.positions * taps + 1))
-        self.starts = builder.scratch("starts", DType.i64, self.positions + 1)
-        zero, two = (builder.const(DType.i64, number) for number in (0, 2))
-        with builder.loop(0, self.positions, carried=[zero], hint="position") as outer:
-            position = Variable("listed_position", self.positions)
-            self.integers.bind(position, outer.variable, builder.block)
-            builder.store(self.starts, outer.variable, outer.carried[0])
-            with builder.loop(0, taps, carried=outer.carried, hint="tap") as inner:
-                tap = Variable("listed_tap", taps)
-                self.integers.bind(tap, inner.variable, builder.block)
-                zeros = (of(0),) * len(view.batch)
-                batch, n = self.windows.index(zeros, of(0), of(position))
-                case = view.vector(batch, n, self._k_at(of(0), of(tap)))
-                assert case is not None
-                coordinates = [case.index[axis] for axis in self.windows.places]
-                place = flatten(coordinates, self.windows.size)
-                (at,) = inner.carried
-                builder.store(self.listed, at, self.integers.scalar(place * self.width))
-                builder.store(self.listed, builder.index(1, at), inner.variable)
-                held, _ = self.integers.mask(tuple(case.guards))
-                inner.yield_(builder.add(at, builder.select(held, two, zero)))
-            outer.yield_(*inner.results)
-        builder.store(self.starts, self.positions, outer.results[0])
+    def _entry(self, position: Expr, tap: Expr) -> tuple[tuple[Expr, ...], tuple[Guard, ...]]:
+        """Where the operand's element of a tap lies in its copy, and the number of the tap."""
+        view = self.view
+        zeros = (of(0),) * len(view.batch)
+        batch, n = self.windows.index(zeros, of(0), position)
+        case = view.vector(batch, n, self._k_at(of(0), tap))
+        assert case is not None
+        coordinates = [case.index[axis] for axis in self.windows.places]
+        place: Expr = flatten(coordinates, self.windows.size)
+        return (place * self.width, tap), tuple(case.guards)
 
     def _k_at(self, first: Expr, tap: Expr) -> Index:
         return (first, *unflatten(tap, self.view.k[1:]))
@@ -174,18 +155,8 @@ class ByTaps(LoopOrder):
 
     def _rows(self, first_row: Expr, rows: int) -> None:
         """All results of a block of rows."""
-        planes, (axis, step) = self.view.k[0], cut(self.view.k)
-        assert axis == 0, "the taps of one plane are part of one chain"
-        if math.prod(self.view.k) <= CHAIN:
-            self._chain(first_row, rows, 0, planes, added=False)
-        else:
-            vectors = rows * self.positions * self.tile.vectors
-            self.clear(self.sums, vectors, lambda at: at * self.lanes)
-            with self.builder.loop(0, planes, step, hint="chain") as loop:
-                size = self.builder.const(DType.i64, step)
-                last = self.builder.const(DType.i64, planes)
-                end = self.builder.minimum(self.builder.add(loop.variable, size), last)
-                self._chain(first_row, rows, loop.variable, end, added=True)
+        vectors = rows * self.positions * self.tile.vectors
+        over_chains(self, self.sums, vectors, partial(self._chain, first_row, rows))
         self.copier.loop(rows, "r", lambda r: self._outputs(first_row, r))
 
     def _chain(
@@ -197,9 +168,8 @@ class ByTaps(LoopOrder):
         with builder.loop(0, self.positions, hint="position") as loop:
             position = Variable("position", self.positions)
             self.integers.bind(position, loop.variable, builder.block)
-            first = builder.load(self.starts, loop.variable)
-            last = builder.load(self.starts, builder.index(1, loop.variable))
-            self._tile_of(first_row, rows, of(position), (begin, end), (first, last), added)
+            taps = self.taps.bounds(loop.variable)
+            self._tile_of(first_row, rows, of(position), (begin, end), taps, added)
 
     def _tile_of(
         self, first_row: Expr, rows: int, position: Expr,
@@ -215,40 +185,32 @@ class ByTaps(LoopOrder):
                     first_row, rows, of(plane), inner.variable, list(inner.carried)
                 ))  # fmt: skip
             outer.yield_(*inner.results)
-        sums = list(outer.results)
         lane = self.copier.lane()
-        for r in range(rows):
-            for v in range(vectors):
-                at = (position + r * self.positions) * self.width + v * self.lanes + lane
-                total = sums[r * vectors + v]
-                if added:
-                    before = self.evaluator.load(self.sums, at, (), builder.block)
-                    total = builder.add(before, total)
-                self.evaluator.store(self.sums, at, total)
+        positions = [
+            (position + r * self.positions) * self.width + v * self.lanes + lane
+            for r in range(rows) for v in range(vectors)
+        ]  # fmt: skip
+        store_sums(self, self.sums, positions, list(outer.results), added)
 
     def _tap(
         self, first_row: Expr, rows: int, plane: Expr, entry: Value, sums: list[Value]
     ) -> list[Value]:
         """Adds the products of one listed tap."""
-        builder, view = self.builder, self.view
-        place = Variable("place", self.places * self.width)
-        tap = Variable("tap", math.prod(view.k[1:]))
-        self.integers.bind(place, builder.load(self.listed, entry), builder.block)
-        self.integers.bind(
-            tap, builder.load(self.listed, builder.index(1, entry)), builder.block
-        )
+        view = self.view
+        place = self.taps.number(entry, 0, Variable("place", self.places * self.width))
+        tap = self.taps.number(entry, 1, Variable("tap", math.prod(view.k[1:])))
         lane = self.copier.lane()
         right = []
         for v in range(self.tile.vectors):
-            at = plane * (self.places * self.width) + of(place) + v * self.lanes + lane
+            at = plane * (self.places * self.width) + place + v * self.lanes + lane
             right.append(self.evaluator.load(self.copy, at, (), self.filled_in))
         made = list(sums)
         for r in range(rows):
             batch, _ = self._index(of(0), of(0))
-            case = view.broadcast(batch, self.m(first_row + r), self._k_at(plane, of(tap)))
+            case = view.broadcast(batch, self.m(first_row + r), self._k_at(plane, tap))
             assert case is not None
             element = operand_value(self.evaluator, view, case)
-            wide = builder.splat(element, self.lanes)
+            wide = self.builder.splat(element, self.lanes)
             for v, vector in enumerate(right):
                 at_sum = r * len(right) + v
                 made[at_sum] = self.multiply_add(wide, vector, sums[at_sum])

@@ -1,4 +1,4 @@
-"""What the recipe of a contraction does, as the cost model decided it; and the loops' variables."""
+"""What the recipe of a contraction does, as the cost model decided it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from graphc.codegen.contraction.box import BoxAxis
 from graphc.codegen.contraction.chains import CHAIN
 from graphc.codegen.contraction.tiles import Columns, Tile
 from graphc.codegen.contraction.view import Phase, View
-from graphc.ops.index import Variable
 
 
 @dataclass(frozen=True)
 class Choice:
     """What the recipe does. `left` is the operand that is broadcast, `right` that read by vectors;
     each is read `direct`ly, from a `panel`, or (right) from a `box`. `right` also names what has an
-    order of loops of its own: `streamed` and `turned` for one row, `batch`, `listed` taps."""
+    order of loops of its own: `streamed` and `turned` for one row, `batch`, `listed`, `lines`."""
 
     view: View
     lanes: int
@@ -65,19 +64,3 @@ class Choice:
 
     def columns(self, phase: Phase) -> Columns:
         return Columns(phase, self.lane_axes, self.lanes, self.down)
-
-
-def batch_variables(view: View) -> tuple[Variable, ...]:
-    """The variables the recipe's loops over the batch bind."""
-    return tuple(Variable(f"b{axis}", dim) for axis, dim in enumerate(view.batch))
-
-
-def group_variable(view: View, group: int) -> Variable:
-    """The variable the recipe's loop over groups of k binds."""
-    return Variable("group", view.k[0] // group)
-
-
-def channel_variable(view: View) -> Variable:
-    """The variable for the first of the neighbours along the last axis of the batch that share a
-    vector."""
-    return Variable("channel", view.batch[-1])

@@ -19,24 +19,22 @@ from dataclasses import replace
 
 from graphc.codegen.contraction.box import BoxAxis, plan_box
 from graphc.codegen.contraction.chains import CHAIN
-from graphc.codegen.contraction.choice import (
-    Choice,
-    batch_variables,
-    channel_variable,
-)
+from graphc.codegen.contraction.choice import Choice
+from graphc.codegen.contraction.lines import lines_of
 from graphc.codegen.contraction.operands import (
     PANEL_ROWS,
     TRANSPOSED,
     axes_of,
     first_unrolled,
     group_size,
+    k_variables,
     left_operand,
     right_operands,
     scatter_cost,
     window_cases,
 )
 from graphc.codegen.contraction.tiles import Columns, Tile, choose_tile, vector_registers
-from graphc.codegen.contraction.view import Phase, View
+from graphc.codegen.contraction.view import Phase, View, batch_variables, channel_variable
 from graphc.codegen.contraction.windows import copied_elements, windows_of
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
@@ -67,6 +65,7 @@ def _candidates(body: Graph, lanes: int, target: Target) -> Iterator[Choice]:
         if not swapped:
             yield from _along_batch(view, lanes, target)
             yield from _listed(view, lanes, target)
+        yield from _by_lines(view, lanes, target)
         rank = len(view.n)
         if swapped and rank == len(view.m) == 1:
             return
@@ -169,6 +168,39 @@ def _listed(view: View, lanes: int, target: Target) -> Iterator[Choice]:
             windows.operand, len(view.k), False, 0, 0, None, 0, products + copies, reason,
             view.phases()[:1],
         )  # fmt: skip
+
+
+def _by_lines(view: View, lanes: int, target: Target) -> Iterator[Choice]:
+    """The candidate whose rows are positions, which leaves out what falls on padding. Vectors run
+    along output channels, which must lie side by side."""
+    if len(view.n) != 1 or 0 in (*view.n, *view.k) or math.prod(view.k[1:]) > CHAIN:
+        return
+    while lanes > 1 and lanes // 2 >= view.n[0]:
+        lanes //= 2
+    lane = Variable("probe_lane", max(lanes, 2))
+    phase = Phase(view.n, (1,), (0,))
+    columns = Columns(phase, (0,), lanes, 0)
+    batch = tuple(of(variable) for variable in batch_variables(view))
+    k = tuple(of(variable) for variable in k_variables(view))
+    if view.stride(view.vector(batch, (of(lane),), k), lane) != 1:
+        return
+    line = view.m[-1] if view.m else 1
+    tile, efficiency = choose_tile(line, columns.vectors, vector_registers(target))
+    lines = lines_of(view, tile.rows)
+    if lines is None or not lines.products or efficiency <= 0:
+        return
+    vectors = math.prod(view.batch) * columns.vectors
+    products = vectors * view.k[0] * lines.products / (LISTED * efficiency)
+    out = vectors * math.prod(view.m) * scatter_cost(view, [columns], batch)
+    reason = (
+        f"{view.op.name}{' swapped' if view.swapped else ''}: lanes along n[0], tile "
+        f"{tile.rows}x{tile.vectors}x{lanes}, by lines, cost {products + out:.3g} "
+        f"(products {products:.3g}, scattered {out:.3g})"
+    )
+    yield Choice(
+        view, lanes, (0,), 0, tile, "direct", 0, "lines", None, 0, len(view.k), False, 0, 0, None,
+        0, products + out, reason, [phase],
+    )  # fmt: skip
 
 
 def _divisors(count: int) -> set[int]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from graphc.codegen.contraction.box import BoxAxis, plan_box
 from graphc.codegen.contraction.chains import cut
-from graphc.codegen.contraction.choice import Choice, group_variable
+from graphc.codegen.contraction.choice import Choice
 from graphc.codegen.contraction.tiles import Columns, Tile
-from graphc.codegen.contraction.view import View
+from graphc.codegen.contraction.view import View, group_variable
 from graphc.codegen.target import Target
 from graphc.ir.types import Shape
 from graphc.ops.index import Expr, Variable, flatten, of

@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from graphc.codegen.builder import LoopBuilder
-from graphc.codegen.contraction.choice import Choice, batch_variables
+from graphc.codegen.contraction.choice import Choice
 from graphc.codegen.contraction.guarded_sums import GuardedSums
 from graphc.codegen.contraction.tiles import Part
-from graphc.codegen.contraction.view import View
+from graphc.codegen.contraction.view import View, batch_variables
 from graphc.codegen.copier import Copier
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard

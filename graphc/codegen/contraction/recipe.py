@@ -11,6 +11,7 @@ from graphc.codegen.contraction.by_blocks import ByBlocks
 from graphc.codegen.contraction.by_channels import ByChannels
 from graphc.codegen.contraction.by_columns import ByColumns
 from graphc.codegen.contraction.by_groups import ByGroups
+from graphc.codegen.contraction.by_lines import ByLines
 from graphc.codegen.contraction.by_phases import ByPhases
 from graphc.codegen.contraction.by_taps import ByTaps
 from graphc.codegen.contraction.choice import Choice
@@ -39,6 +40,8 @@ def variant(choice: Choice) -> type[LoopOrder]:
         return OneRow
     if choice.right == "listed":
         return ByTaps
+    if choice.right == "lines":
+        return ByLines
     if choice.right == "batch":
         return ByChannels
     if choice.grouped:

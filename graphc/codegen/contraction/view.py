@@ -122,6 +122,22 @@ class View:
         return linear is not None and not any(isinstance(a, Quotient) for a, _ in linear.terms)
 
 
+def batch_variables(view: View) -> tuple[Variable, ...]:
+    """The variables the recipe's loops over the batch bind."""
+    return tuple(Variable(f"b{axis}", dim) for axis, dim in enumerate(view.batch))
+
+
+def group_variable(view: View, group: int) -> Variable:
+    """The variable the recipe's loop over groups of k binds."""
+    return Variable("group", view.k[0] // group)
+
+
+def channel_variable(view: View) -> Variable:
+    """The variable for the first of the neighbours along the last axis of the batch that share a
+    vector."""
+    return Variable("channel", view.batch[-1])
+
+
 def settled(case: Case) -> Case | None:
     """The case without guards that always hold; None where one never does."""
     guards: list[Guard] = []

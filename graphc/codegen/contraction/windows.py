@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.codegen.contraction.choice import batch_variables
-from graphc.codegen.contraction.view import View
+from graphc.codegen.contraction.view import View, batch_variables
 from graphc.ir.types import Shape
 from graphc.ops.index import Expr, Variable, of
 from graphc.ops.kinds import guards_hold

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphc
-from graphc.codegen import link, run_loops
-from graphc.codegen.contraction import model
+from graphc.codegen import run_loops
 from graphc.codegen.contraction.recipe import lower_contract
 from graphc.codegen.contraction.view import View
 from graphc.codegen.contraction.windows import windows_of
@@ -30,28 +27,9 @@ from graphc.schedule.run_plan import run_plan
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
+Priced = Callable[..., Any]
 
 PLAIN = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
-_listed = model._listed
-
-
-@contextmanager
-def listed_first(cost: float = 0.0) -> Iterator[None]:
-    """Taps listed wherever that can be; with a great `cost` nowhere."""
-
-    def priced(*arguments: Any) -> Iterator[Any]:
-        for choice in _listed(*arguments):
-            yield replace(choice, cost=cost)
-
-    kept = dict(link._native)
-    link._native.clear()
-    model._listed = priced
-    try:
-        yield
-    finally:
-        model._listed = _listed
-        link._native.clear()
-        link._native.update(kept)
 
 
 def reasons(graph: graphc.Graph, target: str = "x86-64-v3") -> list[str]:
@@ -134,48 +112,50 @@ def geometries(draw: Any) -> tuple[Shape, Shape, dict[str, Any]]:
 
 @settings(deadline=None, derandomize=True, database=None, max_examples=20)
 @given(case=geometries(), dtype=st.sampled_from(["f32", "f32", "f64"]))
-def test_drawn_convolutions(case: tuple[Shape, Shape, dict[str, Any]], dtype: str) -> None:
+def test_drawn_convolutions(
+    priced: Priced, case: tuple[Shape, Shape, dict[str, Any]], dtype: str
+) -> None:
     x, w, geometry = case
     graph, arrays = convolutions(x, w, dtype, **geometry)
-    with listed_first():
+    with priced("_listed"):
         check(graph, arrays, graphc.compile(graph)(*arrays))
 
 
-def test_windows_along_three_axes() -> None:
+def test_windows_along_three_axes(priced: Priced) -> None:
     three = {"stride": (2,) * 3, "padding": (1,) * 3, "dilation": (1,) * 3, "groups": 2}
     graph, arrays = convolutions((11, 6, 5, 5, 5), (14, 3, 3, 3, 3), **three)
-    with listed_first():
+    with priced("_listed"):
         assert "lanes along images" in reasons(graph)[0]
         check(graph, arrays, graphc.compile(graph)(*arrays))
 
 
 @pytest.mark.parametrize("channels", [5, 28, 29, 70])
-def test_the_bits_are_those_of_any_other_recipe(channels: int) -> None:
+def test_the_bits_are_those_of_any_other_recipe(priced: Priced, channels: int) -> None:
     """One chain of products, exactly one, one more, three; NaN and infinities beside padding."""
     graph, arrays = of_size(16, channels, 19, 4)
     arrays[0][3, 0, 0, 0], arrays[0][5, 1, 3, 3] = np.inf, np.nan
     arrays[1][2, 0, 2, 2], arrays[1][4, 1, 0, 1] = np.nan, -np.inf
-    with listed_first():
+    with priced("_listed"):
         found = graphc.compile(graph)(*arrays)
-    with listed_first(cost=1e30):
+    with priced("_listed", cost=1e30):
         wanted = graphc.compile(graph)(*arrays)
     assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]
 
 
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "aarch64"])
-def test_loops_interpreted(target: str) -> None:
+def test_loops_interpreted(priced: Priced, target: str) -> None:
     graph, arrays = convolutions((16, 2, 3, 3), (7, 2, 3, 3), stride=(2, 1))
 
     def run_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
         run_loops.run(lower(kernel, named(target)), [*reads, *writes])
 
-    with listed_first():
+    with priced("_listed"):
         _, plan = plan_graph(graph)
         check(graph, arrays, run_plan(plan, tuple(arrays), run_kernel))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_bias_activation_and_residual(threads: int) -> None:
+def test_bias_activation_and_residual(priced: Priced, threads: int) -> None:
     g = graphc.GraphBuilder("layer")
     x, w = g.input("x", "f32[17,6,4,5]"), g.input("w", "f32[20,6,3,3]")
     b, r = g.input("b", "f32[1,20,1,1]"), g.input("r", "f32[17,20,4,5]")
@@ -183,7 +163,7 @@ def test_bias_activation_and_residual(threads: int) -> None:
     before = before + broadcast_to(b, before.shape)
     graph = g.finish(before, e.relu(before) + r)
     arrays = [drawn(i, type.shape) for i, type in enumerate(graph.input_types)]
-    with listed_first():
+    with priced("_listed"):
         found = graphc.compile(graph, threads=threads)(*arrays)
     wanted = graphc.compile(graph, "none", threads=1)(*arrays)
     assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]

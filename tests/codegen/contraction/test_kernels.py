@@ -64,9 +64,10 @@ def product(
 
 def convolution(
     x: Shape, w: Shape, stride: int = 1, padding: int = 1, dilation: int = 1, groups: int = 1,
-    which: tuple[int, ...] = (0, 1, 2),
+    which: tuple[int, ...] = (0, 1, 2), channels_last: bool = False,
 ) -> Graph:  # fmt: skip
-    """A convolution, its gradient by x and by w: those of the three that `which` names."""
+    """A convolution, its gradient by x and by w: those of the three that `which` names.
+    `channels_last`: the weight is stored with output channels side by side."""
     rank = len(x) - 2
     geometry: dict[str, Any] = {"stride": (stride,) * rank, "padding": (padding,) * rank,
                                 "dilation": (dilation,) * rank, "groups": groups}  # fmt: skip
@@ -75,8 +76,10 @@ def convolution(
         for size, tap in zip(x[2:], w[2:])
     )
     g = graphc.GraphBuilder("convolution")
-    vx, vw = g.input("x", typed(x)), g.input("w", typed(w))
+    vx, vw = g.input("x", typed(x)), g.input("w", typed((*w[1:], w[0]) if channels_last else w))
     vc = g.input("c", typed((x[0], w[0], *counts)))
+    if channels_last:
+        vw = movement.transpose(vw, permutation=(rank + 1, *range(rank + 1)))
     made: tuple[Callable[[], Any], ...] = (
         lambda: contract.conv(vx, vw, **geometry),
         lambda: contract.conv_input_grad(vc, vw, size=x[2:], **geometry),
@@ -109,6 +112,9 @@ EXAMPLES: dict[str, Graph] = {
     "depthwise 19 8x9": convolution((2, 19, 8, 9), (19, 1, 3, 3), groups=19),
     "conv 3->20 4x4, 16 images": convolution((16, 3, 4, 4), (20, 3, 3, 3)),
     "conv 40->13 3x5 3/2, 9 images": convolution((9, 40, 3, 5), (13, 40, 3, 3), 2),
+    "conv 40->50 4x7, weight channels last": convolution(
+        (1, 40, 4, 7), (50, 40, 3, 3), which=(0,), channels_last=True
+    ),
     "grouped 6->10 7x7": convolution((1, 6, 7, 7), (10, 3, 3, 3), 1, 2, 2, 2),
 }
 
@@ -320,6 +326,9 @@ HOT = {
     "conv": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(0,)),
     "conv, taps listed": convolution((16, 64, 4, 4), (64, 64, 3, 3), which=(0,)),
     "conv_weight_grad, taps listed": convolution((16, 64, 4, 4), (64, 64, 3, 3), which=(2,)),
+    "conv by lines": convolution(
+        (1, 64, 8, 8), (96, 64, 3, 3), which=(0,), channels_last=True
+    ),
     "conv_input_grad": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(1,)),
     "conv_weight_grad": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(2,)),
 }

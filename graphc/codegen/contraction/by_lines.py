@@ -1,0 +1,152 @@
+"""Convolutions with vectors along output channels: products with padding are left out.
+
+The rows of a tile are neighbouring positions of one line of the plane. Which taps of the kernel's
+last axis they have is known where the tile is written; those of its other axes are listed for each
+line (`listed_taps.py`), so all lines are one loop. For each tile of columns the weights of one
+chain are read by all lines in turn, so they come from L1; sums stay in scratch from chain to chain.
+Weights must lie with output channels side by side: a pass packs those that are frozen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from graphc.codegen.contraction.lines import Segment, lines_of
+from graphc.codegen.contraction.listed_taps import list_taps, over_chains, store_sums
+from graphc.codegen.contraction.tiled import TiledOrder
+from graphc.codegen.contraction.tiles import OutputTile
+from graphc.codegen.contraction.view import operand_value
+from graphc.codegen.integers import Guard
+from graphc.codegen.loops import Value
+from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds import Case
+from graphc.schedule.access import Index, unflatten
+
+TileBody = Callable[[Segment, Expr, OutputTile, Expr], None]
+
+
+class ByLines(TiledOrder):
+    """Batch, tiles of columns, chains, tiles of positions, lines, listed taps."""
+
+    def prepare(self, batch: Index, loops: list[Variable]) -> None:
+        lines = lines_of(self.view, self.tile.rows)
+        assert lines is not None
+        self.lines = lines
+        self.columns = self.choice.columns(self.choice.phases[0])
+        self.tile_size = self.tile.rows * self.tile.vectors * self.lanes
+        size = lines.count * lines.tiles * self.tile_size
+        self.sums = self.builder.scratch("sums", self.dtype, size)
+        # Each tap of the last axis reads the number anew. Where two taps of neighbouring positions
+        # are the same element, LLVM would share the load, and have no registers left for the sums.
+        taps = math.prod(self.view.k[1:-1])
+        self.taps = list_taps(self, lines.count, taps, self.view.k[-1], self._entry)
+
+    def _entry(self, line: Expr, tap: Expr) -> tuple[tuple[Expr, ...], tuple[Guard, ...]]:
+        """A tap of the outer kernel axes, once for each of the last."""
+        place, last = next(
+            (segment.first + row, last) for segment in self.lines.segments
+            for row, taps in enumerate(segment.exists) for last, exists in enumerate(taps) if exists
+        )  # fmt: skip
+        zeros = (of(0),) * len(self.view.batch)
+        at = (*unflatten(line, self.view.m[:-1]), of(place))
+        case = self.view.broadcast(zeros, at, self._k(of(0), tap, last))
+        assert case is not None
+        return (tap,) * self.view.k[-1], tuple(case.guards)
+
+    def _k(self, plane: Expr, tap: Expr, last: int) -> Index:
+        return (plane, *unflatten(tap, self.view.k[1:-1]), of(last))
+
+    def batch_element(self, batch: Index, split: bool) -> int:
+        """What is split are tiles of columns."""
+        parts = self.columns.tiles(self.tile)
+        count = sum(part.count for part in parts)
+        for part in parts:
+            self.run(part, 0, split and count > 1, partial(self._columns, batch))
+        return count
+
+    def _columns(self, batch: Index, vector: Expr, vectors: int) -> None:
+        """One tile of columns, all rows."""
+
+        def chain(begin: int | Value, end: int | Value, added: bool) -> None:
+            self._tiles(
+                batch, vector, vectors,
+                lambda segment, line, at, kept: self._chain(
+                    segment, line, at, kept, (begin, end), added
+                ),
+            )
+
+        size = self.lines.count * self.lines.tiles * self.tile_size // self.lanes
+        over_chains(self, self.sums, size, chain)
+        self._tiles(batch, vector, vectors, self._outputs)
+
+    def _tiles(self, batch: Index, vector: Expr, vectors: int, body: TileBody) -> None:
+        """`body(segment, line, tile, where its sums are)` for all tiles of rows."""
+        done = 0
+        for segment in self.lines.segments:
+
+            def tile(i: Expr, segment: Segment = segment, done: int = done) -> None:
+                def line(number: Expr) -> None:
+                    first = number * self.view.m[-1] + i * segment.rows + segment.first
+                    at = OutputTile(batch, first, segment.rows, self.columns, vector, vectors)
+                    kept = ((i + done) * self.lines.count + number) * self.tile_size
+                    body(segment, number, at, kept)
+
+                self.copier.loop(self.lines.count, "line", line)
+
+            self.copier.loop(segment.count, "segment", tile)
+            done += segment.count
+
+    def _positions(self, at: OutputTile, kept: Expr, lane: Expr) -> list[Expr]:
+        return [kept + i * self.lanes + lane for i in range(at.rows * at.vectors)]
+
+    # -- the register tile -------------------------------------------------------------------
+
+    def _chain(
+        self, segment: Segment, line: Expr, at: OutputTile, kept: Expr,
+        planes: tuple[int | Value, int | Value], added: bool,
+    ) -> None:  # fmt: skip
+        """The products of some indices of k's first axis, stored or added to the tile's sums."""
+        builder, zeros = self.builder, self.zeros[: at.rows * at.vectors]
+        lane = self.lane()
+        taps = self.taps.bounds(self.integers.scalar(line))
+        with builder.loop(*planes, carried=zeros, hint="plane") as outer:
+            plane = Variable("plane", self.view.k[0])
+            self.integers.bind(plane, outer.variable, builder.block)
+            with builder.loop(*taps, self.taps.size, carried=outer.carried, hint="tap") as inner:
+                sums = list(inner.carried)
+                for last in range(self.view.k[-1]):
+                    rows = [r for r in range(at.rows) if segment.exists[r][last]]
+                    if rows:
+                        tap = Variable(f"tap{last}", math.prod(self.view.k[1:-1]))
+                        number = self.taps.number(inner.variable, last, tap)
+                        k = self._k(of(plane), number, last)
+                        sums = self._added(at, lane, rows, k, sums)
+                inner.yield_(*sums)
+            outer.yield_(*inner.results)
+        store_sums(self, self.sums, self._positions(at, kept, lane), list(outer.results), added)
+
+    def _added(
+        self, at: OutputTile, lane: Expr, rows: list[int], k: Index, sums: list[Value]
+    ) -> list[Value]:
+        """The sums with the products of one tap, which these rows have."""
+        right = [
+            self.right.vector(at.batch, n, guards, k, lane, of(0)) for n, guards in at.places(lane)
+        ]
+        made = list(sums)
+        for r in rows:
+            case = self.view.broadcast(at.batch, self.m(at.row + r), k)
+            assert case is not None
+            # Its guards hold: they are what the taps are listed by.
+            element = operand_value(self.evaluator, self.view, Case(case.operand, case.index, ()))
+            wide = self.builder.splat(element, self.lanes)
+            for v, vector in enumerate(right):
+                assert vector is not None
+                made[r * at.vectors + v] = self.multiply_add(wide, vector, sums[r * at.vectors + v])
+        return made
+
+    def _outputs(self, segment: Segment, line: Expr, at: OutputTile, kept: Expr) -> None:
+        lane, block = self.lane(), self.builder.block
+        positions = self._positions(at, kept, lane)
+        self.store(at, lane, [self.evaluator.load(self.sums, p, (), block) for p in positions])
