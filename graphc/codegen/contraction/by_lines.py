@@ -17,14 +17,13 @@ from graphc.codegen.contraction.lines import Segment, lines_of
 from graphc.codegen.contraction.listed_taps import list_taps, over_chains, store_sums
 from graphc.codegen.contraction.tiled import TiledOrder
 from graphc.codegen.contraction.tiles import OutputTile
+from graphc.codegen.contraction.turned_outputs import TurnedOutputs
 from graphc.codegen.contraction.view import operand_value
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
 from graphc.ops.index import Expr, Variable, of
 from graphc.ops.kinds import Case
 from graphc.schedule.access import Index, unflatten
-
-TileBody = Callable[[Segment, Expr, OutputTile, Expr], None]
 
 
 class ByLines(TiledOrder):
@@ -35,9 +34,9 @@ class ByLines(TiledOrder):
         assert lines is not None
         self.lines = lines
         self.columns = self.choice.columns(self.choice.phases[0])
-        self.tile_size = self.tile.rows * self.tile.vectors * self.lanes
-        size = lines.count * lines.tiles * self.tile_size
-        self.sums = self.builder.scratch("sums", self.dtype, size)
+        self.width = self.tile.vectors * self.lanes
+        self.sums = self.builder.scratch("sums", self.dtype, self.rows * self.width)
+        self.turned = TurnedOutputs.of_order(self, self.width, self.rows)
         # Each tap of the last axis reads the number anew. Where two taps of neighbouring positions
         # are the same element, LLVM would share the load, and have no registers left for the sums.
         taps = math.prod(self.view.k[1:-1])
@@ -70,41 +69,41 @@ class ByLines(TiledOrder):
         """One tile of columns, all rows."""
 
         def chain(begin: int | Value, end: int | Value, added: bool) -> None:
-            self._tiles(
-                batch, vector, vectors,
-                lambda segment, line, at, kept: self._chain(
-                    segment, line, at, kept, (begin, end), added
-                ),
+            for segment in self.lines.segments:
+                self._each(
+                    segment,
+                    lambda line, row, segment=segment: self._chain(  # type: ignore[misc]
+                        OutputTile(batch, row, segment.rows, self.columns, vector, vectors),
+                        segment, line, (begin, end), added,
+                    ),
+                )  # fmt: skip
+
+        over_chains(self, self.sums, self.rows * self.tile.vectors, chain)
+        first = vector * self.lanes
+        along = vectors * self.lanes
+        if first.is_constant:
+            along = min(along, self.columns.lanes_used - first.constant)
+        self.turned.store(
+            self.sums, lambda position: position * self.width, along,
+            lambda i, position: self.view.out(batch, self.m(position), (first + i,)),
+        )  # fmt: skip
+
+    def _each(self, segment: Segment, body: Callable[[Expr, Expr], None]) -> None:
+        """`body(line, first row)` for the tiles of a segment of all lines."""
+
+        def tile(i: Expr) -> None:
+            first = i * segment.rows + segment.first
+            lines = self.lines.count
+            self.copier.loop(
+                lines, "line", lambda line: body(line, line * self.view.m[-1] + first)
             )
 
-        size = self.lines.count * self.lines.tiles * self.tile_size // self.lanes
-        over_chains(self, self.sums, size, chain)
-        self._tiles(batch, vector, vectors, self._outputs)
-
-    def _tiles(self, batch: Index, vector: Expr, vectors: int, body: TileBody) -> None:
-        """`body(segment, line, tile, where its sums are)` for all tiles of rows."""
-        done = 0
-        for segment in self.lines.segments:
-
-            def tile(i: Expr, segment: Segment = segment, done: int = done) -> None:
-                def line(number: Expr) -> None:
-                    first = number * self.view.m[-1] + i * segment.rows + segment.first
-                    at = OutputTile(batch, first, segment.rows, self.columns, vector, vectors)
-                    kept = ((i + done) * self.lines.count + number) * self.tile_size
-                    body(segment, number, at, kept)
-
-                self.copier.loop(self.lines.count, "line", line)
-
-            self.copier.loop(segment.count, "segment", tile)
-            done += segment.count
-
-    def _positions(self, at: OutputTile, kept: Expr, lane: Expr) -> list[Expr]:
-        return [kept + i * self.lanes + lane for i in range(at.rows * at.vectors)]
+        self.copier.loop(segment.count, "segment", tile)
 
     # -- the register tile -------------------------------------------------------------------
 
     def _chain(
-        self, segment: Segment, line: Expr, at: OutputTile, kept: Expr,
+        self, at: OutputTile, segment: Segment, line: Expr,
         planes: tuple[int | Value, int | Value], added: bool,
     ) -> None:  # fmt: skip
         """The products of some indices of k's first axis, stored or added to the tile's sums."""
@@ -125,7 +124,11 @@ class ByLines(TiledOrder):
                         sums = self._added(at, lane, rows, k, sums)
                 inner.yield_(*sums)
             outer.yield_(*inner.results)
-        store_sums(self, self.sums, self._positions(at, kept, lane), list(outer.results), added)
+        positions = [
+            (at.row + r) * self.width + v * self.lanes + lane
+            for r in range(at.rows) for v in range(at.vectors)
+        ]  # fmt: skip
+        store_sums(self, self.sums, positions, list(outer.results), added)
 
     def _added(
         self, at: OutputTile, lane: Expr, rows: list[int], k: Index, sums: list[Value]
@@ -145,8 +148,3 @@ class ByLines(TiledOrder):
                 assert vector is not None
                 made[r * at.vectors + v] = self.multiply_add(wide, vector, sums[r * at.vectors + v])
         return made
-
-    def _outputs(self, segment: Segment, line: Expr, at: OutputTile, kept: Expr) -> None:
-        lane, block = self.lane(), self.builder.block
-        positions = self._positions(at, kept, lane)
-        self.store(at, lane, [self.evaluator.load(self.sums, p, (), block) for p in positions])

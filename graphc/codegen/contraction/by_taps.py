@@ -17,6 +17,7 @@ from functools import partial
 
 from graphc.codegen.contraction.listed_taps import list_taps, over_chains, store_sums
 from graphc.codegen.contraction.order import LoopOrder
+from graphc.codegen.contraction.turned_outputs import TurnedOutputs
 from graphc.codegen.contraction.view import batch_variables, operand_value
 from graphc.codegen.contraction.windows import index_of, windows_of
 from graphc.codegen.integers import Guard
@@ -52,7 +53,7 @@ class ByTaps(LoopOrder):
         self.copy = scratch("copy", self.dtype, max(size, 1))
         tile = self.tile.rows * self.positions
         self.sums = scratch("sums", self.dtype, tile * self.width)
-        self.turned = scratch("turned", self.dtype, self.along * self.positions)
+        self.turned = TurnedOutputs.of_order(self, self.along, self.positions)
         taps = math.prod(self.view.k[1:])
         self.taps = list_taps(self, self.positions, taps, 2, self._entry)
 
@@ -221,36 +222,15 @@ class ByTaps(LoopOrder):
     def _outputs(self, first_row: Expr, r: Expr) -> None:
         """The body's outputs for one row, by vectors along positions; in a weight gradient along
         channels and positions, which lie behind one another."""
-        windows, block = self.windows, self.builder.block
+        windows = self.windows
 
-        def read(along: Expr, position: Expr, guards: tuple[Guard, ...]) -> Value:
-            at = (r * self.positions + position) * self.width + along
-            return self.evaluator.load(self.sums, at, guards, block)
-
-        self.copier.transposed(
-            self.along, self.positions, read,
-            lambda along, position: along * self.positions + position, self.turned,
-        )  # fmt: skip
-        filled_in = self.builder.block
-        runs = 1 if windows.by_column else self.along
-        size = self.along * self.positions // runs
-
-        def vector(run: Expr, first: Expr, count: int) -> None:
-            lane = self.copier.lane()
-            guards = ((lane, 0, count),) if count < self.lanes else ()
-            at = run * size + first + lane
-            total = self.evaluator.load(self.turned, at, guards, filled_in)
-            batch, n = self._index(self.first + run, first + lane)
+        def index(along: Expr, position: Expr) -> Index:
+            batch, n = self._index(self.first + along, position)
             if windows.by_column:
-                n = unflatten(self.first * self.positions + first + lane, self.view.n)
-            index = self.view.out(batch, self.m(first_row + r), n)
-            self.finish(index, guards, self.builder.splat(total, self.lanes))
+                n = unflatten(self.first * self.positions + position, self.view.n)
+            return self.view.out(batch, self.m(first_row + r), n)
 
-        def one(run: Expr) -> None:
-            whole, rest = divmod(size, self.lanes)
-            if whole:
-                self.copier.loop(whole, "out", lambda at: vector(run, at * self.lanes, self.lanes))
-            if rest:
-                vector(run, of(whole * self.lanes), rest)
-
-        self.copier.loop(runs, "run", one)
+        self.turned.store(
+            self.sums, lambda position: (r * self.positions + position) * self.width, self.along,
+            index, joined=windows.by_column,
+        )  # fmt: skip
