@@ -44,8 +44,8 @@ from graphc.ops.kinds import Case
 MOST_LISTED = 1 << 16
 """Pairs of position and tap up to which listing them is considered: on larger planes few are off
 the edge."""
-LISTED = 0.97
-"""Efficiency of a loop over listed taps beside one that is written out."""
+LISTED, LINES = 0.97, 0.93
+"""Efficiency of loops over listed taps beside those that are written out."""
 FAR = 3.0
 """Times as long as a vector of elements takes to be transposed, where all of them exceed L2."""
 
@@ -189,8 +189,11 @@ def _by_lines(view: View, lanes: int, target: Target) -> Iterator[Choice]:
     lines = lines_of(view, tile.rows)
     if lines is None or not lines.products or efficiency <= 0:
         return
+    sums = math.prod(view.m) * tile.vectors * lanes * view.dtype.itemsize
+    if sums > target.l2_bytes // 2:
+        return
     vectors = math.prod(view.batch) * columns.vectors
-    products = vectors * view.k[0] * lines.products / (LISTED * efficiency)
+    products = vectors * view.k[0] * lines.products / (LINES * efficiency)
     out = vectors * math.prod(view.m) * scatter_cost(view, [columns], batch)
     reason = (
         f"{view.op.name}{' swapped' if view.swapped else ''}: lanes along n[0], tile "
