@@ -3,6 +3,7 @@
 `--what op` (the default): 1,000 additions of two vectors of 8 that require grad, so that the
 microseconds printed are nanoseconds an addition. `--what call`: 100 calls of a compiled function of
 one input and 20 parameters of 8 elements each; the microseconds printed are hundredths a call.
+`--what fresh`: the same, but no call has seen its input before; making it is part of the time.
 PyTorch runs the same lines eagerly, NumPy the bare additions.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 from harness import Step, main
 
 ADDITIONS, CALLS, PARAMETERS = 1000, 100, 20
+WHAT = os.environ.get("WHAT", "op")
 
 
 def additions(torch: ModuleType) -> Step:
@@ -44,21 +46,27 @@ def calls(torch: ModuleType, compile: Any) -> Step:
             return x
 
     run = compile(Sum())
-    x = torch.ones(8)
+    x, ones = torch.ones(8), np.ones(8, np.float32)
 
-    def step() -> float:
+    def seen() -> float:
         with torch.no_grad():
             for _ in range(CALLS):
                 y = run(x)
         return float(y.numpy()[0])
 
-    return step
+    def fresh() -> float:
+        with torch.no_grad():
+            for _ in range(CALLS):
+                y = run(torch.from_numpy(ones.copy()))
+        return float(y.numpy()[0])
+
+    return fresh if WHAT == "fresh" else seen
 
 
 def graphc() -> Step:
     import frontend
 
-    if os.environ.get("WHAT") == "call":
+    if WHAT != "op":
         return calls(frontend, frontend.compile)
     return additions(frontend)
 
@@ -67,7 +75,7 @@ def torch() -> Step:
     import torch
 
     torch.set_num_threads(1)
-    if os.environ.get("WHAT") == "call":
+    if WHAT != "op":
         return calls(torch, lambda module: module)
     return additions(torch)
 
@@ -88,7 +96,7 @@ def numpy() -> Step:
                 z = np.add(z, part)
         return float(z[0])
 
-    return call if os.environ.get("WHAT") == "call" else add
+    return add if WHAT == "op" else call
 
 
 if __name__ == "__main__":
@@ -96,5 +104,6 @@ if __name__ == "__main__":
         at = sys.argv.index("--what")
         os.environ["WHAT"] = sys.argv[at + 1]  # the workers inherit it
         del sys.argv[at : at + 2]
-    what = "compiled calls" if os.environ.get("WHAT") == "call" else "eager additions, recorded"
+    what = {"op": "eager additions, recorded", "call": "compiled calls",
+            "fresh": "compiled calls of fresh inputs"}[os.environ.get("WHAT", "op")]  # fmt: skip
     main(f"Small calls: {what}", {"graphc": graphc, "torch": torch, "numpy": numpy})
