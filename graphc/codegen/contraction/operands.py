@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphc.codegen.contraction.box import BoxAxis, plan_box
-from graphc.codegen.contraction.chains import cut
+from graphc.codegen.contraction.chains import CHAIN, cut
 from graphc.codegen.contraction.choice import Choice
 from graphc.codegen.contraction.tiles import Columns, Tile
 from graphc.codegen.contraction.view import View, group_variable
@@ -29,14 +29,15 @@ SCATTERED = 24.0
 TAPS, TAP_AXIS = 32, 7
 # Rows from which copying a vector operand that could be read where it lies pays: neighbouring
 # rows of a panel are neighbours in memory, in few pages and spread over all sets of the cache.
-PANEL_ROWS, PANEL_ROWS_ALIASED = 96, 24
+# Sooner where those of one chain, two or three cache lines each, fill L1.
+PANEL_ROWS, PANEL_ROWS_FULL, PANEL_ROWS_ALIASED = 96, 64, 24
 # Columns from which copying an ill-placed broadcast operand pays.
 LEFT_COLUMNS = 64
 # Vectors that a copy of a broadcast operand is wide at most, where tiles of rows lie side by side.
 LEFT_VECTORS = 8
 # A power-of-two distance between rows puts them into few sets of a cache.
 ALIASING = 2048
-PAGE = 4096
+PAGE, CACHE_LINE = 4096, 64
 
 
 def group_size(view: View, elements: int, target: Target) -> int:
@@ -133,7 +134,7 @@ def right_operands(
         yield thin
         return
     if len(columns) == 1 and view.stride(cases[0], lane) == 1:
-        if not (flat and _panel_pays(view, cases[0], rows, columns[0], base.tile.vectors)):
+        if not (flat and _panel_pays(view, cases[0], rows, columns[0], base.tile.vectors, target)):
             yield Right("direct")
             return
     if flat:
@@ -175,7 +176,7 @@ def _any_place(columns: Columns, lane: Variable) -> Index:
 
 
 def _panel_pays(
-    view: View, case: Case | None, rows: int, columns: Columns, vectors: int
+    view: View, case: Case | None, rows: int, columns: Columns, vectors: int, target: Target
 ) -> bool:
     """Whether columns that could be read where they lie are better copied first: not where what a
     tile of so many vectors reads is one run of memory already."""
@@ -185,8 +186,11 @@ def _panel_pays(
     step = linear.coefficient(k_variables(view)[0]) if linear is not None else None
     if step is not None and step <= vectors * columns.lanes:
         return False
-    aliased = step is not None and step * view.dtype.itemsize % ALIASING == 0
-    return rows >= (PANEL_ROWS_ALIASED if aliased else PANEL_ROWS)
+    if step is not None and step * view.dtype.itemsize % ALIASING == 0:
+        return rows >= PANEL_ROWS_ALIASED
+    run = vectors * columns.lanes * view.dtype.itemsize + CACHE_LINE // 2
+    full = min(view.k[0], CHAIN) * run >= target.l1_bytes
+    return rows >= (PANEL_ROWS_FULL if full else PANEL_ROWS)
 
 
 def _box(

@@ -37,7 +37,10 @@ class Phase:
 
 
 class View:
-    """The contraction of `body`. `swapped`: what the op calls left is read by vectors here."""
+    """The contraction of `body`. `swapped`: what the op calls left is read by vectors here.
+
+    A convolution with a kernel of one element that reads every position is a product: its positions
+    are one coordinate here, however many axes they have, and k is the channel."""
 
     def __init__(self, body: Graph, swapped: bool = False) -> None:
         self.body = body
@@ -54,27 +57,48 @@ class View:
         space = self.op.space(self.types, **self.attributes)
         self.batch, self.k = space.batch, space.k
         self.m, self.n = (space.n, space.m) if swapped else (space.m, space.n)
+        self._space = (self.m, self.n, self.k)
+        if len(self.k) > 1 and self._is_product():
+            self.m, self.n = ((math.prod(each),) if each else each for each in (self.m, self.n))
+            self.k = self.k[:1]
 
     def broadcast(self, b: Index, m: Index, k: Index) -> Case | None:
         """The element of the operand that is broadcast; None where it is certainly skipped."""
         rule = self.op.right if self.swapped else self.op.left
+        m, k = _unmerged(m, self._space[0]), _unmerged(k, self._space[2])
         return settled(rule(b, m, k, self.types, **self.attributes))
 
     def vector(self, b: Index, n: Index, k: Index) -> Case | None:
         """The element of the operand that is read by vectors; None where certainly skipped."""
         rule = self.op.left if self.swapped else self.op.right
+        n, k = _unmerged(n, self._space[1]), _unmerged(k, self._space[2])
         return settled(rule(b, n, k, self.types, **self.attributes))
 
     def out(self, b: Index, m: Index, n: Index) -> Index:
         """The coordinate of a result."""
+        m, n = _unmerged(m, self._space[0]), _unmerged(n, self._space[1])
         first, second = (n, m) if self.swapped else (m, n)
         return as_index(self.op.out(b, first, second, self.types, **self.attributes))
+
+    def _is_product(self) -> bool:
+        """Whether k is one coordinate, and positions are the last axes of operand and result."""
+        if math.prod(self.k[1:]) != 1 or 0 in (*self.m, *self.n, *self.k):
+            return False
+        b, m, n, k = (
+            tuple(of(Variable(f"probe_{name}{axis}", dim)) for axis, dim in enumerate(dims))
+            for name, dims in (("b", self.batch), ("m", self.m), ("n", self.n), ("k", self.k))
+        )
+        places = m if self.swapped else n
+        case = self.broadcast(b, m, k) if self.swapped else self.vector(b, n, k)
+        if case is None or case.guards or not places:
+            return False
+        return case.index[-len(places) :] == places == self.out(b, m, n)[-len(places) :]
 
     def phases(self) -> list[Phase]:
         """The n coordinates, split where results have different guarded products."""
         rank = len(self.n)
         steps = (1,) * rank
-        if self.op.phases is not None and not self.swapped:
+        if self.op.phases is not None and not self.swapped and rank == len(self._space[1]):
             steps = self.op.phases(self.types, **self.attributes)
         found = []
         for flat in range(math.prod(steps)):
@@ -91,6 +115,11 @@ class View:
 
     def linear(self, case: Case) -> Expr | None:
         """The address of an element that is one unguarded read of an input, else None."""
+        place = self.place(case)
+        return None if place is None else place[1]
+
+    def place(self, case: Case) -> tuple[int, Expr] | None:
+        """The input of which an element is one unguarded read, and its address there."""
         operand = self.node.operands[case.operand]
         if self.is_input(operand):
             found = [(operand, as_index(case.index), False)]
@@ -101,7 +130,8 @@ class View:
             ]
         if len(found) != 1 or found[0][2]:
             return None
-        return flatten(found[0][1], self.body.type_of(found[0][0]).shape)
+        value, index, _ = found[0]
+        return value.node, flatten(index, self.body.type_of(value).shape)
 
     def is_input(self, value: GraphValue) -> bool:
         return self.body.nodes[value.node].op == INPUT
@@ -136,6 +166,11 @@ def channel_variable(view: View) -> Variable:
     """The variable for the first of the neighbours along the last axis of the batch that share a
     vector."""
     return Variable("channel", view.batch[-1])
+
+
+def _unmerged(index: Index, extents: Shape) -> Index:
+    """The coordinate that a flat position stands for."""
+    return index if len(index) == len(extents) else unflatten(index[0], extents)
 
 
 def settled(case: Case) -> Case | None:

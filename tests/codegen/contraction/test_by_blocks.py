@@ -14,6 +14,7 @@ import pytest
 import graphc
 from graphc.codegen import jit, run_loops
 from graphc.codegen.contraction.model import choose
+from graphc.codegen.contraction.view import View
 from graphc.codegen.loops import Kernel
 from graphc.codegen.lower import lower
 from graphc.codegen.target import host
@@ -128,3 +129,20 @@ def test_small_caches_have_many_blocks() -> None:
         if choice.right == "panel"
     }  # fmt: skip
     assert blocks == {(False, False), (False, True), (True, False), (True, True)}
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_convolutions_with_kernels_of_one_element_are_products(axes: int) -> None:
+    def view(stride: int, swapped: bool = False) -> View:
+        g = graphc.GraphBuilder("pointwise")
+        x = g.input("x", f"f32{[2, 40, *size]}")
+        w = g.input("w", f"f32{[24, 40, *(1,) * axes]}")
+        geometry: Any = {"stride": (stride,) * axes, "padding": (0,) * axes,
+                         "dilation": (1,) * axes, "groups": 1}  # fmt: skip
+        return View(g.finish(contract.conv(x, w, **geometry)), swapped)
+
+    size = (16, 32, 4)[:axes]
+    for swapped in (False, True):
+        found = view(1, swapped)
+        assert {found.m, found.n} == {(24,), (math.prod(size),)} and found.k == (40,)
+    assert len(view(2).n) == axes
