@@ -7,10 +7,10 @@ content check that failed (in the order of `all_checks(plan)`), the same on ever
 and greatest value which that check saw then stand as two i64 at `verdict_start`.
 
 All threads run the same text. A step that is split does a fixed part of its kernel's range on each
-thread; other launches run on thread 0. Where the schedule says so, threads meet: each adds 1 to
-`counter` and waits for all. Each thread has scratch of its own behind the arena. With `threads` 1
-the same driver does everything on one thread, and never waits; a schedule of one thread has none
-of this in its driver.
+thread; other launches run on the thread the schedule gives them, mostly 0. Where the schedule says
+so, threads meet: each adds 1 to `counter` and waits for all. Each thread has scratch of its own
+behind the arena. With `threads` 1 the same driver does everything on one thread, and never waits; a
+schedule of one thread has none of this in its driver.
 """
 
 from __future__ import annotations
@@ -121,11 +121,14 @@ class _Driver:
         self.lines += [
             "  store i64 0, ptr %mine",
             "  %alone = icmp eq i64 %threads, 1",
-            "  %first = icmp eq i64 %thread, 0",
+            "  %runs0 = icmp eq i64 %thread, 0",
             f"  %scratch.0 = getelementptr i8, ptr %verdict, i64 {PADDING}",
             f"  %scratch.at = mul i64 %thread, {scratch_stride(self.kernels)}",
             "  %scratch = getelementptr i8, ptr %scratch.0, i64 %scratch.at",
         ]
+        for thread in sorted({split.thread for split in self.chosen.steps} - {0}):
+            self.lines.append(f"  %is{thread} = icmp eq i64 %thread, {thread}")
+            self.lines.append(f"  %runs{thread} = or i1 %alone, %is{thread}")
 
     def _root_frame(self) -> _Frame:
         """The plan's own buffers: table and arena."""
@@ -164,33 +167,35 @@ class _Driver:
     # -- steps -------------------------------------------------------------------------------
 
     def _sequence(self, frame: _Frame, splits: Sequence[Split]) -> None:
-        """A plan's steps in order; runs of those for thread 0 stand behind one branch."""
+        """A plan's steps in order; runs of those for one thread stand behind one branch."""
         steps = frame.plan.steps
         position = 0
         while position < len(steps):
             end = position
             while end < len(steps) and self._is_alone(steps[end], splits[end]):
-                if splits[end].meet and end > position:
+                other = splits[end].meet or splits[end].thread != splits[position].thread
+                if other and end > position:
                     break
                 end += 1
             if end == position:
                 self._step_text(frame, steps[position], splits[position])
                 position += 1
                 continue
-            self._for_first(frame, steps[position:end], splits[position].meet)
+            self._for_one(frame, steps[position:end], splits[position])
             position = end
 
     def _is_alone(self, step: Step, split: Split) -> bool:
-        """Whether only thread 0 runs a step."""
+        """Whether only one thread runs a step."""
         return self.several and not (isinstance(step, Check) or split.threads > 1 or split.inner)
 
-    def _for_first(self, frame: _Frame, steps: Sequence[Step], meet: bool) -> None:
-        """Steps for thread 0, before the first of which all may meet."""
-        if meet:
+    def _for_one(self, frame: _Frame, steps: Sequence[Step], split: Split) -> None:
+        """Steps for one thread, before the first of which all may meet."""
+        if split.meet:
             self._meet()
         number = self._name()
-        self.lines.append(f"  br i1 %first, label %first{number}, label %all{number}")
-        self.lines.append(f"first{number}:")
+        runs = f"%runs{split.thread}"
+        self.lines.append(f"  br i1 {runs}, label %one{number}, label %all{number}")
+        self.lines.append(f"one{number}:")
         self._on_one(frame, steps)
         self.lines.append(f"  br label %all{number}")
         self.lines.append(f"all{number}:")

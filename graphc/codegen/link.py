@@ -17,7 +17,7 @@ from graphc.codegen.object_cache import user_cache
 from graphc.codegen.target import Target
 from graphc.codegen.waiting import meet_text
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
-from graphc.schedule.threads import one_thread, schedule, work_of
+from graphc.schedule.threads import one_thread, spread, work_of
 
 # Equal kernels are lowered and compiled once per process: a memo of a pure function.
 _native: dict[tuple[KernelSpec, Target], NativeKernel] = {}
@@ -57,9 +57,12 @@ def _compile_missing(plan: Plan, target: Target, timings: dict[str, float]) -> N
     timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - started
 
 
-def link(plan: Plan, target: Target, threads: int = 1, reason: str = "") -> Entry:
-    """Compile and load all of a plan, to run on at most `threads` threads. `reason`: why not on
-    more, where the number 1 was not asked for."""
+def link(
+    plan: Plan, target: Target, threads: int = 1, reason: str = "", *, grows: bool = True
+) -> tuple[Entry, Plan]:
+    """Compile and load all of a plan, to run on at most `threads` threads; also the plan as it then
+    runs. `reason`: why not on more, where the number 1 was not asked for. `grows`: the arena may be
+    larger for the sake of threads."""
     timings: dict[str, float] = {}
     _compile_missing(plan, target, timings)
     kernels = {
@@ -70,7 +73,7 @@ def link(plan: Plan, target: Target, threads: int = 1, reason: str = "") -> Entr
     started = time.perf_counter()
     if threads > 1:
         work = work_of({spec: kernel.extent for spec, kernel in kernels.items()})
-        chosen = schedule(plan, work, threads)
+        plan, chosen = spread(plan, work, threads, grows=grows)
     else:
         chosen = one_thread(plan, reason or "one thread is asked for")
     addresses = {kernel.symbol: kernel.address for kernel in kernels.values()}
@@ -87,10 +90,11 @@ def link(plan: Plan, target: Target, threads: int = 1, reason: str = "") -> Entr
     )
     drivers.append(("driver", address))
     timings["driver"] = time.perf_counter() - started
-    return Entry(
+    entry = Entry(
         address, block_bytes(plan, kernels, chosen), verdict_start(plan), timings, chosen,
         target.key, symbols, tuple(drivers),
     )  # fmt: skip
+    return entry, plan
 
 
 def plan_kernels(plan: Plan, target: Target) -> list[Kernel]:

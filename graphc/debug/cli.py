@@ -78,8 +78,9 @@ def _add_dump(commands: Any) -> None:
         "--no-locations", action="store_false", dest="locations", help="leave out source lines"
     )
     parser.add_argument(
-        "--raw-llvm", action="store_true", help="with --stage llvm: before LLVM's own passes"
-    )
+        "--threads", metavar="N", type=int, default=1,
+        help="with --stage plan: also how each step is split over N threads, and why",
+    )  # fmt: skip
     parser.set_defaults(run=_run_dump)
 
 
@@ -87,8 +88,9 @@ def _run_dump(arguments: argparse.Namespace) -> None:
     types = [TensorType.parse(text) for text in arguments.inputs]
     graph = load_graph(arguments.reference, types)
     options = Options(
-        arguments.level, arguments.target, arguments.kernel, arguments.locations, arguments.raw_llvm
-    )
+        arguments.level, arguments.target, arguments.kernel, arguments.locations,
+        arguments.threads,
+    )  # fmt: skip
     for text in dump(graph, arguments.stage, options):
         print(text.rstrip("\n"))
 

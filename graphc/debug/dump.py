@@ -8,9 +8,9 @@ out: texts, one for a graph or plan, one per kernel below that
 | graph | as written or traced; `graphc.parse` reads it back |
 | optimized | after the passes of the level |
 | joint | forward and derived backward, after the passes of the level |
-| plan | kernels, buffers, steps |
+| plan | kernels, buffers, steps; with `threads` how each step is split over them, and why |
 | loops | each kernel in the loop IR |
-| llvm | each kernel in LLVM IR, after LLVM's passes (or before, with `raw_llvm`) |
+| llvm | each kernel in LLVM IR |
 | asm | each kernel in the target's assembly |
 
 Nothing is loaded or run, so code can be shown for targets other than this machine.
@@ -26,6 +26,7 @@ from graphc.autodiff.joint import joint
 from graphc.codegen.jit import assembly, llvm_text
 from graphc.codegen.link import plan_kernels
 from graphc.codegen.loops import Kernel
+from graphc.codegen.lower import lower
 from graphc.codegen.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.errors import GraphError, VerifyError
@@ -35,6 +36,7 @@ from graphc.ir.verifier import verify
 from graphc.passes.pipelines import optimize
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Plan, kernels
+from graphc.schedule.threads import spread, table, work_of
 
 STAGES = ("graph", "optimized", "joint", "plan", "loops", "llvm", "asm")
 KERNEL_STAGES = ("loops", "llvm", "asm")
@@ -42,13 +44,14 @@ KERNEL_STAGES = ("loops", "llvm", "asm")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`kernel`: only the kernel of that name (`k0_matmul`, or its number, `k0`)."""
+    """`kernel`: only the kernel of that name (`k0_matmul`, or its number, `k0`). `threads`: how
+    many a call may have."""
 
     level: str = "exact"
     target: str = "host"
     kernel: str | None = None
     locations: bool = True
-    raw_llvm: bool = False
+    threads: int = 1
 
 
 def dump(graph: Graph, stage: str, options: Options | None = None) -> Iterator[str]:
@@ -60,6 +63,8 @@ def dump(graph: Graph, stage: str, options: Options | None = None) -> Iterator[s
         raise GraphError(
             f"stage {stage} is not shown by kernel", hint=f"one of {', '.join(KERNEL_STAGES)}"
         )
+    if options.threads < 1:
+        raise GraphError(f"{options.threads} threads", hint="1 or more")
     if stage == "graph":
         yield print_graph(verify(graph), locations=options.locations)
         return
@@ -73,17 +78,23 @@ def dump(graph: Graph, stage: str, options: Options | None = None) -> Iterator[s
         return
     _, plan = plan_graph(graph, options.level, _verified, preferred=preferred)
     if stage == "plan":
+        if options.threads == 1:
+            yield str(_shown(plan, options.locations))
+            return
+        extents = {spec: lower(spec, target).extent for spec in kernels(plan)}
+        plan, chosen = spread(plan, work_of(extents), options.threads)
         yield str(_shown(plan, options.locations))
+        yield table(plan, chosen)
         return
     for kernel in _chosen(plan, target, options.kernel):
-        yield _kernel_text(kernel, stage, target, options.raw_llvm)
+        yield _kernel_text(kernel, stage, target)
 
 
-def _kernel_text(kernel: Kernel, stage: str, target: Target, raw_llvm: bool) -> str:
+def _kernel_text(kernel: Kernel, stage: str, target: Target) -> str:
     if stage == "loops":
         return str(kernel)
     if stage == "llvm":
-        return llvm_text(kernel, target, optimised=not raw_llvm)
+        return llvm_text(kernel, target)
     return assembly(kernel, target)
 
 

@@ -2,7 +2,7 @@
 
 in : a graph and one of its nodes
 out: about how many additions cost as much as computing it; a multiplication that is summed counts
-     one, an element that is gathered or compared in a sort a hundred
+     one, a place that is looked up or a comparison in a sort a hundred
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from graphc.ops.kind_region import Region
 
 SINGLE_ELEMENT = 100.0
 """Additions in the time of one element that is read by itself."""
+LOOKED_UP = 10.0
+"""Additions in the time of one element of those that are read from a place that was looked up."""
 
 
 def additions(graph: Graph, node: Node) -> float:
@@ -35,10 +37,13 @@ def additions(graph: Graph, node: Node) -> float:
         return total(op.definition(operands, dict(node.attributes)))
     if op.kind == "movement":
         return 0.0
+    if op.kind in ("gather", "scatter"):
+        moved = node.types[0] if op.kind == "gather" else operands[2]
+        return operands[1].numel * SINGLE_ELEMENT + moved.numel * LOOKED_UP
     elements = max((type.numel for type in (*operands, *node.types)), default=0)
     if op.kind == "sort":
         return elements * math.log2(max(elements, 2)) * SINGLE_ELEMENT
-    if op.kind in ("gather", "scatter", "scan", "argreduce"):
+    if op.kind in ("scan", "argreduce"):
         return elements * SINGLE_ELEMENT
     return float(getattr(op, "cost", 1)) * elements
 

@@ -75,7 +75,8 @@ def compile(
     store = user_cache() if observer is None else None
     key = ""
     if store is not None:
-        key = program_key(graph, chosen, level, most, why, fusion, plan_memory, layouts)
+        options = (level, most, why, fusion, plan_memory, layouts, max_bytes is None)
+        key = program_key(graph, chosen, *options)
         found = kept(store, key)
         if found is not None:
             timings = {"load": time.perf_counter() - started}
@@ -93,7 +94,7 @@ def compile(
             fusion=fusion, plan_memory=plan_memory,
         )  # fmt: skip
         planned = time.perf_counter()
-        entry = link(plan, chosen, most, why)
+        entry, plan = link(plan, chosen, most, why, grows=max_bytes is None)
     program = program_of(plan, entry)
     timings = {"plan": planned - started, **entry.timings}
     if store is not None:

@@ -130,19 +130,21 @@ def reads(
 ) -> Iterator[Read]:
     """The reads behind element `index` of `value`. `stop(value)` says which are not followed;
     `value` itself is. What an anchor reads is taken to be all of its operands."""
-    seen: set[Read] = set()
-    work = [(Read(value, index, False, ()), True)]
+    first: tuple[Value, Index, bool, tuple[Guard, ...]] = (value, index, False, ())
+    seen = set()
+    work = [first]
     while work:
-        read, first = work.pop()
-        if stop(read.value) and not (first and graph.nodes[read.value.node].op != INPUT):
-            yield read
+        item = work.pop()
+        value, index, reduced, guards = item
+        if stop(value) and (item is not first or graph.nodes[value.node].op == INPUT):
+            yield Read(*item)
             continue
-        if read in seen:
+        if item in seen:
             continue
-        seen.add(read)
-        for operand, inner, reduced, guards in _operand_reads(graph, read.value, read.index):
-            both = read.guards + tuple(guard for guard in guards if guard not in read.guards)
-            work.append((Read(operand, inner, read.reduced or reduced, both), False))
+        seen.add(item)
+        for operand, inner, reduces, more in _operand_reads(graph, value, index):
+            both = guards + tuple([guard for guard in more if guard not in guards])
+            work.append((operand, inner, reduced or reduces, both))
 
 
 def _operand_reads(

@@ -6,19 +6,21 @@ out: the body, a small graph of its own, and the recipe that makes loops of it
 
 from __future__ import annotations
 
-from graphc.ir.builder import GraphBuilder, Var
-from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
+from collections.abc import Container, Iterable
+
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
+from graphc.passes.replay import Draft
 
 
-def used_results(graph: Graph, identity: int) -> list[int]:
-    """The results of a node that are used, at least one: of several only a composite's (the
+def used_results(graph: Graph) -> list[list[int]]:
+    """Of each node the results that are used, at least one: of several only a composite's (the
     schedule splits other nodes with several)."""
-    if len(graph.nodes[identity].types) == 1:
-        return [0]
-    used = {v.index for node in graph.nodes for v in node.operands if v.node == identity}
-    used |= {v.index for v in graph.outputs if v.node == identity}
-    return sorted(used) or [0]
+    used: dict[int, set[int]] = {}
+    for value in (*graph.outputs, *(v for node in graph.nodes for v in node.operands)):
+        if len(graph.nodes[value.node].types) > 1:
+            used.setdefault(value.node, set()).add(value.index)
+    return [sorted(used.get(identity, (0,))) for identity in range(len(graph.nodes))]
 
 
 def is_source(graph: Graph, value: Value) -> bool:
@@ -57,17 +59,10 @@ def _in_order(graph: Graph, nodes: list[int], needed: set[int]) -> list[int]:
     return list(order)
 
 
-def body_inputs(graph: Graph, nodes: list[int], kept: set[int]) -> list[Value]:
-    """The values in memory that a kernel of these kept nodes reads, in order of first use, so
-    that equal layers have equal kernels."""
-    needed = body_nodes(graph, nodes, kept)
-    found = {
-        operand: None
-        for identity in _in_order(graph, nodes, needed)
-        for operand in graph.nodes[identity].operands
-        if operand.node not in needed
-    }
-    return list(found)
+def read_by(graph: Graph, order: Iterable[int], inside: Container[int]) -> list[Value]:
+    """The operands of nodes, taken in an order, that are made outside: what lies in memory."""
+    operands = (operand for identity in order for operand in graph.nodes[identity].operands)
+    return list(dict.fromkeys(operand for operand in operands if operand.node not in inside))
 
 
 def in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
@@ -83,25 +78,22 @@ def kernel_body(
     graph: Graph, nodes: list[int], writes: list[Value], kept: set[int]
 ) -> tuple[Graph, list[Value]]:
     """A kernel of these kept nodes as a graph of its own: they and the nodes computed again inside
-    it; inputs are what it reads from memory, outputs are `writes`. Also the values read, in input
-    order."""
+    it; inputs are what it reads from memory, in order of first use, so that equal layers have equal
+    kernels; outputs are `writes`. Also the values read, in input order."""
     needed = body_nodes(graph, nodes, kept)
-    inputs = body_inputs(graph, nodes, kept)
-    builder = GraphBuilder("kernel")
-    values: dict[Value, Var] = {}
-    with builder.at(None):
-        for number, value in enumerate(inputs):
-            values[value] = builder.input(f"x{number}", graph.type_of(value))
-        for identity in _in_order(graph, nodes, needed):
-            node = graph.nodes[identity]
-            if node.op == CONSTANT:
-                values[Value(identity)] = builder.constant(node.attribute("value"))
-                continue
-            operands = tuple(values[operand] for operand in node.operands)
-            results = builder.apply(lookup(node.op), operands, dict(node.attributes), node.regions)
-            for index, result in enumerate(results):
-                values[Value(identity, index)] = result
-    return builder.finish(*(values[value] for value in writes)), inputs
+    order = _in_order(graph, nodes, needed)
+    inputs = read_by(graph, order, needed)
+    draft = Draft()
+    values: dict[Value, Value] = {}
+    for number, value in enumerate(inputs):
+        name = (("name", f"x{number}"),)
+        (values[value],) = draft.add(Node(INPUT, (), name, (graph.type_of(value),)))
+    for identity in order:
+        node = graph.nodes[identity]
+        operands = tuple([values[operand] for operand in node.operands])
+        results = draft.add(Node(node.op, operands, node.attributes, node.types, node.regions))
+        values.update({Value(identity, index): result for index, result in enumerate(results)})
+    return draft.graph("kernel", [values[value] for value in writes]), inputs
 
 
 def recipe_of(graph: Graph, anchor: int | None) -> str:

@@ -7,8 +7,8 @@ end. So a run that raises leaves state as it was.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from graphc.ir.builder import GraphBuilder
@@ -17,9 +17,9 @@ from graphc.ir.verifier import verify
 from graphc.passes.layouts import Preferred
 from graphc.passes.pipelines import optimize
 from graphc.schedule.access import behind_reshape, coordinates
-from graphc.schedule.arena import lower_bound, plan_offsets
 from graphc.schedule.bodies import kernel_body, recipe_of, used_results
 from graphc.schedule.fusion import Group, fuse
+from graphc.schedule.memory import laid_out
 from graphc.schedule.plan import (
     Buffer,
     Check,
@@ -28,7 +28,6 @@ from graphc.schedule.plan import (
     Plan,
     Step,
     all_checks,
-    live_ranges,
     verify_plan,
 )
 from graphc.schedule.prepare import CheckValues, with_checks
@@ -134,11 +133,12 @@ class _Builder:
         read_outside = self._values_read_outside()
         pending = {position: check for check in self.checks for position in (check.greatest,)}
         launches: list[_Launch] = []
+        used = used_results(graph)
         for group in self.groups:
             writes = [
                 value
                 for identity in group.nodes
-                for index in used_results(graph, identity)
+                for index in used[identity]
                 if (value := Value(identity, index)) in read_outside[id(group)]
             ]
             if not writes:
@@ -241,6 +241,8 @@ class _Builder:
         """The values that may be written straight into the input they update."""
         graph = self.graph
         written_at = {v: i for i, (_, _, _, writes) in enumerate(launches) for v in writes}
+        last_read = {v: i for i, (_, _, reads, _) in enumerate(launches) for v in reads}
+        times = Counter(graph.outputs)
         check_values = {graph.outputs[c.greatest] for c in self.checks}
         holding = [
             at for at, (_, body, _, _) in enumerate(launches)
@@ -252,8 +254,7 @@ class _Builder:
         for position, target in graph.aliases:
             value = graph.outputs[position]
             at = written_at.get(value)
-            old_is_output = Value(target) in graph.outputs
-            if at is None or old_is_output or graph.outputs.count(value) > 1:
+            if at is None or Value(target) in times or times[value] > 1:
                 continue
             group = launches[at][0]
             if recipe_of(graph, group.anchor) == "region":
@@ -262,7 +263,7 @@ class _Builder:
             full = by_element and graph.type_of(value).shape == group.domain
             own = [read for read in group.reads if read.value == Value(target)]
             same = all(r.index == coordinates(group.domain) and not r.reduced for r in own)
-            later = any(Value(target) in reads for _, _, reads, _ in launches[at + 1 :])
+            later = last_read.get(Value(target), -1) > at
             read_here = bool(own) and not (full and same)
             if at > last_check and not later and not read_here:
                 result[value] = target
@@ -362,26 +363,12 @@ class _Builder:
     def _placed(self, outputs: list[int]) -> Plan:
         graph = self.graph
         steps = _copies_out_first(tuple(self.steps), self.buffers)
-        ranges = live_ranges(steps, self.buffers)
-        arena = [
-            (i, ranges_i)
-            for i, (buffer, ranges_i) in enumerate(zip(self.buffers, ranges, strict=True))
-            if buffer.place == "arena" and ranges_i is not None
-        ]
-        sizes = [self.buffers[i].type.nbytes for i, _ in arena]
-        lives = [range_ for _, range_ in arena]
-        everywhere = [(0, len(steps))] * len(lives)  # alive always, so nothing shares a place
-        offsets, total = plan_offsets(sizes, lives if self.options["plan_memory"] else everywhere)
-        for (i, _), offset in zip(arena, offsets, strict=True):
-            self.buffers[i] = replace(self.buffers[i], slot=offset)
-        for i, buffer in enumerate(self.buffers):
-            if buffer.within is not None:
-                start = self.buffers[buffer.within].slot
-                self.buffers[i] = replace(buffer, slot=start + buffer.slot)
+        buffers, total, least = laid_out(
+            steps, self.buffers, range(len(steps)), self.options["plan_memory"]
+        )
         return Plan(
             graph.name, graph.input_types, graph.output_types[: self.output_count], graph.aliases,
-            tuple(self.buffers), steps, tuple(self.constants), tuple(outputs), total,
-            lower_bound(sizes, lives),
+            buffers, steps, tuple(self.constants), tuple(outputs), total, least,
         )  # fmt: skip
 
 

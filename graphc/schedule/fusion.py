@@ -38,8 +38,9 @@ from graphc.schedule.access import (
     parts_of,
     reads,
 )
-from graphc.schedule.bodies import body_inputs, body_nodes, is_source, used_results
+from graphc.schedule.bodies import body_nodes, is_source, read_by, used_results
 from graphc.schedule.order import ordered
+from graphc.schedule.quotient import Quotient
 from graphc.schedule.regions import carries
 from graphc.schedule.repetition import only_picked, widens
 from graphc.schedule.siblings import sibling_reductions
@@ -78,10 +79,8 @@ def fuse(
     """The groups in an order in which they can run. With `enabled` false: a kernel per node.
     `before[node]` are the kept nodes (content checks) that must have run when `node` runs."""
     kept = _kept(graph, enabled)
-    groups = {identity: _group(graph, identity, kept) for identity in sorted(kept)}
-    for identity, group in groups.items():
-        inside = body_nodes(graph, [identity], kept)
-        group.after = frozenset().union(*((before or {}).get(i, frozenset()) for i in inside))
+    used = used_results(graph)
+    groups = {i: _group(graph, i, used[i], kept, before or {}) for i in sorted(kept)}
     if enabled:
         _Merger(graph, groups).run()
     return ordered(graph, list({id(group): group for group in groups.values()}.values()))
@@ -167,22 +166,25 @@ def _behind_movement(graph: Graph, value: Value, kinds: list[str]) -> Iterator[i
         yield value.node
 
 
-def _group(graph: Graph, identity: int, kept: set[int]) -> Group:
+def _group(
+    graph: Graph, identity: int, used: list[int], kept: set[int],
+    before: Mapping[int, frozenset[int]],
+) -> Group:  # fmt: skip
     kind = _kind(graph, identity)
-    index = used_results(graph, identity)[0]
-    parts = parts_of(graph, Value(identity, index))
-    shape = graph.type_of(parts[0] if parts else Value(identity, index)).shape
+    values = [Value(identity, index) for index in used]
+    shape = graph.type_of((parts_of(graph, values[0]) or values)[0]).shape
     group = Group([identity], shape, identity if kind in ANCHORS else None)
-    group.reads = group_reads(graph, group, kept)
-    group.sources = set(body_inputs(graph, group.nodes, kept))
-    group.size = len(body_nodes(graph, group.nodes, kept))
+    group.reads = _reads_of(graph, values, kept)
+    inside = body_nodes(graph, group.nodes, kept)
+    group.sources = set(read_by(graph, inside, inside))
+    group.size = len(inside)
+    group.after = frozenset().union(*(before[i] for i in inside if i in before))
     return group
 
 
-def group_reads(graph: Graph, group: Group, kept: set[int]) -> list[Read]:
-    """What a group reads from memory, at the index of its domain."""
+def _reads_of(graph: Graph, values: list[Value], kept: set[int]) -> list[Read]:
+    """What values read from memory, at the index of their domain."""
     found: dict[Read, None] = {}
-    values = [Value(i, index) for i in group.nodes for index in used_results(graph, i)]
 
     def stops(value: Value) -> bool:
         return value.node in kept or is_source(graph, value)
@@ -203,13 +205,7 @@ class _Merger:
     def __init__(self, graph: Graph, groups: dict[int, Group]):
         self.graph = graph
         self.groups = groups
-        self.successors: dict[int, set[int]] = {i: set() for i in groups}
-        for identity, group in groups.items():
-            for value in group.sources:
-                if value.node in groups:
-                    self.successors[value.node].add(identity)
-            for check in group.after:
-                self.successors[check].add(identity)
+        self.quotient = Quotient(groups)
 
     def run(self) -> None:
         """Merge while a merge is allowed, along the edge first that saves the most bytes."""
@@ -249,11 +245,7 @@ class _Merger:
         """Whether neither group needs the other, and both together are no more than a kernel."""
         if left.size + right.size > GROUP_LIMIT:
             return False
-        for one, other in ((left, right), (right, left)):
-            after = {j for i in one.nodes for j in self.successors[i]}
-            if after & set(other.nodes) or self._would_cycle(one, other):
-                return False
-        return True
+        return not (self.quotient.needs(left, right) or self.quotient.needs(right, left))
 
     def _moved(self, producer: Group, consumer: Group) -> bool:
         """Whether the consumer is what the producer's anchor computes, in another order, and its
@@ -265,7 +257,7 @@ class _Merger:
 
     def _allowed(self, producer: Group, consumer: Group) -> bool:
         if self._moved(producer, consumer):
-            return not self._would_cycle(producer, consumer)
+            return not self.quotient.leads_around(producer, consumer)
         if consumer.anchor is not None or producer.size + consumer.size > GROUP_LIMIT:
             return False
         if consumer.after & set(producer.nodes):
@@ -280,7 +272,7 @@ class _Merger:
         between = [read for read in consumer.reads if read.value.node in producer.nodes]
         if not all(self._fits(read, producer, consumer) for read in between):
             return False
-        return not self._would_cycle(producer, consumer)
+        return not self.quotient.leads_around(producer, consumer)
 
     def _reshapes(self, producer: Group, consumer: Group) -> bool:
         """Whether a group's values are those of a product's shape, reshaped."""
@@ -354,30 +346,8 @@ class _Merger:
             getattr(lookup(self.graph.nodes[identity].op), "cost", 0) for identity in group.nodes
         )
 
-    def _would_cycle(self, producer: Group, consumer: Group) -> bool:
-        """Whether a path leads from the producer through a third group to the consumer."""
-        work = [
-            self.groups[successor]
-            for identity in producer.nodes
-            for successor in self.successors[identity]
-        ]
-        work = [group for group in work if group is not producer and group is not consumer]
-        seen = set(map(id, work))
-        while work:
-            for identity in work.pop().nodes:
-                for successor in self.successors[identity]:
-                    group = self.groups[successor]
-                    if group is consumer or group is producer:
-                        return True
-                    if id(group) not in seen:
-                        seen.add(id(group))
-                        work.append(group)
-        return False
-
     def _merge(self, producer: Group, consumer: Group) -> None:
         longer = max(producer.domain, consumer.domain, key=len)
-        if producer.anchor is not None:
-            longer = producer.domain
         if producer.anchor is not None:
             longer = producer.domain
         nodes = sorted(producer.nodes + consumer.nodes)
@@ -387,5 +357,5 @@ class _Merger:
         inside = set(nodes)
         merged.reads = [r for r in producer.reads + consumer.reads if r.value.node not in inside]
         merged.sources = {v for v in producer.sources | consumer.sources if v.node not in inside}
-        for identity in nodes:
-            self.groups[identity] = merged
+        self.quotient.merge(producer, consumer)
+        self.groups.update(dict.fromkeys(nodes, merged))

@@ -1,17 +1,44 @@
 """What the memory of a plan is used for, in words.
 
 in : a plan
-out: its size against the lower bound, and what is alive where it needs most
+out: its size against the lower bound, and what is alive where it needs most; or the same steps with
+     their buffers laid out in the arena
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from graphc.errors import MemoryLimitError
-from graphc.schedule.arena import aligned
-from graphc.schedule.plan import Plan, live_ranges
+from graphc.schedule.arena import aligned, lower_bound, plan_offsets
+from graphc.schedule.plan import Buffer, Plan, Step, live_ranges
 
 SHOWN = 5
 """Buffers named in a report."""
+
+
+def laid_out(
+    steps: tuple[Step, ...], buffers: Sequence[Buffer], when: Sequence[int], share: bool
+) -> tuple[tuple[Buffer, ...], int, int]:
+    """The buffers with their offsets in the arena, its size and its lower bound. Step i runs at
+    `when[i]`, together with others of that time; parts have offsets in what they are parts of. With
+    `share` false no two buffers lie in one place."""
+    arena, sizes, lives = [], [], []
+    for number, (buffer, used) in enumerate(zip(buffers, live_ranges(steps, buffers), strict=True)):
+        if buffer.place == "arena" and used is not None:
+            arena.append(number)
+            sizes.append(buffer.type.nbytes)
+            lives.append((when[used[0]], when[used[1]]))
+    everywhere = [(0, len(steps))] * len(lives)
+    offsets, total = plan_offsets(sizes, lives if share else everywhere)
+    placed = list(buffers)
+    for number, offset in zip(arena, offsets, strict=True):
+        placed[number] = replace(buffers[number], slot=offset)
+    for number, buffer in enumerate(buffers):
+        if buffer.within is not None:
+            placed[number] = replace(buffer, slot=placed[buffer.within].slot + buffer.slot)
+    return tuple(placed), total, lower_bound(sizes, lives)
 
 
 def summary(arena_bytes: int, lower_bound: int) -> str:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Location, Node, Value
-from graphc.ir.registry import lookup
+from graphc.ir.registry import lookup, parameters
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.op import Check as ContentCheck
 from graphc.ops.op import check_text, raise_if_broken
+from graphc.schedule.bodies import used_results
 from graphc.schedule.ranges import Ranges
 
 
@@ -37,6 +38,7 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
     are done here and raise here."""
     builder, inputs = rebuilt(graph)
     ranges = Ranges(graph)
+    used = used_results(graph)
     values: dict[Value, Var] = {}
     given = iter(inputs)
     extra: list[Var] = []
@@ -64,7 +66,7 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
                     (operand, check.bound),
                     CheckValues(*made[key], check.bound, message, node.location, ()),
                 )
-            results = _copied(builder, node, values, graph, identity)
+            results = _copied(builder, node, values, identity, used[identity])
             for check in open_checks:
                 operand = _origin(graph, node.operands[check.operand])
                 behind = protected.setdefault((operand, check.bound), [])
@@ -115,21 +117,18 @@ _BOOL = e.logical_not.dtypes[0]
 
 
 def _copied(
-    builder: GraphBuilder, node: Node, values: dict[Value, Var], graph: Graph, identity: int
+    builder: GraphBuilder, node: Node, values: dict[Value, Var], identity: int, used: list[int]
 ) -> dict[Value, Var]:
     """The node in `builder`, once for each result that is used: a kernel is built around one. The
     recipe of a composite gives several, and so does a loop or branch."""
     op, attributes = lookup(node.op), dict(node.attributes)
     operands = tuple(values[operand] for operand in node.operands)
     if len(node.types) == 1:
-        return {Value(identity): builder.apply(op, operands, attributes, node.regions)[0]}
-    used = {v for other in graph.nodes for v in other.operands if v.node == identity}
-    used |= {v for v in graph.outputs if v.node == identity}
-    in_order = sorted(used, key=lambda v: v.index)
+        return {Value(identity): builder.record(op, operands, parameters(node), node.types)[0]}
     if op.kind in ("composite", "region"):
         results = builder.apply(op, operands, attributes, node.regions)
-        return {value: results[value.index] for value in in_order}
+        return {Value(identity, index): results[index] for index in used}
     return {
-        value: builder.apply(op, operands, attributes, node.regions)[value.index]
-        for value in in_order
+        Value(identity, index): builder.apply(op, operands, attributes, node.regions)[index]
+        for index in used
     }

@@ -9,13 +9,14 @@ axes. No edge leads from one to the other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
-from graphc.schedule.access import REDUCTIONS
+from graphc.schedule.access import REDUCTIONS, behind_reshape
 
 if TYPE_CHECKING:
     from graphc.schedule.fusion import Group
@@ -25,18 +26,18 @@ Form = tuple[Shape, Shape, tuple[int, ...]]
 
 def sibling_reductions(graph: Graph, groups: Mapping[int, Group]) -> Iterator[tuple[int, int]]:
     """Nodes of two groups of reductions of one form that read the same value of the shape they
-    reduce, or compute it."""
+    reduce, perhaps reshaped, or compute it."""
     readers: dict[tuple[Value, Form], list[int]] = {}
     for identity in sorted(groups):
         group = groups[identity]
         form = _form(graph, group)
         if form is None or group.nodes[0] != identity:
             continue
-        shared = {read.value: None for read in group.reads if read.reduced}
+        shared = [read.value for read in group.reads if read.reduced]
         # Also what both compute on the way, as the windows that pooling takes maxima over.
-        shared |= {_operand(graph, i): None for i in group.nodes if _reduces(graph, i)}
-        for value in shared:
-            if graph.type_of(value).shape == form[1]:
+        shared += [_operand(graph, i) for i in group.nodes if _reduces(graph, i)]
+        for value in dict.fromkeys(behind_reshape(graph, value) for value in shared):
+            if graph.type_of(value).numel == math.prod(form[1]):
                 readers.setdefault((value, form), []).append(identity)
     for first, *others in readers.values():
         for other in others:

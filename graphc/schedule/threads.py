@@ -4,10 +4,11 @@ in : a plan, the extent of each kernel's range, and how many threads there may b
 out: a `Schedule`: for each step its threads with the reason, and whether all meet before it
 
 All threads of a call run the same steps. A step that is split does a fixed part of its kernel's
-range on each thread; one that is not runs on thread 0. A loop or branch runs on thread 0 as a
-whole, or, where steps in it are worth a split, on all: each thread goes round the loop. Threads
-meet before a step that touches memory another thread may have touched since they met last: that
-of a buffer, or of another buffer in the same place of the arena.
+range on each thread; one that is not runs on thread 0, or beside another such step on another
+thread. A loop or branch runs on thread 0 as a whole, or, where steps in it are worth a split, on
+all: each thread goes round the loop. Threads meet before a step that touches memory another thread
+may have touched since they met last: that of a buffer, or of another buffer in the same place of
+the arena.
 
 The cost model is a rough one on purpose. It has to tell 1 from 10 microseconds, no more: a wrong
 decision near the threshold costs as little as it gains.
@@ -18,7 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.ops.work import total
+from graphc.ir.nodes import CONSTANT, INPUT, Node
+from graphc.ir.registry import lookup
+from graphc.ops.work import additions
+from graphc.schedule.abreast import Batch, Cost, batches, reordered
 from graphc.schedule.plan import (
     Branch,
     Check,
@@ -29,11 +33,13 @@ from graphc.schedule.plan import (
     Step,
     all_checks,
     kernels,
+    verify_plan,
 )
+from graphc.schedule.touched import Pending, Region, places, root_places, touched
 
 # What one thread does in a nanosecond: additions, which all work is counted in (graphc.ops.work),
-# and bytes from and to the second-level cache.
-ADDITIONS, BYTES = 100.0, 40.0
+# those of products, and bytes from and to the second-level cache.
+ADDITIONS, PRODUCTS, BYTES = 100.0, 40.0, 40.0
 
 STEP_NS = 2000.0
 """Work from which a step is split."""
@@ -44,6 +50,10 @@ MEETING_NS = 100.0
 CALL_NS = 4000.0
 """What a call must save to wake other threads: little where they still spin, about 12 microseconds
 where they sleep."""
+ALONE_SHARE = 0.02
+"""Of a call's time that steps which are not split must take before others are put beside them."""
+GROWTH_BYTES = 1 << 20
+"""By which the arena may grow for that."""
 RUNS = 8
 """Assumed of a loop whose runs are not counted beforehand."""
 
@@ -51,15 +61,18 @@ RUNS = 8
 @dataclass(frozen=True, slots=True)
 class Split:
     """How one step runs. `meet`: all threads meet before it. `inner`: how the steps of each of its
-    plans run, for a loop or branch that all threads go through; empty where thread 0 does."""
+    plans run, for a loop or branch that all threads go through; empty where thread 0 does.
+    `thread`: which runs it, where one does."""
 
     threads: int
     meet: bool
     reason: str
     inner: tuple[tuple[Split, ...], ...] = ()
+    thread: int = 0
 
     def __str__(self) -> str:
-        return f"{'meet, ' * self.meet}threads {self.threads}: {self.reason}"
+        which = f" (number {self.thread})" if self.thread else ""
+        return f"{'meet, ' * self.meet}threads {self.threads}{which}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +134,16 @@ def work_of(extents: Mapping[KernelSpec, int]) -> dict[KernelSpec, Work]:
 def nanoseconds(spec: KernelSpec) -> float:
     """About how long a kernel runs on one thread: the longer of arithmetic and memory."""
     types = (*spec.body.input_types, *spec.body.output_types)
-    return max(total(spec.body) / ADDITIONS, sum(type.nbytes for type in types) / BYTES)
+    arithmetic = sum(
+        additions(spec.body, node) / (PRODUCTS if _multiplies(node) else ADDITIONS)
+        for node in spec.body.nodes
+    )
+    return max(arithmetic, sum(type.nbytes for type in types) / BYTES)
+
+
+def _multiplies(node: Node) -> bool:
+    """Whether most of a node's work are products."""
+    return node.op not in (INPUT, CONSTANT) and lookup(node.op).kind in ("contract", "composite")
 
 
 # -- which steps are split --------------------------------------------------------------------
@@ -136,18 +158,39 @@ class _Choice:
     gain: float
     reason: str
     inner: tuple[tuple[_Choice, ...], ...] = ()
+    thread: int = 0
 
     @property
     def alone(self) -> bool:
-        """Whether only thread 0 runs the step."""
+        """Whether only one thread runs the step."""
         return self.threads == 1 and not self.inner
 
 
 def schedule(plan: Plan, work: Mapping[KernelSpec, Work], threads: int) -> Schedule:
-    """How to run the plan on at most `threads` threads, 2 or more."""
+    """How to run the plan, its steps in order, on at most `threads` threads, 2 or more."""
     choices = [_choice(step, work, threads) for step in plan.steps]
-    steps = _placed(plan, choices, _root_places(plan))
-    most = max((step.threads for step in _all_splits(steps)), default=1)
+    return _scheduled(plan, choices, [1] * len(choices))
+
+
+def spread(
+    plan: Plan, work: Mapping[KernelSpec, Work], threads: int, *, grows: bool = True
+) -> tuple[Plan, Schedule]:
+    """As `schedule`. Where steps that are not split take long, others run beside them: then the
+    plan has another order, and an arena for it, with `grows` false no larger than before."""
+    choices = [_choice(step, work, threads) for step in plan.steps]
+    order = _batches(plan, choices, threads)
+    if len(order) < len(choices):
+        moved = reordered(plan, order)
+        chosen = _scheduled(moved, _beside(choices, order), [len(batch) for batch in order])
+        if chosen.threads > 1 and moved.arena_bytes <= plan.arena_bytes + GROWTH_BYTES * grows:
+            return verify_plan(moved), chosen
+    return plan, _scheduled(plan, choices, [1] * len(choices))
+
+
+def _scheduled(plan: Plan, choices: Sequence[_Choice], together: Sequence[int]) -> Schedule:
+    """`together`: of how many steps, one after the other, each batch is."""
+    steps = _placed(plan, choices, root_places(plan), together)
+    most = max((max(step.threads, step.thread + 1) for step in _all_splits(steps)), default=1)
     meetings = sum(step.meet for step in steps)  # those inside loops are in the loops' gain
     saved = sum(choice.gain for choice in choices) - MEETING_NS * (meetings + 1)
     if most == 1:
@@ -202,104 +245,76 @@ def _region_choice(
     return _Choice(1, time, 0.0, f"{told}, nothing in it is worth a split")
 
 
-# -- where threads meet -----------------------------------------------------------------------
-
-Region = tuple[str, int, int]  # place, first byte or slot, one past the last
+# -- in which order, and where threads meet ---------------------------------------------------
 
 
-def _root_places(plan: Plan) -> list[Region]:
-    arguments = [("argument", i, i + 1) for i in range(len(plan.argument_types))]
-    outputs = [("output", i, i + 1) for i in range(len(plan.output_types))]
-    return _places(plan, arguments, outputs, ("arena", 0, plan.arena_bytes))
+def _batches(plan: Plan, choices: Sequence[_Choice], threads: int) -> list[Batch]:
+    """The steps in order; those that can run while one is not split that takes long, beside it."""
+    launches = [isinstance(step, Launch) for step in plan.steps]
+    idle = sum(c.time for c, launch in zip(choices, launches) if launch and c.alone)
+    if idle < ALONE_SHARE * sum(choice.time - choice.gain for choice in choices):
+        return [[(number, 0)] for number in range(len(choices))]
+    costs, part = [], 0  # nothing is moved past a check, loop or branch
+    for choice, launch in zip(choices, launches):
+        part += not launch
+        wall = choice.time - choice.gain if launch else 0.0
+        costs.append(Cost(choice.time, wall, launch and choice.alone, part))
+        part += not launch
+    return batches(plan, costs, threads)
 
 
-def _places(
-    plan: Plan, arguments: Sequence[Region], outputs: Sequence[Region], memory: Region | None
-) -> list[Region]:
-    """Where each buffer of a plan lies, given where its arguments, outputs and arena do."""
-    found: list[Region] = []
-    for buffer in plan.buffers:
-        if buffer.place == "argument":
-            found.append(arguments[buffer.slot])
-        elif buffer.place == "output":
-            found.append(outputs[buffer.slot])
-        elif buffer.place == "constant":
-            found.append(("constant", buffer.slot, buffer.slot + 1))
-        else:
-            assert memory is not None
-            first = memory[1] + buffer.slot
-            found.append((memory[0], first, first + buffer.type.nbytes))
-    return found
+def _beside(choices: Sequence[_Choice], order: Sequence[Batch]) -> list[_Choice]:
+    """The choices in this order. A step that one thread runs while others run another takes no time
+    of the call."""
+    placed = []
+    for (first, _), *others in order:
+        placed.append(choices[first])
+        for step, thread in others:
+            choice = choices[step]
+            told = f"{choice.reason}, beside one that is not split"
+            placed.append(_Choice(1, choice.time, choice.time, told, thread=thread))
+    return placed
 
 
-class _Pending:
-    """What was touched since all threads met last."""
-
-    def __init__(self) -> None:
-        self._touched: list[tuple[bool, list[Region], list[Region]]] = []
-        self._unknown = False
-
-    def meets(self, alone: bool, read: list[Region], written: list[Region]) -> bool:
-        """Whether all threads must meet before a step, which is then taken note of. `alone`: it
-        runs on thread 0 only; two such steps are in order anyhow."""
-        conflict = self._unknown or any(
-            not (alone and other_alone)
-            and (
-                _overlap(written, other_read)
-                or _overlap(written, other_written)
-                or _overlap(read, other_written)
-            )
-            for other_alone, other_read, other_written in self._touched
-        )
-        if conflict:
-            self._touched.clear()
-            self._unknown = False
-        self._touched.append((alone, read, written))
-        return conflict
-
-    def forget(self) -> None:
-        """After steps that are not known here: whatever comes next has to wait."""
-        self._touched.clear()
-        self._unknown = True
-
-
-def _overlap(one: list[Region], other: list[Region]) -> bool:
-    return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in one for b in other)
-
-
-def _placed(plan: Plan, choices: Sequence[_Choice], places: list[Region]) -> tuple[Split, ...]:
+def _placed(
+    plan: Plan, choices: Sequence[_Choice], at: Sequence[Region], together: Sequence[int]
+) -> tuple[Split, ...]:
     """The splits of a plan's steps: the choices, and where threads meet. When the first of them
     runs, threads have just met, or nothing of what these steps touch was touched since."""
-    pending = _Pending()
-    made = []
-    for step, choice in zip(plan.steps, choices, strict=True):
-        at = [places[i] for i in step.buffers]
-        if isinstance(step, Launch):
-            split_at = len(step.reads)
-            meet = pending.meets(choice.alone, at[:split_at], at[split_at:])
-            made.append(Split(choice.threads, meet, choice.reason))
-        elif isinstance(step, Check):
-            made.append(Split(1, pending.meets(False, at, []), choice.reason))
-        else:
-            meet = pending.meets(choice.alone, at, at)
-            made.append(Split(choice.threads, meet, choice.reason, _inner(step, choice, places)))
-            if choice.inner:
+    pending = Pending()
+    made: list[Split] = []
+    for count in together:
+        batch = range(len(made), len(made) + count)
+        ones = {i: choices[i].thread if choices[i].alone else None for i in batch}
+        bytes_of = {i: touched(plan.steps[i], at) for i in batch}
+        for number in batch:
+            # All of a batch waits ahead of its first step, so that the others start with it.
+            waits = batch if number == batch[0] else [number]
+            meet = any(pending.conflicts(ones[i], bytes_of[i]) for i in waits)
+            if meet:
+                pending.met()
+            pending.note(ones[number], bytes_of[number])
+            choice = choices[number]
+            inner = _inner(plan.steps[number], choice, at)
+            made.append(Split(choice.threads, meet, choice.reason, inner, choice.thread))
+            if inner:
                 pending.forget()
     return tuple(made)
 
 
 def _inner(
-    step: Loop | Branch, choice: _Choice, places: list[Region]
+    step: Step, choice: _Choice, at: Sequence[Region]
 ) -> tuple[tuple[Split, ...], ...]:
-    if not choice.inner:
+    if not choice.inner or not isinstance(step, Loop | Branch):
         return ()
-    arguments = [places[i] for i in step.reads]
-    outputs = [places[i] for i in step.writes]
-    memory = None if step.memory is None else places[step.memory]
+    arguments = [at[i] for i in step.reads]
+    outputs = [at[i] for i in step.writes]
+    memory = None if step.memory is None else at[step.memory]
     made = []
     for plan, choices in zip(step.plans, choice.inner, strict=True):
         results = outputs
         if isinstance(step, Loop) and plan is step.condition and step.flag is not None:
-            results = [places[step.flag]]
-        made.append(_placed(plan, choices, _places(plan, arguments, results, memory)))
+            results = [at[step.flag]]
+        inside = places(plan, arguments, results, memory)
+        made.append(_placed(plan, choices, inside, [1] * len(choices)))
     return tuple(made)

@@ -58,6 +58,15 @@ def crash(x):
 """
 
 
+LARGE = """
+import graphc
+from graphc.ops.reduce import sum
+
+g = graphc.GraphBuilder("large")
+large = g.finish(sum(g.input("x", "f32[256,256]") @ g.input("w", "f32[256,256]"), axes=(0, 1)))
+"""
+
+
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with model.py and a module it imports."""
@@ -166,6 +175,27 @@ def test_the_plan_has_one_kernel_or_one_for_each_op(
     }
 
 
+def test_the_plan_tells_how_steps_are_split_over_threads(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (model / "large.py").write_text(LARGE, "utf-8")
+    plan = ("large.py:large", "--stage", "plan")
+    alone, shown = output(capsys, *plan), output(capsys, *plan, "--threads", "2")
+    assert shown.startswith(alone)
+    head, *steps = shown.removeprefix(alone).splitlines()
+    assert head.startswith("threads 2: saves about ") and head.endswith("1 meetings")
+    assert [line.partition(": about ")[0] for line in steps] == [
+        "  k0_matmul: threads 2", "  k1_sum: meet, threads 1",
+    ]  # fmt: skip
+    small = output(capsys, "model.py:layer", "--stage", "plan", "--threads", "2")
+    assert "\nthreads 1: no step is worth a split\n" in small
+
+
+def test_less_than_one_thread_is_an_error(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump", "model.py:layer", "--stage", "plan", "--threads", "0"]) == 2
+    assert "0 threads" in capsys.readouterr().err
+
+
 def test_loops_of_one_kernel(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("model.py:layer", "--stage", "loops", "--target", "x86-64-v3", "--level", "none")
     text = output(capsys, *arguments)
@@ -176,10 +206,9 @@ def test_loops_of_one_kernel(model: Path, capsys: pytest.CaptureFixture[str]) ->
         assert "f32x8 = maximum" in one and one in text
 
 
-def test_llvm_before_and_after_its_passes(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("model.py:layer", "--stage", "llvm", "--target", "x86-64-v3")
-    for text in (output(capsys, *arguments), output(capsys, *arguments, "--raw-llvm")):
-        assert "define void @k0_matmul(" in text and "@llvm.fma.v8f32" in text
+def test_llvm_ir_of_each_kernel(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = output(capsys, "model.py:layer", "--stage", "llvm", "--target", "x86-64-v3")
+    assert "define void @k0_matmul(" in text and "@llvm.fma.v8f32" in text
 
 
 @pytest.mark.parametrize(

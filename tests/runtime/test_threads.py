@@ -17,6 +17,7 @@ from frontend import nn
 from graphc import IndexRangeError, ops
 from graphc.ir.handle import broadcast_to
 from graphc.runtime import pool
+from graphc.schedule import abreast
 from graphc.schedule import threads as model
 
 f32 = np.float32
@@ -75,7 +76,7 @@ def trained(make: Callable[[], Any], threads: int) -> list[np.ndarray]:
     for _ in range(4):
         x = torch.tensor(random.standard_normal(shape).astype(f32))
         y = torch.tensor(random.integers(0, 10, shape[1 if len(shape) == 3 else 0]))
-        losses.append(step(x, y).numpy())
+        losses.append(step(x, y).detach().numpy())
     (executable,) = step.entries[0].executables
     assert executable.schedule.threads == threads
     return [*losses, *(value.detach().numpy() for value in module.state_dict().values())]
@@ -135,6 +136,37 @@ def test_drawn_graphs_give_the_same_bits_on_any_number_of_threads(seed: int) -> 
     for other in results[1:]:
         for value, expected in zip(other, results[0], strict=True):
             np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_that_are_not_split_run_beside_others_with_the_same_bits(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(abreast, "LEAST_NS", 0.0)
+    random = np.random.default_rng(seed)
+    g = graphc.GraphBuilder("totals")
+    sizes = [(int(a), int(b)) for a, b in random.integers(20, 90, (4, 2))]
+    inputs = [g.input(f"x{i}", f"f32[{a},{b}]") for i, (a, b) in enumerate(sizes)]
+    grown = [ops.exp(x @ ops.transpose(x, permutation=(1, 0)) * 0.01) for x in inputs]
+    totals = [ops.reshape(ops.reduce.sum(x * x, axes=(0, 1)), shape=(1,)) for x in grown]
+    norm = ops.elementwise.sqrt(ops.reduce.sum(ops.concat(*totals, axis=0), axes=(0,)))
+    updated = [x * broadcast_to(norm, x.shape) * 1e-3 for x in inputs]
+    graph = g.finish(*totals, *updated, aliases=[(4 + i, i) for i in range(4)])
+    arrays = [random.standard_normal(size).astype(f32) for size in sizes]
+    results = []
+    for threads in (1, 2, 3):
+        given = [array.copy() for array in arrays]
+        executable = graphc.compile(graph, threads=threads)
+        assert (threads > 1) == any(split.thread for split in executable.schedule.steps)
+        for _ in range(40):
+            found = executable(*given)
+        results.append([*found, *given])
+    for other in results[1:]:
+        for value, expected in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(value, expected)
+    # Where memory is limited, threads do not make an arena larger.
+    limited = graphc.compile(graph, threads=2, max_bytes=1 << 30)
+    assert limited.plan.arena_bytes <= graphc.compile(graph, threads=1).plan.arena_bytes
 
 
 def looped(x: Any) -> Any:

@@ -222,6 +222,17 @@ def test_sums_of_one_form_that_read_one_value_are_one_kernel() -> None:
     assert ops_of(launch).count("sum") == 2
 
 
+def test_sums_that_read_a_value_behind_a_reshape_are_one_kernel() -> None:
+    """As the gradients of a normalisation of [batch, time, channels] behind a product."""
+
+    def both(x: Any, y: Any) -> Any:
+        z = movement.reshape(x, shape=(5, 8, 30))
+        return reduce.sum(z * y, axes=(0, 1)), reduce.sum(z, axes=(0, 1))
+
+    (launch,) = launches(planned(both, "f32[40,30]", "f32[5,8,30]"))
+    assert ops_of(launch).count("sum") == 2
+
+
 def test_reductions_of_what_both_compute_are_one_kernel() -> None:
     """The maximum of each window and its place: the windows are an index map, not a value read."""
 

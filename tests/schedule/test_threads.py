@@ -140,6 +140,11 @@ def test_the_time_of_kernels_is_told_in_the_right_order_of_magnitude() -> None:
     types = ("f32[4,256,64]",) * 3
     assert 50e3 < time(lambda q, k, v: attention(q, k, v)[0], *types) < 5e6
 
+    def added(table: object, rows: object, at: object) -> object:
+        return ops.indexing.index_add(table, at, rows, axis=0)
+
+    assert 10e3 < time(added, "f32[65,256]", "f32[1024,256]", "i64[1024]") < 100e3  # 34 measured
+
 
 def test_the_table_names_every_step() -> None:
     plan = planned(ARENA, [run(LARGE, 0, 1), run(SMALL, 1, 2)])

@@ -1,0 +1,92 @@
+"""Steps that cannot be split, with others at the same time on the other threads.
+
+in : a plan, and how long each of its steps takes
+out: the steps in an order in which they can run, in batches; the plan in that order
+
+    a (split), b (split), c (split), d (cannot be split)  =>  b (split), [d | a, c]
+
+Of a batch the first step runs on thread 0 and the others, which neither need it nor are needed by
+it, on threads that would only wait for it: as many as take no longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphc.schedule.arena import aligned
+from graphc.schedule.memory import laid_out
+from graphc.schedule.plan import Plan, live_ranges
+from graphc.schedule.touched import apart, needs, touched
+
+Batch = list[tuple[int, int]]  # steps by number, and the thread of each
+
+LEAST_NS = 500.0
+"""Work that is worth a place beside another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of a step: nanoseconds on one thread, and as it would run; whether only thread 0 runs it;
+    which steps it may stand among (those with the same `part`)."""
+
+    time: float
+    wall: float
+    alone: bool
+    part: int
+
+
+def batches(plan: Plan, costs: Sequence[Cost], threads: int) -> list[Batch]:
+    """A step of the result stands behind all it needs, whatever places buffers share in the arena
+    now, and no two steps of a batch need each other."""
+    at_all = apart(plan)
+    needed = needs([touched(step, at_all) for step in plan.steps])
+    users: list[set[int]] = [set() for _ in costs]
+    for step, others in enumerate(needed):
+        for other in others:
+            users[other].add(step)
+    at = list(range(len(costs)))  # the first step of the batch each is in
+    found: dict[int, Batch] = {step: [(step, 0)] for step in range(len(costs))}
+
+    def goes(step: int, first: int) -> bool:
+        """Whether a step can run when `first` does."""
+        if step == first or len(found.get(step, ())) != 1:  # it has its place
+            return False
+        if costs[step].part != costs[first].part or costs[step].wall < LEAST_NS:
+            return False
+        if step < first:
+            return all(at[user] > first for user in users[step])
+        return all(at[other] < first for other in needed[step])
+
+    longest = sorted(range(len(costs)), key=lambda step: -costs[step].wall)
+    for first in longest:
+        if not costs[first].alone or first not in found or costs[first].wall < LEAST_NS:
+            continue
+        free = [costs[first].time] * threads
+        for step in longest:
+            thread = max(range(1, threads), key=lambda i: free[i])
+            if costs[step].time <= free[thread] and goes(step, first):
+                free[thread] -= costs[step].time
+                at[step] = first
+                found[first].append((step, thread))
+                del found[step]
+    return [sorted(found[first], key=lambda one: (one[1], one[0])) for first in sorted(found)]
+
+
+def reordered(plan: Plan, order: Sequence[Batch]) -> Plan:
+    """The plan with its steps in this order, and an arena in which what steps of one batch use lies
+    apart."""
+    steps = tuple(plan.steps[step] for batch in order for step, _ in batch)
+    when = [time for time, batch in enumerate(order) for _ in batch]
+    buffers = [
+        buffer if buffer.within is None
+        else replace(buffer, slot=buffer.slot - plan.buffers[buffer.within].slot)
+        for buffer in plan.buffers
+    ]  # fmt: skip
+    used = zip(plan.buffers, live_ranges(steps, plan.buffers))
+    apiece = [aligned(b.type.nbytes) for b, life in used if b.place == "arena" and life is not None]
+    share = plan.arena_bytes < sum(apiece)
+    placed, total, least = laid_out(steps, buffers, when, share)
+    return replace(
+        plan, steps=steps, buffers=placed, arena_bytes=total, arena_lower_bound=least
+    )
