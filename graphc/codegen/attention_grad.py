@@ -8,7 +8,9 @@ rows. The bits are those of the definition (ops/attention.py).
 
 from __future__ import annotations
 
-from graphc.codegen.attention_parts import AttentionKernel, Body, Finish, Matrix, Number, Rows
+from graphc.codegen.attention_heads import Body, Matrix, Number, Rows
+from graphc.codegen.attention_operands import GROUP
+from graphc.codegen.attention_parts import AttentionKernel, Finish
 from graphc.codegen.contraction.chains import CHAIN
 from graphc.codegen.loops import Kernel, Value
 from graphc.codegen.target import Target
@@ -59,25 +61,24 @@ class _AttentionGrad(AttentionKernel):
         return 0 in self.outputs or 1 in self.outputs
 
     def _head(self) -> None:
-        self.pack(self.k, self.keys)
+        self.pack(self.k, self.keys, [])
+        taint = self.untainted()
         if self.by_scores_needed:
-            self.pack(self.v, self.values)
+            taint = self.pack(self.v, self.values, taint)
         if 0 in self.outputs:
-            self.copy(self.k, 0, self.columns, self.key_rows)
+            taint = self.copy(self.k, 0, self.columns, self.key_rows, taint)
         for matrix in {id(m): m for m in (*self.sums.values(), *self.chains.values())}.values():
             self._each_place(matrix, lambda at, m=matrix: self._clear(m, at))  # type: ignore[misc]
-        self.check_finite(
-            (self.g, None), (self.q, self.scaled), (self.k, None), (self.v, None),
-            (self.delta, None), (self.logsumexp, self.finite),
-        )  # fmt: skip
+        taint = self.read(self.delta, taint)
+        self.taint = self.read(self.logsumexp, taint, self.finite)
         self.each_block(self._block)
         for index, matrix in self.sums.items():
             self._out(index, matrix)
 
     def _block(self, rows: Rows) -> None:
-        self.copy(self.q, rows.first, rows.count, self.queries, self.scaled)
-        self.copy(self.g, rows.first, rows.count, self.by_out)
-        self.scores(rows, self.queries, self.keys, self.depth, self.into(self.weights))
+        taint = self.copy(self.q, rows.first, rows.count, self.queries, self.taint, self.scaled)
+        self.meet_all(self.copy(self.g, rows.first, rows.count, self.by_out, taint))
+        self.scores(rows, self.queries, self.keys, self.depth, self._keep(rows))
         self.row_tiles(rows, 0, lambda row, count: self._weights(rows, row, count))
         if self.by_scores_needed:
             self.scores(rows, self.by_out, self.values, self.width, self._by_scores(rows))
@@ -92,6 +93,15 @@ class _AttentionGrad(AttentionKernel):
 
     # -- rows --------------------------------------------------------------------------------
 
+    def _keep(self, rows: Rows) -> Finish:
+        """Stores scores."""
+        def finish(sums: list[Value], row: Number, column: Number, vectors: int) -> None:
+            for i, scores in enumerate(self.hide(rows, sums, row, column, vectors)):
+                lane = self.plus(column, i % vectors * self.lanes)
+                self.store(self.weights, self.plus(row, i // vectors), lane, scores)
+
+        return finish
+
     def _weights(self, rows: Rows, row: Number, count: int) -> None:
         """Scores of the rows of a tile become weights."""
         levels = []
@@ -100,18 +110,14 @@ class _AttentionGrad(AttentionKernel):
             level = self.finite(self.evaluator.value(self.logsumexp, (*self.lead, place)))
             levels.append(self.builder.splat(level, self.lanes))
 
-        def vector(number: Number, edge: bool, carried: list[Value]) -> list[Value]:
+        def vector(number: Number) -> None:
             column = self.times(number, self.lanes)
             for i, level in enumerate(levels):
-                place = self.plus(row, i)
-                scores = self.load(self.weights, place, column)
-                if edge:
-                    scores = self.hide(scores, self.plus(rows.first, place), number)
+                scores = self.load(self.weights, self.plus(row, i), column)
                 weight = self.evaluator.algebra.exp(self.builder.sub(scores, level))
-                self.store(self.weights, place, column, weight)
-            return carried
+                self.store(self.weights, self.plus(row, i), column, weight)
 
-        self.each_vector(self.plus(rows.first, row), vector)
+        self.loop(0, self.vector_end(self.plus(rows.first, row)), "exp", vector)
 
     def _by_scores(self, rows: Rows) -> Finish:
         """From g vᵀ the gradient of the scores."""
@@ -179,7 +185,14 @@ class _AttentionGrad(AttentionKernel):
         self.column_tiles(columns, across)
 
     def _each_place(self, matrix: Matrix, body: Body) -> None:
-        self.loop(0, matrix.memory.size // self.lanes, "v", body)
+        whole, rest = divmod(matrix.memory.size // self.lanes, GROUP)
+
+        def several(first: Number, count: int) -> None:
+            for i in range(count):
+                body(self.plus(first, i))
+
+        self.loop(0, whole, "v", lambda number: several(self.times(number, GROUP), GROUP))
+        several(whole * GROUP, rest)
 
     def _clear(self, matrix: Matrix, number: Number) -> None:
         self.builder.store(matrix.memory, self.at((number, self.lanes)), self.zero)
@@ -219,6 +232,6 @@ class _AttentionGrad(AttentionKernel):
                     value = self.load(matrix, number, column, u * self.lanes)
                     self.write(index, columns, number, column, value, u)
 
-            self.column_tiles(columns, tile)
+            self.column_tiles(columns, tile, columns <= GROUP * self.lanes)
 
         self.loop(0, self.columns, "out", row)

@@ -10,21 +10,20 @@ Of a causal matrix only what is seen is computed, tile by tile. A hidden weight 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from graphc.codegen.attention_operands import Body, Heads, Matrix, Number, Rows
+from graphc.codegen.attention_heads import Matrix, Number, Rows
+from graphc.codegen.attention_operands import Operands
 from graphc.codegen.contraction.chains import CHAIN
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType
 
-__all__ = ["AttentionKernel", "Body", "Finish", "Matrix", "Number", "Rows"]
-
 Finish = Callable[[list[Value], Number, Number, int], None]
 """Takes the sums of a tile: `finish(sums, first row within the block, first column, vectors)`."""
 
 
-class AttentionKernel(Heads):
+class AttentionKernel(Operands):
     """The tiles of a kernel over all heads."""
 
     # -- what is seen ------------------------------------------------------------------------
@@ -55,52 +54,47 @@ class AttentionKernel(Heads):
         end = self.plus(self.column_end(row, self.tile_rows), self.lanes - 1)
         return self.computed("div", end, self.lanes)
 
-    def each_vector(
-        self, row: Number, body: Callable[[Number, bool, list[Value]], list[Value]],
-        start: Sequence[Value] = (),
-    ) -> list[Value]:  # fmt: skip
-        """Folds `body(vector, may hide something, so far)` over the vectors of scores of a row."""
-        plain: Number = self.columns // self.lanes
-        if self.mask is not None:
-            plain = 0
-        elif self.causal:
-            seen = self.computed("minimum", self.plus(row, 1), self.columns)
-            plain = self.computed("div", seen, self.lanes)
-        found = list(start)
-        for begin, end, edge in ((0, plain, False), (plain, self.vector_end(row), True)):
-            if isinstance(begin, int) and isinstance(end, int) and begin >= end:
-                continue
-            with self.builder.loop(begin, end, carried=found, hint="v") as scope:
-                scope.yield_(*body(scope.variable, edge, list(scope.carried)))
-            found = list(scope.results)
-        return found
-
-    def hide(self, scores: Value, row: Number, vector: Number) -> Value:
-        """Scores with the mask, -∞ where the row does not see a column."""
+    def hide(
+        self, rows: Rows, sums: list[Value], row: Number, column: Number, vectors: int
+    ) -> list[Value]:
+        """Scores of a tile with the mask, -∞ where a row does not see a column."""
         builder = self.builder
-        if self.mask is not None:
-            lead = len(self.body.type_of(self.mask).shape) - 2
-            index = self.lead[:lead]
-            at = self.expression(vector, self.vectors) * self.lanes + self.lane()
-            guards: tuple[Guard, ...] = ()
-            if not at.within(0, self.columns):
-                guards = ((at, 0, self.columns),)
-            place = (*index, self.expression(row, self.rows), at)
-            mask = builder.splat(self.evaluator.value(self.mask, place, guards), self.lanes)
-            if mask.type.dtype is DType.bool:
-                scores = builder.select(mask, scores, self.hidden)
-            else:
-                scores = builder.add(scores, mask)
-        last: Number = self.columns - 1
-        if self.causal:
-            last = self.computed("minimum", row, last)
-        elif self.columns % self.lanes == 0:
-            return scores
-        left = self.computed("sub", last, self.times(vector, self.lanes))
         kind = DType.i32 if self.dtype is DType.f32 else DType.i64
-        limit = builder.convert(self.value(left), kind)
-        seen = builder.compare("le", builder.iota(kind, self.lanes), limit)
-        return builder.select(seen, scores, self.hidden)
+        lanes = builder.iota(kind, self.lanes)
+        first = self.plus(rows.first, row)
+        reach = builder.convert(self.value(self.computed("sub", first, column)), kind)
+        made = []
+        for number, scores in enumerate(sums):
+            i, u = divmod(number, vectors)
+            if self.mask is not None:
+                scores = self._masked(scores, self.plus(first, i), column, u)
+            if self.causal:
+                ahead = builder.add(lanes, builder.const(kind, u * self.lanes - i, self.lanes))
+                seen = builder.compare("le", ahead, builder.splat(reach, self.lanes))
+                scores = builder.select(seen, scores, self.hidden)
+            if isinstance(column, int) and column + (u + 1) * self.lanes > self.columns:
+                left = builder.const(kind, self.columns - column - u * self.lanes, self.lanes)
+                scores = builder.select(builder.compare("lt", lanes, left), scores, self.hidden)
+            made.append(scores)
+        return made
+
+    def _masked(self, scores: Value, row: Number, column: Number, vector: int) -> Value:
+        """A vector of scores of a tile with the mask."""
+        assert self.mask is not None
+        builder = self.builder
+        number = self.plus(self.computed("div", column, self.lanes), vector)
+        # Only a tile of its own, whose column is known, has an incomplete vector.
+        count = self.vectors if isinstance(column, int) else self.columns // self.lanes
+        at = self.expression(number, count) * self.lanes + self.lane()
+        guards: tuple[Guard, ...] = ()
+        if not at.within(0, self.columns):
+            guards = ((at, 0, self.columns),)
+        lead = self.lead[: len(self.body.type_of(self.mask).shape) - 2]
+        place = (*lead, self.expression(row, self.rows), at)
+        mask = builder.splat(self.evaluator.value(self.mask, place, guards), self.lanes)
+        if mask.type.dtype is DType.bool:
+            return builder.select(mask, scores, self.hidden)
+        return builder.add(scores, mask)
 
     # -- products ----------------------------------------------------------------------------
 
@@ -141,15 +135,14 @@ class AttentionKernel(Heads):
 
         def columns(number: Number, vectors: int) -> None:
             column = self.times(number, self.tile_vectors * self.lanes)
-            panel = self.times(number, depth)
+            panel = self.times(number, depth * panels.stride)
 
             def tile(row: Number, count: int, width: int) -> None:
                 sums = self.product(
                     count * width, depth, depth,
                     lambda k: [self.element(left, self.plus(row, i), k) for i in range(count)],
                     lambda k: [
-                        self.load(panels, self.plus(panel, k), u * self.lanes)
-                        for u in range(width)
+                        self.load(panels, k, panel, u * self.lanes) for u in range(width)
                     ],
                 )  # fmt: skip
                 finish(sums, row, column, width)
@@ -169,15 +162,6 @@ class AttentionKernel(Heads):
             self.row_tiles(rows, begin, lambda row, count: tile(row, count, vectors))
 
         self.column_tiles(self.columns, columns)
-
-    def into(self, matrix: Matrix) -> Finish:
-        """Stores sums where they belong in a matrix of scores."""
-        def finish(sums: list[Value], row: Number, column: Number, vectors: int) -> None:
-            for i, value in enumerate(sums):
-                lane = self.plus(column, i % vectors * self.lanes)
-                self.store(matrix, self.plus(row, i // vectors), lane, value)
-
-        return finish
 
     def rows_times(
         self, rows: Rows, weights: Matrix, right: Matrix, columns: int,

@@ -223,6 +223,15 @@ def test_what_is_not_finite_counts_also_where_it_is_hidden(
     assert_same(graphc.compile(graph)(*operands), graphc.compile(graph, "none")(*operands))
 
 
+@pytest.mark.parametrize("operand", [0, 2])
+def test_finite_numbers_whose_sum_overflows_are_no_special_case(operand: int) -> None:
+    """The test for what is not finite adds all it reads."""
+    arrays = drawn((2,), 70, 70, 12, 20)
+    arrays[operand] = np.abs(arrays[operand]) * np.float32(1e37)
+    with np.errstate(all="ignore"):
+        check(arrays, causal=True)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kind", ["bool", "float"])
 def test_rows_that_see_nothing_give_zeros(kind: str, causal: bool) -> None:
