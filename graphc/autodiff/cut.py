@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
-from graphc.autodiff.flow import Network
 from graphc.autodiff.waists import Waists
 from graphc.errors import MemoryLimitError
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
@@ -113,35 +112,39 @@ class _Problem:
 
     def at(self, price: float) -> Cut:
         """The minimum cut where a byte is worth `price` additions."""
-        network = Network()
+        import networkx
+
+        network = networkx.DiGraph()
+        network.add_nodes_from(("source", "sink"))
         for identity in self.early:
             node = self.graph.nodes[identity]
             # Of a node on the source's side results can be kept; one on the sink's side is
             # computed again, which costs the edge from the source and needs all operands there.
             work = additions(self.graph, node)
             if node.op == INPUT or math.isinf(work):
-                network.add("source", identity)
+                network.add_edge("source", identity)
             else:
                 # At any price what is free is rather kept than computed again.
                 again = min(work, 2) if math.isinf(price) else work
-                network.add("source", identity, int(again))
+                network.add_edge("source", identity, capacity=int(again))
             for index, type in enumerate(node.types):
                 value = Value(identity, index)
                 worth = type.nbytes * (ANY_PRICE if math.isinf(price) else price)
                 # What is free is not for nothing, so that little of it is taken.
                 capacity = 1 if value in self.free else math.ceil(worth) + 1
-                network.add(identity, value, capacity)
+                network.add_edge(identity, value, capacity=capacity)
             for operand in node.operands:
                 if self._counts(operand):
-                    network.add(operand, identity)
+                    network.add_edge(operand, identity)
         for value in self.read:
             if self._counts(value):
-                network.add(value, "sink")
-        near = network.cut("source", "sink")
+                network.add_edge(value, "sink")
+        _, (reachable, _) = networkx.minimum_cut(network, "source", "sink")
         kept = frozenset(
             value
-            for value in self.graph.values()
-            if value.node in self.early and value.node in near and value not in near
+            for identity in self.early & reachable
+            for value in network.successors(identity)
+            if value not in reachable
         )
         return Cut(kept, sum(self.graph.type_of(v).nbytes for v in kept - self.free))
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from graphc.autodiff.cut import cheapest
 from graphc.autodiff.joint import cotangent_inputs
 from graphc.ir.builder import GraphBuilder, Var
-from graphc.ir.nodes import CONSTANT, INPUT, Graph, Location, Value
-from graphc.ir.registry import lookup
+from graphc.ir.nodes import INPUT, Graph, Location, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +106,7 @@ def extract(
         work += [v.node for v in graph.nodes[identity].operands if v not in values]
     for identity in _in_time(graph, needed, needed if late is None else needed & late):
         node = graph.nodes[identity]
-        with builder.at(node.location or Location(name, 0)):
-            if node.op == CONSTANT:
-                values[Value(identity)] = builder.constant(node.attribute("value"))
-                continue
-            operands = tuple(values[operand] for operand in node.operands)
-            results = builder.apply(lookup(node.op), operands, dict(node.attributes), node.regions)
+        results = builder.copied(node, [values[operand] for operand in node.operands])
         for index, result in enumerate(results):
             values.setdefault(Value(identity, index), result)
     positions = {value.node: number for number, value in enumerate(inputs)}

@@ -7,6 +7,7 @@ out: affine offsets for loads and stores, integer vectors for gathers, bool valu
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.loops import Index, Value
@@ -52,14 +53,15 @@ class Integers:
         """The variable whose extent is the number of lanes."""
         return self._every.get(variable, variable)
 
-    def _place(self, term: tuple[Atom, int]) -> tuple[int, ...]:
+    def _place(self, term: tuple[Atom, int]) -> tuple[Any, ...]:
         """A term's place in a sum: in the order in which variables were bound. Names, which depend
         on what was lowered before, would make the text of equal kernels differ."""
         atom, coefficient = term
         if isinstance(atom, Variable):
             return self._order[atom], 0, 0, 0, coefficient
         last = max(self._order[variable] for variable in atom.dividend.variables())
-        return last, 1, atom.divisor, atom.dividend.constant, coefficient
+        inside = sorted(map(self._place, atom.dividend.terms))
+        return last, 1, atom.divisor, atom.dividend.constant, coefficient, inside
 
     # -- what an expression is ---------------------------------------------------------------
 

@@ -114,6 +114,12 @@ class GraphBuilder:
         attributes = tuple(sorted(canonical.items())) if canonical else ()
         return self._append(op.name, values, attributes, results, regions)
 
+    def copied(self, node: Node, operands: Sequence[Var]) -> tuple[Var, ...]:
+        """A node of another graph, on operands of the same types: nothing is inferred anew."""
+        values = tuple([operand.value for operand in operands])
+        with self.at(node.location or Location(self.name, 0)):
+            return self._append(node.op, values, node.attributes, node.types, node.regions)
+
     def finish(self, *outputs: Var, aliases: Sequence[tuple[int, int]] = ()) -> Graph:
         """The graph with these outputs."""
         for output in outputs:
@@ -156,7 +162,7 @@ class GraphBuilder:
             identity = self._shared.setdefault(node, identity)
         if identity == len(self._nodes):
             self._nodes.append(node)
-        return tuple(Var(self, Value(identity, i), type) for i, type in enumerate(types))
+        return tuple([Var(self, Value(identity, i), type) for i, type in enumerate(types)])
 
 
 def _inputs_first(nodes: list[Node]) -> tuple[tuple[Node, ...], list[int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -84,12 +84,12 @@ def exact(attribute: Any) -> Any:
     return (kind, attribute) if kind is bool else attribute
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """Result `index` of node `node`."""
+class Value(NamedTuple):
+    """Result `index` of node `node`. A tuple, since values are what tables are keyed by: those are
+    hashed and compared without Python code."""
 
     node: int
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -44,13 +44,13 @@ def value_text(graph: Graph, value: Value) -> str:
 
 
 def _print_node(graph: Graph, identity: int, node: Node, locations: bool, indent: str) -> str:
-    types = ", ".join(str(type) for type in node.types)
+    types = ", ".join([type.text for type in node.types])
     if node.op == CONSTANT:
         return f"%{identity} = constant {attribute_text(node.attribute('value'))}"
-    operands = ", ".join(value_text(graph, operand) for operand in node.operands)
-    attributes = "".join(f" {name}={attribute_text(value)}" for name, value in node.attributes)
+    operands = ", ".join([value_text(graph, operand) for operand in node.operands])
+    attributes = "".join([f" {name}={attribute_text(value)}" for name, value in node.attributes])
     regions = "".join(
-        f" {print_graph(region, locations=locations, indent=indent)}" for region in node.regions
+        [f" {print_graph(region, locations=locations, indent=indent)}" for region in node.regions]
     )
     return f"%{identity} = {node.op}({operands}){attributes}{regions} : {types}"
 

@@ -98,12 +98,13 @@ class TensorType:
     Equal types are one object, so comparing and hashing them costs what it costs for an object.
     """
 
-    __slots__ = ("dtype", "nbytes", "numel", "shape")
+    __slots__ = ("dtype", "nbytes", "numel", "shape", "text")
 
     dtype: DType
     shape: Shape
     numel: int
     nbytes: int
+    text: str
 
     def __new__(cls, dtype: DType, shape: Shape) -> TensorType:
         known = _INTERNED.get((dtype, shape))
@@ -117,6 +118,7 @@ class TensorType:
         put("shape", tuple([int(dim) for dim in shape]))
         put("numel", math.prod(made.shape))
         put("nbytes", made.numel * dtype.itemsize)
+        put("text", f"{dtype.value}[{','.join(map(str, made.shape))}]")
         return _INTERNED.setdefault((dtype, made.shape), made)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -133,7 +135,7 @@ class TensorType:
         return len(self.shape)
 
     def __str__(self) -> str:
-        return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
+        return self.text
 
     def with_shape(self, shape: Shape) -> TensorType:
         return TensorType(self.dtype, tuple(shape))

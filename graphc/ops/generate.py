@@ -28,8 +28,7 @@ def threefry(s: Any, key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[An
     for block in range(5):
         for rotation in _ROTATIONS[block % 2]:
             x = s.add(x, y)
-            rotated = s.bit_or(s.shl(y, rotation), s.lshr(y, 32 - rotation))
-            y = s.xor(rotated, x)
+            y = s.xor(s.rotl(y, rotation), x)
         x = s.add(x, keys[(block + 1) % 3])
         y = s.add(s.add(y, keys[(block + 2) % 3]), s.constant(block + 1, y))
     return x, y

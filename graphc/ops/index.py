@@ -9,62 +9,44 @@ these expressions and on NumPy integer arrays, so one index map serves code and 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, NamedTuple
+
+# Named tuples, all three: expressions live in sets and tables, and tuples are hashed and compared
+# without Python code. (A frozenset keeps its hash, so nothing is hashed to its full depth again.)
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """An integer in [0, extent)."""
 
     name: str
     extent: int
-    # Expressions live in sets and tables: hashing them was half of what index arithmetic cost.
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.name, self.extent)))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[type[Variable], tuple[str, int]]:
-        return Variable, (self.name, self.extent)  # hashes of texts differ between processes
 
 
-@dataclass(frozen=True, slots=True)
-class Quotient:
+class Quotient(NamedTuple):
     """`dividend // divisor`, rounded down."""
 
     dividend: Expr
     divisor: int
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.dividend, self.divisor)))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[type[Quotient], tuple[Expr, int]]:
-        return Quotient, (self.dividend, self.divisor)
 
 
 Atom = Variable | Quotient
+
+_NUMBER = re.compile(r"(\d+)")
 
 FINEST = 32
 """The shortest row whose number is told from its columns' (`_without_fine_part`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(NamedTuple):
     """`constant + Σ coefficient · atom`; `terms` holds each atom once, coefficients nonzero."""
 
     constant: int
     terms: frozenset[tuple[Atom, int]] = frozenset()
 
-    def __add__(self, other: Expr | int) -> Expr:
+    def __add__(self, other: Expr | int) -> Expr:  # type: ignore[override]
         if isinstance(other, int):
             return Expr(self.constant + other, self.terms) if other else self
         if not other.terms:
@@ -73,31 +55,37 @@ class Expr:
             return Expr(self.constant + other.constant, other.terms)
         return _combine(self.constant + other.constant, (*self.terms, *other.terms))
 
-    __radd__ = __add__
+    def __radd__(self, other: int) -> Expr:
+        return self + other
 
     def __neg__(self) -> Expr:
         return self * -1
 
     def __sub__(self, other: Expr | int) -> Expr:
-        return self + (-other)
+        if isinstance(other, int) or not other.terms:
+            return self + -other
+        away = [(atom, -c) for atom, c in other.terms]
+        return _combine(self.constant - other.constant, (*self.terms, *away))
 
     def __rsub__(self, other: int) -> Expr:
         return -self + other
 
-    def __mul__(self, factor: int) -> Expr:
+    def __mul__(self, factor: int) -> Expr:  # type: ignore[override]
         if factor == 1:
             return self
-        if factor == 0:
-            return Expr(0)
-        return Expr(self.constant * factor, frozenset((atom, c * factor) for atom, c in self.terms))
+        if factor == 0 or not self.terms:
+            return Expr(self.constant * factor)
+        terms = frozenset([(atom, c * factor) for atom, c in self.terms])
+        return Expr(self.constant * factor, terms)
 
-    __rmul__ = __mul__
+    def __rmul__(self, factor: int) -> Expr:  # type: ignore[override]
+        return self * factor
 
     def __floordiv__(self, divisor: int) -> Expr:
         return _floordiv(self, divisor)
 
     def __mod__(self, divisor: int) -> Expr:
-        return self - (self // divisor) * divisor
+        return _modulo(self, divisor)
 
     def bounds(self) -> tuple[int, int]:
         """Least and greatest value, both inclusive (never too narrow; may be too wide)."""
@@ -164,8 +152,11 @@ def flatten(index: Iterable[Expr], shape: Iterable[int]) -> Expr:
     return _combine(constant, terms)
 
 
-def _order(term: tuple[Atom, int]) -> tuple[int, str]:
-    return (-abs(term[1]), str(term[0]))
+def _order(term: tuple[Atom, int]) -> tuple[Any, ...]:
+    """Greatest coefficients first, then by name, the numbers in names by value: names are numbered
+    as variables are made, and how many were made before must not matter."""
+    parts = _NUMBER.split(str(term[0]))
+    return -abs(term[1]), *(int(part) if i % 2 else part for i, part in enumerate(parts)), term[1]
 
 
 def _term_text(atom: Atom, coefficient: int) -> str:
@@ -177,7 +168,9 @@ def _combine(constant: int, terms: Iterable[tuple[Atom, int]]) -> Expr:
     total: dict[Atom, int] = {}
     for atom, coefficient in terms:
         total[atom] = total.get(atom, 0) + coefficient
-    return Expr(constant, frozenset((atom, c) for atom, c in total.items() if c))
+    if 0 in total.values():
+        return Expr(constant, frozenset([(atom, c) for atom, c in total.items() if c]))
+    return Expr(constant, frozenset(total.items()))
 
 
 @lru_cache(maxsize=65536)
@@ -212,6 +205,11 @@ def _floordiv(expr: Expr, divisor: int) -> Expr:
             moved = atom.dividend + rest.constant * atom.divisor
             return outside + moved // (atom.divisor * divisor)
     return outside + _quotient(rest, divisor)
+
+
+@lru_cache(maxsize=65536)
+def _modulo(expr: Expr, divisor: int) -> Expr:
+    return expr - expr // divisor * divisor
 
 
 def resolved(expr: Expr) -> Expr:
@@ -254,8 +252,11 @@ def _quotient(dividend: Expr, divisor: int) -> Expr:
 
 @lru_cache(maxsize=65536)
 def _bounds(expr: Expr) -> tuple[int, int]:
-    for atom, coefficient in expr.terms:
-        if not isinstance(atom, Quotient) or coefficient >= 0 or coefficient % atom.divisor:
+    # Which is taken first may decide how wide the bounds are: not the order of a set.
+    falling = [term for term in expr.terms if isinstance(term[0], Quotient) and term[1] < 0]
+    for atom, coefficient in sorted(falling, key=_order) if len(falling) > 1 else falling:
+        assert isinstance(atom, Quotient)
+        if coefficient % atom.divisor:
             continue
         # k·(q - d·(q // d)) is k·(q % d), which lies in [0, k·(d - 1)].
         factor = -coefficient // atom.divisor

@@ -187,7 +187,7 @@ class ArgReduce(Reduce):
         return (np.asarray(positions, dtype=attributes["dtype"].numpy),)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Case:
     """One source of a movement's elements: coordinate `index` of operand `operand`, where every
     guard (expression, low, high) has low <= expression < high."""
@@ -262,8 +262,9 @@ def take_where(array: Array, index: tuple[Any, ...], held: Array) -> Array:
     return np.asarray(array[tuple(np.where(held, coordinate, 0) for coordinate in index)])
 
 
-BLOCK = 1 << 14
-"""Elements that are generated together."""
+BLOCK = 24 << 10
+"""Elements that are generated together: fewer make more calls of NumPy than they take time, more
+make arrays that the C library maps anew each time."""
 
 
 class Generate(Op):

@@ -15,6 +15,9 @@ from graphc.ops import conversion
 Array = np.ndarray[Any, Any]
 
 
+_UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
 def _by_element(function: Callable[[float], float]) -> Callable[[Array], Array]:
     """A function of the standard library (NumPy has none of these) on arrays, computed in f64."""
     objects = np.frompyfunc(function, 1, 1)
@@ -45,9 +48,12 @@ class NumpyAlgebra:
     @staticmethod
     def flatten(index: tuple[Array, ...], shape: tuple[int, ...]) -> Any:
         """The row-major flat position of a coordinate, as i64."""
+        # From the last axis on: the short rows are added up before they are repeated.
         flat: Any = np.int64(0)
-        for coordinate, dim in zip(index, shape, strict=True):
-            flat = flat * dim + coordinate
+        step = 1
+        for coordinate, dim in zip(reversed(index), reversed(shape), strict=True):
+            flat = coordinate * step + flat
+            step *= dim
         return flat
 
     xor = staticmethod(np.bitwise_xor)
@@ -63,13 +69,19 @@ class NumpyAlgebra:
         return 8 * int(x.dtype.itemsize)
 
     @staticmethod
-    def shl(x: Array, count: int) -> Any:
-        return np.left_shift(x, x.dtype.type(count))
+    def rotl(x: Array, count: int) -> Any:
+        """The bits of each element turned to the left, 0 < count < width."""
+        unsigned = _UNSIGNED[x.dtype.itemsize]
+        bits = x.view(unsigned)
+        left = np.left_shift(bits, unsigned(count))
+        right = np.right_shift(bits, unsigned(8 * x.dtype.itemsize - count))
+        left |= right
+        return left.view(x.dtype)
 
     @staticmethod
     def lshr(x: Array, count: int) -> Any:
-        unsigned = x.view(f"u{x.dtype.itemsize}")
-        return np.right_shift(unsigned, unsigned.dtype.type(count)).view(x.dtype)
+        unsigned = _UNSIGNED[x.dtype.itemsize]
+        return np.right_shift(x.view(unsigned), unsigned(count)).view(x.dtype)
 
     add = staticmethod(np.add)
     sub = staticmethod(np.subtract)
@@ -88,12 +100,14 @@ class NumpyAlgebra:
     copysign = staticmethod(np.copysign)
     sqrt = staticmethod(np.sqrt)
     exp = staticmethod(np.exp)
+    exp_of_nonpositive = staticmethod(np.exp)
     exp2 = staticmethod(np.exp2)
     expm1 = staticmethod(np.expm1)
     log = staticmethod(np.log)
     log2 = staticmethod(np.log2)
     log10 = staticmethod(np.log10)
     log1p = staticmethod(np.log1p)
+    log1p_of_fraction = staticmethod(np.log1p)
     sin = staticmethod(np.sin)
     cos = staticmethod(np.cos)
     tan = staticmethod(np.tan)

@@ -15,6 +15,7 @@ from graphc.autodiff.partition import extract
 from graphc.ir.nodes import INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ops.kind_region import Branch, TimeLoop, WhileLoop
+from graphc.passes.dead_code import dead_code
 from graphc.passes.replay import Draft, Values, inlined
 from graphc.passes.split_frozen import depending_on, frontier_of
 
@@ -32,6 +33,8 @@ def simplify_regions(graph: Graph) -> Graph:
     A result of a scan stays alive where another step needs it. Nodes with a content check, and
     loops that may not end, stay in their loop, which may run no step.
     """
+    if not any(node.regions for node in graph.nodes):
+        return dead_code(graph)
     pruned = _pruned(graph)
     draft = Draft()
     results: list[Values] = []
