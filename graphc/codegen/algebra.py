@@ -7,6 +7,7 @@ from typing import Any
 
 from graphc.codegen import vector_math
 from graphc.codegen.builder import LoopBuilder
+from graphc.codegen.integer_math import integer_pow
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType
 
@@ -131,8 +132,10 @@ class LoopAlgebra:
         """Bits of an element."""
         return 8 * x.type.dtype.itemsize
 
-    def shl(self, x: Value, count: int) -> Value:
-        return self._op("shl", x, self.constant(count, x))
+    def rotl(self, x: Value, count: int) -> Value:
+        """The bits of each element turned to the left, 0 < count < width."""
+        left = self._op("shl", x, self.constant(count, x))
+        return self._op("or", left, self.lshr(x, self.width(x) - count))
 
     def lshr(self, x: Value, count: int) -> Value:
         return self._op("lshr", x, self.constant(count, x))
@@ -154,6 +157,10 @@ class LoopAlgebra:
     def exp(self, x: Value) -> Value:
         return vector_math.exp(self.builder, x)
 
+    def exp_of_nonpositive(self, x: Value) -> Value:
+        """`exp` where x is nowhere above 0: the same bits by fewer operations."""
+        return vector_math.exp_of_nonpositive(self.builder, x)
+
     def exp2(self, x: Value) -> Value:
         return vector_math.exp2(self.builder, x)
 
@@ -171,6 +178,10 @@ class LoopAlgebra:
 
     def log1p(self, x: Value) -> Value:
         return vector_math.log1p(self.builder, x)
+
+    def log1p_of_fraction(self, x: Value) -> Value:
+        """`log1p` where x is from 0 to 1: a last bit may differ."""
+        return vector_math.log1p_of_fraction(self.builder, x)
 
     def sin(self, x: Value) -> Value:
         return vector_math.sin(self.builder, x)
@@ -192,7 +203,7 @@ class LoopAlgebra:
 
     def pow(self, x: Value, y: Value) -> Value:
         if x.type.dtype.is_integer:
-            return vector_math.integer_pow(self.builder, x, y)
+            return integer_pow(self.builder, x, y)
         return vector_math.pow(self.builder, x, y)
 
     tan, asin, acos, atan = _libm("tan"), _libm("asin"), _libm("acos"), _libm("atan")
@@ -256,7 +267,6 @@ class LoopAlgebra:
 
 
 class NonpositiveAlgebra(LoopAlgebra):
-    """For functions of a value that is nowhere above 0: the same bits by fewer operations."""
+    """For functions of a value that is nowhere above 0."""
 
-    def exp(self, x: Value) -> Value:
-        return vector_math.exp_of_nonpositive(self.builder, x)
+    exp = LoopAlgebra.exp_of_nonpositive

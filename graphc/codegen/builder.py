@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from graphc.codegen.loops import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Scatter,
     Statement,
     Store,
@@ -92,6 +94,10 @@ class LoopBuilder:
         """`index(3, (i, 64), j)` is the offset 64*i + j + 3."""
         return Index.of(const, *terms)
 
+    def prefetch(self, buffer: Buffer, index: Index | Value | int) -> None:
+        """Ask for an element that will be read later, or is not there."""
+        self.append(Prefetch(buffer, _as_index(index)))
+
     def load(
         self, buffer: Buffer, index: Index | Value | int, lanes: int = 1, mask: Value | None = None
     ) -> Value:
@@ -132,15 +138,14 @@ class LoopBuilder:
     def const(self, dtype: DType, value: float | int | bool, lanes: int = 1) -> Value:
         """`value` rounded to `dtype`. Integers out of range raise OverflowError. Constants stand
         ahead of all loops, each once."""
-        with np.errstate(over="ignore"):
-            exact = dtype.numpy.type(value).item()
+        # The text of a float tells -0.0 from 0.0, and NaN equals itself in it.
+        exact = _exact(dtype, value, repr(value))
         return self._constant(VectorType(dtype, lanes), "const", (), exact)
 
     def _constant(
         self, type: VectorType, opcode: str, operands: tuple[Value, ...], attribute: Any
     ) -> Value:
         """A value that depends on nothing stands once, ahead of all statements."""
-        # The text of a float tells -0.0 from 0.0, and NaN equals itself in it.
         key = (type, opcode, operands, repr(attribute))
         if key not in self._constants:
             self._constants[key] = self.fresh(type)
@@ -159,9 +164,10 @@ class LoopBuilder:
         return result
 
     def _splat_scalars(self, opcode: str, operands: tuple[Value, ...]) -> tuple[Value, ...]:
-        lanes = max((operand.type.lanes for operand in operands), default=1)
-        if lanes == 1 or all(operand.type.lanes == lanes for operand in operands):
+        found = {operand.type.lanes for operand in operands}
+        if len(found) < 2:
             return operands
+        lanes = max(found)
         # A scalar condition selects whole vectors, so only the arms of a select are splat.
         keep = 1 if opcode == "select" else 0
         return operands[:keep] + tuple(
@@ -290,8 +296,9 @@ class LoopBuilder:
         )  # fmt: skip
 
     @contextmanager
-    def if_(self, condition: Value) -> Iterator[IfScope]:
-        """`with b.if_(c) as branch:` around `with branch.then():`, `with branch.otherwise():`."""
+    def if_(self, condition: Value, rare: bool = False) -> Iterator[IfScope]:
+        """`with b.if_(c) as branch:` around `with branch.then():`, `with branch.otherwise():`.
+        `rare`: see If."""
         scope = IfScope(self)
         yield scope
         (then, then_yields), (other, else_yields) = scope.blocks
@@ -300,7 +307,7 @@ class LoopBuilder:
         self.append(
             If(
                 condition, tuple(then.statements), then_yields, tuple(other.statements),
-                else_yields, scope.results,
+                else_yields, scope.results, rare,
             )
         )  # fmt: skip
 
@@ -336,6 +343,13 @@ class LoopBuilder:
         return kernel
 
 
+@lru_cache(maxsize=4096, typed=True)
+def _exact(dtype: DType, value: float | int | bool, text: str) -> Any:
+    """`value` rounded to the dtype, as a Python number. `text` is the value's, for the memo."""
+    with np.errstate(over="ignore"):
+        return dtype.numpy.type(value).item()
+
+
 def _as_index(index: Index | Value | int) -> Index:
     if isinstance(index, Index):
         return index
@@ -343,7 +357,7 @@ def _as_index(index: Index | Value | int) -> Index:
 
 
 def _check_yields(kind: str, wanted: Sequence[Value], yields: Sequence[Value]) -> None:
-    have = [str(value.type) for value in yields]
-    want = [str(value.type) for value in wanted]
-    if have != want:
-        raise VerifyError(f"the {kind} yields ({', '.join(have)}), not ({', '.join(want)})")
+    if [value.type for value in yields] == [value.type for value in wanted]:
+        return
+    have, want = (", ".join(str(value.type) for value in all) for all in (yields, wanted))
+    raise VerifyError(f"the {kind} yields ({have}), not ({want})")

@@ -12,10 +12,12 @@ is declared noalias; scratch is known apart from them, and from other scratch bu
 
 from __future__ import annotations
 
+from graphc.codegen.emit_constants import folded
 from graphc.codegen.emit_memory import MemoryText
 from graphc.codegen.emit_ops import emit_let
+from graphc.codegen.emit_rare import Call, RareFunctions, outside_of, split
 from graphc.codegen.emit_walks import Walks
-from graphc.codegen.function_text import llvm_type
+from graphc.codegen.function_text import FunctionText, llvm_type, quoted
 from graphc.codegen.loops import (
     Barrier,
     Block,
@@ -26,11 +28,13 @@ from graphc.codegen.loops import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Scatter,
     Statement,
     Store,
     Value,
     While,
+    results,
     walk,
 )
 
@@ -48,23 +52,25 @@ def scratch_layout(kernel: Kernel) -> tuple[tuple[int, ...], int]:
     return tuple(offsets), total
 
 
-def emit_module(
+def emit_modules(
     kernel: Kernel,
     symbol: str | None = None,
     triple: str | None = None,
     half_instructions: bool = False,
-) -> str:
-    """A module with the kernel as its one function, named `symbol` or else like the kernel.
-    `half_instructions`: the processor converts between f16 and f32."""
-    emitter = _KernelEmitter(kernel, half_instructions)
-    emitter.run()
-    function = emitter.function
-    parameters = SIGNATURE.format("noalias readonly ", f"noalias align {SCRATCH_ALIGNMENT} ")
+    permuted_lanes: int = 0,
+) -> list[str]:
+    """A module with the kernel as its one function, named `symbol` or else like the kernel; and
+    where something rarely runs, a second one with the functions that do it (see `emit_rare`).
+    `half_instructions` and `permuted_lanes`: what the processor has, see Target."""
+    name = symbol or kernel.name
+    function = FunctionText(half_instructions, permuted_lanes)
+    emitter = _Emitter(function, RareFunctions(name))
+    emitter.kernel(kernel)
     head = [f'target triple = "{triple}"', ""] if triple else []
-    name = _quoted(symbol or kernel.name)
+    parameters = SIGNATURE.format("noalias readonly ", f"noalias align {SCRATCH_ALIGNMENT} ")
     lines = [
         *head,
-        f"define void @{name}({parameters}) nounwind {{",
+        f"define void @{quoted(name)}({parameters}) nounwind{_stack(kernel, permuted_lanes)} {{",
         *function.lines,
         "}",
         "",
@@ -72,24 +78,33 @@ def emit_module(
         *emitter.metadata,
         "",
     ]
-    return "\n".join(lines)
+    rare = emitter.rare.lines()
+    return ["\n".join(lines), *(["\n".join([*head, *rare])] if rare else [])]
 
 
-def _quoted(name: str) -> str:
-    return name if name.replace("_", "").replace(".", "").isalnum() else f'"{name}"'
+def _stack(kernel: Kernel, lanes: int) -> str:
+    """The attribute that aligns the stack to registers of `lanes` numbers of i32, where values fill
+    several of them: LLVM stores those it has no room for at any address, and one that lies across
+    two pages slowed whole kernels down by half, in some processes."""
+    wide = any(
+        value.type.lanes * value.type.dtype.itemsize > 4 * lanes
+        for statement in walk(kernel.body)
+        for value in results(statement)
+    )
+    return f" alignstack({4 * lanes})" if lanes and wide else ""
 
 
-class _KernelEmitter(MemoryText):
-    def __init__(self, kernel: Kernel, half_instructions: bool) -> None:
-        super().__init__(half_instructions)
-        self.kernel = kernel
+class _Emitter(MemoryText):
+    def __init__(self, function: FunctionText, rare: RareFunctions) -> None:
+        super().__init__(function)
+        self.rare = rare
         self.metadata: list[str] = []
+        function.lines.append("entry:")
         self.label = "entry"
         self.labels = 0
 
-    def run(self) -> None:
-        kernel, function = self.kernel, self.function
-        function.lines.append("entry:")
+    def kernel(self, kernel: Kernel) -> None:
+        function = self.function
         for position, buffer in enumerate(kernel.buffers):
             address = function.temporary(f"getelementptr ptr, ptr %buffers, i64 {position}")
             self.pointers[buffer.name] = function.temporary(f"load ptr, ptr {address}, align 8")
@@ -97,19 +112,19 @@ class _KernelEmitter(MemoryText):
             self.pointers[buffer.name] = function.temporary(
                 f"getelementptr i8, ptr %scratch, i64 {offset}"
             )
-        self.declare_aliasing()
+        self.declare_aliasing(kernel)
         function.alias(kernel.begin, "%begin")
         function.alias(kernel.end, "%end")
         self.seen(kernel.begin, kernel.end)
         self.block(kernel.body)
         function.emit("ret void")
 
-    def declare_aliasing(self) -> None:
+    def declare_aliasing(self, kernel: Kernel) -> None:
         """One scope per scratch buffer and one for all other buffers."""
-        groups: list[list[Buffer]] = [[buffer] for buffer in self.kernel.scratch]
+        groups: list[list[Buffer]] = [[buffer] for buffer in kernel.scratch]
         if not groups:
             return
-        groups.append(list(self.kernel.buffers))
+        groups.append(list(kernel.buffers))
         self.metadata.append("!0 = distinct !{!0}")
         count = len(groups)
         self.metadata += [
@@ -143,7 +158,8 @@ class _KernelEmitter(MemoryText):
     def statement(self, statement: Statement) -> None:
         match statement:
             case Let():
-                emit_let(self.function, statement)
+                if not folded(self.function, statement):
+                    emit_let(self.function, statement)
                 self.seen(statement.result)
             case Load():
                 pointer = self.address(statement.buffer, statement.index)
@@ -151,6 +167,8 @@ class _KernelEmitter(MemoryText):
             case Store():
                 pointer = self.address(statement.buffer, statement.index)
                 self.store(statement, pointer)
+            case Prefetch():
+                self.prefetch(self.address(statement.buffer, statement.index))
             case Gather():
                 self.gather(statement)
             case Scatter():
@@ -277,7 +295,10 @@ class _KernelEmitter(MemoryText):
         arms = (then, statement.then_body), (other, statement.else_body)
         for label, body in arms:
             self.start(label)
-            self.block(body)
+            if statement.rare and label == then:
+                self.rarely(body, statement.then_yields)
+            else:
+                self.block(body)
             function.emit(f"br label %{join}")
             ends.append(self.label)
         self.start(join)
@@ -289,3 +310,20 @@ class _KernelEmitter(MemoryText):
                 f"[ {function.text(second)}, %{ends[1]} ]",
             )
             self.seen(result)
+
+    def rarely(self, body: Block, yields: tuple[Value, ...]) -> None:
+        """Writes `body`, as far as it can be a function of its own, as a call."""
+        head, tail = split(body, yields)
+        if head:
+            call, function = Call(), self.function.rare_one()
+            inner = _Emitter(function, self.rare)
+            known, buffers = outside_of(head)
+            for buffer in buffers:
+                inner.pointers[buffer.name] = call.parameter("ptr", self.pointers[buffer.name])
+            for value in known:
+                call.value(value, self.function, function)
+            inner.seen(*sorted(known, key=lambda value: self.order[value.name]))
+            inner.block(head)
+            function.emit("ret void")
+            self.rare.call(call, function, self.function)
+        self.block(tail)

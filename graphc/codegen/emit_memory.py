@@ -6,6 +6,8 @@ touches what its mask leaves out.
 
 from __future__ import annotations
 
+import functools
+
 from graphc.codegen.emit_walks import Walks
 from graphc.codegen.function_text import FunctionText, llvm_type, type_code
 from graphc.codegen.loops import (
@@ -21,6 +23,7 @@ from graphc.codegen.loops import (
 from graphc.ir.types import DType
 
 
+@functools.cache
 def _memory_type(type: VectorType) -> str:
     """bool is a byte in memory."""
     if type.dtype is not DType.bool:
@@ -38,8 +41,8 @@ class MemoryText:
     """Writes memory statements into `function`. `pointers` and `aliasing` hold each buffer's
     pointer and alias metadata."""
 
-    def __init__(self, half_instructions: bool = False) -> None:
-        self.function = FunctionText(half_instructions)
+    def __init__(self, function: FunctionText) -> None:
+        self.function = function
         self.pointers: dict[str, str] = {}
         self.aliasing: dict[str, str] = {}
         self.addresses: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}
@@ -73,9 +76,10 @@ class MemoryText:
                 depth = self.depth[value.name]
                 ahead = self.ahead[depth] if depth < len(self.ahead) else None
                 offset = self.function.text(value)
-                if factor != 1:
+                if factor < 1:
                     offset = self.function.temporary(f"mul i64 {offset}, {factor}", ahead)
-                known = self.step(element, pointer, offset, ahead)
+                stride = f"[{factor} x {element}]" if factor > 1 else element
+                known = self.step(stride, pointer, offset, ahead)
                 self.remember((buffer.name, path), known, depth)
             pointer = known
         return self.step(element, pointer, str(index.const)) if index.const else pointer
@@ -164,6 +168,14 @@ class MemoryText:
         mask = self.mask(statement.mask, type.lanes)
         self.function.emit(
             f"call void @{name}({vector} {text}, ptr align {align} {pointer}, {flags} {mask}){note}"
+        )
+
+    def prefetch(self, pointer: str) -> None:
+        """Into L2: what is asked for is more than one tile reads."""
+        self.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+        reads, locality, data = 0, 2, 1
+        self.function.emit(
+            f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {reads}, i32 {locality}, i32 {data})"
         )
 
     def lane_pointers(self, buffer: Buffer, indices: Value) -> str:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from graphc.codegen.emit_convert import emit_convert
+from graphc.codegen.emit_lookup import emit_lookup
 from graphc.codegen.function_text import (
     ELEMENT,
     FunctionText,
@@ -271,6 +274,7 @@ def _iota(function: FunctionText, statement: Let) -> None:
     element = ELEMENT[type.dtype]
     listed = ", ".join(f"{element} {lane}" for lane in range(type.lanes))
     function.alias(statement.result, f"<{listed}>")
+    function.lanes[statement.result.name] = np.arange(type.lanes, dtype=type.dtype.numpy)
 
 
 def _extract(function: FunctionText, statement: Let) -> None:
@@ -349,5 +353,6 @@ _EMITTERS: dict[str, Callable[[FunctionText, Let], None]] = {
     "extract": _extract,
     "insert": _insert,
     "shuffle": _shuffle,
+    "lookup": emit_lookup,
     "call": _call,
 }

@@ -88,8 +88,7 @@ class Evaluator:
 
     def value(self, value: GraphValue, index: Index, guards: tuple[Guard, ...] = ()) -> Value:
         """Element `index` of `value`; elements for which a guard fails are unspecified."""
-        variables = self._variables(index)
-        relevant = tuple(guard for guard in guards if guard[0].variables() & variables)
+        relevant = self._relevant(guards, index) if guards else ()
         for key in ((value, index, relevant), (value, index, ())):
             for known, block in self._memo.get(key, ()):
                 if self.usable(block):
@@ -111,6 +110,11 @@ class Evaluator:
         if index[: len(prefix)] != prefix or not self.usable(filled_in):
             return None
         return self.load(memory, position(index), guards, filled_in)
+
+    def _relevant(self, guards: tuple[Guard, ...], index: Index) -> tuple[Guard, ...]:
+        """The guards on what the index depends on."""
+        variables = self._variables(index)
+        return tuple([guard for guard in guards if guard[0].variables() & variables])
 
     def _variables(self, index: Index) -> frozenset[Variable]:
         """The variables an index depends on, also through loaded ones: a guard on where an index
@@ -228,9 +232,10 @@ class Evaluator:
             # Lanes that end where a short row does lie side by side after all.
             linear = resolved(linear)
             shape = self.integers.stride(linear)
-        strided = self._strided(buffer, linear, guards, filled_in or self.root)
-        if strided is not None:
-            return strided
+        if shape is None:
+            strided = self._strided(buffer, linear, guards, filled_in or self.root)
+            if strided is not None:
+                return strided
         mask, where = self._mask(guards)
         where = self.deepest([where, filled_in or self.root])
         vector_mask = mask is not None and not mask.type.is_scalar
@@ -247,6 +252,11 @@ class Evaluator:
         with self.builder.at(block):
             made = self.builder.gather(buffer, positions, self._as_mask(mask, positions.type.lanes))
         return self.note(made, block)
+
+    def prefetch(self, number: int, linear: Expr) -> None:
+        """Ask in the current block for an element of input `number`, which is read later."""
+        index, _ = self.integers.offset(linear)
+        self.builder.prefetch(self._buffers[number], index)
 
     def _strided(
         self, buffer: Buffer, linear: Expr, guards: tuple[Guard, ...], where: OpenBlock

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +31,13 @@ _CODE = {**ELEMENT, DType.f32: "f32", DType.f64: "f64"}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
 
 
+@functools.cache
 def llvm_type(type: VectorType) -> str:
     element = ELEMENT[type.dtype]
     return element if type.is_scalar else f"<{type.lanes} x {element}>"
 
 
+@functools.cache
 def type_code(type: VectorType) -> str:
     """The suffix of an intrinsic's name for `type`."""
     code = _CODE[type.dtype]
@@ -58,17 +62,33 @@ def literal(value: float | int | bool, type: VectorType) -> str:
     return text if type.is_scalar else f"splat ({ELEMENT[type.dtype]} {text})"
 
 
+def quoted(name: str) -> str:
+    """How a function's name is written behind its `@`."""
+    return name if name.replace("_", "").replace(".", "").isalnum() else f'"{name}"'
+
+
 class FunctionText:
     """The lines of one LLVM function, and what each value's name stands for in it."""
 
-    def __init__(self, half_instructions: bool = False) -> None:
-        """`half_instructions`: the processor converts between f16 and f32."""
+    def __init__(
+        self, half_instructions: bool = False, permuted_lanes: int = 0, rare: bool = False
+    ) -> None:
+        """What the processor has, see Target. `rare`: see emit_rare; values are numbered there, so
+        that equal functions have equal texts."""
         self.half_instructions = half_instructions
+        self.permuted_lanes = permuted_lanes
+        self.rare = rare
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.constants: dict[str, float | int | bool] = {}
+        self.lanes: dict[str, np.ndarray[Any, Any]] = {}
+        """Constants whose lanes differ."""
         self._text: dict[str, str] = {}
         self._count = 0
+
+    def rare_one(self) -> FunctionText:
+        """An empty one for a rare function of the same module."""
+        return FunctionText(self.half_instructions, self.permuted_lanes, rare=True)
 
     def emit(self, line: str) -> None:
         self.lines.append("  " + line)
@@ -86,13 +106,17 @@ class FunctionText:
 
     def opaque(self, type: str, text: str) -> str:
         """The same value, of which LLVM does not know where it comes from: what an empty inline
-        assembly makes of it."""
+        assembly makes of it. Rare functions are not optimised, so nothing need be hidden."""
+        if self.rare:
+            return text
         return self.temporary(f'call {type} asm "", "=r,0"({type} {text})')
 
     def own_name(self, value: Value) -> str:
         """The name `value` has in LLVM when an instruction defines it."""
         plain = f"v.{value.name}"
         name = f"%{plain}" if _PLAIN_NAME.fullmatch(plain) else f'%"{plain}"'
+        if self.rare:
+            name = self.name()
         self._text[value.name] = name
         return name
 

@@ -20,18 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.emit_llvm import emit_module, scratch_layout
+from graphc.codegen.emit_llvm import emit_modules, scratch_layout
 from graphc.codegen.loops import Kernel
 from graphc.codegen.native import (
     CODEGEN_LEVEL,
     LOCK,
     OBJECTS,
-    PASSES,
+    RARE_LEVEL,
     ObjectStore,
+    assembly_of,
     compile_text,
+    joined,
     load,
-    machine_of,
-    optimised_module,
 )
 from graphc.codegen.target import Target, host
 from graphc.errors import ArgumentError
@@ -49,6 +49,9 @@ class CompiledKernel:
 
 ANY_NAME = "kernel"
 """What the function is called in the IR that its symbol is a hash of."""
+_NAMES = re.compile(rf"@{ANY_NAME}\b")
+LEVELS = CODEGEN_LEVEL, RARE_LEVEL
+"""LLVM's levels for a kernel's modules."""
 
 _EMPTY_ASSEMBLY = re.compile(r"\t(?:#|//)APP\n\t(?:#|//)NO_APP\n")
 """The marks of FunctionText.opaque."""
@@ -59,7 +62,7 @@ _compiled: dict[str, CompiledKernel] = {}
 
 def kernel_facts(kernel: Kernel, target: Target) -> dict[str, Any]:
     """What a kernel's object code depends on: a digest of its LLVM IR, target, LLVM, settings."""
-    return _facts(_text(kernel, target), target)
+    return _facts(_modules(kernel, ANY_NAME, target), target)
 
 
 def kernel_symbol(kernel: Kernel, target: Target) -> str:
@@ -67,19 +70,20 @@ def kernel_symbol(kernel: Kernel, target: Target) -> str:
     return _symbol(kernel_facts(kernel, target))
 
 
-def _text(kernel: Kernel, target: Target) -> str:
-    """The kernel's LLVM IR, whatever it is called."""
-    return emit_module(kernel, ANY_NAME, target.triple, target.half_instructions)
+def _modules(kernel: Kernel, name: str, target: Target) -> list[str]:
+    return emit_modules(
+        kernel, name, target.triple, target.half_instructions, target.permuted_lanes
+    )
 
 
-def _facts(text: str, target: Target) -> dict[str, Any]:
+def _facts(modules: Sequence[str], target: Target) -> dict[str, Any]:
     from llvmlite import binding
 
     return {
-        "code": hashlib.sha256(text.encode()).hexdigest()[:32],
+        "code": hashlib.sha256("\n".join(modules).encode()).hexdigest()[:32],
         "target": target.key,
         "llvm": ".".join(map(str, binding.llvm_version_info)),
-        "settings": repr((PASSES, CODEGEN_LEVEL)),
+        "settings": repr(LEVELS),
     }
 
 
@@ -93,9 +97,9 @@ def compile_kernel(
     """Object code of `kernel`, made once per process and target."""
     target = target or host()
     started = time.perf_counter()
-    text = _text(kernel, target)
+    modules = _modules(kernel, ANY_NAME, target)
     timings = {"emit": time.perf_counter() - started}
-    facts = _facts(text, target)
+    facts = _facts(modules, target)
     symbol = _symbol(facts)
     with LOCK:
         known = _compiled.get(symbol)
@@ -105,8 +109,11 @@ def compile_kernel(
         if kept is not None:
             made = CompiledKernel(symbol, kept, {})
         else:
-            named = text.replace(f"@{ANY_NAME}(", f"@{symbol}(", 1)
-            made = CompiledKernel(symbol, compile_text(named, target, timings), timings)
+            code = [
+                compile_text(_NAMES.sub(f"@{symbol}", text), target, timings, level)
+                for text, level in zip(modules, LEVELS)
+            ]
+            made = CompiledKernel(symbol, joined(code), timings)
             if store is not None:
                 store.put(symbol, made.object, {**facts, "kernel": kernel.name})
         _compiled[symbol] = made
@@ -122,24 +129,19 @@ def kernel_address(
     return load({made.symbol: made.object})[made.symbol]
 
 
-def llvm_text(kernel: Kernel, target: Target | None = None, optimised: bool = False) -> str:
-    """The kernel's LLVM IR, as emitted or after LLVM's passes."""
-    target = target or host()
-    text = emit_module(kernel, kernel.name, target.triple, target.half_instructions)
-    if not optimised:
-        return text
-    with LOCK:
-        return str(optimised_module(text, machine_of(target), {}))
+def llvm_text(kernel: Kernel, target: Target | None = None) -> str:
+    """The kernel's LLVM IR."""
+    return "\n".join(_modules(kernel, kernel.name, target or host()))
 
 
 def assembly(kernel: Kernel, target: Target | None = None) -> str:
     """The kernel's assembly, for the host or any named target."""
     target = target or host()
-    text = emit_module(kernel, kernel.name, target.triple, target.half_instructions)
-    with LOCK:
-        machine = machine_of(target)
-        listing: str = machine.emit_assembly(optimised_module(text, machine, {}))
-    return _EMPTY_ASSEMBLY.sub("", listing)
+    listings = [
+        assembly_of(text, target, level)
+        for text, level in zip(_modules(kernel, kernel.name, target), LEVELS)
+    ]
+    return _EMPTY_ASSEMBLY.sub("", "\n".join(listings))
 
 
 def call_kernel(

@@ -156,6 +156,14 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Asks for the cache line of an element that will be read later. It need not exist."""
+
+    buffer: Buffer
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
 class Scatter:
     """One element per lane. Where offsets repeat, the highest lane wins."""
 
@@ -183,7 +191,8 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """One of two blocks, by a scalar bool; `results` are the yields of the one that ran."""
+    """One of two blocks, by a scalar bool; `results` are the yields of the one that ran. `rare`:
+    the first hardly ever runs, so its native code need not be fast, but soon compiled."""
 
     condition: Value
     then_body: Block
@@ -191,6 +200,7 @@ class If:
     else_body: Block
     else_yields: tuple[Value, ...]
     results: tuple[Value, ...]
+    rare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +224,7 @@ class Barrier:
     """
 
 
-Statement = Let | Load | Gather | Store | Scatter | For | If | While | Barrier
+Statement = Let | Load | Gather | Store | Scatter | Prefetch | For | If | While | Barrier
 Block = tuple[Statement, ...]
 
 
@@ -272,6 +282,8 @@ def operands(statement: Statement) -> tuple[Value, ...]:
             return tuple(initial for _, initial in statement.carried)
         case If():
             return (statement.condition,)
+        case Prefetch():
+            return tuple(value for value, _ in statement.index.terms)
         case Barrier():
             return ()
     return tuple(read) if statement.mask is None else (*read, statement.mask)

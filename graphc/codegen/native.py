@@ -1,13 +1,16 @@
 """LLVM text → object code → functions loaded into this process.
 
 The tables kept here are memos of pure functions. LLVM aborts the process on a malformed module, so
-every module is verified before any pass runs. llvmlite is imported when first needed.
+every module is verified first. None of its passes over IR runs: loops arrive vectorised and tiled,
+constants folded, values and addresses in the outermost loop that knows them. llvmlite is imported
+when first needed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -17,12 +20,12 @@ from typing import Any, Protocol
 from graphc.codegen.target import Target, host
 from graphc.errors import LoweringError
 
-# Loops arrive vectorised and tiled, values and addresses in the outermost loop that knows them:
-# LLVM's pipelines would only make compile time longer (about ten times).
-PASSES = ("simplify_cfg", "instruction_combine")
 CODEGEN_LEVEL = 3
 DRIVER_LEVEL = 0
 """Of a plan's driver, which calls kernels one after the other: many lines, run once a call."""
+RARE_LEVEL = 0
+"""Of what hardly ever runs, see emit_rare."""
+SEVERAL = b"graphc-objects\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,34 @@ def compile_text(
     timings = {} if timings is None else timings
     with LOCK:
         machine = machine_of(target, level)
-        module = optimised_module(text, machine, timings, PASSES if level else ())
+        module = _module(text, machine, timings)
         started = time.perf_counter()
         code: bytes = machine.emit_object(module)
-        timings["codegen"] = time.perf_counter() - started
+        timings["codegen"] = timings.get("codegen", 0.0) + time.perf_counter() - started
     return code
+
+
+def assembly_of(text: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
+    """The assembly of what `compile_text` makes."""
+    with LOCK:
+        machine = machine_of(target, level)
+        listing: str = machine.emit_assembly(_module(text, machine, {}))
+    return listing
+
+
+def joined(objects: Sequence[bytes]) -> bytes:
+    """Object code in several pieces, as one."""
+    if len(objects) == 1:
+        return objects[0]
+    return SEVERAL + pickle.dumps(list(objects))
+
+
+def pieces(code: bytes) -> list[bytes]:
+    """What was joined."""
+    if not code.startswith(SEVERAL):
+        return [code]
+    found: list[bytes] = pickle.loads(code[len(SEVERAL) :])
+    return found
 
 
 def load(objects: Mapping[str, bytes], symbols: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -90,7 +116,9 @@ def load(objects: Mapping[str, bytes], symbols: Mapping[str, int] | None = None)
             for name, address in {**(symbols or {}), **known}.items():
                 builder.import_symbol(name, address)
             for symbol in missing:
-                builder.add_object_img(objects[symbol]).export_symbol(symbol)
+                for piece in pieces(objects[symbol]):
+                    builder.add_object_img(piece)
+                builder.export_symbol(symbol)
             tracker = builder.link(_lljit(), f"library_{len(_trackers)}")
             _trackers.append(tracker)
             _addresses.update({symbol: tracker[symbol] for symbol in missing})
@@ -152,7 +180,7 @@ def _driver_code(
         "code": hashlib.sha256(text.encode()).hexdigest()[:32],
         "target": target.key,
         "llvm": ".".join(map(str, binding.llvm_version_info)),
-        "settings": repr((PASSES, level)),
+        "settings": repr(level),
     }
     name = hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
     kept = store.get(f"kernel_{name}") if store is not None else None
@@ -190,9 +218,7 @@ def _lljit() -> Any:
     return _engine[0]
 
 
-def optimised_module(
-    text: str, machine: Any, timings: dict[str, float], passes: Sequence[str] = PASSES
-) -> Any:
+def _module(text: str, machine: Any, timings: dict[str, float]) -> Any:
     from llvmlite import binding
 
     started = time.perf_counter()
@@ -203,12 +229,5 @@ def optimised_module(
         module.verify()
     except RuntimeError as error:
         raise LoweringError(f"malformed LLVM IR: {error}\n{text}") from error
-    timings["parse"] = time.perf_counter() - started
-    started = time.perf_counter()
-    manager = binding.create_new_module_pass_manager()
-    for name in passes:
-        getattr(manager, f"add_{name}_pass")()
-    options = binding.create_pipeline_tuning_options()
-    manager.run(module, binding.create_pass_builder(machine, options))
-    timings["optimise"] = time.perf_counter() - started
+    timings["parse"] = timings.get("parse", 0.0) + time.perf_counter() - started
     return module

@@ -42,6 +42,7 @@ def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
     nest = Nest(builder, evaluator, body, outputs)
     from graphc.codegen.column_nest import ColumnNest
     from graphc.codegen.phased_nest import PhasedNest
+    from graphc.codegen.staged_nest import StagedNest
     from graphc.codegen.turned_nest import TurnedNest
 
     for special in (TurnedNest, ColumnNest):
@@ -50,8 +51,10 @@ def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
     phased = PhasedNest.instead_of(nest)
     if phased is not None:
         return phased.build()
-    nest.lanes *= registers(nest)
-    return nest.build()
+    wide = registers(nest)
+    nest.lanes *= wide
+    staged = StagedNest.instead_of(nest) if wide > 1 else None
+    return (staged or nest).build()
 
 
 def declare_buffers(
@@ -176,22 +179,9 @@ class Nest:
     ) -> None:
         """The innermost loop in blocks of `lanes`, and the masked rest. With `begin` and `end`
         this is also the outermost loop, over part of its `blocks`."""
-        extent, lanes = loop.variable.extent, self.lanes
-        whole, rest = divmod(extent, lanes)
-        if end is None:
-            limit: int | Value = whole
-        elif rest:
-            limit = self.builder.minimum(end, self.builder.const(DType.i64, whole))  # type: ignore[arg-type]
-        else:
-            limit = end
-        lane = Variable(f"lane_{loop.first}", lanes)
+        whole, rest = divmod(loop.variable.extent, self.lanes)
         if whole:
-            with self.builder.loop(begin, limit, hint="v") as vectors:
-                block = Variable(f"v_{loop.first}", whole)
-                self.evaluator.integers.bind(block, vectors.variable, self.builder.block)
-                self.evaluator.integers.bind_lane(lane, self.builder.block)
-                position = of(block) * lanes + of(lane)
-                self._store_inner(loop, index, position, ())
+            self._whole_vectors(loop, index, begin, end)
         if not rest:
             return
         if end is None:
@@ -203,6 +193,24 @@ class Nest:
                 self._store_rest(loop, index, whole, rest)
             with branch.otherwise():
                 pass
+
+    def _whole_vectors(
+        self, loop: Loop, index: Index, begin: int | Value, end: int | Value | None
+    ) -> None:
+        lanes = self.lanes
+        whole, rest = divmod(loop.variable.extent, lanes)
+        if end is None:
+            limit: int | Value = whole
+        elif rest:
+            limit = self.builder.minimum(end, self.builder.const(DType.i64, whole))  # type: ignore[arg-type]
+        else:
+            limit = end
+        lane = Variable(f"lane_{loop.first}", lanes)
+        with self.builder.loop(begin, limit, hint="v") as vectors:
+            block = Variable(f"v_{loop.first}", whole)
+            self.evaluator.integers.bind(block, vectors.variable, self.builder.block)
+            self.evaluator.integers.bind_lane(lane, self.builder.block)
+            self._store_inner(loop, index, of(block) * lanes + of(lane), ())
 
     def _store_rest(self, loop: Loop, index: Index, whole: int, rest: int) -> None:
         """The elements behind `whole` vectors. Index maps are told that there are no more, so that

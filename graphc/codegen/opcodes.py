@@ -25,6 +25,7 @@ out is. Everything else is, to the bit.
 | bitcast | same bits, another dtype of the same width |
 | splat iota | a scalar in all lanes; 0, 1, 2, … |
 | extract insert shuffle | fixed lanes; shuffle picks from both operands' lanes laid end to end |
+| lookup | of i32: the entry of a table, eight numbers, that the low three bits tell |
 | call | a libm function, lane by lane, in the precision of the operands |
 
 Storage types (f16, bf16, u8, i8, i16) are only moved, selected, bitcast and converted. A float
@@ -38,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,19 +48,37 @@ from graphc.errors import VerifyError
 from graphc.ir.types import DType
 
 
-@dataclass(frozen=True, slots=True)
 class VectorType:
     """An element type and a number of lanes; one lane is a scalar. Text: `f32`, `f32x16`.
 
-    bool is one byte in memory and one bit in registers.
+    bool is one byte in memory and one bit in registers. Equal types are one object, as with
+    TensorType: types are compared and looked up more often than anything else here.
     """
 
-    dtype: DType
-    lanes: int = 1
+    __slots__ = ("dtype", "lanes")
 
-    def __post_init__(self) -> None:
-        if self.lanes < 1:
-            raise VerifyError(f"a vector of {self.lanes} lanes")
+    dtype: DType
+    lanes: int
+
+    def __new__(cls, dtype: DType, lanes: int = 1) -> VectorType:
+        known = _TYPES.get((dtype, lanes))
+        if known is not None:
+            return known
+        if lanes < 1:
+            raise VerifyError(f"a vector of {lanes} lanes")
+        made = super().__new__(cls)
+        object.__setattr__(made, "dtype", dtype)
+        object.__setattr__(made, "lanes", lanes)
+        return _TYPES.setdefault((dtype, lanes), made)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a VectorType is fixed: {name} cannot be set")
+
+    def __reduce__(self) -> tuple[type[VectorType], tuple[DType, int]]:
+        return VectorType, (self.dtype, self.lanes)
+
+    def __repr__(self) -> str:
+        return f"VectorType({self.dtype!r}, {self.lanes})"
 
     def __str__(self) -> str:
         return self.dtype.value if self.lanes == 1 else f"{self.dtype.value}x{self.lanes}"
@@ -74,8 +94,12 @@ class VectorType:
         return VectorType(dtype, self.lanes)
 
 
+_TYPES: dict[tuple[DType, int], VectorType] = {}
 Types = tuple[VectorType, ...]
 TypeRule = Callable[[Types, Any], VectorType]
+
+TABLE_SIZE = 8
+"""Entries of the table of a `lookup`."""
 
 LIBM_ARITY: dict[str, int] = {
     **dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log10", "log1p"), 1),
@@ -215,6 +239,17 @@ def _shuffle(types: Types, attribute: Any) -> VectorType:
     return vector.with_lanes(len(attribute))
 
 
+def _lookup(types: Types, attribute: Any) -> VectorType:
+    (result,) = types
+    if result.dtype is not DType.i32:
+        raise _fail(f"wants i32, has {result}", "convert the operand first")
+    if not isinstance(attribute, tuple) or len(attribute) != TABLE_SIZE:
+        raise _fail(f"the attribute is a tuple of {TABLE_SIZE} numbers, not {attribute!r}")
+    for entry in attribute:
+        check_constant(entry, result)
+    return result
+
+
 def _call(types: Types, attribute: Any) -> VectorType:
     arity = LIBM_ARITY.get(attribute)
     if arity is None:
@@ -250,11 +285,13 @@ OPCODES: dict[str, Opcode] = {
     "extract": Opcode("extract", 1, _extract, elementwise=False),
     "insert": Opcode("insert", 2, _insert, elementwise=False),
     "shuffle": Opcode("shuffle", 2, _shuffle, elementwise=False),
+    "lookup": Opcode("lookup", 1, _lookup),
     "call": Opcode("call", None, _call),
 }
 """Every opcode of the loop IR by name."""
 
 
+@lru_cache(maxsize=4096, typed=True)
 def result_type(opcode: str, types: Types, attribute: Any = None) -> VectorType:
     """The type `opcode` gives for operands of `types`. Raises VerifyError, naming the opcode."""
     known = OPCODES.get(opcode)

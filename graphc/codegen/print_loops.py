@@ -13,6 +13,7 @@ from graphc.codegen.loops import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Scatter,
     Statement,
     Store,
@@ -78,6 +79,8 @@ class _Printer:
                 return self.nest(statement)
             case Barrier():
                 return ["barrier"]
+            case Prefetch():
+                return [f"prefetch {statement.buffer}[{statement.index}]"]
             case _:
                 return [self.memory(statement)]
 
@@ -96,7 +99,7 @@ class _Printer:
     def nest(self, statement: For | If | While) -> list[str]:
         if isinstance(statement, If):
             return [
-                f"if {self.value(statement.condition)} {{",
+                f"{'rare ' * statement.rare}if {self.value(statement.condition)} {{",
                 *self.yielding(statement.then_body, statement.then_yields),
                 "} else {",
                 *self.yielding(statement.else_body, statement.else_yields),

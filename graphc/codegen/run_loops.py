@@ -28,11 +28,13 @@ from graphc.codegen.loops import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Scatter,
     Store,
     Value,
     While,
 )
+from graphc.codegen.opcodes import TABLE_SIZE
 from graphc.codegen.print_loops import statement_text
 from graphc.errors import ArgumentError, VerifyError
 from graphc.ir.types import DType
@@ -87,6 +89,7 @@ class _Machine:
             For: self.for_,
             If: self.if_,
             While: self.while_,
+            Prefetch: lambda statement: None,
             Barrier: lambda statement: None,
         }
 
@@ -112,7 +115,7 @@ class _Machine:
         elif statement.opcode == "iota":
             result = np.arange(type.lanes, dtype=type.dtype.numpy)
         else:
-            result = _OPERATIONS[statement.opcode](statement, *operands)
+            result = OPERATIONS[statement.opcode](statement, *operands)
         self.values[statement.result.name] = result
 
     # -- memory -----------------------------------------------------------------------------------
@@ -314,7 +317,7 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Array]:
     return operation
 
 
-_OPERATIONS: dict[str, Callable[..., Array]] = {
+OPERATIONS: dict[str, Callable[..., Array]] = {
     "add": _plain(np.add),
     "sub": _plain(np.subtract),
     "mul": _plain(np.multiply),
@@ -351,6 +354,7 @@ _OPERATIONS: dict[str, Callable[..., Array]] = {
     "splat": lambda statement, a: np.repeat(a, statement.attribute),
     "extract": lambda statement, a: a[statement.attribute : statement.attribute + 1],
     "insert": _insert,
+    "lookup": lambda statement, a: np.array(statement.attribute, np.int32)[a % TABLE_SIZE],
     "shuffle": lambda statement, a, b: np.concatenate((a, b))[list(statement.attribute)],
     "call": _call,
 }

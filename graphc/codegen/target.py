@@ -27,6 +27,8 @@ class Target:
     l2_bytes: int = 1024 * 1024
     half_instructions: bool = False
     """The processor converts between f16 and f32."""
+    permuted_lanes: int = 0
+    """Lanes of i32 that one instruction takes from a register in any order; 0: there is none."""
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""
@@ -43,8 +45,8 @@ _NAMED = {
     target.name: target
     for target in (
         Target("x86-64-v2", _X86, "x86-64-v2", "", 16),
-        Target("x86-64-v3", _X86, "x86-64-v3", "", 32, half_instructions=True),
-        Target("x86-64-v4", _X86, "x86-64-v4", "", 64, half_instructions=True),
+        Target("x86-64-v3", _X86, "x86-64-v3", "", 32, half_instructions=True, permuted_lanes=8),
+        Target("x86-64-v4", _X86, "x86-64-v4", "", 64, half_instructions=True, permuted_lanes=16),
         Target(
             "aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, half_instructions=True
         ),
@@ -86,6 +88,7 @@ def host() -> Target:
         _cache_bytes(1, "Data", 32 * 1024),
         _cache_bytes(2, "Unified", 1024 * 1024),
         bool(features.get("f16c")) or triple.startswith("aarch64"),
+        width // 4 if width > 16 else 0,
     )
 
 

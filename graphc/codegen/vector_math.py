@@ -8,7 +8,7 @@ do sin and cos: correct and slow.
 
 Worst error in units in the last place against the exact value, over the whole range:
 
-    exp 1.0, exp2 1.1, expm1 1.6, log 0.9, log2 1.3, log10 1.3, log1p 1.7, sigmoid 2.3, tanh 4.8,
+    exp 1.2, exp2 1.2, expm1 1.6, log 0.9, log2 1.3, log10 1.3, log1p 1.7, sigmoid 2.9, tanh 4.8,
     erf 6, rsqrt 1.5, pow 0.51
 
 NaN gives NaN. exp and exp2 overflow to inf and underflow gradually through the denormals, and so
@@ -24,6 +24,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType
@@ -36,20 +38,25 @@ LN2_LOW = 1.42860677e-6
 # Adding 1.5·2^23 to a float of moderate size leaves its nearest integer in the low bits.
 ROUNDING = 12582912.0
 EXPONENT_SHIFT = 23
-# Twice what a float's exponent is biased by: its half, and the rest, make two biased exponents.
-SCALE_BIAS = 254
 EXPONENT_BIAS = 127
-# 2^n·2^RAISED is normal for -150 <= n <= 0. Odd, so that its sum with the bias is even.
-RAISED = 63
+# Powers of two are looked up by eighths of an exponent: a register holds a table of eight.
+STEPS = 8
+STEP_SHIFT = 3
+STEP_POWERS = np.exp2(np.arange(STEPS) / STEPS).astype(np.float32)
+# 2^n·2^RAISED is normal for -191 < n <= 0, and what makes it gives 0 for n = -191.
+RAISED = 64
 MANTISSA_MASK = 0x007FFFFF
 SQRT_HALF_BITS = 0x3F3504F3
+SQRT_2 = 1.4142135623730951
 LEAST_NORMAL = 1.1754943508222875e-38
 # Logarithms of e to base 2 and 10, and of 2 to base 10: the nearest f32 and the rest.
 PER_LN2 = (1.4426950216293335, 1.9259629911266175e-08)
 PER_LN10 = (0.4342944920063019, -1.0103050052231683e-08)
 LG_2 = (0.3010300099849701, -1.4320988897559699e-08)
 
-# exp(r) = 1 + r + r²·q(r) on |r| <= ln 2 / 2. Coefficients are low order first, here and below.
+# exp(r) = 1 + r + r²·q(r) on |r| <= ln 2 / 16. Coefficients are low order first, here and below.
+STEP_Q = (0.5000645518302917, 0.1666688770055771)
+# The same on |r| <= ln 2 / 2, where exp(r) - 1 has to be accurate too.
 EXP_Q = (
     0.4999999403953552,
     0.1666652113199234,
@@ -130,44 +137,59 @@ class _Writer:
         """NaN stays NaN."""
         return self.b.maximum(self.number(low), self.b.minimum(self.number(high), x))
 
-    def reduced_exp(self, x: Value, bias: int = SCALE_BIAS) -> tuple[Value, Value]:
-        """Integers with n + bias in their low bits and p, with exp(x) = 2^n·(1 + p), for
-        -128·ln 2·2 < x < 128·ln 2·2. An even bias leaves the rounding of halves to even n."""
+    def reduced_exp(self, x: Value, steps: int, bias: int) -> tuple[Value, Value]:
+        """Integers with k + bias in their low bits, and r, with exp(x) = 2^(k/steps)·exp(r) and
+        |r| <= ln 2 / (2·steps), for |x| < 128·ln 2·2. An even bias leaves halves rounded to even k;
+        `steps` is a power of two."""
         b = self.b
         rounding = self.number(ROUNDING + bias)
-        shifted = b.fma(x, self.number(LOG2_E), rounding)
-        exponent = b.sub(shifted, rounding)
-        rest = b.fma(exponent, self.number(-LN2_HIGH), x)
-        rest = b.fma(exponent, self.number(-LN2_LOW), rest)
-        return b.bitcast(shifted, DType.i32), self._exp_less_one(rest)
+        shifted = b.fma(x, self.number(LOG2_E * steps), rounding)
+        count = b.sub(shifted, rounding)
+        rest = b.fma(count, self.number(-LN2_HIGH / steps), x)
+        rest = b.fma(count, self.number(-LN2_LOW / steps), rest)
+        return b.bitcast(shifted, DType.i32), rest
 
-    def reduced_exp2(self, x: Value) -> tuple[Value, Value]:
-        """Integers with n + SCALE_BIAS in their low bits and p, with 2^x = 2^n·(1 + p), for
-        -256 < x < 256."""
+    def reduced_exp2(self, x: Value, bias: int) -> tuple[Value, Value]:
+        """As reduced_exp, with 2^x = 2^(k/STEPS)·exp(r)."""
         b = self.b
-        rounding = self.number(ROUNDING + SCALE_BIAS)
-        shifted = b.add(x, rounding)
-        rest = b.sub(x, b.sub(shifted, rounding))
-        bits = b.bitcast(shifted, DType.i32)
-        return bits, self._exp_less_one(b.mul(rest, self.number(LN2)))
+        rounding = self.number(ROUNDING + bias)
+        shifted = b.fma(x, self.number(STEPS), rounding)
+        rest = b.fma(b.sub(shifted, rounding), self.number(-1 / STEPS), x)
+        return b.bitcast(shifted, DType.i32), b.mul(rest, self.number(LN2))
 
-    def _exp_less_one(self, x: Value) -> Value:
-        """exp(x) - 1 for |x| <= ln 2 / 2."""
-        q = self.polynomial(EXP_Q, x)
-        return self.b.fma(self.b.mul(x, x), q, x)
+    def exp_less_one(self, r: Value, coefficients: Sequence[float]) -> Value:
+        """exp(r) - 1 by one of the fits above."""
+        q = self.polynomial(coefficients, r)
+        return self.b.fma(self.b.mul(r, r), q, r)
 
-    def scaled(self, bits: Value, p: Value) -> Value:
-        """2^n·(1 + p) from n + SCALE_BIAS. Two-step scaling: 2^n as a product of two normal powers,
-        for overflow and underflow. Half of n + 254 is an exponent as floats hold it, with 127."""
+    def scaled(self, bits: Value, r: Value) -> Value:
+        """2^(k/STEPS)·exp(r) from k + 2·STEPS·EXPONENT_BIAS. Two-step scaling, by normal powers,
+        for overflow and underflow: half of the whole exponent is one as floats hold it, and what
+        is left of k, eighths included, makes the other."""
         b = self.b
-        half = b.op("lshr", bits, self.integer(1))
-        first, second = self.power_of_two(half), self.power_of_two(b.sub(bits, half))
-        return b.mul(b.fma(p, first, first), second)
+        half = b.op("lshr", bits, self.integer(STEP_SHIFT + 1))
+        second = b.op("shl", half, self.integer(EXPONENT_SHIFT))
+        first = b.bitcast(b.sub(self.power_of_steps(bits, -EXPONENT_BIAS), second), DType.f32)
+        p = self.exp_less_one(r, STEP_Q)
+        return b.mul(b.fma(p, first, first), b.bitcast(second, DType.f32))
 
-    def power_of_two(self, bits: Value) -> Value:
-        """The float 2^n from n + 127 in the low 8 bits. Bit 8 is 0; what stands above is shifted
-        out."""
-        return self.b.bitcast(self.b.op("shl", bits, self.integer(EXPONENT_SHIFT)), DType.f32)
+    def power_of_steps(self, bits: Value, raised: int) -> Value:
+        """The bits of 2^(k/STEPS + raised), from k in the low bits; what stands above is shifted
+        out. The table takes off what the eighths add to the mantissa."""
+        b = self.b
+        shift = EXPONENT_SHIFT - STEP_SHIFT
+        table = tuple(int(power) + (raised << EXPONENT_SHIFT) - (step << shift)
+                      for step, power in enumerate(STEP_POWERS.view(np.int32)))  # fmt: skip
+        return b.add(b.op("lookup", bits, attribute=table), b.op("shl", bits, self.integer(shift)))
+
+    def raised_exp(self, x: Value) -> Value:
+        """exp(x)·2^RAISED for x <= 0. Nothing overflows, and all powers are normal, or 0 far below,
+        where masks put -inf: a result that underflows takes the processor 15 cycles more."""
+        b = self.b
+        least = self.number(-(EXPONENT_BIAS + RAISED) * LN2)
+        bits, r = self.reduced_exp(b.maximum(least, x), STEPS, 0)
+        raised = b.bitcast(self.power_of_steps(bits, RAISED), DType.f32)
+        return b.fma(self.exp_less_one(r, STEP_Q), raised, raised)
 
 
 def exp(b: LoopBuilder, x: Value) -> Value:
@@ -175,19 +197,16 @@ def exp(b: LoopBuilder, x: Value) -> Value:
     if x.type.dtype is DType.f64:
         return b.call("exp", x)
     w = _Writer(b, x)
-    # exp(89) overflows and exp(-104) is below half the least denormal: both still come out right.
-    return w.scaled(*w.reduced_exp(w.clamp(x, -104.0, 89.0)))
+    # exp(89) overflows; far below the powers are 0, as in raised_exp.
+    inside = w.clamp(x, -2 * EXPONENT_BIAS * LN2, 89.0)
+    return w.scaled(*w.reduced_exp(inside, STEPS, 2 * STEPS * EXPONENT_BIAS))
 
 
 def exp_of_nonpositive(b: LoopBuilder, x: Value) -> Value:
-    """e^x for x <= 0: the bits of `exp`. Nothing overflows, so one constant factor keeps all powers
-    normal, and taking it away again makes the denormals."""
+    """e^x for x <= 0: the bits of `exp`. Taking the constant factor away makes the denormals."""
     if x.type.dtype is DType.f64:
         return b.call("exp", x)
-    w = _Writer(b, x)
-    bits, p = w.reduced_exp(b.maximum(w.number(-104.0), x), EXPONENT_BIAS + RAISED)
-    raised = w.power_of_two(bits)
-    return b.mul(b.fma(p, raised, raised), w.number(2.0**-RAISED))
+    return b.mul(_Writer(b, x).raised_exp(x), b.const(DType.f32, 2.0**-RAISED))
 
 
 def exp2(b: LoopBuilder, x: Value) -> Value:
@@ -195,7 +214,8 @@ def exp2(b: LoopBuilder, x: Value) -> Value:
     if x.type.dtype is DType.f64:
         return b.call("exp2", x)
     w = _Writer(b, x)
-    return w.scaled(*w.reduced_exp2(w.clamp(x, -151.0, 129.0)))
+    inside = w.clamp(x, -2 * EXPONENT_BIAS, 129.0)
+    return w.scaled(*w.reduced_exp2(inside, 2 * STEPS * EXPONENT_BIAS))
 
 
 def expm1(b: LoopBuilder, x: Value) -> Value:
@@ -204,9 +224,9 @@ def expm1(b: LoopBuilder, x: Value) -> Value:
         return b.call("expm1", x)
     w = _Writer(b, x)
     # Half the scale (2^n is biased by 127), so that 2^128 is not needed; doubling is exact.
-    bits, p = w.reduced_exp(w.clamp(x, -18.0, 89.0), 126)
-    scale = w.power_of_two(bits)
-    half = b.fma(p, scale, b.sub(scale, w.number(0.5)))
+    bits, r = w.reduced_exp(w.clamp(x, -18.0, 89.0), 1, 126)
+    scale = b.bitcast(b.op("shl", bits, w.integer(EXPONENT_SHIFT)), DType.f32)
+    half = b.fma(w.exp_less_one(r, EXP_Q), scale, b.sub(scale, w.number(0.5)))
     result = b.add(half, half)
     # Tiny arguments are their own result; halving would lose the last bit of denormals.
     return b.select(b.compare("lt", b.abs(x), w.number(2.0**-25)), x, result)
@@ -295,11 +315,26 @@ def log1p(b: LoopBuilder, x: Value) -> Value:
     return b.select(inside, result, logarithm)
 
 
-def sigmoid(b: LoopBuilder, x: Value) -> Value:
-    """1 / (1 + e^-x), from e^-|x|: nothing overflows, and far below 0 it is e^x."""
+def log1p_of_fraction(b: LoopBuilder, x: Value) -> Value:
+    """log(1 + x) for 0 <= x <= 1, where what is to be added to a logarithm is known exactly: 1 + x
+    is 1 + f, or 2·(1 + f) with f = (x - 1) / 2."""
+    if x.type.dtype is DType.f64:
+        return b.call("log1p", x)
     w = _Writer(b, x)
-    one = w.number(1.0)
-    power = exp_of_nonpositive(b, b.neg(b.abs(x)))
+    zero, one, half = w.number(0.0), w.number(1.0), w.number(0.5)
+    big = b.compare("gt", x, w.number(SQRT_2 - 1))
+    f = b.select(big, b.mul(b.sub(x, one), half), x)
+    return _log_sum(w, b.select(big, one, zero), f)
+
+
+def sigmoid(b: LoopBuilder, x: Value) -> Value:
+    """1 / (1 + e^-x), from e^-|x|: nothing overflows, and far below 0 it is e^x. In f32 both parts
+    of the fraction are raised alike."""
+    w, below = _Writer(b, x), b.neg(b.abs(x))
+    if x.type.dtype is DType.f64:
+        power, one = b.call("exp", below), w.number(1.0)
+    else:
+        power, one = w.raised_exp(below), w.number(2.0**RAISED)
     # By its sign bit: at 0 both numerators are 1, and the bit itself selects.
     return b.div(b.select(signbit(b, x), power, one), b.add(one, power))
 
@@ -340,26 +375,6 @@ def pow(b: LoopBuilder, x: Value, y: Value) -> Value:
         return b.call("pow", x, y)
     wide = b.call("pow", b.convert(x, DType.f64), b.convert(y, DType.f64))
     return b.convert(wide, DType.f32)
-
-
-def integer_pow(b: LoopBuilder, x: Value, y: Value) -> Value:
-    """x^y of integers that wrap, by squaring; 1 / x^-y rounded towards 0 where y is negative, and 0
-    where x is 0."""
-    dtype, lanes = x.type.dtype, max(x.type.lanes, y.type.lanes)
-    zero, one = b.const(dtype, 0, lanes), b.const(dtype, 1, lanes)
-    # Not unrolled: a call of this in every lane of a large kernel would take long to compile.
-    with b.loop(0, 8 * dtype.itemsize - 1, carried=(one, b.add(x, zero), b.add(y, zero))) as loop:
-        power, square, rest = loop.carried
-        odd = b.compare("ne", b.op("and", rest, one), zero)
-        power = b.select(odd, b.mul(power, square), power)
-        loop.yield_(power, b.mul(square, square), b.op("ashr", rest, one))
-    power, _, _ = loop.results
-    odd = b.compare("ne", b.op("and", y, one), zero)
-    minus = b.const(dtype, -1, lanes)
-    sign = b.select(odd, minus, one)
-    flipped = b.select(b.compare("eq", x, minus), sign, zero)
-    below = b.select(b.compare("eq", x, one), one, flipped)
-    return b.select(b.compare("lt", y, zero), below, power)
 
 
 def sin(b: LoopBuilder, x: Value) -> Value:

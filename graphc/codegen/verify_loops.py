@@ -37,6 +37,7 @@ from graphc.codegen.loops import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Scatter,
     Statement,
     Store,
@@ -136,6 +137,9 @@ class _Verifier:
                 self.if_(statement)
             case While():
                 self.while_(statement)
+            case Prefetch():
+                self.declared(statement.buffer)
+                self.affine(statement.index)
             case Barrier():
                 pass
         self.current = statement
@@ -220,10 +224,10 @@ class _Verifier:
             raise self.fail("L11", f"the condition {value} is {value.type}")
 
     def match(self, what: str, values: Sequence[Value], wanted: Sequence[Value]) -> None:
-        have = [str(value.type) for value in values]
-        want = [str(value.type) for value in wanted]
-        if have != want:
-            raise self.fail("L10", f"{what} are ({', '.join(have)}), not ({', '.join(want)})")
+        if [value.type for value in values] == [value.type for value in wanted]:
+            return
+        have, want = (", ".join(str(value.type) for value in all) for all in (values, wanted))
+        raise self.fail("L10", f"{what} are ({have}), not ({want})")
 
     def carried(self, statement: For | While) -> None:
         parameters = [parameter for parameter, _ in statement.carried]
@@ -231,10 +235,13 @@ class _Verifier:
         self.match("yields", statement.yields, parameters)
         self.match("results", statement.results, parameters)
 
-    def access(self, statement: Load | Store | Gather | Scatter) -> None:
-        buffer = statement.buffer
+    def declared(self, buffer: Buffer) -> None:
         if self.buffers.get(buffer.name) != buffer:
             raise self.fail("L4", f"buffer {buffer} is not declared like this")
+
+    def access(self, statement: Load | Store | Gather | Scatter) -> None:
+        buffer = statement.buffer
+        self.declared(buffer)
         loads = isinstance(statement, Load | Gather)
         if buffer.access == ("write" if loads else "read"):
             raise self.fail("L5", f"buffer {buffer} is declared `{buffer.access}`")

@@ -36,7 +36,7 @@ def registers(nest: Nest) -> int:
     1 where no op is a long chain, or one is a call of libm for each lane."""
     if not nest.loops or nest.lanes < nest.evaluator.lanes:
         return 1
-    lengths = [_length(nest, node) for node in nest.body.nodes]
+    lengths = [chain_length(nest, node) for node in nest.body.nodes]
     if max(lengths) < CHAIN or min(lengths) < 0 or not _is_streaming(nest):
         return 1
     count = MOST_REGISTERS
@@ -62,7 +62,7 @@ def _is_streaming(nest: Nest) -> bool:
     return True
 
 
-def _length(nest: Nest, node: Node) -> int:
+def chain_length(nest: Nest, node: Node) -> int:
     """Operations of a node that is computed for each element; -1 for a call of libm."""
     if node.op in (INPUT, CONSTANT) or all(type.numel == 1 for type in node.types):
         return 0

@@ -37,7 +37,7 @@ def _zeros(x: Any) -> Any:
 
 def _log1p_of_exp(s: Any, x: Any) -> Any:
     """log(1 + exp(-|x|))."""
-    return s.log1p(s.exp(s.neg(s.abs(x))))
+    return s.log1p_of_fraction(s.exp_of_nonpositive(s.neg(s.abs(x))))
 
 
 def _softplus(s: Any, x: Any, *, beta: float = 1.0, threshold: float = 20.0) -> Any:
@@ -68,7 +68,7 @@ log_sigmoid = elementwise(
 def _decayed(s: Any, x: Any) -> tuple[Any, Any, Any]:
     """x where it is positive, else x e^x; e^-|x|; x > 0. Half the exponent twice: e^x alone would
     underflow before x e^x does."""
-    half = s.exp(s.mul(s.abs(x), s.constant(-0.5, x)))
+    half = s.exp_of_nonpositive(s.mul(s.abs(x), s.constant(-0.5, x)))
     positive = s.gt(x, s.constant(0, x))
     return s.select(positive, x, s.mul(s.mul(x, half), half)), s.mul(half, half), positive
 

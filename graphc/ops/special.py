@@ -92,7 +92,7 @@ def _log_of_sum(exponential: str, unit: float) -> Any:
     def rule(s: Any, x: Any, y: Any) -> Any:
         top = s.maximum(x, y)
         power = getattr(s, exponential)(s.neg(s.abs(s.sub(x, y))))
-        total = s.add(top, s.mul(s.log1p(power), s.constant(unit, x)))
+        total = s.add(top, s.mul(s.log1p_of_fraction(power), s.constant(unit, x)))
         # Equal infinities: their difference is NaN, their sum is not.
         infinite = s.eq(s.abs(top), s.constant(math.inf, x))
         return s.select(s.logical_and(s.eq(x, y), infinite), x, total)

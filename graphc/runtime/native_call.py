@@ -120,12 +120,15 @@ class _Method(ctypes.Structure):
     )  # fmt: skip
 
 
+_METHODS: list[_Method] = []
+"""Every one that was made, since functions point to it: threads that come at once make one each."""
+
 ONE_OBJECT = 0x8  # the function takes one argument: METH_O
 
 
 @functools.cache
 def _method() -> _Method:
-    """The definition shared by all `entering` functions; kept, since they point to it."""
+    """The definition shared by all `entering` functions."""
     names = (
         "PyCapsule_GetPointer", "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_FromLongLong",
     )  # fmt: skip
@@ -133,7 +136,8 @@ def _method() -> _Method:
     symbols["enter"] = _enter_address()
     text = _METHOD.format(triple=host().triple)
     function = compile_driver(text, symbols, "enter_method", store=user_cache())
-    return _Method(b"enter", function, ONE_OBJECT, None)
+    _METHODS.append(_Method(b"enter", function, ONE_OBJECT, None))
+    return _METHODS[-1]
 
 
 def _address(function: Any) -> int:

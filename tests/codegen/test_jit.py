@@ -14,7 +14,7 @@ import pytest
 
 from graphc.codegen import jit, native, target
 from graphc.codegen.builder import LoopBuilder
-from graphc.codegen.emit_llvm import emit_module
+from graphc.codegen.emit_llvm import emit_modules
 from graphc.codegen.loops import Kernel
 from graphc.errors import ArgumentError, LoweringError
 from graphc.ir.types import DType
@@ -178,12 +178,51 @@ def test_assembly_for_other_targets(name: str, instruction: str) -> None:
     assert "scale:" in listing
 
 
+@pytest.mark.parametrize(
+    ("name", "instruction"),
+    [
+        ("x86-64-v2", "blendvps"),
+        ("x86-64-v3", "vpermps"),
+        ("x86-64-v4", "%zmm"),
+        ("aarch64", "bsl"),
+    ],
+)
+def test_a_lookup_is_a_permutation_where_the_processor_has_one(name: str, instruction: str) -> None:
+    b = LoopBuilder("lookup")
+    x = b.buffer("x", DType.i32, 16, "read")
+    y = b.buffer("y", DType.i32, 16, "write")
+    b.store(y, 0, b.op("lookup", b.load(x, 0, 16), attribute=tuple(range(8))))
+    listing = jit.assembly(b.finish(1), target.named(name))
+    assert instruction in listing
+    assert ("vperm" in listing) == (name in ("x86-64-v3", "x86-64-v4"))
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes", "attribute"),
+    [
+        ("x86-64-v3", 32, " alignstack(32) {"),
+        ("x86-64-v4", 32, " alignstack(64) {"),
+        ("x86-64-v3", 8, " nounwind {"),
+        ("x86-64-v2", 32, " nounwind {"),
+    ],
+)
+def test_the_stack_is_aligned_where_values_fill_several_registers(
+    name: str, lanes: int, attribute: str
+) -> None:
+    b = LoopBuilder("copy")
+    x = b.buffer("x", DType.f32, 32, "read")
+    y = b.buffer("y", DType.f32, 32, "write")
+    b.store(y, 0, b.load(x, 0, lanes))
+    text = jit.llvm_text(b.finish(1), target.named(name))
+    (line,) = (line for line in text.splitlines() if line.startswith("define"))
+    assert line.endswith(attribute)
+
+
 def test_texts() -> None:
     plain = jit.llvm_text(scale(), target.named("x86-64-v3"))
-    assert plain == emit_module(scale(), "scale", "x86_64-unknown-linux-gnu")
+    assert [plain] == emit_modules(scale(), "scale", "x86_64-unknown-linux-gnu")
     assert "fmul <8 x float>" in plain
     assert "inttoptr" not in plain
-    assert "define void @scale" in jit.llvm_text(scale(), optimised=True)
 
 
 def test_targets() -> None:

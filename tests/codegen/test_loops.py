@@ -64,6 +64,7 @@ def example(name: str = "example", hint: str = "i", buffer: str = "x") -> Kernel
             loop.yield_(b.fma(element, element, loop.carried[0]))
         small = b.compare("lt", loop.results[0], zero)
         b.store(t, 0, small)
+        b.prefetch(x, b.index(999, row.variable))
         b.store(y, b.index(0, (row.variable, 16)), loop.results[0], mask=small)
         picked = b.gather(y, b.iota(I32, 16))
         b.scatter(y, b.iota(I32, 16), b.shuffle(picked, picked, range(16)), small)
@@ -91,6 +92,7 @@ kernel example(x: read f32[64], y: readwrite f32[64], t: scratch bool[16]) over 
     } -> (%3: f32x16)
     %4: boolx16 = lt %3, %0
     store t[0], %4
+    prefetch x[i + 999]
     store y[16*i], %3 mask %4
     %6: f32x16 = gather y[%5]
     %7: f32x16 = shuffle %6, %6, (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
@@ -131,7 +133,7 @@ def test_walk_and_operands_see_every_statement() -> None:
     statements = list(walk(example().body))
     kinds = {type(statement).__name__ for statement in statements}
     assert kinds == {
-        "Let", "Load", "Store", "Gather", "Scatter", "For", "If", "While", "Barrier",
+        "Let", "Load", "Store", "Gather", "Scatter", "Prefetch", "For", "If", "While", "Barrier",
     }  # fmt: skip
     used = {each for statement in statements for each in operands(statement)}
     defined = {each for statement in statements for each in results(statement)}
@@ -195,6 +197,9 @@ def test_constants_are_written_once_and_first() -> None:
         ("call", [F32], "sing", r"'sing' is no known libm function"),
         ("call", [F32], "pow", r"pow takes 2 operands, has 1"),
         ("wibble", [F32], None, r"'wibble' is no opcode"),
+        ("lookup", [F32], (0,) * 8, r"lookup: wants i32, has f32"),
+        ("lookup", [I32], (0,) * 4, r"lookup: the attribute is a tuple of 8 numbers"),
+        ("lookup", [I32], (0,) * 7 + (2**31,), r"is no value of i32"),
     ],
 )
 def test_types_are_checked_where_an_op_is_written(
@@ -348,7 +353,7 @@ def test_guarded_masked_and_exact_accesses_are_accepted(fine: Kernel) -> None:
 
 def test_all_opcodes_have_a_native_and_an_interpreted_form() -> None:
     from graphc.codegen.emit_ops import _EMITTERS
-    from graphc.codegen.run_loops import _OPERATIONS
+    from graphc.codegen.run_loops import OPERATIONS
 
     assert set(_EMITTERS) == set(OPCODES)
-    assert set(_OPERATIONS) | {"const", "iota"} == set(OPCODES)
+    assert set(OPERATIONS) | {"const", "iota"} == set(OPCODES)

@@ -148,6 +148,21 @@ def test_convert(source: DType, target_dtype: DType) -> None:
     check_elementwise("convert", [source], target_dtype)
 
 
+TABLE = (5, -1, 2**31 - 1, -(2**31), 0, 7, 100, -8)
+
+
+def test_lookup() -> None:
+    check_elementwise("lookup", [I32], TABLE)
+
+
+@pytest.mark.parametrize("lanes", [2, 12, 32, 40])
+def test_lookup_in_vectors_that_fill_no_register_or_several(lanes: int) -> None:
+    b = LoopBuilder("lookup")
+    x, y = b.buffer("x", I32, lanes, "read"), b.buffer("y", I32, lanes, "write")
+    b.store(y, 0, b.op("lookup", b.load(x, 0, lanes), attribute=TABLE))
+    agree(b.finish(1), [sample(I32, lanes, 0), np.zeros(lanes, np.int32)])
+
+
 @pytest.mark.parametrize("dtype", DTYPES + STORAGE)
 def test_select(dtype: DType) -> None:
     check_elementwise("select", [BOOL, dtype, dtype])
@@ -285,6 +300,7 @@ def test_scratch_and_in_place() -> None:
         value = b.convert(b.load(second, b.index(4, i.variable)), F32)
         b.store(first, i.variable, b.add(value, b.load(x, b.index(0, (i.variable, 9)))))
     b.barrier()
+    b.prefetch(x, 1 << 40)  # far beside the buffer: asking for it is no access
     with b.loop(0, 48) as i:
         picked = b.load(first, b.index(2))
         b.store(y, i.variable, b.fma(picked, b.load(x, i.variable), picked))

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+from graphc.codegen.contraction.chains import CHAIN, cut
 from graphc.codegen.contraction.lines import Segment, lines_of
 from graphc.codegen.contraction.listed_taps import list_taps, over_chains, store_sums
 from graphc.codegen.contraction.tiled import TiledOrder
@@ -24,6 +25,8 @@ from graphc.codegen.loops import Value
 from graphc.ops.index import Expr, Variable, of
 from graphc.ops.kinds import Case
 from graphc.schedule.access import Index, unflatten
+
+CACHE_LINE = 64
 
 
 class ByLines(TiledOrder):
@@ -113,6 +116,7 @@ class ByLines(TiledOrder):
         with builder.loop(*planes, carried=zeros, hint="plane") as outer:
             plane = Variable("plane", self.view.k[0])
             self.integers.bind(plane, outer.variable, builder.block)
+            self._fetch_ahead(at, line, of(plane))
             with builder.loop(*taps, self.taps.size, carried=outer.carried, hint="tap") as inner:
                 sums = list(inner.carried)
                 for last in range(self.view.k[-1]):
@@ -148,3 +152,20 @@ class ByLines(TiledOrder):
                 assert vector is not None
                 made[r * at.vectors + v] = self.multiply_add(wide, vector, sums[r * at.vectors + v])
         return made
+
+    def _fetch_ahead(self, at: OutputTile, line: Expr, plane: Expr) -> None:
+        """Asks for a part of the weights of the next chain while this one is computed, each tile
+        for another: at batch 1 all weights come from memory, and only the first tile would wait."""
+        k = (plane, *(of(0) for _ in self.view.k[1:]))
+        case = self.view.vector(at.batch, self.columns.index(at.vector * self.lanes), k)
+        place = self.view.place(case) if case is not None else None
+        if place is None:
+            return
+        number, linear = place
+        per_line = CACHE_LINE // self.dtype.itemsize
+        of_plane = math.prod(self.view.k[1:]) * at.vectors * self.lanes
+        ahead = of_plane * (cut(self.view.k)[1] if self.depth > CHAIN else self.view.k[0])
+        share = -(-of_plane // per_line // (self.lines.count * self.lines.tiles))
+        tile = self.m(at.row)[-1] // self.tile.rows * self.lines.count + line
+        for i in range(share):
+            self.evaluator.prefetch(number, linear + ahead + (tile * share + i) * per_line)

@@ -1,0 +1,73 @@
+"""LLVM IR of `lookup`: the entries of a small table that lanes number.
+
+In: the function's text so far and a Let. Out: more lines. Where the processor takes the lanes of a
+register in any order the table is one; elsewhere, and for scalars, the entry is selected bit by
+bit.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.function_text import FunctionText, literal, llvm_type
+from graphc.codegen.loops import Let
+from graphc.ir.types import DType
+
+# By lanes of i32 in a register.
+_PERMUTATIONS = {8: "llvm.x86.avx2.permd", 16: "llvm.x86.avx512.permvar.si.512"}
+
+
+def emit_lookup(function: FunctionText, statement: Let) -> None:
+    """Writes the choice of each lane's entry."""
+    (index,) = statement.operands
+    width = function.permuted_lanes
+    if not width or index.type.is_scalar:
+        function.alias(statement.result, _selected(function, statement))
+        return
+    piece = llvm_type(index.type.with_lanes(width))
+    entries = statement.attribute * (width // len(statement.attribute))
+    table = ", ".join(f"i32 {entry}" for entry in entries)
+    made, count = "", 0
+    for start in range(0, index.type.lanes, width):
+        part = _lanes(function, function.text(index), index.type.lanes, start, width)
+        arguments = [(piece, f"<{table}>"), (piece, part)]
+        found = function.temporary(function.intrinsic(_PERMUTATIONS[width], piece, arguments))
+        made = _joined(function, made, count, found, width) if made else found
+        count += width
+    function.alias(statement.result, _lanes(function, made, count, 0, index.type.lanes))
+
+
+def _lanes(function: FunctionText, vector: str, have: int, start: int, count: int) -> str:
+    """`count` lanes of a vector of i32 from `start` on; those it does not have are undefined."""
+    if (start, count) == (0, have):
+        return vector
+    lanes = range(start, start + count)
+    picks = ", ".join(f"i32 {lane}" if lane < have else "i32 poison" for lane in lanes)
+    return function.temporary(
+        f"shufflevector <{have} x i32> {vector}, <{have} x i32> poison, <{count} x i32> <{picks}>"
+    )
+
+
+def _joined(function: FunctionText, low: str, have: int, high: str, count: int) -> str:
+    """The `have` lanes of one vector of i32, then the `count` lanes of another."""
+    wide = _lanes(function, high, count, 0, have)
+    picks = ", ".join(f"i32 {lane}" for lane in range(have + count))
+    return function.temporary(
+        f"shufflevector <{have} x i32> {low}, <{have} x i32> {wide}, "
+        f"<{have + count} x i32> <{picks}>"
+    )
+
+
+def _selected(function: FunctionText, statement: Let) -> str:
+    """One selection for each bit of an entry's number, the lowest first."""
+    (index,) = statement.operands
+    type, flag = llvm_type(index.type), llvm_type(index.type.with_dtype(DType.bool))
+    found = [literal(entry, index.type) for entry in statement.attribute]
+    bit = 1
+    while len(found) > 1:
+        masked = function.temporary(f"and {function.typed(index)}, {literal(bit, index.type)}")
+        odd = function.temporary(f"icmp ne {type} {masked}, {literal(0, index.type)}")
+        found = [
+            function.temporary(f"select {flag} {odd}, {type} {high}, {type} {low}")
+            for low, high in zip(found[::2], found[1::2], strict=True)
+        ]
+        bit *= 2
+    return found[0]
