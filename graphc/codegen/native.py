@@ -9,8 +9,8 @@ when first needed.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
-import pickle
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -84,18 +84,20 @@ def assembly_of(text: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
 
 
 def joined(objects: Sequence[bytes]) -> bytes:
-    """Object code in several pieces, as one."""
+    """Object code in several pieces, as one: how long each is, then all of them."""
     if len(objects) == 1:
         return objects[0]
-    return SEVERAL + pickle.dumps(list(objects))
+    sizes = " ".join(str(len(each)) for each in objects)
+    return b"".join([SEVERAL, sizes.encode(), b"\n", *objects])
 
 
 def pieces(code: bytes) -> list[bytes]:
     """What was joined."""
     if not code.startswith(SEVERAL):
         return [code]
-    found: list[bytes] = pickle.loads(code[len(SEVERAL) :])
-    return found
+    sizes, _, rest = code[len(SEVERAL) :].partition(b"\n")
+    ends = list(itertools.accumulate(map(int, sizes.split())))
+    return [rest[begin:end] for begin, end in zip([0, *ends], ends)]
 
 
 def load(objects: Mapping[str, bytes], symbols: Mapping[str, int] | None = None) -> dict[str, int]:
