@@ -155,8 +155,8 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
 
 
 def _compiled(spec: KernelSpec, target: Target) -> Compiled:
-    from graphc.codegen.emit_llvm import scratch_layout
     from graphc.codegen.jit import compile_kernel
+    from graphc.codegen.llvm.kernel import scratch_layout
     from graphc.codegen.lower import lower
     from graphc.codegen.object_cache import user_cache
 

@@ -144,7 +144,7 @@ class Evaluator:
         if isinstance(op, Movement):
             return self._moved(op, node, value, index, guards)
         if isinstance(op, Reduce):
-            from graphc.codegen.reduction import reduce_value
+            from graphc.codegen.nest.reduction import reduce_value
 
             return reduce_value(self, op, node, index, guards)
         if isinstance(op, Gather):

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.emit_llvm import emit_modules, scratch_layout
+from graphc.codegen.llvm.kernel import emit_modules, scratch_layout
 from graphc.codegen.loops import Kernel
 from graphc.codegen.native import (
     CODEGEN_LEVEL,

@@ -7,9 +7,9 @@ import time
 
 from graphc.codegen.beside import compile_all
 from graphc.codegen.driver import NativeKernel, block_bytes, driver_text, verdict_start
-from graphc.codegen.emit_llvm import scratch_layout
 from graphc.codegen.entry import Entry
 from graphc.codegen.jit import compile_kernel
+from graphc.codegen.llvm.kernel import scratch_layout
 from graphc.codegen.loops import Kernel
 from graphc.codegen.lower import lower
 from graphc.codegen.native import DRIVER_LEVEL, OBJECTS, compile_driver, load

@@ -2,7 +2,7 @@
 
 In: nothing; this module only declares the nodes, their text, and the hash of a kernel.
 Out: `Kernel`, frozen. LoopBuilder makes them, verify_loops checks them, run_loops interprets them,
-emit_llvm turns them into native code. opcodes.py says what each opcode means.
+llvm/ turns them into native code. opcodes.py says what each opcode means.
 
     kernel scale(x: read f32[1024], y: write f32[1024]) over begin to end of 64 {
       %0: f32x16 = const 2.0

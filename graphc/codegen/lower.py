@@ -6,12 +6,12 @@ out: a verified loop kernel whose buffers are the body's inputs, then its output
 
 from __future__ import annotations
 
-from graphc.codegen.attention import lower_attention
-from graphc.codegen.attention_grad import lower_attention_grad
+from graphc.codegen.attention.backward import lower_attention_grad
+from graphc.codegen.attention.forward import lower_attention
 from graphc.codegen.contraction.recipe import lower_contract
 from graphc.codegen.contraction.winograd import lower_winograd
 from graphc.codegen.loops import Kernel
-from graphc.codegen.nest import lower_nest
+from graphc.codegen.nest.rows import lower_nest
 from graphc.codegen.scanning import lower_scan
 from graphc.codegen.scattering import lower_scatter
 from graphc.codegen.sorting import lower_sort

@@ -24,7 +24,7 @@ CODEGEN_LEVEL = 3
 DRIVER_LEVEL = 0
 """Of a plan's driver, which calls kernels one after the other: many lines, run once a call."""
 RARE_LEVEL = 0
-"""Of what hardly ever runs, see emit_rare."""
+"""Of what hardly ever runs, see llvm/rare.py."""
 SEVERAL = b"graphc-objects\n"
 
 

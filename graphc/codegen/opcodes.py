@@ -2,7 +2,7 @@
 
 In: operand types and an attribute. Out: the result type, or a VerifyError saying what is wrong.
 The meaning stated here is the contract between the interpreter (run_loops) and the emitter
-(emit_llvm). Every opcode is total: no operand makes one undefined or makes the processor trap.
+(llvm/). Every opcode is total: no operand makes one undefined or makes the processor trap.
 
 Which NaN comes out of an operation (sign, payload) is not part of the contract; that one comes
 out is. Everything else is, to the bit.

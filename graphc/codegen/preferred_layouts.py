@@ -12,7 +12,7 @@ from typing import Any
 
 from graphc.codegen.contraction.choice import Choice
 from graphc.codegen.contraction.model import choose
-from graphc.codegen.nest import lanes_for
+from graphc.codegen.nest.rows import lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Node

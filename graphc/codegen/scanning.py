@@ -10,7 +10,7 @@ from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
-from graphc.codegen.nest import declare_buffers, lanes_for
+from graphc.codegen.nest.rows import declare_buffers, lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 from graphc.ir.registry import lookup

@@ -9,7 +9,7 @@ from typing import Any
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.loops import Buffer, Kernel
-from graphc.codegen.nest import declare_buffers, lanes_for
+from graphc.codegen.nest.rows import declare_buffers, lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.registry import lookup

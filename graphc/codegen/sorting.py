@@ -12,7 +12,7 @@ import math
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.loops import Buffer, Index, Kernel, Value
-from graphc.codegen.nest import declare_buffers
+from graphc.codegen.nest.rows import declare_buffers
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 from graphc.ir.registry import lookup

@@ -14,7 +14,7 @@ import pytest
 
 from graphc.codegen import jit, native, target
 from graphc.codegen.builder import LoopBuilder
-from graphc.codegen.emit_llvm import emit_modules
+from graphc.codegen.llvm.kernel import emit_modules
 from graphc.codegen.loops import Kernel
 from graphc.errors import ArgumentError, LoweringError
 from graphc.ir.types import DType

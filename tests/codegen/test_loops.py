@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from graphc.codegen.builder import LoopBuilder
-from graphc.codegen.emit_llvm import scratch_layout
+from graphc.codegen.llvm.kernel import scratch_layout
 from graphc.codegen.loops import (
     INDEX_TYPE,
     OPCODES,
@@ -150,7 +150,7 @@ def test_scratch_layout() -> None:
 
 def test_importing_the_loop_ir_imports_no_llvm() -> None:
     script = (
-        "import sys, graphc.codegen.builder, graphc.codegen.emit_llvm, graphc.codegen.run_loops\n"
+        "import sys, graphc.codegen.builder, graphc.codegen.llvm.kernel, graphc.codegen.run_loops\n"
         "import graphc.codegen.vector_math, graphc.codegen.jit\n"
         "sys.exit('llvmlite' in sys.modules)"
     )
@@ -352,7 +352,7 @@ def test_guarded_masked_and_exact_accesses_are_accepted(fine: Kernel) -> None:
 
 
 def test_all_opcodes_have_a_native_and_an_interpreted_form() -> None:
-    from graphc.codegen.emit_ops import _EMITTERS
+    from graphc.codegen.llvm.ops import _EMITTERS
     from graphc.codegen.run_loops import OPERATIONS
 
     assert set(_EMITTERS) == set(OPCODES)

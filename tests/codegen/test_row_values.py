@@ -5,8 +5,8 @@ import pytest
 
 import graphc
 from graphc.codegen.lower import lower
-from graphc.codegen.nest import ROW_LIMIT
-from graphc.codegen.row_values import rows_to_keep
+from graphc.codegen.nest.row_values import rows_to_keep
+from graphc.codegen.nest.rows import ROW_LIMIT
 from graphc.codegen.run_loops import run
 from graphc.codegen.target import named
 from graphc.ir.handle import broadcast_to

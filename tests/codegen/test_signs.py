@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 from graphc.codegen import jit
-from graphc.codegen.nest import lower_nest
+from graphc.codegen.nest.rows import lower_nest
 from graphc.codegen.signs import is_nonpositive
 from graphc.codegen.target import host
 from graphc.ir.handle import broadcast_to

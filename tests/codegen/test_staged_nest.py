@@ -11,7 +11,7 @@ import pytest
 import graphc
 from graphc.codegen import jit
 from graphc.codegen.loops import Kernel, walk
-from graphc.codegen.nest import lower_nest
+from graphc.codegen.nest.rows import lower_nest
 from graphc.codegen.run_loops import run
 from graphc.codegen.target import host, named
 from graphc.ops.elementwise import exp, gt, log, sigmoid, tanh, where

@@ -11,9 +11,9 @@ import pytest
 import graphc
 from graphc.codegen import jit
 from graphc.codegen.loops import Store, walk
-from graphc.codegen.nest import lower_nest
+from graphc.codegen.nest.rows import lower_nest
+from graphc.codegen.nest.widths import CHAIN, MOST_REGISTERS, operations
 from graphc.codegen.target import host, named
-from graphc.codegen.widths import CHAIN, MOST_REGISTERS, operations
 from graphc.ir.types import DType
 from graphc.ops.elementwise import exp, sigmoid, sin, tanh
 from graphc.ops.generate import random_uniform

@@ -20,7 +20,7 @@ from graphc.codegen.contraction.one_row import OneRow
 from graphc.codegen.contraction.order import LoopOrder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.loops import Kernel
-from graphc.codegen.nest import declare_buffers, lanes_for
+from graphc.codegen.nest.rows import declare_buffers, lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 

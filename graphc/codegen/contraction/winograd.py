@@ -22,7 +22,7 @@ from graphc.codegen.contraction.tiles import choose_tile, vector_registers
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Index, Kernel, Value
-from graphc.codegen.nest import declare_buffers
+from graphc.codegen.nest.rows import declare_buffers
 from graphc.codegen.target import Target
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from graphc.codegen.attention_heads import Heads, Matrix, Number
+from graphc.codegen.attention.heads import Heads, Matrix, Number
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Index, Value
 from graphc.codegen.shuffles import transpose

@@ -22,7 +22,7 @@ from graphc.ops.index import flatten
 from graphc.ops.kinds import Elementwise, Generate
 
 if TYPE_CHECKING:
-    from graphc.codegen.nest import Nest
+    from graphc.codegen.nest.rows import Nest
 
 MOST_REGISTERS = 4
 CHAIN = 10

@@ -8,10 +8,10 @@ The bits are those of the definition (ops/attention.py).
 
 from __future__ import annotations
 
-from graphc.codegen.attention_heads import Matrix, Number, Rows
-from graphc.codegen.attention_parts import AttentionKernel, Finish
+from graphc.codegen.attention.heads import Matrix, Number, Rows
+from graphc.codegen.attention.parts import AttentionKernel, Finish
 from graphc.codegen.loops import Kernel, Value
-from graphc.codegen.reduction import LANES
+from graphc.codegen.nest.reduction import LANES
 from graphc.codegen.target import Target
 from graphc.codegen.vector_math import exp_of_nonpositive
 from graphc.ir.nodes import Graph

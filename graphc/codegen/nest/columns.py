@@ -3,7 +3,7 @@
 A column by itself would be read with the stride of a row. So a few rows at once are read along all
 columns, tile by tile, and added to running sums in scratch; when these hold a block of 16 rows,
 they are added to the sums of the next level, and so on. The order is that of
-`codegen/reduction.py`.
+`codegen/nest/reduction.py`.
 
     for each 4 rows:
       for each tile of columns: level 0[tile] += row 0; += row 1; += row 2; += row 3
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
-from graphc.codegen.nest import Nest
-from graphc.codegen.reduction import BLOCK
+from graphc.codegen.nest.reduction import BLOCK
+from graphc.codegen.nest.rows import Nest
 from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup

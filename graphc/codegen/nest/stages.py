@@ -14,8 +14,8 @@ is kept is a block's, and stays in L1. The bits of a result do not depend on it.
 from __future__ import annotations
 
 from graphc.codegen.loops import Kernel, Value
-from graphc.codegen.nest import Loop, Nest
-from graphc.codegen.widths import CHAIN, chain_length
+from graphc.codegen.nest.rows import Loop, Nest
+from graphc.codegen.nest.widths import CHAIN, chain_length
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, flatten, of

@@ -7,7 +7,13 @@ shifts of f32, and f16 the processor's instructions where it has them, integer o
 
 from __future__ import annotations
 
-from graphc.codegen.function_text import ELEMENT, FunctionText, llvm_type, scalar_literal, type_code
+from graphc.codegen.llvm.function_text import (
+    ELEMENT,
+    FunctionText,
+    llvm_type,
+    scalar_literal,
+    type_code,
+)
 from graphc.codegen.loops import Let
 from graphc.codegen.opcodes import VectorType
 from graphc.ir.types import DType

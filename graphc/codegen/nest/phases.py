@@ -21,9 +21,9 @@ from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
-from graphc.codegen.nest import Loop, Nest
+from graphc.codegen.nest.reduction import UNROLL_LIMIT
+from graphc.codegen.nest.rows import Loop, Nest
 from graphc.codegen.places import Place
-from graphc.codegen.reduction import UNROLL_LIMIT
 from graphc.codegen.shuffles import pick
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup

@@ -73,7 +73,7 @@ class FunctionText:
     def __init__(
         self, half_instructions: bool = False, permuted_lanes: int = 0, rare: bool = False
     ) -> None:
-        """What the processor has, see Target. `rare`: see emit_rare; values are numbered there, so
+        """What the processor has, see Target. `rare`: see rare.py; values are numbered there, so
         that equal functions have equal texts."""
         self.half_instructions = half_instructions
         self.permuted_lanes = permuted_lanes

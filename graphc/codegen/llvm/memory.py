@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 
-from graphc.codegen.emit_walks import Walks
-from graphc.codegen.function_text import FunctionText, llvm_type, type_code
+from graphc.codegen.llvm.function_text import FunctionText, llvm_type, type_code
+from graphc.codegen.llvm.walks import Walks
 from graphc.codegen.loops import (
     Buffer,
     Gather,

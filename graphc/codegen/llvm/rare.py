@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from graphc.codegen.function_text import FunctionText, llvm_type, quoted
+from graphc.codegen.llvm.function_text import FunctionText, llvm_type, quoted
 from graphc.codegen.loops import (
     Barrier,
     Block,

@@ -18,10 +18,10 @@ from graphc.codegen.copier import Copier
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Access, Buffer, Kernel, Value
+from graphc.codegen.nest.row_values import output_to_hold, rows_to_keep
+from graphc.codegen.nest.widths import registers
 from graphc.codegen.places import Place, by_parts
-from graphc.codegen.row_values import output_to_hold, rows_to_keep
 from graphc.codegen.target import Target
-from graphc.codegen.widths import registers
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -40,10 +40,10 @@ def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
     body, outputs = by_parts(body, buffers)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
     nest = Nest(builder, evaluator, body, outputs)
-    from graphc.codegen.column_nest import ColumnNest
-    from graphc.codegen.phased_nest import PhasedNest
-    from graphc.codegen.staged_nest import StagedNest
-    from graphc.codegen.turned_nest import TurnedNest
+    from graphc.codegen.nest.columns import ColumnNest
+    from graphc.codegen.nest.phases import PhasedNest
+    from graphc.codegen.nest.stages import StagedNest
+    from graphc.codegen.nest.turned import TurnedNest
 
     for special in (TurnedNest, ColumnNest):
         if special.fits(nest):

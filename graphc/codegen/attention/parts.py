@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphc.codegen.attention_heads import Matrix, Number, Rows
-from graphc.codegen.attention_operands import Operands
+from graphc.codegen.attention.heads import Matrix, Number, Rows
+from graphc.codegen.attention.operands import Operands
 from graphc.codegen.contraction.chains import CHAIN
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value

@@ -12,12 +12,12 @@ is declared noalias; scratch is known apart from them, and from other scratch bu
 
 from __future__ import annotations
 
-from graphc.codegen.emit_constants import folded
-from graphc.codegen.emit_memory import MemoryText
-from graphc.codegen.emit_ops import emit_let
-from graphc.codegen.emit_rare import Call, RareFunctions, outside_of, split
-from graphc.codegen.emit_walks import Walks
-from graphc.codegen.function_text import FunctionText, llvm_type, quoted
+from graphc.codegen.llvm.constants import folded
+from graphc.codegen.llvm.function_text import FunctionText, llvm_type, quoted
+from graphc.codegen.llvm.memory import MemoryText
+from graphc.codegen.llvm.ops import emit_let
+from graphc.codegen.llvm.rare import Call, RareFunctions, outside_of, split
+from graphc.codegen.llvm.walks import Walks
 from graphc.codegen.loops import (
     Barrier,
     Block,
@@ -60,7 +60,7 @@ def emit_modules(
     permuted_lanes: int = 0,
 ) -> list[str]:
     """A module with the kernel as its one function, named `symbol` or else like the kernel; and
-    where something rarely runs, a second one with the functions that do it (see `emit_rare`).
+    where something rarely runs, a second one with the functions that do it (rare.py).
     `half_instructions` and `permuted_lanes`: what the processor has, see Target."""
     name = symbol or kernel.name
     function = FunctionText(half_instructions, permuted_lanes)
@@ -224,7 +224,7 @@ class _Emitter(MemoryText):
             self.walks[statement.variable.name] = walks
         self.block(statement.body)
         following = function.temporary(f"add nsw i64 {variable}, {statement.step}")
-        following = function.opaque("i64", following)  # see emit_walks
+        following = function.opaque("i64", following)  # see walks.py
         yields = [following, *map(function.text, statement.yields)]
         phis, addresses = walks.close(before, self.label)
         if runs:

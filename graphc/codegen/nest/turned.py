@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Kernel, Value
-from graphc.codegen.nest import Nest
+from graphc.codegen.nest.rows import Nest
 from graphc.codegen.shuffles import transpose
 from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.registry import lookup

@@ -7,7 +7,7 @@ bit.
 
 from __future__ import annotations
 
-from graphc.codegen.function_text import FunctionText, literal, llvm_type
+from graphc.codegen.llvm.function_text import FunctionText, literal, llvm_type
 from graphc.codegen.loops import Let
 from graphc.ir.types import DType
 

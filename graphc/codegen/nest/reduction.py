@@ -18,7 +18,7 @@ from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Value
 from graphc.codegen.loops import Index as LoopIndex
-from graphc.codegen.widths import MOST_REGISTERS
+from graphc.codegen.nest.widths import MOST_REGISTERS
 from graphc.ir.nodes import Node
 from graphc.ir.types import DType
 from graphc.ops.index import Expr, Variable, of

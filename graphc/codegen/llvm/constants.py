@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.function_text import ELEMENT, FunctionText, scalar_literal
+from graphc.codegen.llvm.function_text import ELEMENT, FunctionText, scalar_literal
 from graphc.codegen.loops import Let, Value
 from graphc.codegen.run_loops import OPERATIONS
 from graphc.ir.types import DType

@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graphc.codegen.attention_results import stored
+from graphc.codegen.attention.results import stored
 from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.contraction.tiles import vector_registers
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.loops import Buffer, Index, Value
-from graphc.codegen.nest import declare_buffers
+from graphc.codegen.nest.rows import declare_buffers
 from graphc.codegen.target import Target
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from graphc.codegen.function_text import FunctionText
+from graphc.codegen.llvm.function_text import FunctionText
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ rows. The bits are those of the definition (ops/attention.py).
 
 from __future__ import annotations
 
-from graphc.codegen.attention_heads import Body, Matrix, Number, Rows
-from graphc.codegen.attention_operands import GROUP
-from graphc.codegen.attention_parts import AttentionKernel, Finish
+from graphc.codegen.attention.heads import Body, Matrix, Number, Rows
+from graphc.codegen.attention.operands import GROUP
+from graphc.codegen.attention.parts import AttentionKernel, Finish
 from graphc.codegen.contraction.chains import CHAIN
 from graphc.codegen.loops import Kernel, Value
 from graphc.codegen.target import Target

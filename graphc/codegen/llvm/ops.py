@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphc.codegen.emit_convert import emit_convert
-from graphc.codegen.emit_lookup import emit_lookup
-from graphc.codegen.function_text import (
+from graphc.codegen.llvm.convert import emit_convert
+from graphc.codegen.llvm.function_text import (
     ELEMENT,
     FunctionText,
     literal,
     llvm_type,
     type_code,
 )
+from graphc.codegen.llvm.lookup import emit_lookup
 from graphc.codegen.loops import Let, Value
 from graphc.errors import LoweringError
 from graphc.ir.types import DType
