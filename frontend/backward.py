@@ -57,7 +57,7 @@ def run_backward(
             if isinstance(leaf, Tensor):
                 given = _leaf_gradient(edge, cotangents, leaves)
                 accumulate(leaf, given, create_graph, taken)
-                for hook in tuple((leaf._post_hooks or {}).values()):
+                for hook in _running(leaf._post_hooks):
                     hook(leaf)
         return []
     finally:
@@ -90,6 +90,29 @@ def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, i
             elif edge[0]._hooks:
                 leaves[edge] = min(node.sequence, leaves.get(edge, node.sequence))
     return [found[sequence] for sequence in sorted(found, reverse=True)], leaves
+
+
+def _behind(node: Any) -> Iterator[Any]:
+    """Every tape node and leaf that a tape node (or leaf) depends on, itself included."""
+    known: set[int] = set()
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if id(node) not in known:
+            known.add(id(node))
+            yield node
+            stack += [edge[0] for edge in getattr(node, "edges", ()) if edge is not None]
+
+
+def leaves_behind(tensor: Tensor) -> set[int]:
+    """The ids of the leaves that a tensor depends on."""
+    return {id(x) for x in _behind(edge_of(tensor)[0]) if isinstance(x, Tensor)}
+
+
+def passes_region(node: TapeNode) -> bool:
+    """Whether a tape node depends on a branch or loop that was traced, or is one."""
+    nodes = (x for x in _behind(node) if isinstance(x, TapeNode))
+    return any(getattr(x.op, "kind", "") == "region" for x in nodes)
 
 
 def _leading_to(nodes: list[TapeNode], targets: set[Edge]) -> dict[TapeNode, tuple[bool, ...]]:
@@ -151,14 +174,23 @@ def _unpacked(
 
 def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:
     edges = [(node, index) for index in range(len(node.saves.result_types))]
-    for hook in tuple((node.prehooks or {}).values()):
+    for hook in _running(node.prehooks):
         replaced = hook(tuple(cotangents.get(edge) for edge in edges))
         if replaced is not None:
             cotangents.update({e: g for e, g in zip(edges, replaced) if g is not None})
 
 
+def _running(hooks: Any) -> tuple[Any, ...]:
+    """The hooks there are, now that they run; a trace relies on what their code reads by name."""
+    found = tuple(hooks.values()) if hooks else ()
+    if STATE.session is not None:
+        for hook in found:
+            STATE.session.outside.value(hook, frozenset(), "a hook")
+    return found
+
+
 def _hooked(hooks: Any, gradient: Tensor) -> Tensor:
-    for hook in tuple(hooks.values()) if hooks else ():
+    for hook in _running(hooks):
         replaced = hook(gradient)
         if replaced is not None:
             _check_replaced(hook, gradient, replaced)
@@ -212,7 +244,7 @@ def _after(record: Record, gradients: list[Any], found: list[Any]) -> list[Any]:
     node: TapeNode = record.output_keys[0][0]  # type: ignore[index]
     if node.posthooks or STATE.detect_anomaly:
         found = [part.whole() if type(part) is Part else part for part in found]
-    for hook in tuple((node.posthooks or {}).values()):
+    for hook in _running(node.posthooks):
         replaced = hook(tuple(found), tuple(gradients))
         if replaced is not None:
             found = list(replaced)

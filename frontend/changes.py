@@ -10,6 +10,8 @@ what such a guard sees sets a new mark after it: attributes and registries of Mo
 from __future__ import annotations
 
 import functools
+import os
+import threading
 from collections import OrderedDict
 from typing import Any
 
@@ -23,6 +25,30 @@ class Changes:
 CHANGES = Changes()
 
 
+class Tracing:
+    """While a thread traces, the tensors that it meets have no values. Compiled calls of other
+    threads wait until it is over. `begun` counts traces: who reads values reads them again where
+    one began meanwhile. `making` is held by a thread that makes an entry, so that none is made
+    twice; `lock` only while it traces, ahead of compiling."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.lock = threading.RLock()
+        self.making = threading.RLock()
+
+    def begin(self) -> None:
+        self.lock.acquire()
+        self.begun += 1
+
+    def end(self) -> None:
+        self.lock.release()
+
+
+TRACING = Tracing()
+# The thread that traces is not there after a fork.
+os.register_at_fork(after_in_child=TRACING.__init__)  # type: ignore[misc]
+
+
 def changed() -> None:
     """Say so after a change."""
     CHANGES.mark = object()
@@ -30,7 +56,7 @@ def changed() -> None:
 
 _WRITES = (
     "__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault", "update",
-    "move_to_end",
+    "move_to_end", "append", "extend", "insert", "remove", "sort", "reverse", "__iadd__",
 )  # fmt: skip
 
 
@@ -59,6 +85,11 @@ def _marking(base: Any) -> Any:
 class Registry(dict):
     """A dict whose writes are marked: the parameters, buffers or submodules of a Module, or the
     options of a group of parameters."""
+
+
+@_marking(list)
+class Listing(list):
+    """A list whose writes are marked: the groups of an optimizer, the parameters of one."""
 
 
 @_marking(OrderedDict)

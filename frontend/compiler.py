@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend import tree
+from frontend.changes import TRACING
 from frontend.entry import Entry, LastCall
 from frontend.sources import HostSource
 from frontend.state import STATE
@@ -62,6 +63,7 @@ class CompiledFunction:
         key = (
             structure,
             tuple([leaf.tensor_type for leaf in leaves]),
+            tuple([leaf.__class__ for leaf in leaves]),
             tuple([leaf._requires_grad for leaf in leaves]),
             () if distinct else tuple([identities.index(i) for i in identities]),
             STATE.grad_enabled,
@@ -78,16 +80,26 @@ class CompiledFunction:
             if entry.holds(leaves):
                 break
         else:
-            entry = self._new_entry(key, leaves, structure)
+            entry = self._entry(key, leaves, structure)
             if not entry.holds(leaves):
                 raise TraceError(
                     f"tracing {name_of(self.function)} changed what the trace relies on: "
                     f"{entry.broken(leaves)}",
+                    hint="compiled code does not repeat what Python does: assign it outside, or "
+                    "keep what changes from call to call in a tensor that is changed in place",
                     location=user_location(),
                 )
         plain = not keywords and len(leaves) == len(arguments) and distinct
         self._last = LastCall(entry, leaves) if plain else None
         return entry.call(leaves)
+
+    def _entry(self, key: Any, leaves: list[Tensor], structure: Any) -> Entry:
+        """A new entry, or one that another thread made in the meantime."""
+        with TRACING.making:
+            for entry in self._entries.get(key, ()):
+                if entry.holds(leaves):
+                    return entry
+            return self._new_entry(key, leaves, structure)
 
     def _new_entry(self, key: Any, leaves: list[Tensor], structure: Any) -> Entry:
         entries = self._entries.get(key, [])
@@ -143,7 +155,7 @@ class CompiledFunction:
                 lines.append(f"  {executable.graph.name}: {', '.join(phases)}")
                 lines += [f"  {executable.schedule}", f"  {executable.explain_memory()}"]
                 lines += [f"  {line}" for line in executable.explain_layouts()]
-            lines += [f"  frozen: {guard}" for guard in entry.guards]
+            lines += [f"  frozen: {t}" for guard in entry.guards for t in str(guard).splitlines()]
         return "\n".join(lines)
 
     def __getattr__(self, name: str) -> Any:
@@ -153,6 +165,11 @@ class CompiledFunction:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles have the function and the options; they compile anew."""
+        options = self.level, self.keep_grads, self.threads, self.max_bytes, self.saved_bytes
+        return type(self), (self.function, *options)
 
     def __repr__(self) -> str:
         return f"<compiled {name_of(self.function)}: {len(self.entries)} entries>"
@@ -169,17 +186,23 @@ def _check_overlap(traced: Trace, leaves: Sequence[Tensor]) -> None:
     """Raise where an input changed in place shares memory with another input."""
     import numpy as np
 
-    arrays = [
-        (slot, slot.source.array(leaves))
-        for slot in traced.session.slots
-        if not isinstance(slot.source, HostSource)
-    ]
-    for slot in traced.updated:
-        array = next(array for other, array in arrays if other is slot)
-        for other, second in arrays:
-            if other is not slot and np.may_share_memory(array, second):
+    slots = [s for s in traced.session.slots if not isinstance(s.source, HostSource)]
+    updated = {id(slot) for slot in traced.updated}
+    arrays = [slot.source.array(leaves) for slot in slots]
+    spans = sorted(
+        (*np.lib.array_utils.byte_bounds(array), place)
+        for place, array in enumerate(arrays) if array.size
+    )  # fmt: skip
+    for number, (_, end, place) in enumerate(spans):
+        for start, _, other in spans[number + 1 :]:
+            if start >= end:
+                break
+            changed = [i for i in sorted((place, other)) if id(slots[i]) in updated]
+            if changed:
+                beside = slots[place + other - changed[0]]
                 raise ArgumentError(
-                    f"{slot.name!r} is changed in place and shares memory with {other.name!r}",
+                    f"{slots[changed[0]].name!r} is changed in place and shares memory with "
+                    f"{beside.name!r}",
                     hint="pass a copy of one of them",
                     location=user_location(),
                 )

@@ -9,15 +9,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from frontend import tree
-from frontend.changes import CHANGES
+from frontend.changes import CHANGES, TRACING
 from frontend.graph_function import TracedFunction
-from frontend.guards import GradGuard, TensorsGuard
+from frontend.guards import GradGuard, HooksGuard, IdentityGuard, TensorsGuard, TypesGuard
 from frontend.on_tape import Elided
-from frontend.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
+from frontend.sources import ArgumentSource, CapturedSource, GradSource, HostSource
 from frontend.state import STATE
 from frontend.tensor import Tensor, make
-from frontend.tracer import Trace
+from frontend.tracer import Trace, name_of
+from frontend.underived import mark
+from graphc.errors import GraphError
+from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
+from graphc.ir.types import TensorType
 
 if TYPE_CHECKING:
     from frontend.compiler import CompiledFunction
@@ -59,17 +63,18 @@ class Entry:
         self.captured = [s.captured for s in self.sources if isinstance(s, CapturedSource)]
         self.others = self.sources[len(self.positions) + len(self.captured) :]
         loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
-        self.guards = [*session.guards, TensorsGuard([*self.captured, *loose])]
+        asked = session.asked.values()
+        self.guards = [*session.guards, TensorsGuard([*self.captured, *loose, *asked])]
+        self.guards.append(TypesGuard([*session.outside.tensors.values()]))
         # Those that see a new mark are looked at again only then; the rest at every call.
         self.marked = [guard for guard in self.guards if guard.marked]
         self.unmarked = [guard for guard in self.guards if not guard.marked]
         self.mark: object = None  # the mark at which the former held
+        self.begun = -1  # how many traces had begun when `arrays` were read
         self.arrays: list[Any] = []  # of captured tensors, at that mark
         self.counters: list[list[int]] = []  # of captured tensors that are updated
-        self.grad_guards = [
-            GradGuard(_source_of(session, tensor), none) for tensor, none in session.grad_guards
-        ]
         self.trains = session.backward_called
+        self.call_guards = _call_guards(session, slots, self.captured)
         self.saved: list[int] = []  # by backward() of a training step what is kept for it
         self.ahead: Any = None  # computes from frozen tensors what depends on them alone
         self.frozen: list[int] = []  # which of the captured tensors it takes
@@ -77,9 +82,9 @@ class Entry:
         self.prepared: list[Any] = []
         self.function: TracedFunction | None = None
         with session:
-            results = [r.tensor for r in traced.returned if r.source is None]
-            differentiable = grad_enabled and not self.trains
-            differentiable &= any(tensor._requires_grad for tensor in results)
+            results = traced.made
+            derived = [grad_enabled and tensor._requires_grad for tensor in results]
+            differentiable = any(derived) and not self.trains
             inputs = [(slot.name, slot.tensor, slot.var) for slot in slots]
             first = traced.first_update
             updates = [
@@ -98,13 +103,21 @@ class Entry:
                 self.types = self.graph.output_types
         if differentiable:
             tapped = [tensor for tensor, _ in session.taps]
+            left = traced.left if owner.keep_grads else []
+            self._renumber(traced, len(results))
             self.function = TracedFunction(
-                session, session.builder.name, inputs, [*results, *tapped], updates, self._compile,
-                owner.level, owner.saved_bytes,
+                session, session.builder.name, inputs, [*results, *left, *tapped], updates,
+                self._compile, owner.level, owner.saved_bytes,
             )
-            self.results = len(results)
         else:
             self.executable = self._compile(self._without_frozen(self.graph))
+        # A training step is over when it returns: backward cannot go into it again.
+        self.result_types = [tensor.tensor_type for tensor in results]
+        self.closed = [
+            (position, _closed(owner, type))
+            for position, type in enumerate(self.result_types)
+            if self.trains and derived[position]
+        ]
         # One fresh tensor is returned and nothing else is left behind.
         new = [position for position, source in self.returned if source is None]
         self.single = self.structure is tree.TENSOR and new == [0] and not (self.grads or self.taps)
@@ -147,6 +160,19 @@ class Entry:
         self.ahead = self._compile(split.ahead)
         return split.graph
 
+    def _renumber(self, traced: Trace, results: int) -> None:
+        """Positions among results, gradients and taps, where updates are counted apart."""
+        if not self.owner.keep_grads:
+            self._without_grads(traced)
+            self.first_tap = results
+            return
+        gone = self.first_tap - len(traced.left) - results
+        self.grads = [
+            (target, p if p is None or p < results else p - gone, kind)
+            for target, p, kind in self.grads
+        ]
+        self.first_tap -= gone
+
     def _without_grads(self, traced: Trace) -> list[Any]:
         """The outputs without gradients; taps move up."""
         self.grads = [(target, None if p is None else -1, kind) for target, p, kind in self.grads]
@@ -175,14 +201,16 @@ class Entry:
         for guard in self.unmarked:
             if not guard.holds():
                 return False
-        if not self.grad_guards:
+        if not self.call_guards:
             return True
-        return all([guard.holds_for(arguments) for guard in self.grad_guards])
+        return all([guard.holds_for(arguments) for guard in self.call_guards])
 
     def _bind(self) -> None:
         """Look up what belongs to captured tensors; a new mark tells when it may be another."""
         first, last = len(self.positions), len(self.positions) + len(self.captured)
-        self.arrays = [tensor._value for tensor in self.captured]
+        with TRACING.lock:
+            self.begun = TRACING.begun
+            self.arrays = [tensor._value for tensor in self.captured]
         if self.ahead is not None:
             # Kept while the frozen arrays are the same ones: they are read-only.
             given = [self.arrays[i] for i in self.frozen]
@@ -199,44 +227,37 @@ class Entry:
     def broken(self, arguments: Sequence[Tensor]) -> str:
         """Why the entry does not hold."""
         reasons = [guard.reason() for guard in self.guards if not guard.holds()]
-        reasons += [g.reason() for g in self.grad_guards if not g.holds_for(arguments)]
+        reasons += [g.reason() for g in self.call_guards if not g.holds_for(arguments)]
         return "; ".join(reasons)
 
     # -- calling -----------------------------------------------------------------------------
 
     def call(self, arguments: Sequence[Tensor]) -> Any:
-        self.calls += 1
         if len(arguments) == self.in_order:
             arrays = [*map(_VALUE, arguments), *self.arrays]
         else:
             arrays = [arguments[position]._value for position in self.positions] + self.arrays
         if self.others:
             arrays += [source.array(arguments) for source in self.others]
+        if TRACING.begun != self.begun:  # some of these tensors may be without values
+            self._bind()
+            return self.call(arguments)
+        self.calls += 1
         if self.function is not None:
             return self._call_differentiable(self.function, arguments, arrays)
         values = self.executable.run(arrays)
         if self.updated:
             self._count_updates(arguments)
         if self.single:
-            return make(values[0], self.types[0])
-        for target, position, kind in self.grads:
-            tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
-            if position is None:
-                tensor._grad = None
-            elif position < 0:
-                tensor._grad = ELIDED
-            else:
-                tensor._grad = make(values[position], kind)
-        for fn, position in zip(self.taps, range(self.first_tap, len(values))):
-            fn(make(values[position], self.types[position]))
-        return self._built(
-            [
-                make(values[position], self.types[position])
-                if source is None
-                else source.tensor(arguments)
-                for position, source in self.returned
-            ]
-        )
+            return self._made(values)[0]
+        return self._finished(arguments, self._made(values), values)
+
+    def _made(self, values: Sequence[Any]) -> list[Tensor]:
+        """The new tensors that are returned."""
+        made = [*map(make, values, self.result_types)]
+        for position, edge in self.closed:
+            made[position]._edge, made[position]._requires_grad = edge, True
+        return made
 
     def _call_differentiable(
         self, function: TracedFunction, arguments: Sequence[Tensor], arrays: Sequence[Any]
@@ -244,13 +265,31 @@ class Entry:
         tensors = [source.tensor(arguments) for source in self.sources]
         made = function(tensors, arrays)
         self._count_updates(arguments)
-        for fn, value in zip(self.taps, made[self.results :]):
-            fn(value)
+        return self._finished(arguments, made, made)
+
+    def _finished(
+        self, arguments: Sequence[Tensor], made: Sequence[Tensor], values: Sequence[Any]
+    ) -> Any:
+        """Leave gradients, call taps, and put the results together, the new ones of which are
+        `made`; further `values` are arrays, or tensors with their history."""
+        for target, position, kind in self.grads:
+            tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
+            if position is None:
+                tensor._grad = None
+            elif position < len(made):
+                tensor._grad = ELIDED if position < 0 else made[position]
+            else:
+                tensor._grad = make(values[position], kind)
+        for fn, position in zip(self.taps, range(self.first_tap, len(values))):
+            value = values[position]
+            fn(value if isinstance(value, Tensor) else make(value, self.types[position]))
         results = [
             made[position] if source is None else source.tensor(arguments)
             for position, source in self.returned
         ]
-        return self._built(results)
+        if self.structure is tree.TENSOR:
+            return results[0]
+        return tree.build(self.structure, iter(results))
 
     def _count_updates(self, arguments: Sequence[Tensor]) -> None:
         for counter in self.counters:
@@ -258,11 +297,6 @@ class Entry:
         for source in self.other_updates:
             tensor: Any = source.tensor(arguments)
             tensor._counter[0] += 1
-
-    def _built(self, results: list[Any]) -> Any:
-        return results[0] if self.structure is tree.TENSOR else tree.build(
-            self.structure, iter(results)
-        )  # fmt: skip
 
 
 _VALUE = operator.attrgetter("_value")
@@ -291,10 +325,34 @@ def _within_budget(graph: Graph, spans: Any, budget: Any) -> tuple[Graph, list[i
     return made, [cut.bytes for cut in cuts]
 
 
-def _source_of(session: Any, tensor: Tensor) -> Source:
-    noted = session.noted.get(id(tensor))
-    slot = noted.slot if noted is not None else None
-    return slot.source if slot is not None else CapturedSource(tensor)
+def _call_guards(session: Any, slots: Sequence[Any], captured: Sequence[Tensor]) -> list[Any]:
+    """The guards that look at the arguments of a call."""
+    found: list[Any] = [
+        GradGuard(session.source_of(tensor), none) for tensor, none in session.grad_guards
+    ]
+    given = [slot for slot in slots if isinstance(slot.source, ArgumentSource)]
+    outside = [slot for slot in given if id(slot.tensor) in session.outside.tensors]
+    found += [IdentityGuard(slot.source, slot.tensor) for slot in outside]
+    # What a training step does to a leaf it does once for each input.
+    leaves = [s for s in given if session.backward_called and s.tensor._requires_grad]
+    found += [HooksGuard(slot.source, slot.tensor) for slot in leaves]
+    return found + [IdentityGuard(s.source, None, captured) for s in leaves if s not in outside]
+
+
+def _closed(owner: CompiledFunction, type: TensorType) -> Any:
+    """The place on the tape of what a compiled training step returns."""
+    result = make(None, type)
+    mark(name_of(owner.function), (), result, _over)
+    return result._edge
+
+
+def _over(name: str) -> Exception:
+    return GraphError(
+        f"backward through a result of the compiled {name}, which calls backward() itself: what "
+        "it would need is gone when the call returns",
+        hint="call this backward() inside too, or compile the forward alone",
+        location=user_location(),
+    )
 
 
 class LastCall:

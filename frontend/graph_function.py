@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.backward import run_backward
+from frontend.backward import leaves_behind, run_backward
+from frontend.changes import TRACING
 from frontend.session import Session
 from frontend.state import STATE
 from frontend.tape import FreedError, Saves, record
@@ -76,30 +77,34 @@ class TracedFunction:
     def plain(self) -> Any:
         """One entry without gradients."""
         if self._plain is None:
-            self._plain = self.compile_graph(self.graph())
+            with TRACING.making:
+                self._plain = self._plain or self.compile_graph(self.graph())
         return self._plain
 
     @property
     def pair(self) -> Pair:
         """Forward and backward entry."""
         if self._pair is None:
-            from graphc.runtime.program import remembered
-
-            try:
-                cotangents, gradients = self._gradients(create_graph=False)
-            except (DerivativeError, FreedError):
-                self._set_apart()
-                cotangents, gradients = self._gradients(create_graph=False)
-            present = [g for g in gradients if g is not None]
-            more = [(f"cotangent_{i}", tensor._value) for i, tensor in enumerate(cotangents)]
-            joint, count = self.graph(present, more), len(self.outputs) + len(self.updates)
-            split = remembered(
-                "split", joint, (self.level, count, self.saved_bytes),
-                lambda: _split(joint, self.level, count, self.saved_bytes),
-            )  # fmt: skip
-            holes = [g is not None for g in gradients]
-            self._pair = Pair(self, split, holes)
+            with TRACING.making:
+                self._pair = self._pair or self._derived()
         return self._pair
+
+    def _derived(self) -> Pair:
+        from graphc.runtime.program import remembered
+
+        try:
+            cotangents, gradients = self._gradients(create_graph=False)
+        except (DerivativeError, FreedError):
+            self._set_apart()
+            cotangents, gradients = self._gradients(create_graph=False)
+        present = [g for g in gradients if g is not None]
+        more = [(f"cotangent_{i}", tensor._value) for i, tensor in enumerate(cotangents)]
+        joint, count = self.graph(present, more), len(self.outputs) + len(self.updates)
+        split = remembered(
+            "split", joint, (self.level, count, self.saved_bytes),
+            lambda: _split(joint, self.level, count, self.saved_bytes),
+        )  # fmt: skip
+        return Pair(self, split, [g is not None for g in gradients], self._influences())
 
     @property
     def compiled_pair(self) -> Pair | None:
@@ -137,6 +142,13 @@ class TracedFunction:
             return cotangents, run_backward(
                 roots, chosen, retain_graph=True, create_graph=create_graph
             )
+
+    def _influences(self) -> list[list[bool]]:
+        """For each active output, which of the wanted inputs it depends on."""
+        with self.session:
+            behind = [leaves_behind(self.outputs[i]) for i in self.active]
+        wanted = [tensor for (_, tensor, _), want in zip(self.inputs, self.wanted) if want]
+        return [[id(tensor) in found for tensor in wanted] for found in behind]
 
     def _set_apart(self) -> None:
         """Outputs that backward cannot pass are no longer active: the others have gradients."""
@@ -193,8 +205,11 @@ def _zeros(like: Tensor) -> Tensor:
 class Pair:
     """Forward and backward as two entries."""
 
-    def __init__(self, function: TracedFunction, split: Any, holes: list[bool]):
+    def __init__(
+        self, function: TracedFunction, split: Any, holes: list[bool], influences: list[list[bool]]
+    ):  # fmt: skip
         self.function = function
+        self.influences = influences
         self.forward_graph = split.forward
         self.backward_graph = split.backward
         self.saved_inputs = tuple(split.saved_inputs)
@@ -210,7 +225,8 @@ class Pair:
     @property
     def backward(self) -> Any:
         if self._backward is None:
-            self._backward = self.function.compile_graph(self.backward_graph)
+            with TRACING.making:
+                self._backward = self._backward or self.function.compile_graph(self.backward_graph)
         return self._backward
 
     def call(self, tensors: Sequence[Tensor | None], arrays: Sequence[Any]) -> list[Tensor]:
@@ -255,17 +271,26 @@ class Call:
         pair = self.pair
         given = gradients if isinstance(gradients, tuple) else (gradients,)
         cotangents = [_zeros_of(t) if g is None else g for t, g in zip(pair.results, given)]
+        found = self._gradients(cotangents)
+        # As in eager mode: None, not zeros, for what no result that has a gradient depends on.
+        behind = [row for row, g in zip(pair.influences, given) if g is not None]
+        return tuple(
+            [g if any(row[i] for row in behind) else None for i, g in enumerate(found)]
+        )
+
+    def _gradients(self, cotangents: list[Tensor]) -> Any:
+        pair = self.pair
         if STATE.grad_enabled:
             self._check(range(len(self.tensors)))
             made = pair.function.derivative()(
                 [*self.tensors, *cotangents],
                 [*self.arrays, *[g._array("backward()") for g in cotangents]],
             )
-            return tuple(made)
+            return made
         self._check(i for i in pair.saved_inputs if i not in pair.copied)
         assert self.values is not None
         values = pair.backward(*self.values, *[g._array("backward()") for g in cotangents])
-        return tuple(self._placed(iter(values)))
+        return self._placed(iter(values))
 
     def _placed(self, found: Any) -> Any:
         for hole in self.pair.holes:

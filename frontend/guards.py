@@ -7,11 +7,14 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.changes import HookRegistry, Registry
 from frontend.sources import Source
 from frontend.tensor import Tensor
+from graphc.ir.nodes import exact
 
 PLAIN = (int, float, bool, str, type(None))
 _MISSING = object()
+_REGISTRIES = (Registry, HookRegistry)
 
 
 def is_plain(value: Any) -> bool:
@@ -22,12 +25,17 @@ def is_plain(value: Any) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal and of one type (NaN is the same as itself)."""
-    return left is right or (type(left) is type(right) and bool(left == right))
+    """One object, or plain values that are equal and of one type: NaN is the same as itself, -0.0
+    is not 0.0."""
+    if left is right:
+        return True
+    if type(left) is not type(right) or not is_plain(left):
+        return False
+    return bool(exact(left) == exact(right))
 
 
 class ModuleGuard:
-    """Plain attributes of a Module, and what its dicts hold (parameters, submodules, hooks)."""
+    """Attributes of a Module, and what its dicts hold (parameters, submodules, hooks)."""
 
     marked = True
 
@@ -35,26 +43,24 @@ class ModuleGuard:
         state = module.__dict__
         self.module = module
         self.count = len(state)
-        self.names = [name for name, value in state.items() if is_plain(value)]
-        self.values = [state[name] for name in self.names]
-        dicts = self.dict_names = [n for n, value in state.items() if isinstance(value, dict)]
-        self.dicts = [state[name] for name in dicts]
+        self.names = list(state)
+        self.values = list(state.values())
+        self.dict_names = [name for name in state if isinstance(state[name], _REGISTRIES)]
+        self.dicts = [state[name] for name in self.dict_names]
         self.sizes = list(map(len, self.dicts))
-        self.filled = [(items, list(items.values())) for items in self.dicts if items]
-        self._all_names = [*self.names, *dicts]
-        self._all_values = [*self.values, *self.dicts]
+        self.filled = [(items, [*items, *items.values()]) for items in self.dicts if items]
 
     def holds(self) -> bool:
         state = self.module.__dict__
         if len(state) != self.count:
             return False
         # What was not assigned is the same object: one pass in C for all that is unchanged.
-        if not all(map(operator.is_, map(state.get, self._all_names), self._all_values)):
+        if not all(map(operator.is_, map(state.get, self.names), self.values)):
             if not all(map(same, map(state.get, self.names), self.values)):
                 return False
         if list(map(len, self.dicts)) != self.sizes:
             return False
-        return all([all(map(operator.is_, now.values(), then)) for now, then in self.filled])
+        return all([_held_alike(now, then) for now, then in self.filled])
 
     def reason(self) -> str:
         state, kind = self.module.__dict__, type(self.module).__name__
@@ -62,22 +68,29 @@ class ModuleGuard:
             now = state.get(name, _MISSING)
             if not same(now, value):
                 shown = "deleted" if now is _MISSING else repr(now)
+                if not is_plain(value):
+                    return f"{kind}.{name} is another {type(now).__name__}"
                 return f"{kind}.{name} was {value!r}, is {shown}"
         filled = {id(items): then for items, then in self.filled}
         for name, items, size in zip(self.dict_names, self.dicts, self.sizes):
             then = filled.get(id(items), [])
-            if len(items) != size or not all(map(operator.is_, items.values(), then)):
+            if len(items) != size or not _held_alike(items, then):
                 return f"{kind}.{name} changed: {size} items became {len(items)}"
         return f"attributes of {kind} were added or removed"
 
     def __str__(self) -> str:
-        shown = [(n, v) for n, v in zip(self.names, self.values) if not n.startswith("_")]
+        plain = [(n, v) for n, v in zip(self.names, self.values) if is_plain(v)]
+        shown = [(n, v) for n, v in plain if not n.startswith("_")]
         frozen = ", ".join(f"{n}={v!r}" for n, v in shown)
         return f"{type(self.module).__name__}({frozen})"
 
 
+def _held_alike(now: Any, then: list[Any]) -> bool:
+    return all(map(operator.is_, [*now, *now.values()], then))
+
+
 class ItemGuard:
-    """One item of a dict: an optimizer's option, a global, the content of a closure cell."""
+    """One item of a dict: an optimizer's option."""
 
     marked = False
 
@@ -124,28 +137,13 @@ class ZeroGuard:
         return f"option {self.key} is {'not ' if self.value else ''}0"
 
 
-class CellGuard:
-    """The plain content of a closure cell."""
-
-    marked = False
-
-    def __init__(self, name: str, cell: Any):
-        self.name = name
-        self.cell = cell
-        self.value = cell.cell_contents
-
-    def holds(self) -> bool:
-        return same(self.cell.cell_contents, self.value)
-
-    def reason(self) -> str:
-        return f"variable {self.name!r} was {self.value!r}, is {self.cell.cell_contents!r}"
-
-    def __str__(self) -> str:
-        return f"variable {self.name}={self.value!r}"
+def hooks_of(tensor: Any) -> list[Any]:
+    """The hooks of a leaf."""
+    return [*(tensor._hooks or {}).values(), None, *(tensor._post_hooks or {}).values()]
 
 
 class TensorsGuard:
-    """Types, requires_grad and frozenness of captured tensors."""
+    """Types, requires_grad, frozenness and hooks of captured tensors."""
 
     marked = True
 
@@ -154,11 +152,14 @@ class TensorsGuard:
         self.types = [tensor.tensor_type for tensor in tensors]
         self.flags = [tensor._requires_grad for tensor in tensors]
         self.frozen = [tensor._frozen is not None for tensor in tensors]
+        self.hooks = list(map(hooks_of, tensors))
 
     def holds(self) -> bool:
         if [tensor._requires_grad for tensor in self.tensors] != self.flags:
             return False
         if [tensor._frozen is not None for tensor in self.tensors] != self.frozen:
+            return False
+        if list(map(hooks_of, self.tensors)) != self.hooks:
             return False
         # Equal lists of identical types compare without calling their __eq__.
         return [tensor.tensor_type for tensor in self.tensors] == self.types
@@ -171,10 +172,62 @@ class TensorsGuard:
                 return f"requires_grad of a captured {kind} was {flag}"
         if [tensor._frozen is not None for tensor in self.tensors] != self.frozen:
             return "a captured tensor was frozen, or is no longer"
-        return "captured tensors changed"
+        return "a hook of a captured tensor was registered or removed"
 
     def __str__(self) -> str:
         return f"{len(self.tensors)} captured tensors"
+
+
+class TypesGuard:
+    """Types of tensors that the function can reach: it may read the shape alone."""
+
+    marked = True
+
+    def __init__(self, tensors: Sequence[Tensor]):
+        self.tensors = list(tensors)
+        self.types = [tensor.tensor_type for tensor in tensors]
+
+    def holds(self) -> bool:
+        return [tensor.tensor_type for tensor in self.tensors] == self.types
+
+    def reason(self) -> str:
+        changed = ((t.tensor_type, k) for t, k in zip(self.tensors, self.types))
+        return "; ".join(f"a tensor was {then}, is {now}" for now, then in changed if now != then)
+
+    def __str__(self) -> str:
+        return f"types of {len(self.tensors)} tensors in reach"
+
+
+class IdentityGuard:
+    """An argument is the tensor that the function also reads from outside (`tensor`), or is none
+    of those it reads from there (`others`, by id)."""
+
+    def __init__(self, source: Source, tensor: Tensor | None, others: Sequence[Tensor] = ()):
+        self.source = source
+        self.tensor = tensor
+        self.others = set(map(id, others))
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        given = self.source.tensor(arguments)
+        return given is self.tensor if self.tensor is not None else id(given) not in self.others
+
+    def reason(self) -> str:
+        what = "was" if self.tensor is not None else "is"
+        return f"an argument {what} a tensor that the function reads from outside"
+
+
+class HooksGuard:
+    """The hooks of an argument that is a leaf."""
+
+    def __init__(self, source: Source, tensor: Tensor):
+        self.source = source
+        self.hooks = hooks_of(tensor)
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        return hooks_of(self.source.tensor(arguments)) == self.hooks
+
+    def reason(self) -> str:
+        return "an argument has other hooks"
 
 
 class GradGuard:
@@ -190,26 +243,3 @@ class GradGuard:
 
     def reason(self) -> str:
         return f"a .grad was {'None' if self.was_none else 'a tensor'}"
-
-
-def variable_guards(function: Any) -> list[Any]:
-    """Guards on the plain globals and closure cells that a function's code names."""
-    from frontend.naming import _named
-
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return []
-    found: list[Any] = [
-        ItemGuard(function.__globals__, name, "global")
-        for name in sorted(_named(code))
-        if name in function.__globals__ and is_plain(function.__globals__[name])
-    ]
-    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
-        try:
-            plain = is_plain(cell.cell_contents)
-        except ValueError:  # not assigned yet
-            continue
-        if plain:
-            found.append(CellGuard(name, cell))
-    return found

@@ -127,7 +127,7 @@ class HostValues(Handle):
         if not self.tensor_type.shape:
             raise TypeError("iteration over a 0-d tensor")
         if STATE.session is not None:
-            from frontend.session import refuse
+            from frontend.no_value import refuse
 
             hint = "unbind(), split() or an index for each part"
             refuse(self.tensor_type, "iteration", hint)

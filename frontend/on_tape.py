@@ -5,10 +5,10 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
-from frontend.changes import changed
+from frontend.changes import HookRegistry, changed
 from frontend.host_values import HostValues
 from frontend.state import STATE
-from frontend.utils.hooks import RemovableHandle
+from frontend.utils.hooks import RemovableHandle, refuse_hook
 
 
 class Elided:
@@ -38,6 +38,8 @@ class OnTape(HostValues):
     def requires_grad(self) -> bool:
         if self._view is not None:
             self._view.bring_history(self)
+        if STATE.session is not None:
+            STATE.session.read_flag(self)
         return self._requires_grad
 
     @requires_grad.setter
@@ -161,8 +163,9 @@ class OnTape(HostValues):
             raise RuntimeError(
                 "post accumulate grad hooks cannot be registered on non-leaf tensors"
             )
+        self._check_hook()
         if self._post_hooks is None:
-            self._post_hooks = {}
+            self._post_hooks = HookRegistry()
         return RemovableHandle(self._post_hooks, hook)
 
     def register_hook(self, hook: Any) -> Any:
@@ -171,13 +174,19 @@ class OnTape(HostValues):
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._edge is None:
+            self._check_hook()
             if self._hooks is None:
-                self._hooks = {}
+                self._hooks = HookRegistry()
             return RemovableHandle(self._hooks, hook)
         node, index = self._edge
         if node.hooks is None:
             node.hooks = {}
         return RemovableHandle(node.hooks.setdefault(index, {}), hook)
+
+    def _check_hook(self) -> None:
+        """Raise TraceError for a hook of a leaf from outside of the trace under way."""
+        if STATE.session is not None and STATE.session.note(self) is not None:
+            refuse_hook()
 
 
 def _warn_of_non_leaf(tensor: OnTape) -> None:

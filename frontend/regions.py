@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend.tensor import Tensor
 from graphc.ir.builder import GraphBuilder, Var
-from graphc.ir.nodes import Graph, Location, Node, Value
+from graphc.ir.nodes import Graph, Location, Value
 from graphc.ir.types import TensorType
 from graphc.ops.composite import stop_gradient
 
@@ -53,7 +53,7 @@ class Builder(GraphBuilder):
             values[var.value] = value
         for identity in sorted(self._needed(values, outputs)):
             node = self._nodes[identity]
-            results = made.copied(node, tuple([values[value] for value in node.operands]))
+            results = made.copied(node, [values[value] for value in node.operands])
             for index, result in enumerate(results):
                 values[Value(identity, index)] = result
         return made.finish(*[values[var.value] for var in outputs], aliases=aliases)
@@ -82,12 +82,6 @@ class Builder(GraphBuilder):
     def size(self) -> int:
         """How many nodes there are."""
         return len(self._nodes)
-
-    def copied(self, node: Node, operands: tuple[Var, ...]) -> tuple[Var, ...]:
-        """A node of another graph, on operands of the same types."""
-        with self.at(node.location or Location(self.name, 0)):
-            values = tuple([operand.value for operand in operands])
-            return self._append(node.op, values, node.attributes, node.types, node.regions)
 
 
 class Region:

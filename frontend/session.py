@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from frontend.changes import TRACING
 from frontend.naming import Names
+from frontend.outside import Outside
 from frontend.regions import Builder, Region, restored
 from frontend.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
 from frontend.state import STATE
@@ -27,8 +29,6 @@ from graphc.ir.builder import Var, user_location
 from graphc.ir.nodes import Location
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
-
-READ_HINT = "where(), or frontend.tap(t, fn) to be handed the value after the call"
 
 
 class Slot:
@@ -73,8 +73,10 @@ class Session:
         self._further = 0
         self.slots: list[Slot] = []
         self.noted: dict[int, Noted] = {}
-        self.guards: list[Any] = []
+        self.outside = Outside(self)
+        self.guards: list[Any] = [self.outside]
         self.grad_guards: list[tuple[Tensor, bool]] = []
+        self.asked: dict[int, Tensor] = {}  # whose flags were read
         self.taps: list[tuple[Tensor, Callable[..., Any]]] = []
         self.backward_called = False
         self.backwards: list[tuple[int, int]] = []  # the nodes of each, by number
@@ -91,6 +93,7 @@ class Session:
     def __enter__(self) -> Session:
         if STATE.session is not None and STATE.session is not self:
             raise TraceError("a trace inside a trace", location=user_location())
+        TRACING.begin()
         self._previous.append(STATE.session)
         STATE.session = self
         for noted in self.noted.values():
@@ -105,6 +108,7 @@ class Session:
         for noted in self.noted.values():
             noted.inside = dict(noted.tensor.__dict__)
             restored(noted.tensor, noted.outside)
+        TRACING.end()
 
     # -- inputs ------------------------------------------------------------------------------
 
@@ -139,8 +143,20 @@ class Session:
 
     def _capture(self, tensor: Tensor) -> Var:
         owner = self._grads.get(id(tensor))
-        source = CapturedSource(tensor) if owner is None else GradSource(owner)
-        return self._make_input(tensor, "", source)
+        if owner is None:
+            return self._make_input(tensor, "", CapturedSource(tensor))
+        return self._make_input(tensor, "", GradSource(owner, self.source_of(owner)))
+
+    def source_of(self, tensor: Tensor) -> Source:
+        """Where a tensor from outside comes from at each call."""
+        noted = self.noted.get(id(tensor))
+        slot = None if noted is None else noted.slot
+        return CapturedSource(tensor) if slot is None else slot.source
+
+    def read_flag(self, tensor: Any) -> None:
+        """Whether a tensor requires gradients is asked: one from outside is guarded."""
+        if isinstance(tensor._value, np.ndarray):
+            self.asked[id(tensor)] = tensor
 
     def name_slots(self, target: Any) -> None:
         """Name the inputs: arguments by parameter, captured tensors by where they are found."""
@@ -172,11 +188,12 @@ class Session:
 
     def value_of(self, tensor: Tensor) -> Var:
         """The graph variable of a tensor. Raises TraceError for one of another trace."""
-        view = tensor._view
-        if view is not None and view.seen != tensor._counter[0]:
-            self._refresh(tensor, view)
         value = tensor._value
         if type(value) is Var:
+            view = tensor._view
+            if view is not None and view.seen != tensor._counter[0]:
+                self._refresh(tensor, view)
+                value = tensor._value
             if value.context is self.builder:
                 return value
             if not self.holds(value):
@@ -317,8 +334,18 @@ class Session:
             noted.grad_was_read = True
             self.grad_guards.append((tensor, grad is None))
             if grad is not None:
-                self._grads[id(grad)] = tensor
+                self._take_grad(tensor, grad)
         return grad
+
+    def _take_grad(self, tensor: Tensor, grad: Tensor) -> None:
+        noted = self.noted.get(id(grad))
+        if id(grad) in self._grads or (noted is not None and noted.slot is not None):
+            raise TraceError(
+                "the .grad of a tensor is also an argument, or the .grad of another tensor",
+                hint="give each a tensor of its own: clone() it",
+                location=user_location(),
+            )
+        self._grads[id(grad)] = tensor
 
     def note_grad_write(self, tensor: Any) -> None:
         """`.grad` of a tensor is set: what it was before no longer matters."""
@@ -358,37 +385,3 @@ def escaped(name: str) -> TraceError:
     from frontend.dispatch import escaped as error
 
     return error(name)
-
-
-def refuse(type: TensorType, what: str, hint: str = READ_HINT) -> None:
-    """Raise the TraceError of a use that needs the value of a traced tensor."""
-    raise TraceError(
-        f"{what} needs the value of a tensor {type} while it is traced; it is known "
-        "only when the graph runs",
-        hint=hint,
-        location=user_location(),
-    )
-
-
-def concrete(tensor: Tensor, what: str) -> np.ndarray:
-    """The array of a tensor that is read while a trace is under way, or has escaped from one."""
-    session = STATE.session
-    value = tensor._value
-    if session is None:
-        if isinstance(value, np.ndarray):
-            return value
-        raise escaped(what)
-    if isinstance(value, Var) and not session.holds(value):
-        raise escaped(what)
-    refuse(tensor.tensor_type, what)
-    raise AssertionError("unreachable")
-
-
-@contextmanager
-def paused() -> Iterator[None]:
-    """Run eagerly inside, in the middle of a trace."""
-    session, STATE.session = STATE.session, None
-    try:
-        yield
-    finally:
-        STATE.session = session

@@ -50,15 +50,18 @@ class CapturedSource(Source):
 
 
 class GradSource(Source):
-    """The `.grad` of a tensor."""
+    """The `.grad` of a tensor: of `owner` in the trace, at a call of what `source` gives."""
 
-    __slots__ = ("owner",)
+    __slots__ = ("owner", "source")
 
-    def __init__(self, owner: Tensor):
+    def __init__(self, owner: Tensor, source: Source):
         self.owner = owner
+        self.source = source
 
     def tensor(self, arguments: Sequence[Tensor]) -> Tensor:
-        return self.owner._grad
+        owner: Any = self.source.tensor(arguments)
+        found: Tensor = owner._grad
+        return found
 
 
 class HostSource(Source):

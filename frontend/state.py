@@ -5,8 +5,10 @@ This is the only hidden state of the frontend; everything else travels as an arg
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from graphc.ir.types import DType
@@ -84,6 +86,16 @@ def set_eager_backend(backend: str) -> None:
     if backend not in PREPARED:
         raise ValueError(f"the eager backend is 'numpy' or 'native', not {backend!r}")
     STATE.backend = backend
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """Run eagerly inside, in the middle of a trace."""
+    session, STATE.session = STATE.session, None
+    try:
+        yield
+    finally:
+        STATE.session = session
 
 
 # -- grad mode -----------------------------------------------------------------------------------

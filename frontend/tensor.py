@@ -231,7 +231,7 @@ class Tensor(OnTape):
         value = self._value
         if isinstance(value, np.ndarray) and STATE.session is None:
             return value
-        from frontend.session import concrete
+        from frontend.no_value import concrete
 
         return concrete(self, what)
 

@@ -8,23 +8,24 @@ The rest are the hooks Modules and optimizers call, which do nothing outside a t
 from __future__ import annotations
 
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from frontend import tree
+from frontend.backward import passes_region
 from frontend.guards import (
     ItemGuard,
-    ModuleGuard,
     ZeroGuard,
     is_plain,
     same,
-    variable_guards,
 )
-from frontend.session import Noted, Session, Slot, paused
+from frontend.session import Noted, Session, Slot
 from frontend.sources import ArgumentSource, Source
-from frontend.state import STATE
+from frontend.state import STATE, paused
 from frontend.tensor import Tensor, make
 from graphc.errors import TraceError
 from graphc.ir.builder import NAME, Var, user_location
@@ -67,13 +68,10 @@ def note_mapping(mapping: Any, key: Any) -> Any:
 
 
 def note_module(module: Any) -> None:
-    """Called by a Module that runs: its plain attributes, submodules and hooks are guarded."""
-    session = STATE.session
-    if session is not None and id(module) not in session._guarded:
-        session.guard(id(module), ModuleGuard(module))
-        forward = getattr(type(module), "forward", None)
-        for guard in variable_guards(forward):
-            session.guard((id(module), str(guard)), guard)
+    """Called by a Module that runs: its attributes, submodules and hooks are guarded, and what its
+    methods read by name."""
+    if STATE.session is not None:
+        STATE.session.outside.module(module)
 
 
 def check_attribute_write(owner: Any, name: str, value: Any) -> None:
@@ -138,6 +136,8 @@ class Trace:
         self.session = session
         self.structure = structure
         self.outputs: list[Var] = []
+        self.made: list[Tensor] = []  # the new values among those returned, each once
+        self.left: list[Tensor] = []  # the gradients left in `.grad` that are not among them
         self.returned = [self._returned(tensor) for tensor in returned]
         self.first_update = len(self.outputs)
         self.updated = self._updates()
@@ -151,6 +151,10 @@ class Trace:
         noted = self.session.noted.get(id(tensor))
         if noted is not None and noted.slot is not None:
             return Returned(tensor, -1, noted.slot.source)
+        for position, known in enumerate(self.made):
+            if known is tensor:
+                return Returned(tensor, position, None)
+        self.made.append(tensor)
         self.outputs.append(var)
         return Returned(tensor, len(self.outputs) - 1, None)
 
@@ -180,17 +184,30 @@ class Trace:
             if grad is None:
                 found.append((target, None, tensor.tensor_type))
                 continue
-            self.outputs.append(self.session.value_of(grad))
-            found.append((target, len(self.outputs) - 1, tensor.tensor_type))
+            same = [i for i, known in enumerate(self.made) if known is grad]
+            if not same:
+                self.left.append(grad)
+                self.outputs.append(self.session.value_of(grad))
+            position = same[0] if same else len(self.outputs) - 1
+            found.append((target, position, tensor.tensor_type))
         return found
 
     def _check_flags(self) -> None:
         for noted in self.session.noted.values():
             before = noted.outside.get("_requires_grad", False)
             after = noted.tensor._requires_grad
-            if before != after and noted.tensor._edge is None:
+            edge = noted.tensor._edge
+            # All results of a loop or branch require gradients where one of its operands does.
+            if before == after or (edge and passes_region(edge[0])):
+                continue
+            if edge is None:
                 raise TraceError("requires_grad of a tensor from outside is changed while tracing",
                                  hint="set it before")  # fmt: skip
+            raise TraceError(
+                f"a tensor {noted.tensor.tensor_type} from outside was changed in place by one "
+                "that requires gradients; outside of the compiled function it has no history",
+                hint="detach() what it is changed by, or return a new tensor",
+            )
 
     def graph(self) -> Graph:
         """Everything as one graph: results (also those that are inputs), updates, gradients."""
@@ -213,19 +230,36 @@ def run_trace(
     """Run `function` on arguments of this structure and tensors, recording. All tensors from
     outside are as before afterwards, also when the function raises."""
     session = Session(name)
-    for guard in variable_guards(function):
-        session.guard(str(guard), guard)
+    arguments, keywords = tree.build(structure, iter(leaves))
+    session.outside.root(function, tree.statics(structure))
     with session:
         for position, (label, leaf) in enumerate(zip(_labels(function, structure), leaves)):
             session.argument(label, leaf, position)
-        arguments, keywords = tree.build(structure, iter(leaves))
+        drawn = _random_states()
         result = function(*arguments, **keywords)
+        if _random_states() != drawn:
+            warnings.warn(
+                f"{name} draws random numbers of Python or NumPy while it is traced: every "
+                "compiled call will see the same ones. Draw them outside, or with frontend.rand",
+                stacklevel=2,
+            )
         returned: list[Tensor] = []
         shape = tree.flatten(result, returned)
         traced = Trace(session, shape, returned)
     session.ended = True
+    session.outside.settle()
     session.name_slots(function)
     return traced
+
+
+def _random_states() -> list[Any]:
+    """The states of the global generators of Python and NumPy, where those are imported."""
+    python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    found = [] if python is None else [python.getstate()]
+    if numpy is not None:
+        _, keys, *rest = numpy.get_state()
+        found += [keys.tobytes(), rest]
+    return found
 
 
 def _labels(function: Callable[..., Any], structure: Any) -> list[str]:

@@ -24,8 +24,9 @@ def flatten(value: Any, leaves: list[Tensor]) -> Any:
     if isinstance(value, dict):
         keys = tuple(value)
         return ("dict", type(value), keys, tuple([flatten(value[key], leaves) for key in keys]))
-    # The type stands beside the value: 1, 1.0 and True are equal.
-    return ("static", type(value), value)
+    # The type stands beside the value: 1, 1.0 and True are equal. So are 0.0 and -0.0, and NaN is
+    # not equal to itself.
+    return ("static", type(value), value.hex() if isinstance(value, float) else value)
 
 
 def build(structure: Any, leaves: Iterator[Any]) -> Any:
@@ -43,7 +44,17 @@ def build(structure: Any, leaves: Iterator[Any]) -> Any:
             items = [build(item, leaves) for item in structure[3]]
             return structure[1](zip(structure[2], items))
         case _:
-            return structure[2]
+            _, kind, value = structure
+            return kind.fromhex(value) if issubclass(kind, float) else value
+
+
+def statics(structure: Any) -> Iterator[Any]:
+    """What is neither a tensor nor a tuple, list or dict."""
+    if structure[0] == "static":
+        yield build(structure, iter(()))
+    elif structure[0] != "tensor":
+        for item in structure[-1]:
+            yield from statics(item)
 
 
 def paths(structure: Any, name: str) -> Iterator[str]:

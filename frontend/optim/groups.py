@@ -208,7 +208,7 @@ class MembersGuard:
         optimizer = self.optimizer
         found: list[Any] = []
         for group in optimizer.param_groups:
-            found += [None, *dict.__getitem__(group, "params")]
+            found += [group, *dict.__getitem__(group, "params")]
         for state in optimizer.state.values():
             found += [None, *[value for value in state.values() if isinstance(value, Tensor)]]
         hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks

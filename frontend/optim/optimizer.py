@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from frontend import tracer
-from frontend.changes import HookRegistry, changed
+from frontend.changes import HookRegistry, Listing, changed
 from frontend.creation import zeros, zeros_like
 from frontend.dtypes import float32
 from frontend.optim import saving
@@ -112,7 +112,7 @@ class Optimizer:
         self.defaults = defaults
         self._make_hooks()
         self.state: Any = States(Held)
-        self.param_groups: list[Any] = []
+        self.param_groups: list[Any] = Listing()
         given = list(params)
         if not given:
             raise ValueError("optimizer got an empty parameter list")
@@ -133,7 +133,7 @@ class Optimizer:
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         _outside_trace("add_param_group()")
         params, names = checked_parameters(param_group["params"])
-        group = {**param_group, "params": params}
+        group = {**param_group, "params": Listing(params)}
         if names is not None:
             group["param_names"] = names
         if self.param_groups and ("param_names" in group) != (

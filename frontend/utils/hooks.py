@@ -7,6 +7,19 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from graphc.errors import TraceError
+from graphc.ir.builder import user_location
+
+
+def refuse_hook() -> None:
+    """Raise the TraceError of a hook registered while tracing: it would be there from the trace
+    on, and no call would register it again."""
+    raise TraceError(
+        "a hook is registered while tracing; compiled code would not repeat that",
+        hint="register it outside: the next call traces again",
+        location=user_location(),
+    )
+
 
 class RemovableHandle:
     """A hook registered under `id`; `remove()`, or leaving a `with` block, takes it off.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -123,13 +125,19 @@ def test_a_value_from_outside_is_not_frozen_silently() -> None:
 
 
 def test_a_traced_tensor_must_not_outlive_its_trace() -> None:
-    kept: list[torch.Tensor] = []
-    torch.trace(lambda x: kept.append(x * 2), torch.ones(2))
-    for use in (lambda: kept[0] + 1, lambda: repr(kept[0]), lambda: kept[0].tolist()):
+    kept = SimpleNamespace()
+    torch.trace(lambda x: setattr(kept, "x", x * 2), torch.ones(2))
+    for use in (lambda: kept.x + 1, lambda: repr(kept.x), lambda: kept.x.tolist()):
         with pytest.raises(graphc.TraceError, match=r"trace has ended(?s:.*)frontend\.tap"):
             use()
     with pytest.raises(graphc.TraceError, match="trace has ended"):
-        torch.trace(lambda x: x + kept[0], torch.ones(2))
+        torch.trace(lambda x: x + kept.x, torch.ones(2))
+
+
+def test_a_list_that_is_given_a_traced_tensor_is_an_error() -> None:
+    kept: list = []
+    with pytest.raises(graphc.TraceError, match="'kept' keeps a tensor f32\\[2\\] that is being"):
+        torch.trace(lambda x: kept.append(x * 2), torch.ones(2))
 
 
 def test_writes_to_modules_are_refused() -> None:

@@ -3,6 +3,7 @@ threads, empty and 0-d arrays."""
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import graphc
 from graphc import ArgumentError, DType, GraphError, IndexRangeError, ops
+from graphc.runtime import native_call
 
 f32 = np.float32
 
@@ -310,6 +312,18 @@ def test_threads_may_call_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_the_way_into_native_code_stays_where_two_threads_make_it_at_once() -> None:
+    """Each makes one, and only one is remembered: functions that point to the other go on."""
+    first = affine()
+    want = first(*arrays())[0].tolist()
+    native_call._method.cache_clear()  # as if another thread had been in the middle of it
+    affine()(*arrays())
+    gc.collect()
+    junk = [native_call._Method(b"x", 0, 0, None) for _ in range(100)]
+    assert first(*arrays())[0].tolist() == want and len(junk) == 100
+
 
 
 # -- empty and 0-d --------------------------------------------------------------------------------

@@ -8,9 +8,7 @@ from typing import Any
 
 from frontend.changes import HookRegistry
 from frontend.state import STATE
-from frontend.utils.hooks import RemovableHandle
-from graphc.errors import TraceError
-from graphc.ir.builder import user_location
+from frontend.utils.hooks import RemovableHandle, refuse_hook
 
 MIXED = (
     "Cannot use both regular backward hooks and full backward hooks {where}. Please use only one "
@@ -64,14 +62,9 @@ class GlobalHooksGuard:
 
 
 def refuse_in_trace() -> None:
-    """Raise TraceError for a hook registered while tracing: it would be there from the trace on,
-    and no call would register it again."""
+    """Raise TraceError for a hook registered while tracing."""
     if STATE.session is not None:
-        raise TraceError(
-            "a hook is registered while tracing; compiled code would not repeat that",
-            hint="register it outside: the next call traces again",
-            location=user_location(),
-        )
+        refuse_hook()
 
 
 def _added(hooks: HookRegistry, hook: Any) -> RemovableHandle:

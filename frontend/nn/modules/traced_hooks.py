@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from types import CellType, FunctionType
 from typing import Any
 
-from frontend.guards import variable_guards
 from frontend.session import Noted, Session, Slot
 from frontend.sources import Source
 from frontend.state import STATE
@@ -38,14 +37,10 @@ def run_hook(hook: Callable[..., Any], *args: Any) -> Any:
 
 
 def guard_hook(hook: Callable[..., Any]) -> None:
-    """In a trace: rely on the plain variables that a hook's code names. Called when the hook is
-    going to run, since the backward of a compiled function is derived later."""
-    session = STATE.session
-    if session is None:
-        return
-    function = _function(hook)
-    for guard in variable_guards(function):
-        session.guard((id(function), str(guard)), guard)
+    """In a trace: rely on what a hook's code reads by name. Called when the hook is going to run,
+    since the backward of a compiled function is derived later."""
+    if STATE.session is not None:
+        STATE.session.outside.value(hook, frozenset(), "a hook")
 
 
 class _Watched:
