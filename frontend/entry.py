@@ -120,7 +120,9 @@ class Entry:
         ]
         # One fresh tensor is returned and nothing else is left behind.
         new = [position for position, source in self.returned if source is None]
-        self.single = self.structure is tree.TENSOR and new == [0] and not (self.grads or self.taps)
+        self.single = self.structure is tree.TENSOR and new == [0] and not (
+            self.grads or self.taps or self.closed
+        )
 
     def _keep_less(self, marks: Sequence[int]) -> None:
         """Fit what forward keeps for backward into the budget. `marks`: where each backward starts
@@ -249,7 +251,7 @@ class Entry:
         if self.updated:
             self._count_updates(arguments)
         if self.single:
-            return self._made(values)[0]
+            return make(values[0], self.result_types[0])
         return self._finished(arguments, self._made(values), values)
 
     def _made(self, values: Sequence[Any]) -> list[Tensor]:

@@ -28,7 +28,6 @@ MANY_ITEMS = 1000
 
 _OURS = {"frontend", "graphc", "numpy"}
 _LIBRARY = {*_OURS, "builtins", *sys.stdlib_module_names}
-_CALL = operator.call
 _CONTENTS = operator.attrgetter("cell_contents")
 _CODE = operator.attrgetter("__code__")
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
@@ -84,10 +83,8 @@ class Outside:
 
     def __init__(self, session: Any):
         self.session = session
-        # What is read: `getters[i](keys[i])`, and what that was.
-        self.getters: list[Callable[[Any], Any]] = []
-        self.keys: list[Any] = []
-        self.values: list[Any] = []
+        # What is read: getter(key), what that was, and what it is called.
+        self.found: list[tuple[Callable[[Any], Any], Any, Any]] = []
         self.labels: list[str] = []
         self.items: list[Items] = []
         self.tensors: dict[int, Tensor] = {}  # those that code can reach, by id
@@ -101,9 +98,8 @@ class Outside:
 
     def holds(self) -> bool:
         try:
-            # At every call: what was not assigned is the same object, in one pass in C.
-            if not all(map(operator.is_, map(_CALL, self.getters, self.keys), self.values)):
-                if not all(map(same, map(_CALL, self.getters, self.keys), self.values)):
+            for getter, key, then in self.found:
+                if getter(key) is not then and not same(getter(key), then):
                     return False
         except (ValueError, AttributeError):  # a cell that was emptied, a slot that was deleted
             return False
@@ -113,7 +109,7 @@ class Outside:
         return "; ".join([*self._reasons(), *(text for i in self.items for text in i.reasons())])
 
     def _reasons(self) -> Iterator[str]:
-        for getter, key, then, label in zip(self.getters, self.keys, self.values, self.labels):
+        for (getter, key, then), label in zip(self.found, self.labels):
             try:
                 now = getter(key)
             except (ValueError, AttributeError):
@@ -130,8 +126,8 @@ class Outside:
         self.items = [items for items in self.items if items.holds() or not items.only_grown()]
 
     def __str__(self) -> str:
-        found = zip(self.labels, self.values)
-        return "\n".join(f"{label}={value!r}" for label, value in found if is_plain(value))
+        found = zip(self.labels, self.found)
+        return "\n".join(f"{label}={value!r}" for label, (*_, value) in found if is_plain(value))
 
     # -- following names ---------------------------------------------------------------------
 
@@ -322,9 +318,7 @@ class Outside:
 
     def _add(self, known: Any, getter: Callable[[Any], Any], key: Any, label: str) -> None:
         if self._first(("read", known)):
-            self.getters.append(getter)
-            self.keys.append(key)
-            self.values.append(getter(key))
+            self.found.append((getter, key, getter(key)))
             self.labels.append(label)
 
     def _is_followed(self, module: str, file: str) -> bool:
