@@ -11,11 +11,12 @@ import math
 from typing import Any
 
 from graphc.codegen.contraction.choice import Choice
-from graphc.codegen.contraction.model import choose
+from graphc.codegen.contraction.model import by_lines, choose
+from graphc.codegen.contraction.view import View
 from graphc.codegen.nest.rows import lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
-from graphc.ir.nodes import Node
+from graphc.ir.nodes import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ops.contract import conv, matmul
 from graphc.ops.movement import transpose
@@ -51,7 +52,7 @@ def _tile_of_product(
 ) -> Tile | None:
     """The tiles in which the operand is read; None where it is broadcast, or read once for a single
     row."""
-    choice = _choice(target, types)
+    choice = _choice(_body(types), target)
     by_vectors = 0 if choice.view.swapped else 1
     if position != by_vectors or choice.right not in ("panel", "direct"):
         return None
@@ -69,18 +70,22 @@ def _tile_of_convolution(
     geometry = dict(attributes)
     if geometry["groups"] != 1:
         return None
-    packed = _choice(target, types, geometry, turned=True)
-    if packed.right != "lines" or packed.cost * GAIN > _choice(target, types, geometry).cost:
+    body = _body(types, geometry, turned=True)
+    packed = next(by_lines(View(body, swapped=True), lanes_for(body, target), target), None)
+    if packed is None or packed.cost * GAIN > _choice(_body(types, geometry), target).cost:
         return None
     return packed.tile.vectors, packed.lanes
 
 
-def _choice(
-    target: Target, types: tuple[TensorType, ...], geometry: dict[str, Any] | None = None,
-    turned: bool = False,
-) -> Choice:  # fmt: skip
-    """What the cost model makes of a product, or with a `geometry` of a convolution. `turned`: its
-    weight is stored with output channels last."""
+def _choice(body: Graph, target: Target) -> Choice:
+    return choose(body, lanes_for(body, target), target)
+
+
+def _body(
+    types: tuple[TensorType, ...], geometry: dict[str, Any] | None = None, turned: bool = False
+) -> Graph:
+    """A product, or with a `geometry` a convolution. `turned`: its weight is stored with output
+    channels last."""
     builder = GraphBuilder("contraction")
     x, y = types
     if turned:
@@ -89,5 +94,4 @@ def _choice(
     if turned:
         right = transpose(right, permutation=(y.rank - 1, *range(y.rank - 1)))
     result = matmul(left, right) if geometry is None else conv(left, right, **geometry)
-    body = builder.finish(result)
-    return choose(body, lanes_for(body, target), target)
+    return builder.finish(result)

@@ -122,7 +122,9 @@ class ByLines(TiledOrder):
                 for last in range(self.view.k[-1]):
                     rows = [r for r in range(at.rows) if segment.exists[r][last]]
                     if rows:
-                        tap = Variable(f"tap{last}", math.prod(self.view.k[1:-1]))
+                        # Never of extent 1: what is read must depend on it, and so stay inside
+                        # this loop, which a line without taps does not enter.
+                        tap = Variable(f"tap{last}", max(math.prod(self.view.k[1:-1]), 2))
                         number = self.taps.number(inner.variable, last, tap)
                         k = self._k(of(plane), number, last)
                         sums = self._added(at, lane, rows, k, sums)

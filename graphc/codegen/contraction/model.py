@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from graphc.codegen.contraction.box import BoxAxis, plan_box
@@ -53,28 +53,34 @@ ROWS_OF_L2, COLUMNS_OF_L2 = 0.3, 0.4
 """Parts of L2 for the copies of a block of rows and of a block of columns (with its sums)."""
 
 
+Family = Callable[[float], Iterator[Choice]]
+"""Candidates that may cost less than a limit; others may be among them."""
+
+
 def choose(body: Graph, lanes: int, target: Target) -> Choice:
-    """The cheapest candidate."""
-    found = list(_candidates(body, lanes, target))
-    return min(found, key=lambda choice: choice.cost)
+    """The cheapest candidate, of several the first."""
+    best: Choice | None = None
+    for family in _families(body, lanes, target):
+        for found in family(math.inf if best is None else best.cost):
+            if best is None or found.cost < best.cost:
+                best = found
+    assert best is not None
+    return best
 
 
-def _candidates(body: Graph, lanes: int, target: Target) -> Iterator[Choice]:
+def _families(body: Graph, lanes: int, target: Target) -> Iterator[Family]:
     for swapped in (False, True):
         view = View(body, swapped)
         if not swapped:
-            yield from _along_batch(view, lanes, target)
-            yield from _listed(view, lanes, target)
-        yield from _by_lines(view, lanes, target)
+            yield lambda limit, view=view: _along_batch(view, lanes, target)  # type: ignore[misc]
+            yield lambda limit, view=view: _listed(view, lanes, target)  # type: ignore[misc]
+        yield lambda limit, view=view: by_lines(view, lanes, target)  # type: ignore[misc]
         rank = len(view.n)
         if swapped and rank == len(view.m) == 1:
             return
         flat = tuple(range(rank))
-        yield from _with(view, flat, lanes, target)
-        if rank > 1:
-            yield from _with(view, flat[-1:], lanes, target)
-            yield from _with(view, flat[:1], lanes, target)
-            yield from _with(view, (flat[-1], flat[0]), lanes, target)
+        for axes in (flat, flat[-1:], flat[:1], (flat[-1], flat[0])) if rank > 1 else (flat,):
+            yield functools.partial(_with, view, axes, lanes, target)
 
 
 def _along_batch(view: View, lanes: int, target: Target) -> Iterator[Choice]:
@@ -170,7 +176,7 @@ def _listed(view: View, lanes: int, target: Target) -> Iterator[Choice]:
         )  # fmt: skip
 
 
-def _by_lines(view: View, lanes: int, target: Target) -> Iterator[Choice]:
+def by_lines(view: View, lanes: int, target: Target) -> Iterator[Choice]:
     """The candidate whose rows are positions, which leaves out what falls on padding. Vectors run
     along output channels, which must lie side by side."""
     if len(view.n) != 1 or 0 in (*view.n, *view.k) or math.prod(view.k[1:]) > CHAIN:
@@ -215,7 +221,9 @@ def _takes(vectors: set[int], tile: Tile) -> bool:
     return tile.vectors in vectors
 
 
-def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) -> Iterator[Choice]:
+def _with(
+    view: View, lane_axes: tuple[int, ...], lanes: int, target: Target, limit: float
+) -> Iterator[Choice]:
     """The candidates whose vectors run along these axes of n."""
     phases = view.phases()
     flat = lane_axes == tuple(range(len(view.n)))
@@ -243,6 +251,8 @@ def _with(view: View, lane_axes: tuple[int, ...], lanes: int, target: Target) ->
     left, left_width, left_cost = left_operand(
         view, batch, tile, vectors, lanes, len(phases)
     )
+    if products + left_cost >= limit:
+        return
     base = Choice(
         view, lanes, lane_axes, down, tile, left, left_width,
         "panel", None, 0, unrolled, False, 0, 0, None, 0, 0.0, "", phases,
