@@ -25,6 +25,7 @@ from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import Shape
+from graphc.runtime.allocator import keep_freed_memory
 from graphc.runtime.native_call import NO_WORKERS, Call, entering, slots
 from graphc.runtime.pool import CELL, chosen_threads, ensure
 from graphc.runtime.program import Details, Program, keep, kept, program_key, program_of
@@ -140,6 +141,7 @@ class Executable:
         target: Target,
         timings: dict[str, float],
     ):
+        keep_freed_memory()
         self.graph = graph
         self.target = target
         self.timings = timings
