@@ -89,29 +89,6 @@ def _held_alike(now: Any, then: list[Any]) -> bool:
     return all(map(operator.is_, [*now, *now.values()], then))
 
 
-class ItemGuard:
-    """One item of a dict: an optimizer's option."""
-
-    marked = False
-
-    def __init__(self, mapping: Any, key: Any, what: str):
-        self.mapping = mapping
-        self.key = key
-        self.value = mapping[key]
-        self.what = what
-
-    def holds(self) -> bool:
-        now = self.mapping.get(self.key, _MISSING)
-        return now is self.value or same(now, self.value)
-
-    def reason(self) -> str:
-        now = self.mapping.get(self.key, "deleted")
-        return f"{self.what} {self.key!r} was {self.value!r}, is {now!r}"
-
-    def __str__(self) -> str:
-        return f"{self.what} {self.key}={self.value!r}"
-
-
 class ZeroGuard:
     """Whether a number in a dict (or in a tuple there) is 0."""
 

@@ -18,7 +18,6 @@ import numpy as np
 from frontend import tree
 from frontend.backward import passes_region
 from frontend.guards import (
-    ItemGuard,
     ZeroGuard,
     is_plain,
     same,
@@ -57,14 +56,6 @@ def host_value(
         if not value:
             return value
     return session.host(mapping, key, index, dtype)
-
-
-def note_mapping(mapping: Any, key: Any) -> Any:
-    """`mapping[key]` as a plain Python value: in a trace it is frozen and guarded."""
-    session = STATE.session
-    if session is not None and is_plain(mapping[key]):
-        session.guard((id(mapping), key), ItemGuard(mapping, key, "option"))
-    return mapping[key]
 
 
 def note_module(module: Any) -> None:
@@ -336,6 +327,6 @@ def trace_callable(obj: Any, input_types: list[TensorType]) -> Graph | None:
 
 
 __all__ = [
-    "ArgumentSource", "Noted", "Trace", "check_attribute_write", "host_value", "note_mapping",
+    "ArgumentSource", "Noted", "Trace", "check_attribute_write", "host_value",
     "note_module", "suspended", "tap", "trace", "trace_callable",
 ]  # fmt: skip

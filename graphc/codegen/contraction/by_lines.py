@@ -16,6 +16,7 @@ from functools import partial
 from graphc.codegen.contraction.chains import CHAIN, cut
 from graphc.codegen.contraction.lines import Segment, lines_of
 from graphc.codegen.contraction.listed_taps import list_taps, over_chains, store_sums
+from graphc.codegen.contraction.operands import CACHE_LINE
 from graphc.codegen.contraction.tiled import TiledOrder
 from graphc.codegen.contraction.tiles import OutputTile
 from graphc.codegen.contraction.turned_outputs import TurnedOutputs
@@ -25,8 +26,6 @@ from graphc.codegen.loops import Value
 from graphc.ops.index import Expr, Variable, of
 from graphc.ops.kinds import Case
 from graphc.schedule.access import Index, unflatten
-
-CACHE_LINE = 64
 
 
 class ByLines(TiledOrder):

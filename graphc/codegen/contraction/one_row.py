@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from graphc.codegen.contraction.broadcast_operand import BroadcastOperand
 from graphc.codegen.contraction.chains import CHAIN
+from graphc.codegen.contraction.operands import CACHE_LINE
 from graphc.codegen.contraction.order import LoopOrder
 from graphc.codegen.contraction.view import operand_value
 from graphc.codegen.integers import Guard
@@ -22,7 +23,6 @@ from graphc.codegen.shuffles import transpose
 from graphc.ops.index import Expr, Variable, of
 from graphc.schedule.access import Index
 
-CACHE_LINE = 64
 STREAMS = 8
 """Rows of the matrix that are read side by side."""
 
