@@ -28,7 +28,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.passes.pipelines import LEVELS, optimize
 from graphc.schedule.build import make_plan
-from graphc.schedule.plan import verify_plan
+from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
 
 f32, f64, i32, i64, boolean = DType.f32, DType.f64, DType.i32, DType.i64, DType.bool

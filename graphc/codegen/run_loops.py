@@ -1,8 +1,14 @@
 """The interpreter of the loop IR: slow, plain NumPy, and the reference for native code.
 
-In: a Kernel and its arrays. Out: the arrays, written in place; an access outside a buffer raises
-VerifyError naming rule R1 and the statement. Every opcode gives the bits opcodes.py states; only
-the sign and payload of NaNs may differ from native code.
+In: a Kernel and its arrays. Out: the arrays, written in place. Every opcode gives the bits
+opcodes.py states; only the sign and payload of NaNs may differ from native code. Raises VerifyError
+naming the statement or buffer where a rule of the run is broken:
+
+| rule | holds |
+|---|---|
+| R1 | an access lies inside its buffer |
+| R2 | over the whole extent, an element of a result is written before it is read |
+| R3 | over the whole extent, every element of every result is written |
 
 Scratch starts as NaN (integers: the least value), so that reading it before writing shows.
 """
@@ -59,11 +65,21 @@ def run(kernel: Kernel, arrays: Sequence[Array], begin: int = 0, end: int | None
         memory[buffer.name] = array.reshape(-1)[: buffer.size]
     for buffer in kernel.scratch:
         memory[buffer.name] = _undefined(buffer)
-    machine = _Machine(memory)
+    whole = begin == 0 and end in (None, kernel.extent)
+    results = [buffer for buffer in kernel.buffers if buffer.access != "read"] if whole else []
+    written = {buffer.name: np.zeros(buffer.size, np.bool_) for buffer in results}
+    machine = _Machine(memory, written)
     machine.integer(kernel.begin, begin)
     machine.integer(kernel.end, kernel.extent if end is None else end)
     with np.errstate(all="ignore"):
         machine.block(kernel.body)
+    for buffer in results:
+        if not written[buffer.name].all():
+            first = int(np.argmin(written[buffer.name]))
+            raise VerifyError(
+                f"R3: element {first} of buffer {buffer} with {buffer.size} is never written\n"
+                f"  of kernel {kernel.name}"
+            )
 
 
 def _undefined(buffer: Buffer) -> Array:
@@ -75,10 +91,12 @@ def _undefined(buffer: Buffer) -> Array:
 
 
 class _Machine:
-    """Values are arrays of one element per lane, scalars too."""
+    """Values are arrays of one element per lane, scalars too. `written` marks the elements of
+    results that were stored to."""
 
-    def __init__(self, memory: dict[str, Array]) -> None:
+    def __init__(self, memory: dict[str, Array], written: dict[str, Array]) -> None:
         self.memory = memory
+        self.written = written
         self.values: dict[str, Array] = {}
         self.steps: dict[type, Callable[[Any], None]] = {
             Let: self.let,
@@ -150,6 +168,12 @@ class _Machine:
     def load(self, statement: Load | Gather) -> None:
         type = statement.result.type
         memory, active, offsets = self.places(statement, type.lanes)
+        written = self.written.get(statement.buffer.name)
+        if written is not None and not written[offsets].all():
+            raise VerifyError(
+                f"R2: element {offsets[~written[offsets]][0]} of buffer {statement.buffer} is read "
+                f"before it is written\n  in: {statement_text(statement)}"
+            )
         result = np.zeros(type.lanes, type.dtype.numpy)
         result[active] = memory[offsets]
         self.values[statement.result.name] = result
@@ -158,6 +182,8 @@ class _Machine:
         value = self.values[statement.value.name]
         memory, active, offsets = self.places(statement, value.size)
         memory[offsets] = value[active]
+        if statement.buffer.name in self.written:
+            self.written[statement.buffer.name][offsets] = True
 
     gather = load
     scatter = store

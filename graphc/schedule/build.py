@@ -20,16 +20,8 @@ from graphc.schedule.access import behind_reshape, coordinates
 from graphc.schedule.bodies import kernel_body, recipe_of, used_results
 from graphc.schedule.fusion import Group, fuse
 from graphc.schedule.memory import laid_out
-from graphc.schedule.plan import (
-    Buffer,
-    Check,
-    KernelSpec,
-    Launch,
-    Plan,
-    Step,
-    all_checks,
-    verify_plan,
-)
+from graphc.schedule.plan import Buffer, Check, KernelSpec, Launch, Plan, Step, all_checks
+from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.prepare import CheckValues, with_checks
 from graphc.schedule.regions import (
     Stack,

@@ -264,24 +264,27 @@ class _Merger:
             return False  # a content check is over before what it protects starts
         if producer.anchor is not None and (
             not _takes_epilogue(self.graph, producer.anchor)
-            or (producer.domain != consumer.domain and not self._reshapes(producer, consumer))
+            or not self._stores_like(producer, consumer)
             or self._reduces(consumer)
             or any(parts_of(self.graph, Value(identity)) for identity in consumer.nodes)
         ):
             return False
         between = [read for read in consumer.reads if read.value.node in producer.nodes]
+        if not between:
+            return False  # no element is read (a slice beside the part): the domains say nothing
         if not all(self._fits(read, producer, consumer) for read in between):
             return False
         return not self.quotient.leads_around(producer, consumer)
 
-    def _reshapes(self, producer: Group, consumer: Group) -> bool:
-        """Whether a group's values are those of a product's shape, reshaped."""
-        if _kind(self.graph, producer.anchor or 0) != "contract":
-            return False
-        values = [Value(identity) for identity in consumer.nodes]
+    def _stores_like(self, producer: Group, consumer: Group) -> bool:
+        """Whether each value the consumer stores has the elements of the producer's results: their
+        shape or, behind a product, that shape reshaped."""
+        reshaped = _kind(self.graph, producer.anchor or 0) == "contract"
         return all(
-            self.graph.type_of(behind_reshape(self.graph, value)).shape == producer.domain
-            for value in values
+            self.graph.type_of(value).shape == producer.domain
+            or (reshaped
+            and self.graph.type_of(behind_reshape(self.graph, value)).shape == producer.domain)
+            for value in map(Value, consumer.nodes)
         )
 
     def _reduces(self, group: Group) -> bool:

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.types import TensorType
 from graphc.ops.interpreter import evaluate
 from graphc.schedule.plan import Branch, KernelSpec, Launch, Loop, Plan
 
 Array = np.ndarray[Any, Any]
 RunKernel = Callable[[KernelSpec, list[Array], list[Array]], None]
+
+POISON = 0xBF
+"""Each byte of memory that nothing was written to: -1.498 as f32, large as an integer."""
 
 
 def run_plan(
@@ -19,11 +23,16 @@ def run_plan(
 ) -> tuple[Array, ...]:
     """The plan on NumPy arrays, kernel by kernel: bodies by the reference interpreter, or by
     `run_kernel(kernel, read arrays, written arrays)`. Arguments that are updated in place are
-    copied first, so the caller's arrays stay as they are."""
+    copied first, so the caller's arrays stay as they are. Memory starts as poison, so that reading
+    it before writing shows."""
     arguments = [np.array(array, order="C") for array in arrays]
-    outputs = [np.empty(type.shape, type.dtype.numpy) for type in plan.output_types]
-    arena = np.zeros(plan.arena_bytes, np.uint8)
+    outputs = [_poisoned(type) for type in plan.output_types]
+    arena = np.full(plan.arena_bytes, POISON, np.uint8)
     return _run_plan(plan, arguments, outputs, arena, run_kernel or _interpret)
+
+
+def _poisoned(type: TensorType) -> Array:
+    return np.full(type.nbytes, POISON, np.uint8).view(type.dtype.numpy).reshape(type.shape)
 
 
 def _run_plan(

@@ -33,8 +33,8 @@ from graphc.schedule.plan import (
     Step,
     all_checks,
     kernels,
-    verify_plan,
 )
+from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.touched import Pending, Region, places, root_places, touched
 
 # What one thread does in a nanosecond: additions, which all work is counted in (graphc.ops.work),

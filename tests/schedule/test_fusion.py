@@ -12,7 +12,8 @@ from graphc.ops import composite, contract, indexing, losses, movement, normaliz
 from graphc.ops import elementwise as e
 from graphc.schedule.build import make_plan, plan_graph
 from graphc.schedule.fusion import fuse
-from graphc.schedule.plan import Launch, Plan, verify_plan
+from graphc.schedule.plan import Launch, Plan
+from graphc.schedule.plan_verifier import verify_plan
 
 
 def planned(

@@ -14,7 +14,8 @@ from graphc.codegen.run_plan_loops import run_plan_by_loops
 from graphc.ops import elementwise as e
 from graphc.ops import indexing, losses, reduce
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import Buffer, Check, Launch, Plan, kernels, verify_plan
+from graphc.schedule.plan import Buffer, Check, Launch, Plan, kernels
+from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
 
 Array = np.ndarray[Any, Any]

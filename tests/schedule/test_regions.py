@@ -15,7 +15,8 @@ from graphc.ops import elementwise as e
 from graphc.ops import indexing, reduce
 from graphc.ops.control import cond, scan, while_loop
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import Branch, Check, Loop, Plan, all_checks, verify_plan
+from graphc.schedule.plan import Branch, Check, Loop, Plan, all_checks
+from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
 
 Array = np.ndarray[Any, Any]

@@ -149,10 +149,12 @@ class LoopOrder(ABC):
         """Compute and store the body's outputs for one vector of results. A reshaped output has
         its elements where they lie without."""
         self.evaluator.bind(self.view.anchor, index, total, self.builder.block)
+        domain = self.body.type_of(self.view.anchor).shape
         ready = []
         for buffer, output in zip(self.outputs, self.body.outputs, strict=True):
-            inner = behind_reshape(self.body, output)
+            same = self.body.type_of(output).shape == domain
+            inner = output if same else behind_reshape(self.body, output)
             value = self.evaluator.value(inner, index, guards)
-            ready.append((buffer, flatten(index, self.body.type_of(inner).shape), value))
+            ready.append((buffer, flatten(index, domain), value))
         for buffer, linear, value in ready:
             self.evaluator.store(buffer, linear, value, guards)

@@ -1,0 +1,184 @@
+"""The verifier of plans: numbered rules, each with one check.
+
+In: a Plan. Out: the same plan, or a VerifyError that names the rule and the step or buffer.
+
+| rule | meaning |
+|---|---|
+| P1 | a step's buffers fit the types of its kernel's body, and no constant is written |
+| P2 | a buffer is written before it is read; arguments and constants are from the start |
+| P3 | arena buffers lie inside the arena, and those alive together do not overlap |
+| P4 | no argument is written before the last check |
+| P5 | every output is written |
+| P6 | the buffers that stand for arguments and outputs of the plans inside a loop or branch fit |
+|    | them, also where an output updates an argument; there is memory for their arenas |
+| P7 | the results of a nest lie along one domain, so that one loop over it writes all of them |
+
+P2 goes byte by byte for a part of a buffer (a loop may have written it: its first run reads what
+was there, a later one what the run before wrote).
+"""
+
+from __future__ import annotations
+
+from graphc.errors import VerifyError
+from graphc.ir.nodes import Graph
+from graphc.ir.types import DType
+from graphc.schedule.access import parts_of
+from graphc.schedule.plan import (
+    Branch,
+    Buffer,
+    Check,
+    Launch,
+    Loop,
+    Plan,
+    Step,
+    all_checks,
+    live_ranges,
+)
+
+
+def verify_plan(plan: Plan) -> Plan:
+    """`plan`, where all rules hold."""
+    written = _Written(plan.buffers)
+    holding = [i for i, step in enumerate(plan.steps) if _holds_checks(step)]
+    last_check = max(holding, default=-1)
+    for position, step in enumerate(plan.steps):
+        if isinstance(step, Check):
+            _hold(all(map(written.holds, step.buffers)), "P2", position)
+            continue
+        if isinstance(step, Launch):
+            body = step.kernel.body
+            types = [plan.buffers[i].type for i in step.reads]
+            _hold(types == list(body.input_types), "P1", position)
+            _hold(
+                [plan.buffers[i].type for i in step.writes] == list(body.output_types), "P1",
+                position,
+            )  # fmt: skip
+            _hold(step.kernel.recipe != "nest" or _has_one_domain(body), "P7", position)
+        else:
+            _verify_region(plan, step, position)
+            _hold(not isinstance(step, Branch) or written.holds(step.predicate), "P2", position)
+            _hold(not isinstance(step, Loop) or written.starts(step), "P2", position)
+        if not isinstance(step, Loop):
+            _hold(all(map(written.holds, step.reads)), "P2", position)
+        for i in step.writes:
+            _hold(plan.buffers[i].place != "constant", "P1", position)
+            _hold(plan.buffers[i].place != "argument" or position > last_check, "P4", position)
+            written.add(i)
+        _hold(all(map(written.holds, step.reads)), "P2", position)
+    _hold(all(map(written.holds, plan.outputs)), "P5", len(plan.steps))
+    _verify_arena(plan)
+    return plan
+
+
+def _has_one_domain(body: Graph) -> bool:
+    """Whether each result of a nest, or each part of one that is joined, has the shape of the
+    longest or of its leading axes: a nest goes over that shape once, and what it would not reach
+    would never be written."""
+    shapes = [
+        body.type_of(part).shape
+        for value in body.outputs
+        for part in parts_of(body, value) or [value]
+    ]
+    longest = max(shapes, key=len)
+    return all(shape == longest[: len(shape)] for shape in shapes)
+
+
+class _Written:
+    """What was written so far: whole buffers, and bytes of those that have parts."""
+
+    def __init__(self, buffers: tuple[Buffer, ...]) -> None:
+        self.buffers = buffers
+        self.whole = {i for i, b in enumerate(buffers) if b.place in ("argument", "constant")}
+        self.bytes: dict[int, list[tuple[int, int]]] = {}
+
+    def _span(self, buffer: int) -> tuple[int, int, int]:
+        """The buffer a part belongs to, or it itself, and its first and last byte."""
+        found = self.buffers[buffer]
+        owner = buffer if found.within is None else found.within
+        return owner, found.slot, found.slot + found.type.nbytes
+
+    def add(self, buffer: int) -> None:
+        owner, first, end = self._span(buffer)
+        self.whole.add(buffer)
+        self.bytes.setdefault(owner, []).append((first, end))
+
+    def holds(self, buffer: int) -> bool:
+        """Whether all of a buffer was written."""
+        return buffer in self.whole or self._covers(*self._span(buffer))
+
+    def starts(self, loop: Loop) -> bool:
+        """Whether what the first run of a loop reads was written."""
+        for buffer, sliced in zip(loop.reads, loop.sliced):
+            owner, first, end = self._span(buffer)
+            size = (end - first) // max(loop.count or 1, 1)
+            if sliced:
+                first, end = (end - size, end) if loop.reverse else (first, first + size)
+            if buffer not in self.whole and not self._covers(owner, first, end):
+                return False
+        return True
+
+    def _covers(self, owner: int, first: int, end: int) -> bool:
+        spans = sorted(self.bytes.get(owner, []))
+        for start, stop in spans:
+            if start > first:
+                break
+            first = max(first, stop)
+        return bool(spans) and first >= end
+
+
+def _holds_checks(step: Step) -> bool:
+    """Whether a step is a check or holds one."""
+    if isinstance(step, Loop | Branch):
+        return any(all_checks(inner) for inner in step.plans)
+    return isinstance(step, Check)
+
+
+def _verify_region(plan: Plan, step: Loop | Branch, position: int) -> None:
+    sliced = step.sliced if isinstance(step, Loop) else (False,) * len(step.buffers)
+    count = step.count or 1 if isinstance(step, Loop) else 1
+    # A buffer of another shape will do, if the elements are as many.
+    bound = [
+        (plan.buffers[i].type.dtype, plan.buffers[i].type.numel / (count if cut else 1))
+        for i, cut in zip((*step.reads, *step.writes), sliced)
+    ]
+    empty = isinstance(step, Loop) and step.count == 0
+    need = 0
+    for inner in step.plans:
+        verify_plan(inner)
+        condition = isinstance(step, Loop) and inner is step.condition
+        types = [*inner.argument_types, *inner.output_types]
+        given = [*bound[: len(step.reads)], (DType.bool, 1)] if condition else bound
+        _hold(empty or [(type.dtype, type.numel) for type in types] == given, "P6", position)
+        _hold(not inner.constants, "P6", position)
+        need = max(need, inner.arena_bytes)
+        for output, argument in () if condition else inner.aliases:
+            _hold(step.writes[output] == step.reads[argument], "P6", position)
+    have = 0 if step.memory is None else plan.buffers[step.memory].type.nbytes
+    _hold(have >= need, "P6", position)
+
+
+def _verify_arena(plan: Plan) -> None:
+    ranges = live_ranges(plan.steps, plan.buffers)
+    placed = [
+        (buffer.slot, buffer.slot + buffer.type.nbytes, ranges[i], i)
+        for i, buffer in enumerate(plan.buffers)
+        if buffer.place == "arena" and ranges[i] is not None
+    ]
+    for part in plan.buffers:
+        if part.within is not None:
+            whole = plan.buffers[part.within]
+            last = whole.slot + whole.type.nbytes
+            inside = whole.slot <= part.slot and part.slot + part.type.nbytes <= last
+            _hold(inside and whole.place == part.place == "arena", "P3", part.within)
+    for number, (start, end, range_, i) in enumerate(placed):
+        _hold(start >= 0 and end <= plan.arena_bytes, "P3", i)
+        for other_start, other_end, other_range, _ in placed[:number]:
+            assert range_ is not None and other_range is not None
+            together = range_[0] <= other_range[1] and other_range[0] <= range_[1]
+            apart = end <= other_start or other_end <= start
+            _hold(apart or not together, "P3", i)
+
+
+def _hold(holds: bool, rule: str, position: int) -> None:
+    if not holds:
+        raise VerifyError(f"plan rule {rule} broken at step or buffer {position}")
