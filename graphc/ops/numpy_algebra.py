@@ -141,6 +141,9 @@ class NumpyAlgebra:
 
     @staticmethod
     def pow(x: Array, y: Array) -> Any:
+        if x.dtype == np.float32:
+            # NumPy's own f32 power is off by some ULP where it uses AVX-512.
+            return np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
         if x.dtype.kind == "f":
             return np.power(x, y)
         # Of integers: 1 / x**-y rounded towards 0 where y is negative, and 0 where x is 0.

@@ -33,6 +33,11 @@ class Rows:
     count: int
     rows: int
 
+    def behind(self, number: Expr, first: Expr) -> Expr:
+        """A tile's number behind the first of its block. A run of one tile is the first block's
+        first, and its number the constant 0 whichever block is at hand: of others it has none."""
+        return number - first if self.count > 1 else number
+
 
 @dataclass(frozen=True)
 class Block:
@@ -161,7 +166,8 @@ class ByBlocks(TiledOrder):
         for run in block.groups:
             self.left.copy(
                 batch, partial(self._tiles, run, "group"), run.rows,
-                lambda group: at + (group - block.copied // self.left.group) * count, begin, count,
+                lambda group: at + run.behind(group, block.copied // self.left.group) * count,
+                begin, count,
             )  # fmt: skip
 
     def _tiles(self, run: Rows, name: str, body: Callable[[Expr], None]) -> None:
@@ -257,7 +263,7 @@ class ByBlocks(TiledOrder):
     def _clear(self, block: Block, rows: RowBlock) -> None:
         def clear(column: Expr, run: Rows, tile: Expr) -> None:
             vectors = run.rows * self.tile.vectors
-            at = self._sum(block, column, rows, tile)
+            at = self._sum(block, column, run.behind(tile, rows.first))
             self.clear(self.sums, vectors, lambda i: at + i * self.lanes)
 
         def all_rows(column: Expr) -> None:
@@ -266,9 +272,9 @@ class ByBlocks(TiledOrder):
 
         self._columns_of(block, all_rows)
 
-    def _sum(self, block: Block, column: Expr, rows: RowBlock, tile: Expr) -> Expr:
-        """Where the sums of a tile of columns and one of rows start."""
-        inside = (tile - rows.first) * (self.tile.rows * self.width)
+    def _sum(self, block: Block, column: Expr, tile: Expr) -> Expr:
+        """Where the sums of a tile of columns and one of rows, counted in its block, start."""
+        inside = tile * (self.tile.rows * self.width)
         return (column - block.first) * self.tile_sums + inside
 
     def _chain(self, batch: Index, block: Block, rows: RowBlock, chain: Chain) -> None:
@@ -285,8 +291,8 @@ class ByBlocks(TiledOrder):
             def tile(run: Rows, number: Expr) -> None:
                 row = number * self.tile.rows
                 at = OutputTile(batch, row, run.rows, self.columns, vector, vectors)
-                sums = self._sum(block, column, rows, number)
-                self._chain_tile(at, number - rows.copied, chain, start, sums)
+                sums = self._sum(block, column, run.behind(number, rows.first))
+                self._chain_tile(at, run.behind(number, rows.copied), chain, start, sums)
 
             for run in rows.tiles:
                 self._tiles(run, "tile", partial(tile, run))

@@ -146,3 +146,20 @@ def test_convolutions_with_kernels_of_one_element_are_products(axes: int) -> Non
         found = view(1, swapped)
         assert {found.m, found.n} == {(24,), (math.prod(size),)} and found.k == (40,)
     assert len(view(2).n) == axes
+
+
+@pytest.mark.parametrize("caches", [(32, 256), (32, 512), (48, 2048)])
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_drawn_products_keep_to_their_copies_at_any_cache_size(
+    vector_bytes: int, caches: tuple[int, int]
+) -> None:
+    """Lowering verifies rule L8: a run of one group of tiles once lay, to the verifier, before the
+    copy of every later block of rows."""
+    target = replace(small(*caches), vector_bytes=vector_bytes)
+    rng = np.random.default_rng(vector_bytes + caches[1])
+    lower(spec("TN", (1024, 79), (1024, 128)), target)
+    lower(spec("TN", (1024, 154), (1024, 256)), target)
+    for _ in range(20):
+        m, n = int(rng.integers(41, 512)), int(rng.choice([33, 64, 100, 128, 256, 512]))
+        k = int(rng.choice([256, 300, 512, 1024, 4096]))
+        lower(spec("TN", (k, m), (k, n)), target)

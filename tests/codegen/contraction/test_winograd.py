@@ -147,7 +147,7 @@ def test_another_kernel_s_result_is_read_from_memory() -> None:
 
 @pytest.mark.parametrize("parts", [2, 3, 7])
 def test_parts_of_a_kernel_give_the_bits_of_the_whole(parts: int) -> None:
-    x, u = drawn(5, 3, 6, (9, 14))
+    x, u = drawn(11, 3, 6, (9, 14))
     graph = built([x, u], (1, 1))
     (whole,) = results(graph, [x, u])
     (spec,) = specs(graph)
