@@ -38,8 +38,10 @@ class Drawer:
         self.builder = graphc.GraphBuilder("drawn")
         self.axis = int(self.random.integers(2))
         self.other = int(self.random.choice(DIMS))
-        self.values = [self.builder.input(f"x{i}", f"f32[{d},{e}]") for i, (d, e) in
-                       enumerate(self.shape(int(d)) for d in self.random.choice(DIMS, 3))]  # fmt: skip
+        shapes = [self.shape(int(along)) for along in self.random.choice(DIMS, 3)]
+        self.values = [
+            self.builder.input(f"x{i}", f"f32[{d},{e}]") for i, (d, e) in enumerate(shapes)
+        ]
         self.arrays = [self.random.standard_normal(v.shape, np.float32) for v in self.values]
 
     def shape(self, along: int) -> tuple[int, int]:

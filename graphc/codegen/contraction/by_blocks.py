@@ -163,11 +163,15 @@ class ByBlocks(TiledOrder):
     def _pack_rows(self, batch: Index, block: RowBlock, at: Expr, begin: Expr, count: int) -> None:
         """The broadcast operand of a block of rows, `count` elements of k from `begin` on, behind
         row `at` of the copy."""
+        first = block.copied // self.left.group
+
+        def place(run: Rows, group: Expr) -> Expr:
+            return at + run.behind(group, first) * count
+
         for run in block.groups:
             self.left.copy(
-                batch, partial(self._tiles, run, "group"), run.rows,
-                lambda group: at + run.behind(group, block.copied // self.left.group) * count,
-                begin, count,
+                batch, partial(self._tiles, run, "group"), run.rows, partial(place, run), begin,
+                count,
             )  # fmt: skip
 
     def _tiles(self, run: Rows, name: str, body: Callable[[Expr], None]) -> None:

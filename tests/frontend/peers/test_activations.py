@@ -57,7 +57,7 @@ def test_layers(peer: Any, name: str, options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_special_values(peer: Any, name: str, options: dict[str, Any]) -> None:
-    # PyTorch's gradients at NaN, and its GELU at infinity, depend on the vector code of the machine.
+    # PyTorch's gradients at NaN, and its GELU at infinity, depend on the machine's vector code.
     numbers = SPECIAL[np.isfinite(SPECIAL) if name == "GELU" else ~np.isnan(SPECIAL)]
     peer.module(lambda nn: getattr(nn, name)(**options), numbers, training=(False,))
     # One at a time: the bound is relative to the greatest, and small ones count too.
