@@ -28,10 +28,10 @@ from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
 from graphc.ops.elementwise import cast
-from graphc.ops.kind_composite import Composite
-from graphc.ops.kind_index import Gather, Scatter
-from graphc.ops.kind_region import Region
-from graphc.ops.kinds import Movement
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.index import Gather, Scatter
+from graphc.ops.kinds.movement import Movement
+from graphc.ops.kinds.region import Region
 from graphc.ops.movement import broadcast, reshape, slice_, transpose
 from graphc.ops.strided import diagonal, slide
 

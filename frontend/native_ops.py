@@ -25,8 +25,8 @@ from graphc.errors import GraphError
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.nodes import Graph, exact
 from graphc.ir.types import Shape, TensorType
+from graphc.ops.kinds.op import Array, Arrays, Op, Types
 from graphc.ops.movement import broadcast, reshape, transpose
-from graphc.ops.op import Array, Arrays, Op, Types
 
 Run = Callable[[list[Array]], tuple[Array, ...]]
 Base = Callable[[Array], Array] | None

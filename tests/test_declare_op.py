@@ -13,7 +13,7 @@ import graphc
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.ir.registry import unregister
 from graphc.ops.elementwise import elementwise
-from graphc.ops.op import FLOATS, Sampler
+from graphc.ops.kinds.op import FLOATS, Sampler
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def softsign() -> Iterator[Any]:
     # -- declaration
     from graphc import ops
     from graphc.ops.elementwise import elementwise
-    from graphc.ops.op import FLOATS
+    from graphc.ops.kinds.op import FLOATS
 
     softsign = elementwise(
         "softsign",

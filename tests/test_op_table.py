@@ -32,7 +32,7 @@ from graphc.errors import DTypeError
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import DType, TensorType
 from graphc.ops.interpreter import evaluate
-from graphc.ops.op import Sample, Sampler
+from graphc.ops.kinds.op import Sample, Sampler
 
 SUM, COMPOSITE, GRADIENT = 16, 32, 64
 NO_SAMPLES = "none"

@@ -16,8 +16,8 @@ from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.handle import broadcast_to
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
-from graphc.ops.kind_composite import Composite
-from graphc.ops.kind_region import Region
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.region import Region
 
 
 def joint(

@@ -23,9 +23,9 @@ from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.handle import apply, broadcast_to, lift
 from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
-from graphc.ops.kind_region import GRADIENT_RULES, RECORDED_FORMS
+from graphc.ops.kinds.op import Types
+from graphc.ops.kinds.region import GRADIENT_RULES, RECORDED_FORMS
 from graphc.ops.movement import reshape, transpose
-from graphc.ops.op import Types
 
 
 def _floats(types: Sequence[Any]) -> list[int]:

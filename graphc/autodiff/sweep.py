@@ -19,10 +19,10 @@ from graphc.ir.handle import Handle
 from graphc.ir.nodes import Location
 from graphc.ir.types import TensorType
 from graphc.ops.elementwise import cast
-from graphc.ops.kind_index import Gather
-from graphc.ops.kinds import Movement
+from graphc.ops.kinds.index import Gather
+from graphc.ops.kinds.movement import Movement
+from graphc.ops.kinds.op import Op
 from graphc.ops.movement import slice_
-from graphc.ops.op import Op
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Value
 from graphc.codegen.shuffles import transpose
-from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 Element = Callable[[Expr, Expr, tuple[Guard, ...]], Value]
 Position = Callable[[Expr, Expr], Expr]

@@ -26,9 +26,12 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, flatten, of, resolved
-from graphc.ops.kind_index import Gather
-from graphc.ops.kinds import Elementwise, Generate, Movement, Reduce
+from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.kinds.generate import Generate
+from graphc.ops.kinds.index import Gather
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of, resolved
+from graphc.ops.kinds.movement import Movement
+from graphc.ops.kinds.reduce import Reduce
 from graphc.schedule.access import Index, as_index, movement_cases
 
 MOST_APART = 4

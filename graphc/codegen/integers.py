@@ -13,7 +13,7 @@ from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.loops import Index, Value
 from graphc.codegen.scopes import OpenBlock
 from graphc.ir.types import DType
-from graphc.ops.index import Atom, Expr, Quotient, Variable, of
+from graphc.ops.kinds.index_expr import Atom, Expr, Quotient, Variable, of
 
 Guard = tuple[Expr, int, int]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphc.codegen.loops import Buffer
 from graphc.ir.nodes import Graph, Value
 from graphc.ir.types import Shape
-from graphc.ops.index import Expr, flatten
+from graphc.ops.kinds.index_expr import Expr, flatten
 from graphc.schedule.access import Index, parts_of
 
 

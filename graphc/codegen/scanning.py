@@ -14,8 +14,8 @@ from graphc.codegen.nest.rows import declare_buffers, lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 from graphc.ir.registry import lookup
-from graphc.ops.index import Expr, Variable, flatten, of
-from graphc.ops.kind_scan import Scan
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.ops.kinds.scan import Scan
 from graphc.schedule.access import Index, unflatten
 
 

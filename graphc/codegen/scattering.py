@@ -13,8 +13,8 @@ from graphc.codegen.nest.rows import declare_buffers, lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.registry import lookup
-from graphc.ops.index import Expr, Variable, flatten, of
-from graphc.ops.kind_index import Scatter
+from graphc.ops.kinds.index import Scatter
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, as_index, unflatten
 
 

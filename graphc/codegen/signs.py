@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
-from graphc.ops.kinds import Movement
+from graphc.ops.kinds.movement import Movement
 from graphc.schedule.access import as_index, coordinates, movement_cases
 
 

@@ -17,8 +17,8 @@ from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, flatten, of
-from graphc.ops.kind_sort import Sort
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.ops.kinds.sort import Sort
 from graphc.schedule.access import Index as Coordinates
 from graphc.schedule.access import unflatten
 

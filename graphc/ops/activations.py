@@ -8,8 +8,8 @@ from typing import Any
 from graphc.ir.handle import aligned, lift
 from graphc.ops import elementwise as e
 from graphc.ops.elementwise import elementwise
-from graphc.ops.kind_composite import Composite
-from graphc.ops.op import FLOATS, NUMBERS, Sampler
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import FLOATS, NUMBERS, Sampler
 
 
 def _one(m: Sampler, **attributes: Any) -> list[Any]:

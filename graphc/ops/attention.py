@@ -26,9 +26,9 @@ from graphc.ops import reduce as r
 from graphc.ops.composite import check_float
 from graphc.ops.contract import matmul
 from graphc.ops.generate import iota_like
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import Sampler
 from graphc.ops.movement import transpose
-from graphc.ops.op import Sampler
 
 # For fewer rows of q the kernel would spend its time on the transpose of k, which products of the
 # definition read as it lies (measured, 32 heads of 1024 columns: 1 row 1.2 times, 2 rows 1.5 times

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.ops.elementwise import elementwise
-from graphc.ops.op import INTEGERS, Sampler
+from graphc.ops.kinds.op import INTEGERS, Sampler
 
 
 def _pairs(m: Sampler) -> list[Any]:

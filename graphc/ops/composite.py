@@ -10,9 +10,9 @@ from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.generate import iota_like
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import Check, Sampler
 from graphc.ops.movement import concat, reshape, slice_
-from graphc.ops.op import Check, Sampler
 
 
 def check_float(op: str, x: Any) -> None:

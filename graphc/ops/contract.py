@@ -12,16 +12,16 @@ import numpy as np
 
 from graphc.errors import ShapeError
 from graphc.ir.types import Shape
-from graphc.ops.kind_contract import Contract, Space
-from graphc.ops.kinds import Case
-from graphc.ops.movement import transpose
-from graphc.ops.numpy_convolution import (
+from graphc.ops.kinds.contract import Contract, Space
+from graphc.ops.kinds.movement import Case
+from graphc.ops.kinds.numpy_convolution import (
     conv_compute,
     input_grad_compute,
     position_counts,
     weight_grad_compute,
 )
-from graphc.ops.op import FLOATS, NUMBERS, Sampler, Types
+from graphc.ops.kinds.op import FLOATS, NUMBERS, Sampler, Types
+from graphc.ops.movement import transpose
 
 Index = tuple[Any, ...]
 

@@ -10,8 +10,8 @@ from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph
 from graphc.ops import elementwise as e
 from graphc.ops.contract import matmul
-from graphc.ops.kind_region import GRADIENT_RULES, Branch, TimeLoop, WhileLoop
-from graphc.ops.op import Sample, Sampler
+from graphc.ops.kinds.op import Sample, Sampler
+from graphc.ops.kinds.region import GRADIENT_RULES, Branch, TimeLoop, WhileLoop
 
 
 def _rule(name: str) -> Any:

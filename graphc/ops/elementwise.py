@@ -7,8 +7,8 @@ from typing import Any
 
 from graphc.ir.handle import aligned, lift
 from graphc.ir.types import DType
-from graphc.ops.kinds import Elementwise
-from graphc.ops.op import EVERY, FLOATS, NUMBERS, Check, Sampler
+from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.kinds.op import EVERY, FLOATS, NUMBERS, Check, Sampler
 
 SQRT_PI = 1.7724538509055159
 

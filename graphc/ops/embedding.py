@@ -10,8 +10,8 @@ from graphc.ir.handle import broadcast_to, lift
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.indexing import check_index, index_add, take
-from graphc.ops.kind_composite import Composite
-from graphc.ops.op import Sampler
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import Sampler
 
 NO_ROW = -1
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from graphc.errors import AttributeValueError, DTypeError
 from graphc.ir.types import DType, Shape, TensorType
-from graphc.ops.kinds import Generate
-from graphc.ops.op import FLOATS, NUMBERS, Types
+from graphc.ops.kinds.generate import Generate
+from graphc.ops.kinds.op import FLOATS, NUMBERS, Types
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _KEY_PARITY = 0x1BD11BDA

@@ -13,10 +13,10 @@ from graphc.ir.handle import lift
 from graphc.ir.types import DType, Shape
 from graphc.ops.elementwise import cast, eq, logical_and, where
 from graphc.ops.generate import iota_like
-from graphc.ops.kind_index import Gather, Scatter, put_last
-from graphc.ops.kinds import Elementwise
+from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.kinds.index import Gather, Scatter, put_last
+from graphc.ops.kinds.op import INTEGERS, NUMBERS, Check, Sampler, Types
 from graphc.ops.movement import broadcast, reshape
-from graphc.ops.op import INTEGERS, NUMBERS, Check, Sampler, Types
 
 
 def _in_range(types: Types, *, axis: int) -> tuple[Check, ...]:

@@ -13,9 +13,9 @@ from graphc.ops import reduce as r
 from graphc.ops.composite import check_float, log_softmax, softmax
 from graphc.ops.generate import iota_like
 from graphc.ops.indexing import check_all, check_index, gather
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import Sampler
 from graphc.ops.movement import reshape
-from graphc.ops.op import Sampler
 from graphc.ops.special import log1p
 
 # What PyTorch says of a label that is no class.

@@ -11,8 +11,8 @@ import numpy as np
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import lift
 from graphc.ir.types import Shape, row_major_strides
-from graphc.ops.kinds import Case, Movement
-from graphc.ops.op import Types
+from graphc.ops.kinds.movement import Case, Movement
+from graphc.ops.kinds.op import Types
 
 Index = tuple[Any, ...]
 

@@ -15,9 +15,9 @@ from graphc.ir.handle import broadcast_to
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.composite import check_float, mean
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import Sampler
 from graphc.ops.movement import reshape
-from graphc.ops.op import Sampler
 
 Axes = tuple[int, ...]
 

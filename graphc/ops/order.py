@@ -28,11 +28,11 @@ from graphc.ops.elementwise import (
     where,
 )
 from graphc.ops.indexing import gather
-from graphc.ops.kind_composite import Composite
-from graphc.ops.kind_scan import ArgScan, Scan
-from graphc.ops.kind_sort import Sort
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import FLOATS, NUMBERS, Array, Sampler
+from graphc.ops.kinds.scan import ArgScan, Scan
+from graphc.ops.kinds.sort import Sort
 from graphc.ops.movement import reshape, slice_
-from graphc.ops.op import FLOATS, NUMBERS, Array, Sampler
 from graphc.ops.reduce import keep_axes, sum
 from graphc.ops.special import logaddexp
 

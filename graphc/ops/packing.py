@@ -15,10 +15,10 @@ import numpy as np
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import lift
 from graphc.ir.types import Shape
-from graphc.ops.kind_composite import Composite
-from graphc.ops.kinds import Case, Movement
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.movement import Case, Movement
+from graphc.ops.kinds.op import Types
 from graphc.ops.movement import pad, reshape, transpose
-from graphc.ops.op import Types
 
 ROWS, COLUMNS = 0, 1
 """Which axis of the matrix is cut into tiles."""

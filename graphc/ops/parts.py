@@ -12,9 +12,9 @@ from typing import Any
 from graphc.errors import ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import Shape
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import Arrays
 from graphc.ops.movement import concat, slice_
-from graphc.ops.op import Arrays
 
 
 def _split(x: Any, *, sizes: Shape, axis: int) -> tuple[Any, ...]:

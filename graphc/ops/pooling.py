@@ -18,9 +18,9 @@ from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.generate import iota_like
 from graphc.ops.indexing import gather, scatter_add, scatter_set, take
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import Sampler
 from graphc.ops.movement import pad, reshape, slice_, transpose
-from graphc.ops.op import Sampler
 from graphc.ops.resampling import adaptive_taps
 from graphc.ops.windows import unwindows, windows
 

@@ -11,9 +11,9 @@ from graphc.errors import ShapeError
 from graphc.ir.handle import broadcast_to
 from graphc.ops import reduce as r
 from graphc.ops.contract import matmul
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import Arrays
 from graphc.ops.movement import transpose
-from graphc.ops.op import Arrays
 
 
 def _addmm(bias: Any, x: Any, y: Any) -> Any:

@@ -11,9 +11,9 @@ from graphc.ir.types import DType
 from graphc.ops.elementwise import cast, eq, ne, where
 from graphc.ops.elementwise import logical_and as both
 from graphc.ops.elementwise import logical_or as either
-from graphc.ops.kinds import ArgReduce, Reduce
+from graphc.ops.kinds.op import NUMBERS, Sampler
+from graphc.ops.kinds.reduce import ArgReduce, Reduce
 from graphc.ops.movement import reshape
-from graphc.ops.op import NUMBERS, Sampler
 
 
 def keep_axes(reduced: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:

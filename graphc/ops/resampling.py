@@ -19,7 +19,7 @@ from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.indexing import take
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
 from graphc.ops.movement import reshape
 
 Array = np.ndarray[Any, Any]

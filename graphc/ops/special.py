@@ -15,8 +15,8 @@ import numpy as np
 from graphc.errors import AttributeValueError
 from graphc.ops import elementwise as e
 from graphc.ops.elementwise import elementwise
-from graphc.ops.kind_composite import Composite
-from graphc.ops.op import FLOATS, Sampler
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import FLOATS, Sampler
 
 LN2, LN10 = math.log(2), math.log(10)
 SQRT_PI = math.sqrt(math.pi)

@@ -9,9 +9,9 @@ import numpy as np
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import Shape
-from graphc.ops.kinds import Case, Movement
+from graphc.ops.kinds.movement import Case, Movement
+from graphc.ops.kinds.op import Array, Types
 from graphc.ops.movement import inverse_permutation, rest_of, transpose
-from graphc.ops.op import Array, Types
 from graphc.ops.windows import unwindows
 
 Index = tuple[Any, ...]

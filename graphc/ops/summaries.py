@@ -11,8 +11,8 @@ from graphc.ir.handle import aligned, lift
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.composite import check_float, mean, var
-from graphc.ops.kind_composite import Composite
-from graphc.ops.op import Sampler
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import Sampler
 
 Axes = tuple[int, ...]
 

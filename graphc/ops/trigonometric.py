@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.ops import elementwise as e
 from graphc.ops.elementwise import elementwise
-from graphc.ops.op import FLOATS, Sampler
+from graphc.ops.kinds.op import FLOATS, Sampler
 
 ULPS = 4
 

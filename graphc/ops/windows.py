@@ -14,9 +14,9 @@ import numpy as np
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import lift
 from graphc.ir.types import Shape
-from graphc.ops.kinds import Case, Movement
+from graphc.ops.kinds.movement import Case, Movement
+from graphc.ops.kinds.op import Types
 from graphc.ops.movement import rest_of
-from graphc.ops.op import Types
 
 Index = tuple[Any, ...]
 

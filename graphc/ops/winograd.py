@@ -21,9 +21,9 @@ from graphc.errors import DTypeError, ShapeError
 from graphc.ir.handle import lift
 from graphc.ir.types import Shape
 from graphc.ops.contract import matmul
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import FLOATS, Sampler
 from graphc.ops.movement import concat, pad, reshape, slice_, transpose
-from graphc.ops.op import FLOATS, Sampler
 
 PLANES = 16
 """Products of a tile and channel, one for each of the 4 x 4 elements."""

@@ -11,9 +11,9 @@ import math
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
-from graphc.ops.kind_composite import Composite
-from graphc.ops.kind_contract import Contract
-from graphc.ops.kind_region import Region
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.contract import Contract
+from graphc.ops.kinds.region import Region
 
 SINGLE_ELEMENT = 100.0
 """Additions in the time of one element that is read by itself."""

@@ -23,7 +23,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.ops.interpreter import evaluate
-from graphc.ops.op import FLOATS
+from graphc.ops.kinds.op import FLOATS
 from graphc.passes.replay import moved
 from graphc.passes.rewrite import UNIFORM_OPS, key_of
 

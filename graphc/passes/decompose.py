@@ -12,7 +12,7 @@ from typing import Any
 
 from graphc.ir.nodes import CONSTANT, Graph, Node
 from graphc.ir.registry import lookup
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
 from graphc.passes.replay import Draft, Values, inlined, moved, replayed
 
 

@@ -20,8 +20,8 @@ from dataclasses import replace
 from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import Shape, TensorType
-from graphc.ops.kind_composite import Composite
-from graphc.ops.kind_region import TimeLoop, WhileLoop
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.region import TimeLoop, WhileLoop
 from graphc.ops.packing import COLUMNS, ROWS
 from graphc.passes.replay import Draft, Values, inlined, moved, replayed
 from graphc.passes.split_frozen import depending_on

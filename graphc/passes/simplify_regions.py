@@ -14,7 +14,7 @@ from typing import Any
 from graphc.autodiff.partition import extract
 from graphc.ir.nodes import INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
-from graphc.ops.kind_region import Branch, TimeLoop, WhileLoop
+from graphc.ops.kinds.region import Branch, TimeLoop, WhileLoop
 from graphc.passes.dead_code import dead_code
 from graphc.passes.replay import Draft, Values, inlined
 from graphc.passes.split_frozen import depending_on, frontier_of

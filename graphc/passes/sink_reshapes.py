@@ -19,8 +19,8 @@ from typing import Any
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
-from graphc.ops.kind_contract import Contract
-from graphc.ops.kinds import Elementwise
+from graphc.ops.kinds.contract import Contract
+from graphc.ops.kinds.elementwise import Elementwise
 from graphc.passes.replay import Draft, Values, moved, replayed
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphc.autodiff.partition import extract
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
-from graphc.ops.kind_region import WhileLoop
+from graphc.ops.kinds.region import WhileLoop
 
 # Index maps that cost nothing where they are read, and would cost memory as values.
 _LEFT = ("broadcast", "reshape", "slice", "unpack")

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape, row_major_strides
-from graphc.ops.index import Expr, Variable, of
-from graphc.ops.kind_composite import Composite
-from graphc.ops.kind_contract import Contract
-from graphc.ops.kind_index import Gather, Scatter
-from graphc.ops.kind_region import Region
-from graphc.ops.kind_scan import Scan
-from graphc.ops.kind_sort import Sort
-from graphc.ops.kinds import Case, Generate, Movement, Reduce
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.contract import Contract
+from graphc.ops.kinds.generate import Generate
+from graphc.ops.kinds.index import Gather, Scatter
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.movement import Case, Movement
+from graphc.ops.kinds.reduce import Reduce
+from graphc.ops.kinds.region import Region
+from graphc.ops.kinds.scan import Scan
+from graphc.ops.kinds.sort import Sort
 
 Index = tuple[Expr, ...]
 Guard = tuple[Expr, int, int]

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
-from graphc.ops.index import flatten
+from graphc.ops.kinds.index_expr import flatten
 from graphc.schedule.access import (
     ANCHORS,
     REDUCTIONS,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from graphc.errors import GraphError
 from graphc.ir.nodes import Constant, Graph, Location
 from graphc.ir.types import TensorType
-from graphc.ops.op import broken
+from graphc.ops.kinds.op import broken
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from graphc.ir.nodes import Constant, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
-from graphc.ops.kind_region import TimeLoop, WhileLoop
+from graphc.ops.kinds.region import TimeLoop, WhileLoop
 from graphc.schedule.plan import Branch, Buffer, Loop, Plan
 
 Add = Callable[[Buffer], int]

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
-from graphc.ops.index import Expr, Quotient, flatten
-from graphc.ops.kind_composite import Composite
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.index_expr import Expr, Quotient, flatten
 from graphc.ops.movement import inverse_permutation
 from graphc.passes.replay import Draft, moved
 from graphc.schedule.access import coordinates, parts_of, unflatten

@@ -23,7 +23,7 @@ from graphc.ops import (
     reduce,
 )
 from graphc.ops import elementwise as e
-from graphc.ops.kinds import Elementwise
+from graphc.ops.kinds.elementwise import Elementwise
 
 Array = np.ndarray[Any, Any]
 

@@ -14,7 +14,7 @@ from graphc.ops import elementwise as e
 from graphc.ops import movement, reduce
 from graphc.ops.control import cond, scan, while_loop
 from graphc.ops.interpreter import evaluate
-from graphc.ops.kind_region import TimeLoop
+from graphc.ops.kinds.region import TimeLoop
 
 Array = np.ndarray[Any, Any]
 M, V, S = "f64[2,3]", "f64[3]", "f64[]"

@@ -17,7 +17,7 @@ from graphc.codegen.lower import lower
 from graphc.codegen.target import named
 from graphc.ir.types import DType
 from graphc.ops import contract
-from graphc.ops.index import Variable, flatten, of
+from graphc.ops.kinds.index_expr import Variable, flatten, of
 from graphc.schedule.build import plan_graph
 
 Array = np.ndarray[Any, Any]

@@ -268,7 +268,7 @@ def test_attributes_that_compare_equal_are_told_apart() -> None:
     """0.0 == -0.0 and 1 == True as dictionary keys, but they mean other computations."""
     from graphc.ir.registry import unregister
     from graphc.ops.elementwise import elementwise
-    from graphc.ops.op import FLOATS
+    from graphc.ops.kinds.op import FLOATS
 
     copysign = elementwise(
         "copysign_of_attribute",

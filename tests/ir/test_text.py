@@ -15,7 +15,7 @@ from graphc.ir.nodes import Node
 from graphc.ir.printer import attribute_text, print_graph
 from graphc.ir.registry import register, unregister
 from graphc.ir.types import TensorType
-from graphc.ops.op import Op
+from graphc.ops.kinds.op import Op
 
 
 def read_back(graph: graphc.Graph) -> graphc.Graph:
@@ -325,7 +325,7 @@ def test_an_attribute_is_given_once() -> None:
 
 
 def test_every_sample_of_every_op_reads_back() -> None:
-    from graphc.ops.op import Sampler
+    from graphc.ops.kinds.op import Sampler
 
     for op in graphc.ops.table():
         for sample in op.samples(Sampler()):

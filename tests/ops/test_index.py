@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphc.ir.types import row_major_strides
-from graphc.ops.index import Expr, Variable, flatten, of, resolved
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of, resolved
 from graphc.schedule.access import coordinates, unflatten
 
 EXTENTS = (1, 2, 3, 5)

@@ -8,7 +8,7 @@ import pytest
 import graphc
 from graphc.ir.types import DType
 from graphc.ops.generate import random_uniform, threefry
-from graphc.ops.numpy_algebra import NumpyAlgebra
+from graphc.ops.kinds.numpy_algebra import NumpyAlgebra
 
 
 def draw(seed: int, counter: int, *shape: int, level: str = "exact", dtype: DType = DType.f32

@@ -17,7 +17,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import TensorType
 from graphc.ir.verifier import verify
 from graphc.ops.interpreter import run
-from graphc.ops.op import Sampler
+from graphc.ops.kinds.op import Sampler
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.common_subexpressions import common_subexpressions
 from graphc.passes.dead_code import dead_code

@@ -14,7 +14,7 @@ from graphc.ir.parser import parse
 from graphc.ir.registry import lookup, unregister
 from graphc.ir.types import DType
 from graphc.ir.verifier import verify
-from graphc.ops.op import REQUIRED, Op, Types
+from graphc.ops.kinds.op import REQUIRED, Op, Types
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
 from graphc.passes.decompose import decompose

@@ -17,7 +17,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 from graphc.ir.verifier import verify
 from graphc.ops.interpreter import run
-from graphc.ops.op import ANY
+from graphc.ops.kinds.op import ANY
 from graphc.passes import patterns
 from graphc.passes.dead_code import dead_code
 from graphc.passes.rewrite import rewrite

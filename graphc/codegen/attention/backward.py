@@ -15,7 +15,7 @@ from graphc.codegen.contraction.chains import CHAIN
 from graphc.codegen.loops import Kernel, Value
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
-from graphc.ops.index import Expr
+from graphc.ops.kinds.index_expr import Expr
 
 BLOCK_ROWS = 64
 """Rows whose scores lie in scratch: partial sums of dk and dv are read and written once a block."""

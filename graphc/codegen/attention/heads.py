@@ -22,7 +22,7 @@ from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import unflatten
 
 Number = Value | int

@@ -16,7 +16,7 @@ from graphc.codegen.loops import Index, Value
 from graphc.codegen.shuffles import transpose
 from graphc.ir.nodes import INPUT
 from graphc.ir.nodes import Value as GraphValue
-from graphc.ops.index import Expr, Variable, flatten, of
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import reads
 
 Change = Callable[[Value], Value]

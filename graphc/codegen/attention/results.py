@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from graphc.codegen.loops import Buffer
 from graphc.ir.nodes import Graph, Value
-from graphc.ops.index import Expr, flatten
+from graphc.ops.kinds.index_expr import Expr, flatten
 from graphc.schedule.access import Index, coordinates
 from graphc.schedule.stored import positions
 

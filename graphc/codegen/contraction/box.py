@@ -19,8 +19,8 @@ from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
 from graphc.codegen.scopes import OpenBlock
 from graphc.ir.types import Shape, row_major_strides
-from graphc.ops.index import Expr, Quotient, Variable, of
-from graphc.ops.kinds import Case
+from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, of
+from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index
 
 _names = itertools.count()

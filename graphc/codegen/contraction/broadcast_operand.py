@@ -16,7 +16,7 @@ from graphc.codegen.contraction.panel import Panel, Tiles
 from graphc.codegen.contraction.view import operand_value
 from graphc.codegen.copier import Copier
 from graphc.codegen.loops import Value
-from graphc.ops.index import Expr, Variable, flatten, of
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, unflatten
 
 

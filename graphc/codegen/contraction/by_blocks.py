@@ -18,7 +18,7 @@ from graphc.codegen.contraction.tiled import TiledOrder
 from graphc.codegen.contraction.tiles import OutputTile, Part
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
 

@@ -18,7 +18,7 @@ from graphc.codegen.contraction.view import batch_variables, channel_variable, g
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from graphc.codegen.contraction.tiled import TiledOrder
 from graphc.codegen.contraction.tiles import Columns, OutputTile
-from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
 

@@ -17,7 +17,7 @@ from graphc.codegen.contraction.tiles import OutputTile
 from graphc.codegen.contraction.view import group_variable
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
 ROW_TILES, BLOCKS = 8, 4

@@ -23,8 +23,8 @@ from graphc.codegen.contraction.turned_outputs import TurnedOutputs
 from graphc.codegen.contraction.view import operand_value
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
-from graphc.ops.index import Expr, Variable, of
-from graphc.ops.kinds import Case
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
 
 

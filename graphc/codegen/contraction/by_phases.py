@@ -21,7 +21,7 @@ from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Value
 from graphc.codegen.scopes import OpenBlock
 from graphc.ir.types import Shape
-from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
 

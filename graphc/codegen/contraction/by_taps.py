@@ -23,8 +23,8 @@ from graphc.codegen.contraction.windows import index_of, windows_of
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, flatten, of
-from graphc.ops.kinds import Case
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
 
 

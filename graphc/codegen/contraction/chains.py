@@ -12,7 +12,7 @@ from graphc.codegen.builder import LoopBuilder
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.loops import Value
 from graphc.ir.types import DType, Shape
-from graphc.ops.index import Variable, of
+from graphc.ops.kinds.index_expr import Variable, of
 from graphc.schedule.access import Index
 
 CHAIN = 256

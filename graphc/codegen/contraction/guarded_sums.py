@@ -13,7 +13,7 @@ from graphc.codegen.copier import Copier
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Value
-from graphc.ops.index import Expr
+from graphc.ops.kinds.index_expr import Expr
 from graphc.schedule.access import Index, unflatten
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from graphc.codegen.contraction.view import View, batch_variables
-from graphc.ops.index import Variable, of
-from graphc.ops.kinds import guards_hold
+from graphc.ops.kinds.index_expr import Variable, of
+from graphc.ops.kinds.movement import guards_hold
 
 Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ from graphc.codegen.contraction.order import LoopOrder
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Value
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 Entry = Callable[[Expr, Expr], tuple[tuple[Expr, ...], tuple[Guard, ...]]]
 """Of a position and a tap: the numbers to list, and the guards under which the tap exists."""

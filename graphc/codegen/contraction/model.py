@@ -38,8 +38,8 @@ from graphc.codegen.contraction.view import Phase, View, batch_variables, channe
 from graphc.codegen.contraction.windows import copied_elements, windows_of
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
-from graphc.ops.index import Variable, of
-from graphc.ops.kinds import Case
+from graphc.ops.kinds.index_expr import Variable, of
+from graphc.ops.kinds.movement import Case
 
 MOST_LISTED = 1 << 16
 """Pairs of position and tap up to which listing them is considered: on larger planes few are off

@@ -20,7 +20,7 @@ from graphc.codegen.contraction.view import operand_value
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Value
 from graphc.codegen.shuffles import transpose
-from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
 STREAMS = 8

@@ -18,8 +18,8 @@ from graphc.codegen.contraction.tiles import Columns, Tile
 from graphc.codegen.contraction.view import View, group_variable
 from graphc.codegen.target import Target
 from graphc.ir.types import Shape
-from graphc.ops.index import Expr, Variable, flatten, of
-from graphc.ops.kinds import Case
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
 
 # Cost of one vector of elements, in vector FMAs, by how it gets into scratch or out of registers.

@@ -21,7 +21,7 @@ from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Kernel, Value
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, flatten, of
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, behind_reshape, unflatten
 
 

@@ -15,8 +15,8 @@ from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
 from graphc.codegen.scopes import OpenBlock
-from graphc.ops.index import Expr, Variable, of, resolved
-from graphc.ops.kinds import Case
+from graphc.ops.kinds.index_expr import Expr, Variable, of, resolved
+from graphc.ops.kinds.movement import Case
 
 Tiles = Callable[[Callable[[Expr], None]], None]
 """Runs its argument for each of some tiles."""

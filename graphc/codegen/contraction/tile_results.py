@@ -16,7 +16,7 @@ from graphc.codegen.integers import Guard, Integers
 from graphc.codegen.loops import Value
 from graphc.codegen.shuffles import transpose
 from graphc.ir.types import Shape
-from graphc.ops.index import Expr, Variable, flatten, of
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index
 
 PlaceOf = Callable[[Expr, int, Expr], Place]

@@ -21,7 +21,7 @@ from graphc.codegen.contraction.tiles import OutputTile, Place
 from graphc.codegen.contraction.vector_operand import VectorOperand
 from graphc.codegen.evaluate import Evaluator
 from graphc.codegen.loops import Buffer, Value
-from graphc.ops.index import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
 FIRST = of(0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from graphc.codegen.contraction.view import Phase
 from graphc.codegen.integers import Guard
 from graphc.codegen.target import Target
-from graphc.ops.index import Expr, flatten, of
+from graphc.ops.kinds.index_expr import Expr, flatten, of
 from graphc.schedule.access import Index, unflatten
 
 

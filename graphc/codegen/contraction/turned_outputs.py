@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphc.codegen.contraction.order import LoopOrder
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Buffer, Value
-from graphc.ops.index import Expr, of
+from graphc.ops.kinds.index_expr import Expr, of
 from graphc.schedule.access import Index
 
 

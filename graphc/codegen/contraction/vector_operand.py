@@ -15,8 +15,8 @@ from graphc.codegen.copier import Copier
 from graphc.codegen.integers import Guard
 from graphc.codegen.loops import Value
 from graphc.codegen.scopes import OpenBlock
-from graphc.ops.index import Expr, flatten, of
-from graphc.ops.kinds import Case
+from graphc.ops.kinds.index_expr import Expr, flatten, of
+from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
 
 

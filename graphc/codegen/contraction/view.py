@@ -16,9 +16,9 @@ from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
-from graphc.ops.index import Expr, Quotient, Variable, flatten, of
-from graphc.ops.kind_contract import Contract
-from graphc.ops.kinds import Case
+from graphc.ops.kinds.contract import Contract
+from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, flatten, of
+from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, as_index, reads, unflatten
 
 

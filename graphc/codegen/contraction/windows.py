@@ -14,8 +14,8 @@ import numpy as np
 
 from graphc.codegen.contraction.view import View, batch_variables
 from graphc.ir.types import Shape
-from graphc.ops.index import Expr, Variable, of
-from graphc.ops.kinds import guards_hold
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.movement import guards_hold
 from graphc.schedule.access import Index, as_index, unflatten
 
 

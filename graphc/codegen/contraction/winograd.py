@@ -27,7 +27,7 @@ from graphc.codegen.target import Target
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, flatten, of
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.winograd import PLANES, after, before, both_ways, predicted_gain
 from graphc.schedule.access import unflatten
 

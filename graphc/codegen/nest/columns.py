@@ -27,8 +27,8 @@ from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, of
-from graphc.ops.kinds import ArgReduce, Reduce
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.reduce import ArgReduce, Reduce
 from graphc.schedule.access import (
     Index,
     coordinates,

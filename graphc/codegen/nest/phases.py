@@ -28,8 +28,8 @@ from graphc.codegen.shuffles import pick
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
-from graphc.ops.index import Expr, Quotient, flatten, of
-from graphc.ops.kinds import Reduce
+from graphc.ops.kinds.index_expr import Expr, Quotient, flatten, of
+from graphc.ops.kinds.reduce import Reduce
 from graphc.schedule.access import Index, coordinates, reads, unflatten
 
 # Phases along one axis: as many vectors are shuffled to store one. And of a cell: its code is

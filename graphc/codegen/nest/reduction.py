@@ -21,8 +21,8 @@ from graphc.codegen.loops import Index as LoopIndex
 from graphc.codegen.nest.widths import MOST_REGISTERS
 from graphc.ir.nodes import Node
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, of
-from graphc.ops.kinds import ArgReduce, Reduce
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.reduce import ArgReduce, Reduce
 from graphc.ops.reduce import highest, lowest
 from graphc.schedule.access import Index, outer_axes, reduced_index, unflatten
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
-from graphc.ops.kinds import Elementwise, Movement, Reduce
+from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.kinds.movement import Movement
+from graphc.ops.kinds.reduce import Reduce
 from graphc.schedule.access import coordinates, reads
 
 COSTLY = 8

@@ -26,8 +26,8 @@ from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, Shape
-from graphc.ops.index import Expr, Quotient, Variable, flatten, of
-from graphc.ops.kinds import Reduce
+from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, flatten, of
+from graphc.ops.kinds.reduce import Reduce
 from graphc.schedule.access import Index, Read, coordinates, reads, unflatten
 
 

@@ -18,7 +18,7 @@ from graphc.codegen.nest.rows import Loop, Nest
 from graphc.codegen.nest.widths import CHAIN, chain_length
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, flatten, of
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, coordinates, reads, unflatten
 
 VECTORS = range(16, 3, -1)

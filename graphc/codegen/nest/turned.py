@@ -14,8 +14,9 @@ from graphc.codegen.shuffles import transpose
 from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
-from graphc.ops.index import Expr, Variable, flatten, of
-from graphc.ops.kinds import Elementwise, Movement
+from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.ops.kinds.movement import Movement
 from graphc.schedule.access import Index, Read, reads, unflatten
 
 

@@ -18,8 +18,9 @@ from graphc.codegen.loops import Let, walk
 from graphc.ir.nodes import CONSTANT, INPUT, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
-from graphc.ops.index import flatten
-from graphc.ops.kinds import Elementwise, Generate
+from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.kinds.generate import Generate
+from graphc.ops.kinds.index_expr import flatten
 
 if TYPE_CHECKING:
     from graphc.codegen.nest.rows import Nest

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.errors import DTypeError
 from graphc.ir.types import DType, Shape, TensorType, row_major_strides
-from graphc.ops.op import Array, Arrays, Op, Types, keyword_parameters
+from graphc.ops.kinds.op import Array, Arrays, Op, Types, keyword_parameters
 
 
 class Gather(Op):

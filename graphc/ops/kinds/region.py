@@ -15,7 +15,7 @@ import numpy as np
 from graphc.errors import AttributeValueError, DTypeError, GraphError, ShapeError
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
-from graphc.ops.op import REQUIRED, Arrays, Op, Types
+from graphc.ops.kinds.op import REQUIRED, Arrays, Op, Types
 
 GRADIENT_RULES: dict[str, Callable[..., Any]] = {}
 """Gradient rules of region ops by name. They derive gradients of graphs, which `graphc.autodiff`

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.errors import ShapeError
 from graphc.ir.types import DType
-from graphc.ops.op import NUMBERS, REQUIRED, Array, Arrays, Op, Types
+from graphc.ops.kinds.op import NUMBERS, REQUIRED, Array, Arrays, Op, Types
 
 
 class Sort(Op):

@@ -8,7 +8,7 @@ from typing import Any
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
-from graphc.ops.op import Arrays, Op, Types, keyword_parameters
+from graphc.ops.kinds.op import Arrays, Op, Types, keyword_parameters
 
 
 class Composite(Op):

@@ -11,8 +11,8 @@ import numpy as np
 
 from graphc.errors import DTypeError
 from graphc.ir.types import DType, Shape, TensorType
-from graphc.ops.kinds import Case, guards_hold, take_where
-from graphc.ops.op import Array, Arrays, Op, Types, keyword_parameters
+from graphc.ops.kinds.movement import Case, guards_hold, take_where
+from graphc.ops.kinds.op import Array, Arrays, Op, Types, keyword_parameters
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from graphc.errors import ShapeError
 from graphc.ir.types import DType, TensorType
-from graphc.ops.numpy_algebra import NUMPY
-from graphc.ops.op import REQUIRED, Array, Arrays, Op, Types
+from graphc.ops.kinds.numpy_algebra import NUMPY
+from graphc.ops.kinds.op import REQUIRED, Array, Arrays, Op, Types
 
 Parts = tuple[Any, ...]
 
