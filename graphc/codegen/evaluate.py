@@ -20,7 +20,6 @@ from graphc.codegen.loops import Buffer, Value
 from graphc.codegen.loops import Index as LoopIndex
 from graphc.codegen.scopes import OpenBlock
 from graphc.codegen.shuffles import pick
-from graphc.codegen.signs import is_nonpositive
 from graphc.errors import LoweringError
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.nodes import Value as GraphValue
@@ -33,6 +32,7 @@ from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of, resolved
 from graphc.ops.kinds.movement import Movement
 from graphc.ops.kinds.reduce import Reduce
 from graphc.schedule.access import Index, as_index, movement_cases
+from graphc.schedule.value_ranges import is_nonpositive
 
 MOST_APART = 4
 """Elements from lane to lane up to which neighbours are loaded instead of a gather."""

@@ -1,0 +1,14 @@
+"""Graph → plan: which nodes become one kernel, in which order, in which memory, on which threads.
+
+Data goes through it in this order:
+
+- prepare: composites expanded, content checks made nodes; value_ranges says which checks cannot fail
+- access: which elements a computation reads, the question fusion asks
+- fusion: groups of nodes (groups), merged by what recompute_factor, output_layouts, reachability and
+  horizontal_fusion tell; order: the order they run in
+- build: the plan: kernel bodies (bodies), buffers, loops and branches (regions), in-place updates
+- arena, memory: where buffers lie, and how many bytes that takes
+- threads: which steps are split or run concurrently (concurrency), and where barriers are needed
+  (dependences)
+- plan: the nodes and their text; plan_verifier: rules P1 to P7; run_plan: the runner of this level
+"""

@@ -18,8 +18,10 @@ from graphc.passes.layouts import Preferred
 from graphc.passes.pipelines import optimize
 from graphc.schedule.access import behind_reshape, coordinates
 from graphc.schedule.bodies import kernel_body, recipe_of, used_results
-from graphc.schedule.fusion import Group, fuse
+from graphc.schedule.fusion import fuse
+from graphc.schedule.groups import Group
 from graphc.schedule.memory import laid_out
+from graphc.schedule.output_layouts import read_as_stored
 from graphc.schedule.plan import Buffer, Check, KernelSpec, Launch, Plan, Step, all_checks
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.prepare import CheckValues, with_checks
@@ -32,7 +34,6 @@ from graphc.schedule.regions import (
     stack_buffers,
     stacked_carries,
 )
-from graphc.schedule.stored import read_as_stored
 
 Observer = Callable[[str, Any], None]
 

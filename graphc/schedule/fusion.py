@@ -22,11 +22,9 @@ A merge that would close a cycle of groups is refused, by reachability.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
-from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import flatten
 from graphc.schedule.access import (
     ANCHORS,
@@ -39,12 +37,13 @@ from graphc.schedule.access import (
     reads,
 )
 from graphc.schedule.bodies import body_nodes, is_source, read_by, used_results
+from graphc.schedule.groups import Group
+from graphc.schedule.horizontal_fusion import sibling_reductions
 from graphc.schedule.order import ordered
-from graphc.schedule.quotient import Quotient
+from graphc.schedule.output_layouts import ends, moves, positions
+from graphc.schedule.reachability import Quotient
+from graphc.schedule.recompute_factor import only_picked, widens
 from graphc.schedule.regions import carries
-from graphc.schedule.repetition import only_picked, widens
-from graphc.schedule.siblings import sibling_reductions
-from graphc.schedule.stored import ends, moves, positions
 
 # Computing a node again costs its operations (an addition counts 1); reading it back costs a load
 # and a store. Up to this many operations are computed again rather than kept.
@@ -55,22 +54,6 @@ ROW_RECOMPUTE_LIMIT = 24
 # grows faster than the size of a function, and lowering goes down a chain by recursion.
 GROUP_LIMIT = 160
 CHAIN_LIMIT = 48
-
-
-@dataclass(eq=False, slots=True)
-class Group:
-    """Nodes kept in memory that one kernel computes. `domain` is the shape it iterates over;
-    `anchor` the contraction, scatter, scan or sort it is built around. `reads` are the elements
-    read at an index of the domain; `sources` the values read at all (also those a zero-size
-    operand hides)."""
-
-    nodes: list[int]
-    domain: Shape
-    anchor: int | None = None
-    reads: list[Read] = field(default_factory=list)
-    sources: set[Value] = field(default_factory=set)
-    size: int = 1
-    after: frozenset[int] = frozenset()  # kept nodes of other groups that run first: checks
 
 
 def fuse(

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import graphlib
 import heapq
-from typing import TYPE_CHECKING
 
 from graphc.ir.nodes import Graph, Value
-
-if TYPE_CHECKING:
-    from graphc.schedule.fusion import Group
+from graphc.schedule.groups import Group
 
 
 def ordered(graph: Graph, groups: list[Group]) -> list[Group]:

@@ -16,7 +16,7 @@ from graphc.ops import reduce as r
 from graphc.ops.kinds.op import Check as ContentCheck
 from graphc.ops.kinds.op import check_text, raise_if_broken
 from graphc.schedule.bodies import used_results
-from graphc.schedule.ranges import Ranges
+from graphc.schedule.value_ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)

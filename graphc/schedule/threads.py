@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from graphc.ir.nodes import CONSTANT, INPUT, Node
 from graphc.ir.registry import lookup
 from graphc.ops.work import additions
-from graphc.schedule.abreast import Batch, Cost, batches, reordered
+from graphc.schedule.concurrency import Batch, Cost, batches, reordered
+from graphc.schedule.dependences import Pending, Region, places, root_places, touched
 from graphc.schedule.plan import (
     Branch,
     Check,
@@ -35,7 +36,6 @@ from graphc.schedule.plan import (
     kernels,
 )
 from graphc.schedule.plan_verifier import verify_plan
-from graphc.schedule.touched import Pending, Region, places, root_places, touched
 
 # What one thread does in a nanosecond: additions, which all work is counted in (graphc.ops.work),
 # those of products, and bytes from and to the second-level cache.

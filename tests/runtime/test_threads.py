@@ -17,7 +17,7 @@ from frontend import nn
 from graphc import IndexRangeError, ops
 from graphc.ir.handle import broadcast_to
 from graphc.runtime import pool
-from graphc.schedule import abreast
+from graphc.schedule import concurrency
 from graphc.schedule import threads as model
 
 f32 = np.float32
@@ -142,7 +142,7 @@ def test_drawn_graphs_give_the_same_bits_on_any_number_of_threads(seed: int) -> 
 def test_steps_that_are_not_split_run_beside_others_with_the_same_bits(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(abreast, "LEAST_NS", 0.0)
+    monkeypatch.setattr(concurrency, "LEAST_NS", 0.0)
     random = np.random.default_rng(seed)
     g = graphc.GraphBuilder("totals")
     sizes = [(int(a), int(b)) for a, b in random.integers(20, 90, (4, 2))]

@@ -13,7 +13,7 @@ from graphc.codegen.loops import Buffer
 from graphc.ir.nodes import Graph, Value
 from graphc.ops.kinds.index_expr import Expr, flatten
 from graphc.schedule.access import Index, coordinates
-from graphc.schedule.stored import positions
+from graphc.schedule.output_layouts import positions
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,6 @@
 | composite | a graph over other ops | softmax, layer_norm |
 | region | when the graphs that its nodes hold run, and on what | cond, while_loop, scan |
 
-A kind is a subclass of `Op` (op.py) in a file of its name. Scalar rules run over an algebra, that of
-eager and the reference in numpy_algebra.py; index maps are expressions (index_expr.py).
+A kind is a subclass of `Op` (op.py) in a file of its name. Scalar rules run over an algebra: for
+eager and the reference that is numpy_algebra.py. Index maps are expressions: index_expr.py.
 """

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from graphc.ir.nodes import Value
-from graphc.schedule.fusion import Group
-from graphc.schedule.quotient import Quotient
+from graphc.schedule.groups import Group
+from graphc.schedule.reachability import Quotient
 
 
 def drawn(rng: np.random.Generator) -> dict[int, Group]:

@@ -10,12 +10,10 @@ of groups that could merge, far more often than two do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from graphc.schedule.fusion import Group
+from graphc.schedule.groups import Group
 
 
 class Quotient:

@@ -1,7 +1,10 @@
-"""What range integer values are known to lie in, so that no check is made of what cannot fail.
+"""Value range analysis: what is known of values from the graph that makes them.
 
 in : a graph
-out: for a value the least and the greatest it may be: those of its dtype, where nothing is known
+out: of an integer value the least and the greatest it may be, those of its dtype where nothing is
+     known, so that no check is made of what cannot fail; of a float whether it is nowhere above
+     zero, so that functions of it need not look after what only happens above (a softmax takes its
+     exponentials of such values)
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import numpy as np
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
+from graphc.ops.kinds.movement import Movement
+from graphc.schedule.access import as_index, coordinates, movement_cases
 
 Range = tuple[int, int]
 
@@ -117,3 +122,29 @@ def _elementwise(op: str, operands: list[Range]) -> Range | None:
 
 def _extreme(pick: Callable[[int, int], int], left: Range, right: Range) -> Range:
     return pick(left[0], right[0]), pick(left[1], right[1])
+
+
+def is_nonpositive(body: Graph, value: Value) -> bool:
+    """Whether each element is at most 0, or NaN: x less a maximum over some axes of x, or -|x|.
+    False where that is not known."""
+    node = body.nodes[value.node]
+    if node.op == "neg":
+        return body.nodes[node.operands[0].node].op == "abs"
+    return node.op == "sub" and _is_maximum_of(body, *node.operands)
+
+
+def _is_maximum_of(body: Graph, x: Value, bound: Value) -> bool:
+    """Whether `bound` is, at each place, a maximum that the element of x there takes part in."""
+    place = coordinates(body.type_of(x).shape)
+    index = place
+    node = body.nodes[bound.node]
+    while node.op not in (INPUT, CONSTANT) and isinstance(lookup(node.op), Movement):
+        cases = movement_cases(lookup(node.op), body, bound.node, index)
+        if len(cases) > 1 or cases[0].guards:
+            return False
+        bound, index = node.operands[cases[0].operand], as_index(cases[0].index)
+        node = body.nodes[bound.node]
+    if node.op != "max" or node.operands != (x,):
+        return False
+    axes = node.attribute("axes")
+    return index == tuple(item for axis, item in enumerate(place) if axis not in axes)

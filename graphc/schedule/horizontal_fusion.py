@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.schedule.access import REDUCTIONS, behind_reshape
-
-if TYPE_CHECKING:
-    from graphc.schedule.fusion import Group
+from graphc.schedule.groups import Group
 
 Form = tuple[Shape, Shape, tuple[int, ...]]
 

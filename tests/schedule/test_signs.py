@@ -11,13 +11,13 @@ import pytest
 import graphc
 from graphc.codegen import jit
 from graphc.codegen.nest.rows import lower_nest
-from graphc.codegen.signs import is_nonpositive
 from graphc.codegen.target import host
 from graphc.ir.handle import broadcast_to
 from graphc.ops import elementwise as e
 from graphc.ops.movement import reshape, transpose
 from graphc.ops.reduce import max as greatest
 from graphc.ops.reduce import min as least
+from graphc.schedule.value_ranges import is_nonpositive
 
 
 def below(x: Any, axes: tuple[int, ...], shape: tuple[int, ...], bound: Any = greatest) -> Any:

@@ -11,14 +11,14 @@ import graphc
 from graphc import ops
 from graphc.ir.types import DType, TensorType
 from graphc.schedule import threads as model
-from graphc.schedule.abreast import Cost, batches, reordered
 from graphc.schedule.arena import aligned
 from graphc.schedule.build import plan_graph
+from graphc.schedule.concurrency import Cost, batches, reordered
+from graphc.schedule.dependences import Pending, root_places, touched
 from graphc.schedule.plan import Buffer, Check, KernelSpec, Launch, Plan, Step
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
 from graphc.schedule.threads import Work, schedule, spread
-from graphc.schedule.touched import Pending, root_places, touched
 
 SIZE = TensorType(DType.f32, (16,))  # 64 bytes
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphc.schedule.arena import aligned
+from graphc.schedule.dependences import apart, needs, touched
 from graphc.schedule.memory import laid_out
 from graphc.schedule.plan import Plan, live_ranges
-from graphc.schedule.touched import apart, needs, touched
 
 Batch = list[tuple[int, int]]  # steps by number, and the thread of each
 

@@ -1,0 +1,25 @@
+"""A group of nodes that become one kernel: what fusion makes and everything behind it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from graphc.ir.nodes import Value
+from graphc.ir.types import Shape
+from graphc.schedule.access import Read
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Nodes kept in memory that one kernel computes. `domain` is the shape it iterates over;
+    `anchor` the contraction, scatter, scan or sort it is built around. `reads` are the elements
+    read at an index of the domain; `sources` the values read at all (also those a zero-size
+    operand hides)."""
+
+    nodes: list[int]
+    domain: Shape
+    anchor: int | None = None
+    reads: list[Read] = field(default_factory=list)
+    sources: set[Value] = field(default_factory=set)
+    size: int = 1
+    after: frozenset[int] = frozenset()  # kept nodes of other groups that run first: checks
