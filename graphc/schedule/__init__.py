@@ -2,10 +2,10 @@
 
 Data goes through it in this order:
 
-- prepare: composites expanded, content checks made nodes; value_ranges says which checks cannot fail
+- prepare: composites expanded, checks of content made nodes; value_ranges says which cannot fail
 - access: which elements a computation reads, the question fusion asks
-- fusion: groups of nodes (groups), merged by what recompute_factor, output_layouts, reachability and
-  horizontal_fusion tell; order: the order they run in
+- fusion: groups of nodes (groups), merged by recompute_factor, output_layouts, reachability and
+  horizontal_fusion; order: the order they run in
 - build: the plan: kernel bodies (bodies), buffers, loops and branches (regions), in-place updates
 - arena, memory: where buffers lie, and how many bytes that takes
 - threads: which steps are split or run concurrently (concurrency), and where barriers are needed
