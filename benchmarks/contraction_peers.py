@@ -66,7 +66,7 @@ def graphc_peer(threads: int, level: str) -> Setup:
 
     With more than one thread, `one` is what `native` is on one."""
     import graphc
-    from graphc.codegen.native import compile_driver
+    from graphc.codegen.llvm.native import compile_driver
     from graphc.runtime.native_call import enter
 
     repeat = ctypes.CFUNCTYPE(

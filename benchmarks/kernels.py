@@ -118,8 +118,8 @@ class Launches:
     def _append(
         self, launch: Any, runs: int, types: tuple[Any, ...], addresses: list[int], target: Any
     ) -> None:
-        from graphc.codegen.jit import KERNEL_FUNCTION
-        from graphc.codegen.link import native_kernel
+        from graphc.codegen.llvm.jit import KERNEL_FUNCTION
+        from graphc.codegen.program.link import native_kernel
 
         kernel = native_kernel(launch.kernel, target, {})
         self._scratch_bytes = max(self._scratch_bytes, kernel.scratch_bytes)
@@ -204,7 +204,7 @@ def table(launches: Launches, target: Any, limits: dict[str, float]) -> list[dic
 
 def _how(kernel: Any, target: Any) -> str:
     """What the recipe says of its choices: the remark at the head of the loops."""
-    from graphc.codegen.lower import lower
+    from graphc.codegen.recipes.lower import lower
 
     lines = str(lower(kernel, target)).splitlines()[1:2]
     return " ".join(line.strip(" /") for line in lines if line.strip().startswith("//"))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from graphc.codegen.builder import LoopBuilder
-from graphc.codegen.jit import KERNEL_FUNCTION, kernel_address
-from graphc.codegen.loops import Kernel
+from graphc.codegen.llvm.jit import KERNEL_FUNCTION, kernel_address
+from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.target import host
 from graphc.ir.types import DType
 

@@ -307,7 +307,7 @@ _ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
 
 
 def _split_frozen(graph: Graph, level: str, frozen: Sequence[int], last: int) -> Any:
-    from graphc.codegen.preferred_layouts import preferred_layouts
+    from graphc.codegen.recipes.preferred_layouts import preferred_layouts
     from graphc.codegen.target import host
     from graphc.passes.layouts import packed
     from graphc.passes.pipelines import optimize

@@ -22,7 +22,7 @@ import graphc
 from frontend.native_ops import native_op
 from graphc import DType, ops
 from graphc.autodiff.partition import partition
-from graphc.codegen.run_plan_loops import run_plan_by_loops
+from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ir.handle import broadcast_to
 from graphc.ir.nodes import CONSTANT, INPUT, Value
 from graphc.ir.registry import lookup, parameters

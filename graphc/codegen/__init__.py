@@ -1,0 +1,10 @@
+"""Plan → native code. Data goes through the folders in this order, and each may import only what
+stands behind it here:
+
+- program: kernels of a plan lowered, compiled and loaded, and a driver that calls them in order
+- recipes: the body of a kernel (a small graph) → loops, a recipe a kind of anchor
+- evaluate: an element of a graph's value as loop values: what recipes ask for
+- llvm: loops → LLVM IR → object code → memory, and the cache of object code on disk
+- loop_ir: the loops themselves: nodes, builder, printer, verifier, interpreter
+- target: processors that code is made for
+"""

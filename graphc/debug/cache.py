@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from graphc.codegen.jit import kernel_facts, kernel_symbol
-from graphc.codegen.link import plan_kernels
-from graphc.codegen.object_cache import ObjectCache, user_cache
+from graphc.codegen.llvm.jit import kernel_facts, kernel_symbol
+from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
+from graphc.codegen.program.link import plan_kernels
 from graphc.codegen.target import named
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph

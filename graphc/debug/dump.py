@@ -23,11 +23,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphc.autodiff.joint import joint
-from graphc.codegen.jit import assembly, llvm_text
-from graphc.codegen.link import plan_kernels
-from graphc.codegen.loops import Kernel
-from graphc.codegen.lower import lower
-from graphc.codegen.preferred_layouts import preferred_layouts
+from graphc.codegen.llvm.jit import assembly, llvm_text
+from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.program.link import plan_kernels
+from graphc.codegen.recipes.lower import lower
+from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.errors import GraphError, VerifyError
 from graphc.ir.nodes import Graph

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphc.codegen.object_cache import user_cache
+from graphc.codegen.llvm.object_cache import user_cache
+from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.target import Target, host
-from graphc.codegen.waiting import PADDING
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
@@ -83,11 +83,11 @@ def compile(
             timings = {"load": time.perf_counter() - started}
             return _within(max_bytes, Executable(graph, *found, chosen, timings))
     # Imported here, as what follows: a graph that was compiled before needs none of it.
-    from graphc.codegen.beside import ahead
+    from graphc.codegen.program.compile_worker import ahead
 
     with _uncollected(), ahead(len(graph.nodes)):
-        from graphc.codegen.link import link
-        from graphc.codegen.preferred_layouts import preferred_layouts
+        from graphc.codegen.program.link import link
+        from graphc.codegen.recipes.preferred_layouts import preferred_layouts
         from graphc.schedule.build import plan_graph
 
         optimised, plan = plan_graph(

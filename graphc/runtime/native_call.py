@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.native import compile_driver
-from graphc.codegen.object_cache import user_cache
+from graphc.codegen.llvm.native import compile_driver
+from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.target import host
 from graphc.errors import LoweringError
 from graphc.ir.types import TensorType

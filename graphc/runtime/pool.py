@@ -23,10 +23,10 @@ import time
 import warnings
 from typing import Any
 
-from graphc.codegen.native import compile_driver
-from graphc.codegen.object_cache import user_cache
+from graphc.codegen.llvm.native import compile_driver
+from graphc.codegen.llvm.object_cache import user_cache
+from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.target import host
-from graphc.codegen.waiting import PADDING
 from graphc.runtime.pool_text import NUMBER, PAUSES, POOL, SYSTEM_CALLS, WORKERS, pool_text
 from graphc.runtime.processors import MOST_THREADS, available, checked_threads
 

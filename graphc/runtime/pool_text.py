@@ -6,7 +6,7 @@ does part 0 of it; `stop` ends the workers. No code here allocates, and none tou
 
 from __future__ import annotations
 
-from graphc.codegen.waiting import PADDING, SPINS, pause_text
+from graphc.codegen.program.barrier import PADDING, SPINS, pause_text
 
 # Fields of the pool's memory, each on a pair of cache lines of its own: the lock, what to do, how
 # many workers are done, the counter the driver's threads meet at; then a line for each worker.

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphc.codegen.entry import Entry
-from graphc.codegen.native import OBJECTS, DriverCode, driver_code, load, load_driver
-from graphc.codegen.object_cache import ObjectCache, user_cache
+from graphc.codegen.llvm.native import OBJECTS, DriverCode, driver_code, load, load_driver
+from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
+from graphc.codegen.program.native_program import Entry
 from graphc.codegen.target import Target, host
 from graphc.ir.nodes import Constant, Graph
 from graphc.ir.types import TensorType

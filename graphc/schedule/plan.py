@@ -35,7 +35,8 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """`recipe` names how the body becomes loops: a key of `RECIPES` (graphc.codegen.lower)."""
+    """`recipe` names how the body becomes loops, a key of `RECIPES`
+    (graphc.codegen.recipes.lower)."""
 
     recipe: str
     body: Graph

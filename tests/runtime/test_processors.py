@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from graphc.codegen.native import compile_text
+from graphc.codegen.llvm.native import compile_text
+from graphc.codegen.program.barrier import meet_text
 from graphc.codegen.target import named
-from graphc.codegen.waiting import meet_text
 from graphc.runtime import processors
 from graphc.runtime.pool_text import pool_text
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.codegen.object_cache import user_cache
+from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.target import host
 from graphc.ops.elementwise import tanh
 from graphc.runtime.program import program_key
@@ -104,7 +104,7 @@ def test_an_observer_sees_all_stages(cache: Any) -> None:
     assert stages[-1] == "plan"
 
 
-HAS_COMPILER = "print('graphc.codegen.lower' in sys.modules, 'networkx' in sys.modules)\n"
+HAS_COMPILER = "print('graphc.codegen.recipes.lower' in sys.modules, 'networkx' in sys.modules)\n"
 
 
 def check_second_run_without_compiler(

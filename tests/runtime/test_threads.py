@@ -282,9 +282,9 @@ def test_where_the_system_gives_no_thread_calls_run_on_one_with_a_warning(
 
 
 def test_native_code_of_a_call_names_no_allocator() -> None:
-    from graphc.codegen.driver import driver_text
-    from graphc.codegen.link import native_kernel
-    from graphc.codegen.waiting import meet_text
+    from graphc.codegen.program.barrier import meet_text
+    from graphc.codegen.program.driver import driver_text
+    from graphc.codegen.program.link import native_kernel
     from graphc.runtime.pool_text import pool_text
     from graphc.schedule.plan import Launch
 

@@ -15,7 +15,7 @@ import pytest
 
 import graphc
 from graphc import ops
-from graphc.codegen.run_plan_loops import run_plan_by_loops
+from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.codegen.target import named
 from graphc.errors import VerifyError
 from graphc.ir.handle import broadcast_to

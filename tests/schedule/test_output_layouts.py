@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.codegen.run_plan_loops import run_plan_by_loops
+from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ops import elementwise as e
 from graphc.ops import reduce
 from graphc.ops.attention import attention

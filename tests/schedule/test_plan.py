@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.codegen.run_plan_loops import run_plan_by_loops
+from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ops import elementwise as e
 from graphc.ops import indexing, losses, reduce
 from graphc.schedule.build import plan_graph

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.codegen import jit
-from graphc.codegen.nest.rows import lower_nest
+from graphc.codegen.llvm import jit
+from graphc.codegen.recipes.nest.rows import lower_nest
 from graphc.codegen.target import host
 from graphc.ir.handle import broadcast_to
 from graphc.ops import elementwise as e

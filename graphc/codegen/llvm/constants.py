@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from graphc.codegen.llvm.function_text import ELEMENT, FunctionText, scalar_literal
-from graphc.codegen.loops import Let, Value
-from graphc.codegen.run_loops import OPERATIONS
+from graphc.codegen.loop_ir.interpreter import OPERATIONS
+from graphc.codegen.loop_ir.nodes import Let, Value
 from graphc.ir.types import DType
 
 Array = np.ndarray[Any, Any]

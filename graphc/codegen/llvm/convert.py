@@ -14,8 +14,8 @@ from graphc.codegen.llvm.function_text import (
     scalar_literal,
     type_code,
 )
-from graphc.codegen.loops import Let
-from graphc.codegen.opcodes import VectorType
+from graphc.codegen.loop_ir.nodes import Let
+from graphc.codegen.loop_ir.opcodes import VectorType
 from graphc.ir.types import DType
 from graphc.ops.conversion import EXACT_INTEGER, STICKY
 

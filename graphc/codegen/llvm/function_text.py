@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.loops import Value, VectorType
+from graphc.codegen.loop_ir.nodes import Value, VectorType
 from graphc.ir.types import DType
 
 # The half types are held as their bits: see emit_convert.

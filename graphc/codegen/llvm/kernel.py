@@ -12,13 +12,13 @@ is declared noalias; scratch is known apart from them, and from other scratch bu
 
 from __future__ import annotations
 
+from graphc.codegen.llvm.cold_paths import Call, RareFunctions, outside_of, split
 from graphc.codegen.llvm.constants import folded
 from graphc.codegen.llvm.function_text import FunctionText, llvm_type, quoted
+from graphc.codegen.llvm.induction_pointers import Walks
 from graphc.codegen.llvm.memory import MemoryText
 from graphc.codegen.llvm.ops import emit_let
-from graphc.codegen.llvm.rare import Call, RareFunctions, outside_of, split
-from graphc.codegen.llvm.walks import Walks
-from graphc.codegen.loops import (
+from graphc.codegen.loop_ir.nodes import (
     Barrier,
     Block,
     Buffer,

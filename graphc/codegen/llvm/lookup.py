@@ -8,7 +8,7 @@ bit.
 from __future__ import annotations
 
 from graphc.codegen.llvm.function_text import FunctionText, literal, llvm_type
-from graphc.codegen.loops import Let
+from graphc.codegen.loop_ir.nodes import Let
 from graphc.ir.types import DType
 
 # By lanes of i32 in a register.

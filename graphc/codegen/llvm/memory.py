@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 
 from graphc.codegen.llvm.function_text import FunctionText, llvm_type, type_code
-from graphc.codegen.llvm.walks import Walks
-from graphc.codegen.loops import (
+from graphc.codegen.llvm.induction_pointers import Walks
+from graphc.codegen.loop_ir.nodes import (
     Buffer,
     Gather,
     Index,

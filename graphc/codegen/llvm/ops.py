@@ -19,7 +19,7 @@ from graphc.codegen.llvm.function_text import (
     type_code,
 )
 from graphc.codegen.llvm.lookup import emit_lookup
-from graphc.codegen.loops import Let, Value
+from graphc.codegen.loop_ir.nodes import Let, Value
 from graphc.errors import LoweringError
 from graphc.ir.types import DType
 

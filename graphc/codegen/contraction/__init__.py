@@ -1,8 +1,0 @@
-"""The recipe `contract`: matrix products and convolutions as loops around a register tile.
-
-In reading order: `view` (the op as out[b, m, n] = Σ_k left · right), `tiles`, `model`, `operands`
-(candidates, their cost, a `choice`), `recipe`. Then what writes the loops: `order` (what all orders
-need), `tiled` (the register tile), the operands as a tile reads them (`broadcast_operand` and
-`vector_operand`, copied by `panel` and `box`), and the orders themselves, `by_columns` first.
-docs/contractions.md tells how it works.
-"""

@@ -1,0 +1,324 @@
+"""Index expressions as loop values: addresses, positions per lane, masks.
+
+in : expressions over variables that are bound to loop variables, lanes, or loaded integers
+out: affine offsets for loads and stores, integer vectors for gathers, bool values for guards
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import Index, Value
+from graphc.codegen.loop_ir.open_blocks import OpenBlock
+from graphc.ir.types import DType
+from graphc.ops.kinds.index_expr import Atom, Expr, Quotient, Variable, of
+
+Guard = tuple[Expr, int, int]
+
+_NARROW = 1 << 31
+
+
+class Integers:
+    """Emits integer arithmetic, each result in the outermost block that knows its variables."""
+
+    def __init__(self, builder: LoopBuilder):
+        self.builder = builder
+        self.root = builder.block
+        self._bound: dict[Variable, tuple[Value, OpenBlock]] = {}
+        self._lanes: dict[Variable, OpenBlock] = {}
+        self._every: dict[Variable, Variable] = {}
+        self._order: dict[Variable, int] = {}
+        self._bindings = itertools.count()
+        self._memo: dict[object, list[tuple[Value, OpenBlock]]] = {}
+
+    def bind(self, variable: Variable, value: Value, block: OpenBlock) -> None:
+        """`variable` is this i64 value, scalar or vector, inside `block`."""
+        self._bound[variable] = (value, block)
+        self._order[variable] = next(self._bindings)
+
+    def bind_lane(
+        self, variable: Variable, block: OpenBlock, every: Variable | None = None
+    ) -> None:
+        """`variable` is the lane number, for as many lanes as its extent. Or for those of `every`,
+        a lane variable too: then lanes from `variable.extent` on are not there, a guard on `every`
+        says so, and index expressions need not provide for them."""
+        self._lanes[variable] = block
+        self._order[variable] = next(self._bindings)
+        if every is not None:
+            self._every[variable] = every
+
+    def every_lane(self, variable: Variable) -> Variable:
+        """The variable whose extent is the number of lanes."""
+        return self._every.get(variable, variable)
+
+    def _place(self, term: tuple[Atom, int]) -> tuple[Any, ...]:
+        """A term's place in a sum: in the order in which variables were bound. Names, which depend
+        on what was lowered before, would make the text of equal kernels differ."""
+        atom, coefficient = term
+        if isinstance(atom, Variable):
+            return self._order[atom], 0, 0, 0, coefficient
+        last = max(self._order[variable] for variable in atom.dividend.variables())
+        inside = sorted(map(self._place, atom.dividend.terms))
+        return last, 1, atom.divisor, atom.dividend.constant, coefficient, inside
+
+    # -- what an expression is ---------------------------------------------------------------
+
+    def is_vector(self, expr: Expr) -> bool:
+        return any(self._is_vector_variable(variable) for variable in expr.variables())
+
+    def _is_vector_variable(self, variable: Variable) -> bool:
+        return variable in self._lanes or not self._bound[variable][0].type.is_scalar
+
+    def lanes_of(self, expr: Expr) -> int:
+        for variable in expr.variables():
+            if variable in self._lanes:
+                return self.every_lane(variable).extent
+            if not self._bound[variable][0].type.is_scalar:
+                return self._bound[variable][0].type.lanes
+        return 1
+
+    def stride(self, linear: Expr) -> int | None:
+        """0 where all lanes have one address, 1 where they are contiguous, else None."""
+        vectors = [v for v in linear.variables() if self._is_vector_variable(v)]
+        if not vectors:
+            return 0
+        if len(vectors) == 1 and vectors[0] in self._lanes:
+            return 1 if linear.coefficient(vectors[0]) == 1 else None
+        return None
+
+    def lane_step(self, linear: Expr) -> int | None:
+        """Elements from one lane to the next, where it is the same for all."""
+        lane = self.lane_of(linear)
+        return None if lane is None else linear.coefficient(lane)
+
+    def lane_of(self, linear: Expr) -> Variable | None:
+        """The lane variable, where nothing else of the expression is a vector."""
+        vectors = [v for v in linear.variables() if self._is_vector_variable(v)]
+        if len(vectors) != 1 or vectors[0] not in self._lanes:
+            return None
+        return vectors[0]
+
+    def spread(
+        self, guards: tuple[Guard, ...], lane: Variable, step: int, start: int
+    ) -> tuple[Guard, ...] | None:
+        """The guards of lanes' elements that lie `step` apart as guards of as many neighbours, from
+        the element `start` behind lane 0's on. Between two lanes whose guards hold they hold. None
+        where a guard is not affine in the lane."""
+        every = self.every_lane(lane)
+        found = []
+        for expr, low, high in guards:
+            along = expr.substitute({lane: of(every)})
+            slope = along.coefficient(every)
+            if slope is None:
+                return None
+            # In steps, so that the neighbours of whole lanes have whole numbers.
+            moved = along * step + (of(every) * (1 - step) + start) * slope
+            found.append((moved, low * step, (high - 1) * step + 1) if slope else (expr, low, high))
+        return tuple(found)
+
+    def block_of(self, expr: Expr) -> OpenBlock:
+        """The innermost of the blocks that bind the expression's variables."""
+        blocks = [
+            self._lanes[v] if v in self._lanes else self._bound[v][1] for v in expr.variables()
+        ]
+        return max(blocks, key=lambda block: block.depth, default=self.root)
+
+    # -- scalars -----------------------------------------------------------------------------
+
+    def offset(self, linear: Expr) -> tuple[Index, OpenBlock]:
+        """The affine offset of lane 0, and the block it needs."""
+        terms = []
+        for atom, coefficient in sorted(linear.terms, key=self._place):
+            if isinstance(atom, Variable) and atom in self._lanes:
+                continue
+            terms.append((self._atom(atom), coefficient))
+        return Index(linear.constant, tuple(terms)), self.block_of(linear)
+
+    def scalar(self, expr: Expr) -> Value:
+        """A lane-free expression as an i64 value."""
+        block = self.block_of(expr)
+        known = self._known(expr, block)
+        if known is not None:
+            return known
+        with self.builder.at(block):
+            total: Value | None = None
+            for atom, coefficient in sorted(expr.terms, key=self._place):
+                term = self._atom(atom)
+                if coefficient != 1:
+                    term = self.builder.mul(term, self.builder.const(DType.i64, coefficient))
+                total = term if total is None else self.builder.add(total, term)
+            if total is None:
+                total = self.builder.const(DType.i64, expr.constant)
+            elif expr.constant:
+                total = self.builder.add(total, self.builder.const(DType.i64, expr.constant))
+        return self._remember(expr, total, block)
+
+    def _atom(self, atom: Atom) -> Value:
+        if isinstance(atom, Variable):
+            return self._bound[atom][0]
+        block = self.block_of(atom.dividend)
+        known = self._known(atom, block)
+        if known is not None:
+            return known
+        dividend = self.scalar(atom.dividend)
+        with self.builder.at(block):
+            made = self._divided(dividend, atom)
+        return self._remember(atom, made, block)
+
+    def _divided(self, dividend: Value, atom: Quotient) -> Value:
+        # Of a non-negative number, truncating division is rounding down, and cheaper.
+        opcode = "div" if atom.dividend.bounds()[0] >= 0 else "floordiv"
+        divisor = self.builder.const(dividend.type.dtype, atom.divisor)
+        return self.builder.op(opcode, dividend, divisor)
+
+    # -- vectors -----------------------------------------------------------------------------
+
+    def number(self, expr: Expr) -> tuple[Value, OpenBlock]:
+        """An expression as i64, scalar or vector, and where it stands."""
+        if not self.is_vector(expr):
+            return self.scalar(expr), self.block_of(expr)
+        return self._vector(expr, DType.i64, self.lanes_of(expr)), self.block_of(expr)
+
+    def positions(self, linear: Expr, lanes: int) -> tuple[Value, OpenBlock]:
+        """Element positions per lane, i32 where they fit; `lanes` for a lane-free expression."""
+        least, greatest = linear.bounds()
+        narrow = least >= -_NARROW and greatest < _NARROW
+        vector = self._vector(linear, DType.i32 if narrow else DType.i64,
+                              lanes or self.lanes_of(linear))  # fmt: skip
+        return vector, self.block_of(linear)
+
+    def _vector(self, expr: Expr, dtype: DType, lanes: int) -> Value:
+        key = (expr, dtype, lanes)
+        block = self.block_of(expr)
+        known = self._known(key, block)
+        if known is not None:
+            return known
+        uniform = frozenset((a, c) for a, c in expr.terms if not self._varies(a))
+        atoms = [
+            (self._vector_atom(atom, dtype, lanes), coefficient)
+            for atom, coefficient in sorted(expr.terms - uniform, key=self._place)
+        ]
+        # The constant apart, so that vectors which differ by one share the scalar part.
+        base = self._converted(Expr(0, uniform), dtype) if uniform else None
+        with self.builder.at(block):
+            parts = [
+                atom if factor == 1 else self.builder.mul(atom, self.builder.const(dtype, factor))
+                for atom, factor in atoms
+            ]
+            if expr.constant or not (parts or uniform):
+                parts.append(self.builder.const(dtype, expr.constant))
+            if base is not None:
+                parts.append(base)
+            total = parts[0]
+            for part in parts[1:]:
+                total = self.builder.add(total, part)
+            total = self.builder.splat(total, lanes)
+        return self._remember(key, total, block)
+
+    def _converted(self, expr: Expr, dtype: DType) -> Value:
+        """A lane-free expression in the dtype of lanes' positions."""
+        key = ("converted", expr, dtype)
+        block = self.block_of(expr)
+        known = self._known(key, block)
+        if known is not None:
+            return known
+        value = self.scalar(expr)
+        with self.builder.at(block):
+            return self._remember(key, self.builder.convert(value, dtype), block)
+
+    def _varies(self, atom: Atom) -> bool:
+        if isinstance(atom, Variable):
+            return self._is_vector_variable(atom)
+        return self.is_vector(atom.dividend)
+
+    def _vector_atom(self, atom: Atom, dtype: DType, lanes: int) -> Value:
+        if isinstance(atom, Variable) and atom in self._lanes:
+            with self.builder.at(self.root):
+                return self.builder.iota(dtype, lanes)
+        if isinstance(atom, Variable):
+            value, block = self._bound[atom]
+            with self.builder.at(block):
+                return self.builder.convert(value, dtype)
+        block = self.block_of(atom.dividend)
+        dividend = self._vector(atom.dividend, dtype, lanes)
+        with self.builder.at(block):
+            return self._divided(dividend, atom)
+
+    # -- masks -------------------------------------------------------------------------------
+
+    def mask(self, guards: tuple[Guard, ...]) -> tuple[Value, OpenBlock]:
+        """Whether all guards hold, per lane where one varies; and where it stands."""
+        tests: list[tuple[Value, OpenBlock]] = []
+        for expr, low, high in guards:
+            least, greatest = expr.bounds()
+            if least < low:
+                tests.append(self._compared(expr, "ge", low))
+            if greatest >= high:
+                tests.append(self._compared(expr, "lt", high))
+        if not tests:
+            with self.builder.at(self.root):
+                return self.builder.const(DType.bool, True), self.root
+        held, block = tests[0]
+        for test, where in tests[1:]:
+            block = max(block, where, key=lambda b: b.depth)
+            with self.builder.at(block):
+                held = self.builder.op("and", held, test)
+        return held, block
+
+    def _compared(self, expr: Expr, opcode: str, bound: int) -> tuple[Value, OpenBlock]:
+        block = self.block_of(expr)
+        key = (expr, opcode, bound)
+        known = self._known(key, block)
+        if known is not None:
+            return known, block
+        if self.is_vector(expr):
+            number, _ = self.positions(expr, 0)
+        else:
+            number = self.scalar(expr)
+        with self.builder.at(block):
+            limit = self.builder.const(number.type.dtype, bound)
+            made = self.builder.compare(opcode, number, limit)
+        return self._remember(key, made, block), block
+
+    def leading(self, guards: tuple[Guard, ...], lanes: int) -> int | None:
+        """How many lanes there are where guards hold for the first ones and for no others; None
+        where the guards do not say so."""
+        count = lanes
+        for expr, low, high in guards:
+            if expr.within(low, high):
+                continue
+            plain = [atom for atom, factor in expr.terms if factor == 1 and atom in self._lanes]
+            if len(plain) != len(expr.terms) or len(plain) != 1 or expr.constant < low:
+                return None
+            count = min(count, max(high - expr.constant, 0))
+        return count
+
+    def whole_or_rest(self, guards: tuple[Guard, ...], lanes: int) -> tuple[Value, int] | None:
+        """Where vectors lie one behind the other, and only of the last one some lanes are missing:
+        whether this is another one, and how many lanes the last one has."""
+        unsure = [guard for guard in guards if not guard[0].within(guard[1], guard[2])]
+        lane = self.lane_of(unsure[0][0]) if len(unsure) == 1 else None
+        if lane is None:
+            return None
+        expr, low, high = unsure[0]
+        start = expr - of(lane)
+        least, greatest = start.bounds()
+        aligned = not any(n % lanes for n in (start.constant, *(n for _, n in start.terms)))
+        if not aligned or self.is_vector(start) or least < low or greatest >= high:
+            return None
+        is_whole, _ = self.mask(((start, low, high - lanes + 1),))
+        return is_whole, high % lanes
+
+    # -- memory of what was made -------------------------------------------------------------
+
+    def _known(self, key: object, block: OpenBlock) -> Value | None:
+        for value, where in self._memo.get(key, ()):
+            if where.is_open and where.encloses(self.builder.block):
+                return value
+        return None
+
+    def _remember(self, key: object, value: Value, block: OpenBlock) -> Value:
+        self._memo.setdefault(key, []).append((value, block))
+        return value

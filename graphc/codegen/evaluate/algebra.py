@@ -1,0 +1,272 @@
+"""The scalar algebra on loop values: what an op's `scalar` rule means in native code. The same
+methods as graphc.ops.kinds.numpy_algebra; scalars meet vectors by splatting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphc.codegen.evaluate import vector_math
+from graphc.codegen.evaluate.integer_math import integer_pow
+from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import Value
+from graphc.ir.types import DType
+
+
+def _libm(name: str) -> Any:
+    """A method that calls a function of the C library, lane by lane."""
+
+    def method(self: LoopAlgebra, *operands: Value) -> Value:
+        return self.builder.call(name, *operands)
+
+    return method
+
+
+class LoopAlgebra:
+    """Methods emit into the builder's current block."""
+
+    def __init__(self, builder: LoopBuilder):
+        self.builder = builder
+
+    def constant(self, value: float | int | bool, like: Value) -> Value:
+        return self.builder.const(like.type.dtype, value)
+
+    def flatten(self, index: tuple[Value, ...], shape: tuple[int, ...]) -> Value:
+        """The row-major flat position of a coordinate of i64 values."""
+        flat = self.builder.const(DType.i64, 0)
+        for coordinate, dim in zip(index, shape, strict=True):
+            scaled = self.builder.mul(flat, self.builder.const(DType.i64, dim))
+            flat = self.builder.add(scaled, coordinate)
+        return flat
+
+    def _op(self, opcode: str, *operands: Value) -> Value:
+        return self.builder.op(opcode, *operands)
+
+    def add(self, x: Value, y: Value) -> Value:
+        return self._op("add", x, y)
+
+    def sub(self, x: Value, y: Value) -> Value:
+        return self._op("sub", x, y)
+
+    def mul(self, x: Value, y: Value) -> Value:
+        return self._op("mul", x, y)
+
+    def div(self, x: Value, y: Value) -> Value:
+        return self._op("div", x, y)
+
+    def neg(self, x: Value) -> Value:
+        return self._op("neg", x)
+
+    def abs(self, x: Value) -> Value:
+        return self._op("abs", x)
+
+    def floor(self, x: Value) -> Value:
+        return self._op("floor", x)
+
+    def ceil(self, x: Value) -> Value:
+        return self._op("ceil", x)
+
+    def round(self, x: Value) -> Value:
+        return self._op("round", x)
+
+    def trunc(self, x: Value) -> Value:
+        return self._op("trunc", x)
+
+    def sqrt(self, x: Value) -> Value:
+        return self._op("sqrt", x)
+
+    def minimum(self, x: Value, y: Value) -> Value:
+        return self._op("minimum", x, y)
+
+    def maximum(self, x: Value, y: Value) -> Value:
+        return self._op("maximum", x, y)
+
+    def eq(self, x: Value, y: Value) -> Value:
+        return self._op("eq", x, y)
+
+    def ne(self, x: Value, y: Value) -> Value:
+        return self._op("ne", x, y)
+
+    def lt(self, x: Value, y: Value) -> Value:
+        return self._op("lt", x, y)
+
+    def le(self, x: Value, y: Value) -> Value:
+        return self._op("le", x, y)
+
+    def gt(self, x: Value, y: Value) -> Value:
+        return self._op("gt", x, y)
+
+    def ge(self, x: Value, y: Value) -> Value:
+        return self._op("ge", x, y)
+
+    def logical_and(self, x: Value, y: Value) -> Value:
+        return self._op("and", x, y)
+
+    def logical_or(self, x: Value, y: Value) -> Value:
+        return self._op("or", x, y)
+
+    def logical_xor(self, x: Value, y: Value) -> Value:
+        return self._op("xor", x, y)
+
+    def logical_not(self, x: Value) -> Value:
+        return self._op("not", x)
+
+    def xor(self, x: Value, y: Value) -> Value:
+        return self._op("xor", x, y)
+
+    def bit_or(self, x: Value, y: Value) -> Value:
+        return self._op("or", x, y)
+
+    def bit_and(self, x: Value, y: Value) -> Value:
+        return self._op("and", x, y)
+
+    def bit_not(self, x: Value) -> Value:
+        return self._op("not", x)
+
+    def shift_left(self, x: Value, amount: Value) -> Value:
+        return self._op("shl", x, amount)
+
+    def shift_right(self, x: Value, amount: Value) -> Value:
+        return self._op("ashr", x, amount)
+
+    def width(self, x: Value) -> int:
+        """Bits of an element."""
+        return 8 * x.type.dtype.itemsize
+
+    def rotl(self, x: Value, count: int) -> Value:
+        """The bits of each element turned to the left, 0 < count < width."""
+        left = self._op("shl", x, self.constant(count, x))
+        return self._op("or", left, self.lshr(x, self.width(x) - count))
+
+    def lshr(self, x: Value, count: int) -> Value:
+        return self._op("lshr", x, self.constant(count, x))
+
+    def select(self, condition: Value, x: Value, y: Value) -> Value:
+        return self.builder.select(condition, x, y)
+
+    def convert(self, x: Value, dtype: DType) -> Value:
+        return self.builder.convert(x, dtype)
+
+    def wide(self, x: Value) -> Value:
+        """The operand in f64."""
+        return self.convert(x, DType.f64)
+
+    def narrow(self, x: Value, like: Value) -> Value:
+        """An f64 value in the dtype of `like`."""
+        return self.convert(x, like.type.dtype)
+
+    def exp(self, x: Value) -> Value:
+        return vector_math.exp(self.builder, x)
+
+    def exp_of_nonpositive(self, x: Value) -> Value:
+        """`exp` where x is nowhere above 0: the same bits by fewer operations."""
+        return vector_math.exp_of_nonpositive(self.builder, x)
+
+    def exp2(self, x: Value) -> Value:
+        return vector_math.exp2(self.builder, x)
+
+    def expm1(self, x: Value) -> Value:
+        return vector_math.expm1(self.builder, x)
+
+    def log(self, x: Value) -> Value:
+        return vector_math.log(self.builder, x)
+
+    def log2(self, x: Value) -> Value:
+        return vector_math.log2(self.builder, x)
+
+    def log10(self, x: Value) -> Value:
+        return vector_math.log10(self.builder, x)
+
+    def log1p(self, x: Value) -> Value:
+        return vector_math.log1p(self.builder, x)
+
+    def log1p_of_fraction(self, x: Value) -> Value:
+        """`log1p` where x is from 0 to 1: a last bit may differ."""
+        return vector_math.log1p_of_fraction(self.builder, x)
+
+    def sin(self, x: Value) -> Value:
+        return vector_math.sin(self.builder, x)
+
+    def cos(self, x: Value) -> Value:
+        return vector_math.cos(self.builder, x)
+
+    def tanh(self, x: Value) -> Value:
+        return vector_math.tanh(self.builder, x)
+
+    def sigmoid(self, x: Value) -> Value:
+        return vector_math.sigmoid(self.builder, x)
+
+    def erf(self, x: Value) -> Value:
+        return vector_math.erf(self.builder, x)
+
+    def rsqrt(self, x: Value) -> Value:
+        return vector_math.rsqrt(self.builder, x)
+
+    def pow(self, x: Value, y: Value) -> Value:
+        if x.type.dtype.is_integer:
+            return integer_pow(self.builder, x, y)
+        return vector_math.pow(self.builder, x, y)
+
+    tan, asin, acos, atan = _libm("tan"), _libm("asin"), _libm("acos"), _libm("atan")
+    sinh, cosh = _libm("sinh"), _libm("cosh")
+    asinh, acosh, atanh = _libm("asinh"), _libm("acosh"), _libm("atanh")
+    atan2, hypot = _libm("atan2"), _libm("hypot")
+    erfc, lgamma = _libm("erfc"), _libm("lgamma")
+
+    def signbit(self, x: Value) -> Value:
+        return vector_math.signbit(self.builder, x)
+
+    def copysign(self, x: Value, y: Value) -> Value:
+        magnitude = self.abs(x)
+        return self.select(self.signbit(y), self.neg(magnitude), magnitude)
+
+    def sign(self, x: Value) -> Value:
+        """Of NaN it is 0."""
+        zero, one = self.constant(0, x), self.constant(1, x)
+        negative = self.select(self.lt(x, zero), self.neg(one), zero)
+        return self.select(self.gt(x, zero), one, negative)
+
+    def mod(self, x: Value, y: Value) -> Value:
+        """The remainder with the divisor's sign, as NumPy's."""
+        if x.type.dtype.is_integer:
+            return self._op("mod", x, y)
+        zero = self.constant(0, x)
+        remainder = self._op("rem", x, y)
+        moved = self.select(self._sign_differs(remainder, y), self.add(remainder, y), remainder)
+        # An exact multiple is a zero with the divisor's sign.
+        signed_zero = self.mul(self.sign(y), zero)
+        return self.select(self.eq(remainder, zero), signed_zero, moved)
+
+    def fmod(self, x: Value, y: Value) -> Value:
+        """The remainder with the dividend's sign, as C's."""
+        return self._op("rem", x, y)
+
+    def _sign_differs(self, remainder: Value, divisor: Value) -> Value:
+        """Whether a remainder that is not zero has another sign than the divisor."""
+        zero = self.constant(0, remainder)
+        differs = self._op("xor", self.lt(remainder, zero), self.lt(divisor, zero))
+        return self._op("and", differs, self.ne(remainder, zero))
+
+    def floordiv(self, x: Value, y: Value) -> Value:
+        """Division rounded down, as NumPy's: the float one is exact where x/y would round up."""
+        if x.type.dtype.is_integer:
+            return self._op("floordiv", x, y)
+        zero = self.constant(0, x)
+        quotient = self.div(x, y)
+        remainder = self._op("rem", x, y)
+        towards_zero = self.div(self.sub(x, remainder), y)
+        # Not (x - mod(x, y)) / y: with an infinite divisor that is infinite over infinite.
+        lower = self.sub(towards_zero, self.constant(1, x))
+        whole = self.select(self._sign_differs(remainder, y), lower, towards_zero)
+        low = self.floor(whole)
+        half: Any = self.constant(0.5, x)
+        near = self.add(low, self.constant(1, x))
+        rounded = self.select(self.gt(self.sub(whole, low), half), near, low)
+        none = self.mul(quotient, zero)  # a zero with the sign of x/y, which may itself be -0
+        result = self.select(self.eq(whole, zero), none, rounded)
+        return self.select(self.eq(y, zero), quotient, result)
+
+
+class NonpositiveAlgebra(LoopAlgebra):
+    """For functions of a value that is nowhere above 0."""
+
+    exp = LoopAlgebra.exp_of_nonpositive

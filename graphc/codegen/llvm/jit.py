@@ -1,0 +1,175 @@
+"""Kernels → native code in memory.
+
+In: kernels. Out: object code, addresses of loaded functions, and the texts on the way for
+inspection.
+
+A kernel's symbol is a hash of its LLVM IR and its target, so equal kernels are compiled once and
+loaded once per process, and object code can be kept on disk under that name: `compile_kernel` asks
+an ObjectStore before it compiles.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from graphc.codegen.llvm.kernel import emit_modules, scratch_layout
+from graphc.codegen.llvm.native import (
+    CODEGEN_LEVEL,
+    LOCK,
+    OBJECTS,
+    RARE_LEVEL,
+    ObjectStore,
+    assembly_of,
+    compile_text,
+    joined,
+    load,
+)
+from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.target import Target, host
+from graphc.errors import ArgumentError
+from graphc.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """Object code of one function. `timings`: seconds by stage, empty when it came from a store."""
+
+    symbol: str
+    object: bytes = field(repr=False)
+    timings: Mapping[str, float] = field(compare=False)
+
+
+ANY_NAME = "kernel"
+"""What the function is called in the IR that its symbol is a hash of."""
+_NAMES = re.compile(rf"@{ANY_NAME}\b")
+LEVELS = CODEGEN_LEVEL, RARE_LEVEL
+"""LLVM's levels for a kernel's modules."""
+
+_EMPTY_ASSEMBLY = re.compile(r"\t(?:#|//)APP\n\t(?:#|//)NO_APP\n")
+"""The marks of FunctionText.opaque."""
+
+# A memo of a pure function.
+_compiled: dict[str, CompiledKernel] = {}
+
+
+def kernel_facts(kernel: Kernel, target: Target) -> dict[str, Any]:
+    """What a kernel's object code depends on: a digest of its LLVM IR, target, LLVM, settings."""
+    return _facts(_modules(kernel, ANY_NAME, target), target)
+
+
+def kernel_symbol(kernel: Kernel, target: Target) -> str:
+    """The symbol of the kernel's function: a hash of its facts."""
+    return _symbol(kernel_facts(kernel, target))
+
+
+def _modules(kernel: Kernel, name: str, target: Target) -> list[str]:
+    return emit_modules(
+        kernel, name, target.triple, target.half_instructions, target.permuted_lanes
+    )
+
+
+def _facts(modules: Sequence[str], target: Target) -> dict[str, Any]:
+    from llvmlite import binding
+
+    return {
+        "code": hashlib.sha256("\n".join(modules).encode()).hexdigest()[:32],
+        "target": target.key,
+        "llvm": ".".join(map(str, binding.llvm_version_info)),
+        "settings": repr(LEVELS),
+    }
+
+
+def _symbol(facts: Mapping[str, Any]) -> str:
+    return "kernel_" + hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
+
+
+def compile_kernel(
+    kernel: Kernel, target: Target | None = None, store: ObjectStore | None = None
+) -> CompiledKernel:
+    """Object code of `kernel`, made once per process and target."""
+    target = target or host()
+    started = time.perf_counter()
+    modules = _modules(kernel, ANY_NAME, target)
+    timings = {"emit": time.perf_counter() - started}
+    facts = _facts(modules, target)
+    symbol = _symbol(facts)
+    with LOCK:
+        known = _compiled.get(symbol)
+        if known is not None:
+            return known
+        kept = OBJECTS.get(symbol) or (store.get(symbol) if store is not None else None)
+        if kept is not None:
+            made = CompiledKernel(symbol, kept, {})
+        else:
+            code = [
+                compile_text(_NAMES.sub(f"@{symbol}", text), target, timings, level)
+                for text, level in zip(modules, LEVELS)
+            ]
+            made = CompiledKernel(symbol, joined(code), timings)
+            if store is not None:
+                store.put(symbol, made.object, {**facts, "kernel": kernel.name})
+        _compiled[symbol] = made
+        OBJECTS[symbol] = made.object
+        return made
+
+
+def kernel_address(
+    kernel: Kernel, target: Target | None = None, store: ObjectStore | None = None
+) -> int:
+    """The address of the kernel's loaded function, for a target this machine can run."""
+    made = compile_kernel(kernel, target, store)
+    return load({made.symbol: made.object})[made.symbol]
+
+
+def llvm_text(kernel: Kernel, target: Target | None = None) -> str:
+    """The kernel's LLVM IR."""
+    return "\n".join(_modules(kernel, kernel.name, target or host()))
+
+
+def assembly(kernel: Kernel, target: Target | None = None) -> str:
+    """The kernel's assembly, for the host or any named target."""
+    target = target or host()
+    listings = [
+        assembly_of(text, target, level)
+        for text, level in zip(_modules(kernel, kernel.name, target), LEVELS)
+    ]
+    return _EMPTY_ASSEMBLY.sub("", "\n".join(listings))
+
+
+def call_kernel(
+    kernel: Kernel,
+    arrays: Sequence[np.ndarray[Any, Any]],
+    begin: int = 0,
+    end: int | None = None,
+    target: Target | None = None,
+) -> None:
+    """Runs the native kernel once on contiguous arrays, one per buffer; writes in place."""
+    if len(arrays) != len(kernel.buffers):
+        raise ArgumentError(f"{len(kernel.buffers)} buffers, {len(arrays)} arrays")
+    for buffer, array in zip(kernel.buffers, arrays):
+        if DType.of(array.dtype) is not buffer.dtype or array.size < buffer.size:
+            raise ArgumentError(
+                f"buffer {buffer} wants {buffer.size} elements of {buffer.dtype.value}, "
+                f"the array has {array.size} of {array.dtype}"
+            )
+        if not array.flags.c_contiguous:
+            raise ArgumentError(f"the array for buffer {buffer} is not contiguous")
+    table = (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
+    scratch = np.empty(scratch_layout(kernel)[1] + 64, np.uint8)
+    aligned = -(-scratch.ctypes.data // 64) * 64
+    function = KERNEL_FUNCTION(kernel_address(kernel, target))
+    function(table, None, begin, kernel.extent if end is None else end, aligned)
+
+
+KERNEL_FUNCTION = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+)
+"""The ctypes type of a kernel's function; a call releases the GIL."""

@@ -1,0 +1,363 @@
+"""LoopBuilder: makes kernels statement by statement, inferring each type where it is written.
+
+In: calls. Out: a verified `Kernel` from `finish`. A type that does not fit raises VerifyError right
+at the call that made it.
+
+    b = LoopBuilder("dot")
+    x, y = b.buffer("x", DType.f32, 64, "read"), b.buffer("y", DType.f32, 1, "write")
+    zero = b.const(DType.f32, 0.0)
+    with b.loop(0, 64, carried=[zero]) as loop:
+        element = b.load(x, b.index(0, loop.variable))
+        loop.yield_(b.fma(element, element, loop.carried[0]))
+    b.store(y, b.index(), loop.results[0])
+    kernel = b.finish(extent=1)
+
+`b.block` is the block written to, `with b.at(block):` writes to an enclosing one for a while: what
+is appended there lands before the loops still open inside it, which hoists it out of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from graphc.codegen.loop_ir.nodes import (
+    INDEX_TYPE,
+    OPCODES,
+    Access,
+    Barrier,
+    Buffer,
+    For,
+    Gather,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Prefetch,
+    Scatter,
+    Statement,
+    Store,
+    Value,
+    VectorType,
+    While,
+    result_type,
+)
+from graphc.codegen.loop_ir.open_blocks import IfScope, LoopScope, OpenBlock, WhileScope
+from graphc.codegen.loop_ir.verifier import verify
+from graphc.errors import VerifyError
+from graphc.ir.types import DType
+
+
+class LoopBuilder:
+    """Writes one kernel. Not reusable after `finish`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.block = OpenBlock(None)
+        self._root = self.block
+        self._names: dict[str, int] = {}
+        self._count = 0
+        self._constants: dict[tuple[object, ...], Value] = {}
+        self._constant_names: set[str] = set()
+        self._leading: list[Statement] = []
+        self._buffers: list[Buffer] = []
+        self._scratch: list[Buffer] = []
+        self.begin = self.fresh(INDEX_TYPE, "begin")
+        self.end = self.fresh(INDEX_TYPE, "end")
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def buffer(self, name: str, dtype: DType, size: int, access: Access) -> Buffer:
+        """The next entry of the kernel's pointer table, `size` in elements."""
+        buffer = Buffer(name, dtype, size, access)
+        self._buffers.append(buffer)
+        return buffer
+
+    def read_back(self, buffer: Buffer) -> Buffer:
+        """The output `buffer`, which no statement mentions yet, as one that is also read."""
+        made = Buffer(buffer.name, buffer.dtype, buffer.size, "readwrite")
+        self._buffers[self._buffers.index(buffer)] = made
+        return made
+
+    def scratch(self, name: str, dtype: DType, size: int) -> Buffer:
+        """Memory of one call, 64-byte aligned, undefined at first."""
+        buffer = Buffer(name, dtype, size, "scratch")
+        self._scratch.append(buffer)
+        return buffer
+
+    def index(self, const: int = 0, *terms: tuple[Value, int] | Value) -> Index:
+        """`index(3, (i, 64), j)` is the offset 64*i + j + 3."""
+        return Index.of(const, *terms)
+
+    def prefetch(self, buffer: Buffer, index: Index | Value | int) -> None:
+        """Ask for an element that will be read later, or is not there."""
+        self.append(Prefetch(buffer, _as_index(index)))
+
+    def load(
+        self, buffer: Buffer, index: Index | Value | int, lanes: int = 1, mask: Value | None = None
+    ) -> Value:
+        result = self.fresh(VectorType(buffer.dtype, lanes))
+        self.append(Load(result, buffer, _as_index(index), mask))
+        return result
+
+    def store(
+        self, buffer: Buffer, index: Index | Value | int, value: Value, mask: Value | None = None
+    ) -> None:
+        self.append(Store(buffer, _as_index(index), value, mask))
+
+    def gather(self, buffer: Buffer, indices: Value, mask: Value | None = None) -> Value:
+        result = self.fresh(VectorType(buffer.dtype, indices.type.lanes))
+        self.append(Gather(result, buffer, indices, mask))
+        return result
+
+    def scatter(
+        self, buffer: Buffer, indices: Value, value: Value, mask: Value | None = None
+    ) -> None:
+        self.append(Scatter(buffer, indices, value, mask))
+
+    def barrier(self) -> None:
+        self.append(Barrier())
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def fresh(self, type: VectorType, hint: str | None = None) -> Value:
+        """A value with a new name, `hint` or `hint_1`, …; it is defined where you put it."""
+        if hint is None:
+            name = str(self._count)
+            self._count += 1
+            return Value(name, type)
+        used = self._names.get(hint, 0)
+        self._names[hint] = used + 1
+        return Value(f"{hint}_{used}" if used else hint, type)
+
+    def const(self, dtype: DType, value: float | int | bool, lanes: int = 1) -> Value:
+        """`value` rounded to `dtype`. Integers out of range raise OverflowError. Constants stand
+        ahead of all loops, each once."""
+        # The text of a float tells -0.0 from 0.0, and NaN equals itself in it.
+        exact = _exact(dtype, value, repr(value))
+        return self._constant(VectorType(dtype, lanes), "const", (), exact)
+
+    def _constant(
+        self, type: VectorType, opcode: str, operands: tuple[Value, ...], attribute: Any
+    ) -> Value:
+        """A value that depends on nothing stands once, ahead of all statements."""
+        key = (type, opcode, operands, repr(attribute))
+        if key not in self._constants:
+            self._constants[key] = self.fresh(type)
+            self._constant_names.add(self._constants[key].name)
+            self._leading.append(Let(self._constants[key], opcode, operands, attribute))
+        return self._constants[key]
+
+    def op(self, opcode: str, *operands: Value, attribute: Any = None) -> Value:
+        """The result of `opcode`; scalar operands among vectors are splat."""
+        known = OPCODES.get(opcode)
+        if known is not None and known.elementwise:
+            operands = self._splat_scalars(opcode, operands)
+        type = result_type(opcode, tuple(operand.type for operand in operands), attribute)
+        result = self.fresh(type)
+        self.append(Let(result, opcode, operands, attribute))
+        return result
+
+    def _splat_scalars(self, opcode: str, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+        found = {operand.type.lanes for operand in operands}
+        if len(found) < 2:
+            return operands
+        lanes = max(found)
+        # A scalar condition selects whole vectors, so only the arms of a select are splat.
+        keep = 1 if opcode == "select" else 0
+        return operands[:keep] + tuple(
+            self.splat(operand, lanes) if operand.type.is_scalar else operand
+            for operand in operands[keep:]
+        )
+
+    def append(self, statement: Statement) -> None:
+        """Adds a ready-made statement to the current block."""
+        self.block.statements.append(statement)
+
+    def add(self, a: Value, b: Value) -> Value:
+        return self.op("add", a, b)
+
+    def sub(self, a: Value, b: Value) -> Value:
+        return self.op("sub", a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        return self.op("mul", a, b)
+
+    def div(self, a: Value, b: Value) -> Value:
+        return self.op("div", a, b)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a*b + c, rounded once."""
+        return self.op("fma", a, b, c)
+
+    def neg(self, a: Value) -> Value:
+        return self.op("neg", a)
+
+    def abs(self, a: Value) -> Value:
+        return self.op("abs", a)
+
+    def sqrt(self, a: Value) -> Value:
+        return self.op("sqrt", a)
+
+    def minimum(self, a: Value, b: Value) -> Value:
+        return self.op("minimum", a, b)
+
+    def maximum(self, a: Value, b: Value) -> Value:
+        return self.op("maximum", a, b)
+
+    def compare(self, opcode: str, a: Value, b: Value) -> Value:
+        """`opcode` is one of eq ne lt le gt ge."""
+        return self.op(opcode, a, b)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        return self.op("select", condition, a, b)
+
+    def convert(self, a: Value, dtype: DType) -> Value:
+        return a if a.type.dtype is dtype else self.op("convert", a, attribute=dtype)
+
+    def bitcast(self, a: Value, dtype: DType) -> Value:
+        return self.op("bitcast", a, attribute=dtype)
+
+    def splat(self, a: Value, lanes: int) -> Value:
+        if a.type.lanes == lanes:
+            return a
+        if a.type.is_scalar and a.name in self._constant_names:
+            return self._constant(a.type.with_lanes(lanes), "splat", (a,), lanes)
+        return self.op("splat", a, attribute=lanes)
+
+    def iota(self, dtype: DType, lanes: int) -> Value:
+        type = VectorType(dtype, lanes)
+        result_type("iota", (), type)
+        return self._constant(type, "iota", (), type)
+
+    def extract(self, a: Value, lane: int) -> Value:
+        return self.op("extract", a, attribute=lane)
+
+    def insert(self, a: Value, scalar: Value, lane: int) -> Value:
+        return self.op("insert", a, scalar, attribute=lane)
+
+    def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+        return self.op("shuffle", a, b, attribute=tuple(lanes))
+
+    def call(self, function: str, *operands: Value) -> Value:
+        return self.op("call", *operands, attribute=function)
+
+    # -- blocks -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def at(self, block: OpenBlock) -> Iterator[None]:
+        """Writes to `block`, which is open and encloses the current one."""
+        if not block.is_open or not block.encloses(self.block):
+            raise VerifyError("only an open block around the current one can be written to")
+        saved, self.block = self.block, block
+        try:
+            yield
+        finally:
+            self.block = saved
+
+    @contextmanager
+    def inside(self) -> Iterator[OpenBlock]:
+        """A new block inside the current one, which the scopes put into their statements."""
+        block = OpenBlock(self.block)
+        saved, self.block = self.block, block
+        try:
+            yield block
+        finally:
+            self.block = saved
+            block.is_open = False
+
+    @contextmanager
+    def loop(
+        self,
+        begin: int | Value,
+        end: int | Value,
+        step: int = 1,
+        carried: Sequence[Value] = (),
+        hint: str = "i",
+    ) -> Iterator[LoopScope]:
+        """A for loop; `carried` are the initial values. `hint` names the variable."""
+        parameters = tuple(self.fresh(value.type, "carry") for value in carried)
+        scope = LoopScope(self.fresh(INDEX_TYPE, hint), parameters)
+        with self.inside() as block:
+            yield scope
+        _check_yields("loop", parameters, scope.yields)
+        scope.results = tuple(self.fresh(value.type) for value in carried)
+        pairs = tuple(zip(parameters, carried, strict=True))
+        self.append(
+            For(
+                scope.variable, begin, end, step, pairs, tuple(block.statements), scope.yields,
+                scope.results,
+            )
+        )  # fmt: skip
+
+    @contextmanager
+    def if_(self, condition: Value, rare: bool = False) -> Iterator[IfScope]:
+        """`with b.if_(c) as branch:` around `with branch.then():`, `with branch.otherwise():`.
+        `rare`: see If."""
+        scope = IfScope(self)
+        yield scope
+        (then, then_yields), (other, else_yields) = scope.blocks
+        _check_yields("branch", then_yields, else_yields)
+        scope.results = tuple(self.fresh(value.type) for value in then_yields)
+        self.append(
+            If(
+                condition, tuple(then.statements), then_yields, tuple(other.statements),
+                else_yields, scope.results, rare,
+            )
+        )  # fmt: skip
+
+    @contextmanager
+    def while_(self, carried: Sequence[Value] = ()) -> Iterator[WhileScope]:
+        """`with b.while_([x]) as loop:` around `with loop.condition():` and `with loop.body():`."""
+        parameters = tuple(self.fresh(value.type, "carry") for value in carried)
+        scope = WhileScope(self, parameters)
+        yield scope
+        if scope.tested is None:
+            raise VerifyError("a while loop without a condition", hint="call loop.test(condition)")
+        _check_yields("while", parameters, scope.yields)
+        scope.results = tuple(self.fresh(value.type) for value in carried)
+        self.append(
+            While(
+                tuple(zip(parameters, carried, strict=True)),
+                tuple(scope.condition_block.statements), scope.tested,
+                tuple(scope.body_block.statements), scope.yields, scope.results,
+            )
+        )  # fmt: skip
+
+    def finish(self, extent: int, note: str = "") -> Kernel:
+        """The kernel over [0, extent), verified. `note`: see Kernel."""
+        if self.block is not self._root:
+            raise VerifyError("a loop or branch is still open")
+        self._root.is_open = False
+        kernel = Kernel(
+            self.name, tuple(self._buffers), tuple(self._scratch),
+            (*self._leading, *self._root.statements), self.begin, self.end, extent,
+            note,
+        )  # fmt: skip
+        verify(kernel)
+        return kernel
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _exact(dtype: DType, value: float | int | bool, text: str) -> Any:
+    """`value` rounded to the dtype, as a Python number. `text` is the value's, for the memo."""
+    with np.errstate(over="ignore"):
+        return dtype.numpy.type(value).item()
+
+
+def _as_index(index: Index | Value | int) -> Index:
+    if isinstance(index, Index):
+        return index
+    return Index(index) if isinstance(index, int) else Index(0, ((index, 1),))
+
+
+def _check_yields(kind: str, wanted: Sequence[Value], yields: Sequence[Value]) -> None:
+    if [value.type for value in yields] == [value.type for value in wanted]:
+        return
+    have, want = (", ".join(str(value.type) for value in all) for all in (yields, wanted))
+    raise VerifyError(f"the {kind} yields ({have}), not ({want})")

@@ -1,0 +1,310 @@
+"""The loop IR: what a kernel computes, in flat three-address statements inside nested blocks.
+
+In: nothing; this module only declares the nodes, their text, and the hash of a kernel.
+Out: `Kernel`, frozen. LoopBuilder makes them, verify_loops checks them, run_loops interprets them,
+llvm/ turns them into native code. opcodes.py says what each opcode means.
+
+    kernel scale(x: read f32[1024], y: write f32[1024]) over begin to end of 64 {
+      %0: f32x16 = const 2.0
+      for %i = %begin to %end step 1 {
+        %1: f32x16 = load x[16*i]
+        %2: f32x16 = mul %1, %0
+        store y[16*i], %2
+      }
+    }
+
+A name is defined once in a kernel and visible from there to the end of its block, in blocks inside
+it too. A value is a scalar or a vector of fixed lanes. Buffers are flat, offsets count elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from graphc.codegen.loop_ir.opcodes import (
+    LIBM_ARITY,
+    OPCODES,
+    Opcode,
+    VectorType,
+    check_constant,
+    result_type,
+)
+from graphc.ir.types import DType
+
+__all__ = [
+    "Access", "Barrier", "Block", "Buffer", "For", "Gather", "If", "Index", "Kernel", "LIBM_ARITY",
+    "Let", "Load", "OPCODES", "Opcode", "Scatter", "Statement", "Store", "Value", "VectorType",
+    "While", "check_constant", "inner_blocks", "operands", "result_type", "results",
+    "walk",
+]  # fmt: skip
+
+Access = Literal["read", "write", "readwrite", "scratch"]
+INDEX_TYPE = VectorType(DType.i64)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One name. Two values are equal when their names are; names are unique within a kernel."""
+
+    name: str
+    type: VectorType = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Flat memory of `size` elements. A scratch buffer lives for one call and starts undefined.
+
+    Two buffers that are not scratch may be the same memory (in place): reads see earlier writes.
+    """
+
+    name: str
+    dtype: DType
+    size: int
+    access: Access
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The element offset `const + Σ factor·value` over scalar i64 values."""
+
+    const: int = 0
+    terms: tuple[tuple[Value, int], ...] = ()
+
+    @staticmethod
+    def of(const: int = 0, *terms: tuple[Value, int] | Value) -> Index:
+        """Equal values are merged, and terms that vanish are dropped."""
+        factors: dict[Value, int] = {}
+        for term in terms:
+            value, factor = (term, 1) if isinstance(term, Value) else term
+            factors[value] = factors.get(value, 0) + factor
+        return Index(const, tuple((value, factor) for value, factor in factors.items() if factor))
+
+    def __add__(self, other: Index | Value | int) -> Index:
+        if isinstance(other, int):
+            return Index(self.const + other, self.terms)
+        if isinstance(other, Value):
+            return Index.of(self.const, *self.terms, other)
+        return Index.of(self.const + other.const, *self.terms, *other.terms)
+
+    def scaled(self, factor: int) -> Index:
+        terms = tuple((value, factor * each) for value, each in self.terms if factor)
+        return Index(self.const * factor, terms)
+
+    def __str__(self) -> str:
+        """`64*i + j + 3`"""
+        parts = []
+        for value, factor in self.terms:
+            text = value.name if abs(factor) == 1 else f"{abs(factor)}*{value.name}"
+            parts.append((factor < 0, text))
+        if self.const or not parts:
+            parts.append((self.const < 0, str(abs(self.const))))
+        negative, first = parts[0]
+        text = f"-{first}" if negative else first
+        return text + "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """`result = opcode operands`; the attribute is what the opcode's typing rule wants."""
+
+    result: Value
+    opcode: str
+    operands: tuple[Value, ...] = ()
+    attribute: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Contiguous lanes from `index` on. Lanes masked off are 0 and their memory is not touched."""
+
+    result: Value
+    buffer: Buffer
+    index: Index
+    mask: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """One element per lane, at the offsets in `indices` (i32 or i64). Masked: see Load."""
+
+    result: Value
+    buffer: Buffer
+    indices: Value
+    mask: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Contiguous lanes to `index` on. Memory of lanes masked off is not touched."""
+
+    buffer: Buffer
+    index: Index
+    value: Value
+    mask: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Asks for the cache line of an element that will be read later. It need not exist."""
+
+    buffer: Buffer
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """One element per lane. Where offsets repeat, the highest lane wins."""
+
+    buffer: Buffer
+    indices: Value
+    value: Value
+    mask: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`variable` from `begin` to below `end`. Each carried parameter starts at its initial value,
+    then takes the yield of the iteration before; `results` are the last ones (the initial values,
+    when no iteration ran)."""
+
+    variable: Value
+    begin: int | Value
+    end: int | Value
+    step: int
+    carried: tuple[tuple[Value, Value], ...]
+    body: Block
+    yields: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """One of two blocks, by a scalar bool; `results` are the yields of the one that ran. `rare`:
+    the first hardly ever runs, so its native code need not be fast, but soon compiled."""
+
+    condition: Value
+    then_body: Block
+    then_yields: tuple[Value, ...]
+    else_body: Block
+    else_yields: tuple[Value, ...]
+    results: tuple[Value, ...]
+    rare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Runs `condition_body`; while `condition` holds, `body`, and again. What condition_body
+    defines is visible in body. `results` are the parameters when the condition failed."""
+
+    carried: tuple[tuple[Value, Value], ...]
+    condition_body: Block
+    condition: Value
+    body: Block
+    yields: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Memory operations before it are done, for every thread to see, before those after it start.
+
+    It orders memory only and waits for nobody: a kernel split over threads is split at barriers.
+    """
+
+
+Statement = Let | Load | Gather | Store | Scatter | Prefetch | For | If | While | Barrier
+Block = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function over `buffers` in the order of its pointer table.
+
+    `begin` and `end` are scalar i64 values of the call: the part of [0, extent) this call does.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    scratch: tuple[Buffer, ...]
+    body: Block
+    begin: Value
+    end: Value
+    extent: int
+    note: str = field(default="", compare=False)
+    """What the recipe chose, and why: shown with the text, part of nothing else."""
+
+    def __str__(self) -> str:
+        from graphc.codegen.loop_ir.printer import print_kernel
+
+        return print_kernel(self)
+
+
+def results(statement: Statement) -> tuple[Value, ...]:
+    """The names `statement` defines in the block it stands in."""
+    match statement:
+        case Let() | Load() | Gather():
+            return (statement.result,)
+        case For() | If() | While():
+            return statement.results
+        case _:
+            return ()
+
+
+def operands(statement: Statement) -> tuple[Value, ...]:
+    """The names `statement` itself reads in the block it stands in, not those its blocks read."""
+    match statement:
+        case Let():
+            return statement.operands
+        case Load() | Store():
+            read = [value for value, _ in statement.index.terms]
+            if isinstance(statement, Store):
+                read.append(statement.value)
+        case Gather():
+            read = [statement.indices]
+        case Scatter():
+            read = [statement.indices, statement.value]
+        case For():
+            read = [bound for bound in (statement.begin, statement.end) if isinstance(bound, Value)]
+            return (*read, *(initial for _, initial in statement.carried))
+        case While():
+            return tuple(initial for _, initial in statement.carried)
+        case If():
+            return (statement.condition,)
+        case Prefetch():
+            return tuple(value for value, _ in statement.index.terms)
+        case Barrier():
+            return ()
+    return tuple(read) if statement.mask is None else (*read, statement.mask)
+
+
+def inner_blocks(statement: Statement) -> tuple[Block, ...]:
+    """The blocks inside `statement`."""
+    match statement:
+        case For():
+            return (statement.body,)
+        case If():
+            return statement.then_body, statement.else_body
+        case While():
+            return statement.condition_body, statement.body
+        case _:
+            return ()
+
+
+def walk(block: Block) -> Iterator[Statement]:
+    """Every statement, outer ones before those inside them."""
+    for statement in block:
+        yield statement
+        for inner in inner_blocks(statement):
+            yield from walk(inner)

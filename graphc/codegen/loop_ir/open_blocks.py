@@ -1,0 +1,109 @@
+"""What stands open while a kernel is written: blocks, loops, branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from graphc.codegen.loop_ir.nodes import Statement, Value
+
+if TYPE_CHECKING:
+    from graphc.codegen.loop_ir.builder import LoopBuilder
+
+
+class OpenBlock:
+    """A block being written. `parent` is the block its loop or branch stands in."""
+
+    __slots__ = ("depth", "is_open", "parent", "statements")
+
+    def __init__(self, parent: OpenBlock | None) -> None:
+        self.statements: list[Statement] = []
+        self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.is_open = True
+
+    def encloses(self, other: OpenBlock) -> bool:
+        """Whether `other` is this block or lies inside it."""
+        inner: OpenBlock | None = other
+        while inner is not None:
+            if inner is self:
+                return True
+            inner = inner.parent
+        return False
+
+
+class LoopScope:
+    """A for loop being written: `variable`, `carried` inside, `results` after it."""
+
+    def __init__(self, variable: Value, carried: tuple[Value, ...]) -> None:
+        self.variable = variable
+        self.carried = carried
+        self.yields: tuple[Value, ...] = ()
+        self.results: tuple[Value, ...] = ()
+
+    def yield_(self, *values: Value) -> None:
+        """What the next iteration, or the result, gets for the carried values."""
+        self.yields = values
+
+
+class IfScope:
+    """A branch being written: blocks `then()` and `otherwise()`, `results` after it."""
+
+    def __init__(self, builder: LoopBuilder) -> None:
+        self._builder = builder
+        self.blocks: list[tuple[OpenBlock, tuple[Value, ...]]] = [(OpenBlock(None), ())] * 2
+        self._yields: tuple[Value, ...] = ()
+        self.results: tuple[Value, ...] = ()
+
+    def yield_(self, *values: Value) -> None:
+        """The results of the branch when this block runs; in number and type as in the other."""
+        self._yields = values
+
+    def then(self) -> Any:
+        """Context manager: the block that runs when the condition holds."""
+        return self._arm(0)
+
+    def otherwise(self) -> Any:
+        """Context manager: the block that runs when the condition does not hold."""
+        return self._arm(1)
+
+    @contextmanager
+    def _arm(self, arm: int) -> Iterator[None]:
+        self._yields = ()
+        with self._builder.inside() as block:
+            yield
+        self.blocks[arm] = (block, self._yields)
+
+
+class WhileScope:
+    """A while loop being written: blocks `condition()` and `body()`, `results` after it."""
+
+    def __init__(self, builder: LoopBuilder, carried: tuple[Value, ...]) -> None:
+        self._builder = builder
+        self.condition_block = OpenBlock(None)
+        self.body_block = OpenBlock(None)
+        self.tested: Value | None = None
+        self.carried = carried
+        self.yields: tuple[Value, ...] = ()
+        self.results: tuple[Value, ...] = ()
+
+    @contextmanager
+    def condition(self) -> Iterator[None]:
+        """The block that ends in `test(...)`."""
+        with self._builder.inside() as self.condition_block:
+            yield
+
+    @contextmanager
+    def body(self) -> Iterator[None]:
+        """The block that ends in `yield_(...)`."""
+        with self._builder.inside() as self.body_block:
+            yield
+
+    def test(self, condition: Value) -> None:
+        """The scalar bool that decides whether the body runs."""
+        self.tested = condition
+
+    def yield_(self, *values: Value) -> None:
+        """What the next test gets for the carried values."""
+        self.yields = values

@@ -1,0 +1,376 @@
+"""Plan and schedule → the LLVM IR of the driver, which calls the kernels in order.
+
+Its signature is `i64 (ptr arguments, ptr arena, i64 thread, i64 threads, ptr counter)`: a table of
+pointers (the graph's arguments, then its outputs, then the plan's constants), one aligned block for
+arena and scratch, and which thread of how many this is. It returns 0, or 1 + the number of the
+content check that failed (in the order of `all_checks(plan)`), the same on every thread. The least
+and greatest value which that check saw then stand as two i64 at `verdict_start`.
+
+All threads run the same text. A step that is split does a fixed part of its kernel's range on each
+thread; other launches run on the thread the schedule gives them, mostly 0. Where the schedule says
+so, threads meet: each adds 1 to `counter` and waits for all. Each thread has scratch of its own
+behind the arena. With `threads` 1 the same driver does everything on one thread, and never waits; a
+schedule of one thread has none of this in its driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.codegen.program.barrier import PADDING
+from graphc.ir.types import DType
+from graphc.schedule.arena import aligned
+from graphc.schedule.plan import (
+    Branch,
+    Check,
+    KernelSpec,
+    Launch,
+    Loop,
+    Plan,
+    Step,
+    all_steps,
+)
+from graphc.schedule.threads import Schedule, Split
+
+_LLVM_TYPE = {DType.i32: "i32", DType.i64: "i64", DType.bool: "i8"}
+
+
+@dataclass(frozen=True, slots=True)
+class NativeKernel:
+    """A kernel that is loaded: its function, range and scratch need."""
+
+    symbol: str
+    address: int
+    extent: int
+    scratch_bytes: int
+
+
+def scratch_stride(kernels: Mapping[KernelSpec, NativeKernel]) -> int:
+    """Bytes of scratch of each thread."""
+    most = max((kernel.scratch_bytes for kernel in kernels.values()), default=0)
+    return -(-most // PADDING) * PADDING
+
+
+def block_bytes(
+    plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule
+) -> int:
+    """Bytes of the block the driver works in: arena, verdict, scratch of each thread."""
+    return verdict_start(plan) + PADDING + chosen.threads * scratch_stride(kernels)
+
+
+def verdict_start(plan: Plan) -> int:
+    """Where in the block a failing check leaves what it saw."""
+    return -(-aligned(plan.arena_bytes) // PADDING) * PADDING
+
+
+def driver_text(
+    plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], triple: str, chosen: Schedule
+) -> str:
+    """The LLVM IR of the driver."""
+    return _Driver(plan, kernels, chosen).text(triple)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A plan under emission: the pointer to each of its buffers."""
+
+    plan: Plan
+    pointers: tuple[str, ...]
+
+
+class _Driver:
+    def __init__(
+        self, plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule
+    ):
+        self.plan = plan
+        self.kernels = kernels
+        self.chosen = chosen
+        self.several = chosen.threads > 1
+        self.lines: list[str] = []
+        self.counters: list[str] = []  # of loops: all stack is taken at the entry
+        self._names = 0
+        self._checks = 0
+
+    def text(self, triple: str) -> str:
+        longest = max((len(s.buffers) for s in all_steps(self.plan)), default=0)
+        symbols = sorted({kernel.symbol for kernel in self.kernels.values()})
+        head = [f'target triple = "{triple}"', ""]
+        head += [f"declare void @{symbol}(ptr, ptr, i64, i64, ptr)" for symbol in symbols]
+        head += ["declare void @meet(ptr, ptr, i64)"] * self.several
+        head += [
+            "",
+            "define i64 @driver(ptr %arguments, ptr %arena, i64 %thread, i64 %threads, "
+            "ptr %counter) nounwind {",
+            "entry:",
+            f"  %table = alloca [{max(longest, 1)} x ptr], align 16",
+        ]
+        self._scratch()
+        frame = self._root_frame()
+        self._sequence(frame, self.chosen.steps)
+        head += [f"  {name} = alloca i64" for name in self.counters]
+        return "\n".join([*head, *self.lines, "  ret i64 0", "}", ""])
+
+    def _scratch(self) -> None:
+        verdict = verdict_start(self.plan)
+        self.lines.append(f"  %verdict = getelementptr i8, ptr %arena, i64 {verdict}")
+        if not self.several:
+            self.lines.append(f"  %scratch = getelementptr i8, ptr %verdict, i64 {PADDING}")
+            return
+        self.counters.append("%mine")
+        self.lines += [
+            "  store i64 0, ptr %mine",
+            "  %alone = icmp eq i64 %threads, 1",
+            "  %runs0 = icmp eq i64 %thread, 0",
+            f"  %scratch.0 = getelementptr i8, ptr %verdict, i64 {PADDING}",
+            f"  %scratch.at = mul i64 %thread, {scratch_stride(self.kernels)}",
+            "  %scratch = getelementptr i8, ptr %scratch.0, i64 %scratch.at",
+        ]
+        for thread in sorted({split.thread for split in self.chosen.steps} - {0}):
+            self.lines.append(f"  %is{thread} = icmp eq i64 %thread, {thread}")
+            self.lines.append(f"  %runs{thread} = or i1 %alone, %is{thread}")
+
+    def _root_frame(self) -> _Frame:
+        """The plan's own buffers: table and arena."""
+        plan = self.plan
+        counts = (len(plan.argument_types), len(plan.output_types), len(plan.constants))
+        pointers = [f"%p{slot}" for slot in range(sum(counts))]
+        for slot, pointer in enumerate(pointers):
+            self.lines.append(f"  {pointer}.at = getelementptr ptr, ptr %arguments, i64 {slot}")
+            self.lines.append(f"  {pointer} = load ptr, ptr {pointer}.at")
+        outputs = counts[0] + counts[1]
+        return self._frame(
+            plan, pointers[: counts[0]], pointers[counts[0] : outputs], "%arena",
+            pointers[outputs:],
+        )  # fmt: skip
+
+    def _frame(
+        self, plan: Plan, arguments: Sequence[str], outputs: Sequence[str], arena: str,
+        constants: Sequence[str] = (),
+    ) -> _Frame:  # fmt: skip
+        given = {"argument": arguments, "output": outputs, "constant": constants}
+        pointers = []
+        for buffer in plan.buffers:
+            if buffer.place != "arena":
+                pointers.append(given[buffer.place][buffer.slot])
+                continue
+            name = f"%b{self._name()}"
+            pointers.append(name)
+            self.lines.append(f"  {name} = getelementptr i8, ptr {arena}, i64 {buffer.slot}")
+        return _Frame(plan, tuple(pointers))
+
+    def _name(self) -> int:
+        """A number for names that have to be new."""
+        self._names += 1
+        return self._names
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def _sequence(self, frame: _Frame, splits: Sequence[Split]) -> None:
+        """A plan's steps in order; runs of those for one thread stand behind one branch."""
+        steps = frame.plan.steps
+        position = 0
+        while position < len(steps):
+            end = position
+            while end < len(steps) and self._is_alone(steps[end], splits[end]):
+                other = splits[end].meet or splits[end].thread != splits[position].thread
+                if other and end > position:
+                    break
+                end += 1
+            if end == position:
+                self._step_text(frame, steps[position], splits[position])
+                position += 1
+                continue
+            self._for_one(frame, steps[position:end], splits[position])
+            position = end
+
+    def _is_alone(self, step: Step, split: Split) -> bool:
+        """Whether only one thread runs a step."""
+        return self.several and not (isinstance(step, Check) or split.threads > 1 or split.inner)
+
+    def _for_one(self, frame: _Frame, steps: Sequence[Step], split: Split) -> None:
+        """Steps for one thread, before the first of which all may meet."""
+        if split.meet:
+            self._meet()
+        number = self._name()
+        runs = f"%runs{split.thread}"
+        self.lines.append(f"  br i1 {runs}, label %one{number}, label %all{number}")
+        self.lines.append(f"one{number}:")
+        self._on_one(frame, steps)
+        self.lines.append(f"  br label %all{number}")
+        self.lines.append(f"all{number}:")
+
+    def _on_one(self, frame: _Frame, steps: Sequence[Step]) -> None:
+        """Steps as a thread runs them that is alone with them."""
+        several, self.several = self.several, False
+        for step in steps:
+            self._step_text(frame, step, _ONE)
+        self.several = several
+
+    def _step_text(self, frame: _Frame, step: Step, split: Split) -> None:
+        """One step, as every thread that comes here runs it."""
+        if split.meet:
+            self._meet()
+        if isinstance(step, Check):
+            self._check(frame, step)
+        elif isinstance(step, Loop):
+            self._loop(frame, step, split)
+        elif isinstance(step, Branch):
+            self._branch(frame, step, split)
+        elif split.threads == 1:
+            kernel = self.kernels[step.kernel]
+            self._launch(frame, step, kernel, "0", str(kernel.extent))
+        else:
+            self._part(frame, step, split.threads)
+
+    def _meet(self) -> None:
+        self.lines.append("  call void @meet(ptr %counter, ptr %mine, i64 %threads)")
+
+    def _part(self, frame: _Frame, step: Launch, parts: int) -> None:
+        """This thread's part of the range; all of it where the call has one thread."""
+        kernel = self.kernels[step.kernel]
+        n = self._name()
+        extent = kernel.extent
+        self.lines += [
+            f"  %begin{n}.0 = mul i64 %thread, {extent}",
+            f"  %begin{n}.1 = udiv i64 %begin{n}.0, {parts}",
+            f"  %end{n}.0 = add i64 %begin{n}.0, {extent}",
+            f"  %end{n}.1 = udiv i64 %end{n}.0, {parts}",
+            f"  %begin{n} = select i1 %alone, i64 0, i64 %begin{n}.1",
+            f"  %end{n} = select i1 %alone, i64 {extent}, i64 %end{n}.1",
+        ]
+        if parts < self.chosen.threads:
+            self.lines += [
+                f"  %has{n} = icmp ult i64 %thread, {parts}",
+                f"  br i1 %has{n}, label %part{n}, label %parted{n}",
+                f"part{n}:",
+            ]
+        self._launch(frame, step, kernel, f"%begin{n}", f"%end{n}")
+        if parts < self.chosen.threads:
+            self.lines += [f"  br label %parted{n}", f"parted{n}:"]
+
+    def _launch(
+        self, frame: _Frame, step: Launch, kernel: NativeKernel, begin: str, end: str
+    ) -> None:
+        n = self._name()
+        for slot, buffer in enumerate(step.buffers):
+            self.lines.append(f"  %t{n}_{slot} = getelementptr ptr, ptr %table, i64 {slot}")
+            self.lines.append(f"  store ptr {frame.pointers[buffer]}, ptr %t{n}_{slot}")
+        self.lines.append(
+            f"  call void @{kernel.symbol}(ptr %table, ptr null, i64 {begin}, i64 {end}, "
+            "ptr %scratch)"
+        )
+
+    def _check(self, frame: _Frame, check: Check) -> None:
+        """All threads read the same values, so they go on, or return, together."""
+        n = self._name()
+        self._checks += 1
+        type_ = _LLVM_TYPE[frame.plan.buffers[check.least].type.dtype]
+        self.lines += [
+            f"  %least{n} = load {type_}, ptr {frame.pointers[check.least]}",
+            f"  %greatest{n} = load {type_}, ptr {frame.pointers[check.greatest]}",
+        ]
+        if check.bound is None:
+            self.lines.append(f"  %bad{n} = icmp ne {type_} %least{n}, 0")
+        else:
+            self.lines += [
+                f"  %low{n} = icmp slt {type_} %least{n}, 0",
+                f"  %high{n} = icmp sge {type_} %greatest{n}, {check.bound}",
+                f"  %bad{n} = or i1 %low{n}, %high{n}",
+            ]
+        self.lines += [f"  br i1 %bad{n}, label %fail{n}, label %next{n}", f"fail{n}:"]
+        for offset, name in enumerate(("least", "greatest")):
+            wide = f"%{name}{n}" if type_ == "i64" else f"%{name}{n}.64"
+            if type_ != "i64":
+                extend = "zext" if type_ == "i8" else "sext"
+                self.lines.append(f"  {wide} = {extend} {type_} %{name}{n} to i64")
+            self.lines += [
+                f"  %{name}{n}.at = getelementptr i64, ptr %verdict, i64 {offset}",
+                f"  store i64 {wide}, ptr %{name}{n}.at",
+            ]
+        self.lines += [f"  ret i64 {self._checks}", f"next{n}:"]
+
+    # -- loops and branches ------------------------------------------------------------------
+
+    def _inner(self, frame: _Frame, splits: Sequence[Split] | None) -> None:
+        """The steps of a plan inside a loop or branch."""
+        if splits is None:
+            self._on_one(frame, frame.plan.steps)
+        else:
+            self._sequence(frame, splits)
+
+    def _loop(self, frame: _Frame, step: Loop, split: Split) -> None:
+        """Runs of a plan. Where all threads go round, they meet before each run: it may touch what
+        another thread still works on in the run before."""
+        n = self._name()
+        every = bool(split.inner)
+        self.counters.append(f"%count{n}")
+        self.lines += [f"  store i64 0, ptr %count{n}", f"  br label %head{n}", f"head{n}:"]
+        if every:
+            self._meet()
+        self.lines.append(f"  %i{n} = load i64, ptr %count{n}")
+        arena = "null" if step.memory is None else frame.pointers[step.memory]
+        if step.condition is None:
+            self.lines.append(f"  %more{n} = icmp slt i64 %i{n}, {step.count}")
+        else:
+            assert step.flag is not None
+            flag = frame.pointers[step.flag]
+            reads = [frame.pointers[i] for i in step.reads]
+            inner = self._frame(step.condition, reads, [flag], arena)
+            self._inner(inner, split.inner[0] if every else None)
+            if every:
+                self._meet()
+            self.lines.append(f"  %flag{n} = load i8, ptr {flag}")
+            self.lines.append(f"  %more{n} = icmp ne i8 %flag{n}, 0")
+        self.lines += [f"  br i1 %more{n}, label %body{n}, label %done{n}", f"body{n}:"]
+        bound = self._bound(frame, step, n)
+        count = len(step.reads)
+        inner = self._frame(step.body, bound[:count], bound[count:], arena)
+        self._inner(inner, split.inner[-1] if every else None)
+        self.lines += [
+            f"  %i{n}.next = add i64 %i{n}, 1",
+            f"  store i64 %i{n}.next, ptr %count{n}",
+            f"  br label %head{n}",
+            f"done{n}:",
+        ]
+
+    def _bound(self, frame: _Frame, step: Loop, n: int) -> list[str]:
+        """Pointers to what the arguments and outputs of one run stand for."""
+        at = f"%i{n}"
+        if step.reverse:
+            assert step.count is not None
+            self.lines.append(f"  %at{n} = sub i64 {step.count - 1}, %i{n}")
+            at = f"%at{n}"
+        bound = []
+        for k, (number, cut) in enumerate(zip((*step.reads, *step.writes), step.sliced)):
+            pointer = frame.pointers[number]
+            if cut:
+                type = frame.plan.buffers[number].type
+                size = type.nbytes // max(step.count or 0, 1)
+                self.lines.append(f"  %cut{n}_{k}.at = mul i64 {at}, {size}")
+                self.lines.append(
+                    f"  %cut{n}_{k} = getelementptr i8, ptr {pointer}, i64 %cut{n}_{k}.at"
+                )
+                pointer = f"%cut{n}_{k}"
+            bound.append(pointer)
+        return bound
+
+    def _branch(self, frame: _Frame, step: Branch, split: Split) -> None:
+        n = self._name()
+        arena = "null" if step.memory is None else frame.pointers[step.memory]
+        reads = [frame.pointers[i] for i in step.reads]
+        writes = [frame.pointers[i] for i in step.writes]
+        self.lines += [
+            f"  %predicate{n} = load i8, ptr {frame.pointers[step.predicate]}",
+            f"  %holds{n} = icmp ne i8 %predicate{n}, 0",
+            f"  br i1 %holds{n}, label %then{n}, label %else{n}",
+        ]
+        for number, (label, plan) in enumerate(zip(("then", "else"), step.plans)):
+            self.lines.append(f"{label}{n}:")
+            inner = self._frame(plan, reads, writes, arena)
+            self._inner(inner, split.inner[number] if split.inner else None)
+            self.lines.append(f"  br label %done{n}")
+        self.lines.append(f"done{n}:")
+
+
+_ONE = Split(1, False, "")

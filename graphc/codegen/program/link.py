@@ -1,0 +1,104 @@
+"""Plan → one native entry: every kernel compiled and loaded, and a driver that calls them in order
+(see `driver`), on as many threads as the schedule says."""
+
+from __future__ import annotations
+
+import time
+
+from graphc.codegen.llvm.jit import compile_kernel
+from graphc.codegen.llvm.kernel import scratch_layout
+from graphc.codegen.llvm.native import DRIVER_LEVEL, OBJECTS, compile_driver, load
+from graphc.codegen.llvm.object_cache import user_cache
+from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.program.barrier import meet_text
+from graphc.codegen.program.compile_worker import compile_all
+from graphc.codegen.program.driver import NativeKernel, block_bytes, driver_text, verdict_start
+from graphc.codegen.program.native_program import Entry
+from graphc.codegen.recipes.lower import lower
+from graphc.codegen.target import Target
+from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
+from graphc.schedule.threads import one_thread, spread, work_of
+
+# Equal kernels are lowered and compiled once per process: a memo of a pure function.
+_native: dict[tuple[KernelSpec, Target], NativeKernel] = {}
+
+
+def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -> NativeKernel:
+    """The kernel compiled and loaded; `timings` (seconds by phase) is added to."""
+    key = (spec, target)
+    if key not in _native:
+        started = time.perf_counter()
+        kernel = lower(spec, target)
+        lowered = time.perf_counter()
+        made = compile_kernel(kernel, target, user_cache())
+        address = load({made.symbol: made.object})[made.symbol]
+        timings["loops"] = timings.get("loops", 0.0) + lowered - started
+        timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - lowered
+        scratch = scratch_layout(kernel)[1]
+        _native[key] = NativeKernel(made.symbol, address, kernel.extent, scratch)
+    return _native[key]
+
+
+def _compile_missing(plan: Plan, target: Target, timings: dict[str, float]) -> None:
+    """Compile the kernels not known yet, many of them in two processes."""
+    specs = dict.fromkeys(
+        step.kernel
+        for step in all_steps(plan)
+        if isinstance(step, Launch) and (step.kernel, target) not in _native
+    )
+    found = compile_all(list(specs), target, lambda spec: native_kernel(spec, target, timings))
+    started = time.perf_counter()
+    OBJECTS.update({made.symbol: made.object for made in found.values()})
+    addresses = load({made.symbol: made.object for made in found.values()})
+    for spec, made in found.items():
+        _native[(spec, target)] = NativeKernel(
+            made.symbol, addresses[made.symbol], made.extent, made.scratch_bytes
+        )
+    timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - started
+
+
+def link(
+    plan: Plan, target: Target, threads: int = 1, reason: str = "", *, grows: bool = True
+) -> tuple[Entry, Plan]:
+    """Compile and load all of a plan, to run on at most `threads` threads; also the plan as it then
+    runs. `reason`: why not on more, where the number 1 was not asked for. `grows`: the arena may be
+    larger for the sake of threads."""
+    timings: dict[str, float] = {}
+    _compile_missing(plan, target, timings)
+    kernels = {
+        step.kernel: native_kernel(step.kernel, target, timings)
+        for step in all_steps(plan)
+        if isinstance(step, Launch)
+    }
+    started = time.perf_counter()
+    if threads > 1:
+        work = work_of({spec: kernel.extent for spec, kernel in kernels.items()})
+        plan, chosen = spread(plan, work, threads, grows=grows)
+    else:
+        chosen = one_thread(plan, reason or "one thread is asked for")
+    addresses = {kernel.symbol: kernel.address for kernel in kernels.values()}
+    symbols = tuple(addresses)
+    drivers: list[tuple[str, int]] = []
+    if chosen.threads > 1:
+        addresses["meet"] = compile_driver(
+            meet_text(target.triple), {}, "meet", target, user_cache()
+        )
+        drivers.append(("meet", addresses["meet"]))
+    text = driver_text(plan, kernels, target.triple, chosen)
+    address = compile_driver(
+        text, addresses, target=target, store=user_cache(), level=DRIVER_LEVEL
+    )
+    drivers.append(("driver", address))
+    timings["driver"] = time.perf_counter() - started
+    entry = Entry(
+        address, block_bytes(plan, kernels, chosen), verdict_start(plan), timings, chosen,
+        target.key, symbols, tuple(drivers),
+    )  # fmt: skip
+    return entry, plan
+
+
+def plan_kernels(plan: Plan, target: Target) -> list[Kernel]:
+    """The loops of each distinct kernel, in order of first use, named as in the plan's text."""
+    from graphc.schedule.plan import kernels
+
+    return [lower(spec, target, name) for spec, name in kernels(plan).items()]

@@ -1,0 +1,248 @@
+"""A kernel of attention, head by head: its sizes, its numbers, its loops, its scratch.
+
+in : a kernel's body around one composite of q, k, v and a mask, and a target
+out: `Heads`, which writes loops over heads, blocks of rows, and tiles of rows and columns
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import Buffer, Index, Value
+from graphc.codegen.recipes.attention.results import stored
+from graphc.codegen.recipes.contraction.tiles import vector_registers
+from graphc.codegen.recipes.nest.rows import declare_buffers
+from graphc.codegen.target import Target
+from graphc.ir.nodes import INPUT, Graph
+from graphc.ir.nodes import Value as GraphValue
+from graphc.ir.registry import lookup
+from graphc.ir.types import DType
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.schedule.access import unflatten
+
+Number = Value | int
+Body = Callable[[Number], None]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Scratch of rows of `stride` elements, a whole number of vectors."""
+
+    memory: Buffer
+    stride: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a block: `tiles` whole tiles, and `rest` rows where `has_rest` (0 or 1)."""
+
+    first: Number
+    count: Number
+    tiles: Number
+    rest: int
+    has_rest: Number
+
+
+class Heads:
+    """One kernel over all heads; `block_rows` rows of scores are in scratch at a time."""
+
+    def __init__(self, name: str, body: Graph, target: Target, block_rows: int, matrices: int):
+        self.builder = LoopBuilder(name)
+        inputs, outputs = declare_buffers(self.builder, body)
+        self.body = body
+        self.anchor = next(
+            i for i, node in enumerate(body.nodes)
+            if node.op not in (INPUT, "constant") and lookup(node.op).kind == "composite"
+        )  # fmt: skip
+        node = body.nodes[self.anchor]
+        self.operands = node.operands
+        self.outputs = stored(body, self.anchor, outputs)
+        self.scale = float(node.attribute("scale"))
+        self.causal = bool(node.attribute("causal"))
+        self.dtype = node.types[0].dtype
+        self.lanes = target.lanes(self.dtype)
+        self.evaluator = Evaluator(self.builder, body, inputs, self.lanes)
+        self.integers = self.evaluator.integers
+        # Powers of two rows, so that blocks of rows are whole tiles and chains whole blocks.
+        self.tile_rows = 8 if vector_registers(target) == 32 else 4
+        self.tile_vectors = 3
+        self.zero = self.builder.splat(self.builder.const(self.dtype, 0), self.lanes)
+        self.hidden = self.builder.splat(self.builder.const(self.dtype, -math.inf), self.lanes)
+        self.block_limit = (block_rows, matrices, target.l2_bytes)
+        # Names of its own for each kernel: its loops do not depend on what was lowered before.
+        self.names = itertools.count()
+        self.lead: tuple[Expr, ...] = ()
+        self.whole: Value | None = None
+        """S where nothing may be skipped, else 0."""
+
+    def shaped(self, q: GraphValue, v: GraphValue, mask: Sequence[GraphValue]) -> None:
+        """Sizes of the problem, and its mask."""
+        shape = self.body.type_of(q).shape
+        self.heads = shape[:-2]
+        self.rows, self.depth = shape[-2:]
+        self.columns, self.width = self.body.type_of(v).shape[-2:]
+        self.mask = mask[0] if mask else None
+        self.vectors = -(-self.columns // self.lanes)
+        stride = self.padded(self.columns)
+        # Rows a multiple of 1024 bytes apart would share few sets of the cache.
+        stride += self.lanes if stride * self.dtype.itemsize % 1024 == 0 else 0
+        size, matrices, cache = self.block_limit
+        while size > 16 and size * stride * self.dtype.itemsize * matrices > cache // 2:
+            size //= 2
+        self.block = min(size, -(-self.rows // self.tile_rows) * self.tile_rows)
+        self.stride = stride
+
+    # -- numbers and loops -------------------------------------------------------------------
+
+    def padded(self, columns: int) -> int:
+        return -(-columns // self.lanes) * self.lanes
+
+    def value(self, number: Number) -> Value:
+        return number if isinstance(number, Value) else self.builder.const(DType.i64, number)
+
+    def computed(self, opcode: str, x: Number, y: Number) -> Number:
+        """`opcode` of two i64 numbers, done here where both are known."""
+        if isinstance(x, int) and isinstance(y, int):
+            known: dict[str, Callable[[int, int], int]] = {
+                "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+                "div": lambda a, b: a // b, "and": lambda a, b: a & b, "minimum": min,
+                "maximum": max,
+            }  # fmt: skip
+            return known[opcode](x, y)
+        return self.builder.op(opcode, self.value(x), self.value(y))
+
+    def plus(self, x: Number, y: Number) -> Number:
+        return self.computed("add", x, y)
+
+    def times(self, x: Number, y: Number) -> Number:
+        return self.computed("mul", x, y)
+
+    def at(self, *terms: tuple[Number, int]) -> Index:
+        """The offset Σ factor · number."""
+        constant = sum(number * factor for number, factor in terms if isinstance(number, int))
+        return Index.of(constant, *((n, f) for n, f in terms if isinstance(n, Value)))
+
+    def loop(self, begin: Number, end: Number, hint: str, body: Body, step: int = 1) -> None:
+        """`body` for each position; nothing is written for a loop that is known to be empty."""
+        if isinstance(begin, int) and isinstance(end, int) and begin + step >= end:
+            if begin < end:
+                body(begin)
+            return
+        with self.builder.loop(begin, end, step, hint=hint) as scope:
+            body(scope.variable)
+
+    def fold(
+        self, end: Number, hint: str, start: list[Value],
+        body: Callable[[Number, list[Value]], list[Value]],
+    ) -> list[Value]:  # fmt: skip
+        """What `body(position, so far)` makes of `start` in positions 0 … end."""
+        if isinstance(end, int) and end <= 1:
+            return body(0, start) if end else start
+        with self.builder.loop(0, end, carried=start, hint=hint) as scope:
+            scope.yield_(*body(scope.variable, list(scope.carried)))
+        return list(scope.results)
+
+    def expression(self, number: Number, extent: int) -> Expr:
+        """A number below `extent` for index expressions."""
+        if isinstance(number, int):
+            return of(number)
+        variable = Variable(f"attention{next(self.names)}", extent)
+        self.integers.bind(variable, number, self.builder.block)
+        return of(variable)
+
+    def lane(self) -> Expr:
+        variable = Variable(f"attention{next(self.names)}", self.lanes)
+        self.integers.bind_lane(variable, self.builder.block)
+        return of(variable)
+
+    def scratch(self, name: str, rows: int, columns: int) -> Matrix:
+        stride = self.padded(columns)
+        return Matrix(self.builder.scratch(name, self.dtype, rows * stride), stride)
+
+    def load(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> Value:
+        """A vector at `column + plus` of a row."""
+        index = self.at((row, matrix.stride), (column, 1), (plus, 1))
+        return self.builder.load(matrix.memory, index, self.lanes)
+
+    def element(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> Value:
+        index = self.at((row, matrix.stride), (column, 1), (plus, 1))
+        return self.builder.splat(self.builder.load(matrix.memory, index), self.lanes)
+
+    def store(self, matrix: Matrix, row: Number, column: Number, value: Value) -> None:
+        index = self.at((row, matrix.stride), (column, 1))
+        self.builder.store(matrix.memory, index, value)
+
+    # -- heads and blocks of rows ------------------------------------------------------------
+
+    def each_head(self, body: Callable[[], None]) -> int:
+        """`body` for the heads of this call, with `lead` as their index; gives their number."""
+        count = math.prod(self.heads)
+        with self.builder.loop(self.builder.begin, self.builder.end, hint="head") as scope:
+            self.head: Value = scope.variable
+            self.lead = unflatten(self.expression(scope.variable, count), self.heads)
+            every = [target for targets in self.outputs.values() for target in targets]
+            self.starts = {t: self.integers.number(t.start(self.lead))[0] for t in every}
+            body()
+        return count
+
+    def each_block(self, body: Callable[[Rows], None]) -> None:
+        rest = self.rows % self.tile_rows
+        if self.rows <= self.block:
+            tiles = self.rows // self.tile_rows
+            body(Rows(0, self.rows, tiles, rest, int(rest > 0)))
+            return
+
+        def block(first: Number) -> None:
+            count = self.computed("minimum", self.computed("sub", self.rows, first), self.block)
+            tiles = self.computed("div", count, self.tile_rows)
+            left = self.computed("sub", count, self.times(tiles, self.tile_rows))
+            body(Rows(first, count, tiles, rest, self.computed("minimum", left, int(rest > 0))))
+
+        self.loop(0, self.rows, "block", block, step=self.block)
+
+    def row_tiles(self, rows: Rows, begin: Number, body: Callable[[Number, int], None]) -> None:
+        """`body(first row within the block, rows)` for the tiles from `begin` on, and the rest."""
+        def tile(number: Number) -> None:
+            body(self.times(number, self.tile_rows), self.tile_rows)
+
+        self.loop(begin, rows.tiles, "rows", tile)
+        if rows.rest:
+            last = self.times(rows.tiles, self.tile_rows)
+            self.loop(0, rows.has_rest, "rest", lambda _: body(last, rows.rest))
+
+    def column_tiles(
+        self, columns: int, body: Callable[[Number, int], None], straight: bool = False
+    ) -> None:
+        """`body(number of the tile, vectors)` for the tiles of a row of so many columns, in a loop
+        or `straight` on."""
+        whole = columns // (self.tile_vectors * self.lanes)
+        rest = self.padded(columns) // self.lanes - whole * self.tile_vectors
+        if straight:
+            for number in range(whole):
+                body(number, self.tile_vectors)
+        else:
+            self.loop(0, whole, "columns", lambda number: body(number, self.tile_vectors))
+        if rest:
+            body(whole, rest)
+
+    # -- values ------------------------------------------------------------------------------
+
+    def finite(self, level: Value) -> Value:
+        """What is subtracted from scores: 0 for -∞."""
+        zero, lowest = (self.builder.const(self.dtype, x) for x in (0, -math.inf))
+        return self.builder.select(self.builder.compare("eq", level, lowest), zero, level)
+
+    def horizontal(self, vector: Value, combine: Callable[[Value, Value], Value]) -> Value:
+        """All lanes combined as a tree: lane i with i + half, and so on."""
+        width = self.lanes
+        while width > 1:
+            width //= 2
+            low = self.builder.shuffle(vector, vector, tuple(range(width)))
+            high = self.builder.shuffle(vector, vector, tuple(range(width, 2 * width)))
+            vector = combine(low, high)
+        return vector

@@ -1,0 +1,207 @@
+"""Operands of attention in scratch, and whether all they hold is finite.
+
+in : operands of the composite, which may be index maps of inputs
+out: `Operands`, which copies them with rows padded to whole vectors, and packs their transposes as
+     panels; what they hold is tested on the way
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.shuffles import transpose
+from graphc.codegen.loop_ir.nodes import Index, Value
+from graphc.codegen.recipes.attention.heads import Heads, Matrix, Number
+from graphc.ir.nodes import INPUT
+from graphc.ir.nodes import Value as GraphValue
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.schedule.access import reads
+
+Change = Callable[[Value], Value]
+Taint = list[Value]
+"""Sums of what was read, not finite in some lane where something of it is not; without vectors
+nothing is tested."""
+
+GROUP = 8
+"""Vectors of a row that are copied without a loop."""
+TAINTS = 2
+"""Vectors of a taint: enough that they do not wait for each other."""
+
+
+class Operands(Heads):
+    """Copies of operands. They take a taint, and give it with what they read."""
+
+    def vector(
+        self, source: GraphValue, block: Expr, columns: int,
+        index: Callable[[Expr], tuple[Expr, ...]],
+    ) -> Value:  # fmt: skip
+        """Vector `block` of so many elements of an operand that lie at `index`; zeros behind."""
+        at = block * self.lanes + self.lane()
+        guards: tuple[Guard, ...] = () if at.within(0, columns) else ((at, 0, columns),)
+        found = self.evaluator.value(source, (*self.lead, *index(at)), guards)
+        value = self.builder.splat(found, self.lanes)
+        if not guards:
+            return value
+        held, _ = self.integers.mask(guards)
+        return self.builder.select(held, value, self.zero)
+
+    def across(
+        self, columns: int, start: Taint, body: Callable[[Expr, Taint], Taint], group: int = GROUP
+    ) -> Taint:
+        """Folds `body` over the vectors of a row, the incomplete one by itself."""
+        groups = columns // self.lanes // group
+
+        def several(first: Expr, count: int, taint: Taint) -> Taint:
+            for i in range(count):
+                taint = body(first + i, taint)
+            return taint
+
+        found = self.fold(
+            groups, "v", start,
+            lambda i, taint: several(self.expression(i, groups) * group, group, taint),
+        )  # fmt: skip
+        rest = self.padded(columns) // self.lanes - groups * group
+        return several(of(groups * group), rest, found)
+
+    def scaled(self, value: Value) -> Value:
+        return self.builder.mul(value, self.builder.const(self.dtype, self.scale))
+
+    def copy(
+        self, source: GraphValue, first: Number, count: Number, target: Matrix, taint: Taint,
+        change: Change | None = None,
+    ) -> Taint:  # fmt: skip
+        """Rows first … first + count of an operand, changed."""
+        limit, columns = self.body.type_of(source).shape[-2:]
+
+        def row(number: Number, taint: Taint) -> Taint:
+            place = self.expression(number, limit)
+            at = place + self.expression(first, limit)
+
+            def vector(block: Expr, taint: Taint) -> Taint:
+                value = self.vector(source, block, columns, lambda column: (at, column))
+                value = value if change is None else change(value)
+                linear = place * target.stride + block * self.lanes
+                index, _ = self.integers.offset(linear)
+                self.builder.store(target.memory, index, value)
+                return self._with(taint, value)
+
+            return self.across(columns, taint, vector)
+
+        return self.fold(count, "copy", taint, row)
+
+    # -- transposes --------------------------------------------------------------------------
+
+    def packed(self, source: GraphValue, name: str) -> Matrix:
+        """Scratch for the transpose of an operand, as panels of a tile's columns: [panel][depth]
+        [columns of a tile], the columns being the operand's rows."""
+        panels = -(-self.vectors // self.tile_vectors)
+        depth = self.body.type_of(source).shape[-1]
+        return self.scratch(name, panels * depth, self.tile_vectors * self.lanes)
+
+    def pack(self, source: GraphValue, panels: Matrix, taint: Taint) -> Taint:
+        """The operand's transpose. Columns behind the last are copies of it, or zeros."""
+        depth = self.body.type_of(source).shape[-1]
+        pack = self._pack_along if self._contiguous_along_rows(source) else self._pack_across
+
+        def panel(number: Number, taint: Taint) -> Taint:
+            done = self.times(number, self.tile_vectors)
+            left: Number = self.tile_vectors
+            if self.vectors % self.tile_vectors:
+                left = self.computed("minimum", self.computed("sub", self.vectors, done), left)
+
+            def vector(inner: Number, taint: Taint) -> Taint:
+                base = self.at((number, depth * panels.stride), (inner, self.lanes))
+                return pack(source, panels, base, self.plus(done, inner), taint)
+
+            return self.fold(left, "u", taint, vector)
+
+        return self.fold(-(-self.vectors // self.tile_vectors), "panel", taint, panel)
+
+    def _pack_along(
+        self, source: GraphValue, panels: Matrix, base: Index, block: Number, taint: Taint
+    ) -> Taint:
+        """One vector of columns, where they are neighbours in memory."""
+        limit, depth = self.body.type_of(source).shape[-2:]
+        columns = self.expression(block, self.vectors)
+
+        def row(number: Number, taint: Taint) -> Taint:
+            place = self.expression(number, depth)
+            value = self.vector(source, columns, limit, lambda column: (column, place))
+            self.builder.store(panels.memory, base + self.at((number, panels.stride)), value)
+            return self._with(taint, value)
+
+        return self.fold(depth, "e", taint, row)
+
+    def _pack_across(
+        self, source: GraphValue, panels: Matrix, base: Index, block: Number, taint: Taint
+    ) -> Taint:
+        """One vector of columns, transposed in registers."""
+        limit, depth = self.body.type_of(source).shape[-2:]
+        first = self.times(block, self.lanes)
+        rows = []
+        for i in range(self.lanes):
+            row = self.plus(first, i)
+            if limit % self.lanes:
+                row = self.computed("minimum", row, limit - 1)
+            rows.append(self.expression(row, limit))
+
+        def part(number: Expr, taint: Taint) -> Taint:
+            vectors = [
+                self.vector(source, number, depth, lambda column, row=row: (row, column))  # type: ignore[misc]
+                for row in rows
+            ]
+            known = number.is_constant
+            count = min(self.lanes, depth - number.constant * self.lanes) if known else self.lanes
+            start, _ = self.integers.offset(number * (self.lanes * panels.stride))
+            for i, vector in enumerate(transpose(self.builder, vectors)[:count]):
+                self.builder.store(panels.memory, base + start + i * panels.stride, vector)
+            return functools.reduce(self._with, vectors, taint)
+
+        return self.across(depth, taint, part, group=1)
+
+    def _contiguous_along_rows(self, source: GraphValue) -> bool:
+        """Whether neighbouring rows of an operand are neighbours in memory, not its columns."""
+        shape = self.body.type_of(source).shape
+        variables = [Variable(f"probe{axis}", max(dim, 2)) for axis, dim in enumerate(shape)]
+        index = tuple(of(variable) for variable in variables)
+
+        def is_input(value: GraphValue) -> bool:
+            return self.body.nodes[value.node].op == INPUT
+
+        if is_input(source):
+            return False
+        found = list(reads(self.body, source, index, is_input))
+        if len(found) != 1:
+            return False
+        linear = flatten(found[0].index, self.body.type_of(found[0].value).shape)
+        return linear.coefficient(variables[-2]) == 1 and linear.coefficient(variables[-1]) != 1
+
+    # -- what is not finite ------------------------------------------------------------------
+
+    def untainted(self) -> Taint:
+        """To start from. Only a causal kernel skips anything."""
+        return [self.zero] * TAINTS if self.causal else []
+
+    def _with(self, taint: Taint, vector: Value) -> Taint:
+        """A vector more that was read."""
+        return [*taint[1:], self.builder.add(taint[0], vector)] if taint else taint
+
+    def read(self, source: GraphValue, taint: Taint, change: Change | None = None) -> Taint:
+        """All rows' numbers of an operand [.., L], changed: nothing but what they do to `taint`."""
+        def vector(block: Expr, taint: Taint) -> Taint:
+            value = self.vector(source, block, self.rows, lambda row: (row,))
+            return self._with(taint, value if change is None else change(value))
+
+        return self.across(self.rows, taint, vector) if taint else taint
+
+    def meet_all(self, taint: Taint) -> None:
+        """Sets `whole`: whether something was not finite, so that rows are to meet all columns. A
+        sum of what is finite may overflow: then nothing is skipped without need."""
+        if not taint:
+            return
+        total = self.horizontal(functools.reduce(self.builder.add, taint), self.builder.add)
+        zero = self.builder.const(self.dtype, 0)
+        bad = self.builder.compare("ne", self.builder.sub(total, total), zero)
+        self.whole = self.builder.select(bad, self.value(self.columns), self.value(0))

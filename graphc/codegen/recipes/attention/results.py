@@ -1,0 +1,52 @@
+"""Where a kernel of attention stores its results: as they are, or in other orders.
+
+in : the kernel's body, and the buffers of its outputs
+out: for each result of the composite the places its rows go to
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graphc.codegen.loop_ir.nodes import Buffer
+from graphc.ir.nodes import Graph, Value
+from graphc.ops.kinds.index_expr import Expr, flatten
+from graphc.schedule.access import Index, coordinates
+from graphc.schedule.output_layouts import positions
+
+
+@dataclass(frozen=True)
+class Target:
+    """A result's elements lie at `place` of a buffer, an expression of their index."""
+
+    buffer: Buffer
+    place: Expr
+    index: Index
+
+    def stride(self, axis: int) -> int:
+        """How far two neighbours along an axis are apart."""
+        variables = self.index[axis].variables()
+        return sum(self.place.coefficient(variable) or 0 for variable in variables)
+
+    def start(self, lead: Index) -> Expr:
+        """Where the matrix of a head starts."""
+        found = Expr(self.place.constant)
+        for axis, item in enumerate(lead):
+            found = found + item * self.stride(axis)
+        return found
+
+
+def stored(body: Graph, anchor: int, buffers: list[Buffer]) -> dict[int, list[Target]]:
+    """By result of the node `anchor` the places of its elements."""
+    found: dict[int, list[Target]] = {}
+    for value, buffer in zip(body.outputs, buffers, strict=True):
+        shape = body.type_of(value).shape
+        placed: Mapping[Value, tuple[Expr, ...]] = positions(body, value) or {}
+        if value.node == anchor:
+            placed = {value: (flatten(coordinates(shape), shape),)}
+        for result, places in placed.items():
+            index = coordinates(body.type_of(result).shape)
+            targets = found.setdefault(result.index, [])
+            targets += [Target(buffer, place, index) for place in places]
+    return found

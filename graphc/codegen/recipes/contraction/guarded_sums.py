@@ -1,0 +1,99 @@
+"""Sums whose skipped products must be skipped, not added as zeros.
+
+Fast code reads zeros where a window hangs over the edge. Times an infinite or NaN factor these give
+NaN, so where a result is NaN it is summed again, product by product, under the guards.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.copier import Copier
+from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.loop_ir.nodes import Buffer, Value
+from graphc.codegen.recipes.contraction.k_blocks import Chains
+from graphc.codegen.recipes.contraction.tiles import OutputTile
+from graphc.codegen.recipes.contraction.view import View, operand_value
+from graphc.ops.kinds.index_expr import Expr
+from graphc.schedule.access import Index, unflatten
+
+
+class GuardedSums:
+    """Checks and recomputes sums of one contraction; `zero` is a vector."""
+
+    def __init__(self, copier: Copier, view: View, zero: Value) -> None:
+        self.copier = copier
+        self.builder = copier.builder
+        self.evaluator: Evaluator = copier.evaluator
+        self.integers = self.evaluator.integers
+        self.view = view
+        self.zero = zero
+        self.lanes = copier.lanes
+        self.dtype = view.dtype
+        self.memory: dict[int, Buffer] = {}
+
+    def tile(self, at: OutputTile, totals: list[Value]) -> list[Value]:
+        """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
+        builder = self.builder
+        with builder.if_(self.any_nan(totals), rare=True) as branch:
+            with branch.then():
+                memory = self._scratch(len(totals) * self.lanes)
+                filled_in = builder.block
+                lane = self.copier.lane()
+
+                def one(r: Expr, v: Expr) -> None:
+                    n, guards = at.columns.place(at.vector + v, lane)
+                    total = self.total(at.batch, unflatten(at.row + r, self.view.m), n, guards)
+                    position = (r * at.vectors + v) * self.lanes + lane
+                    self.evaluator.store(memory, position, total)
+
+                self.copier.loop(
+                    at.rows, "r",
+                    lambda r: self.copier.loop(at.vectors, "v", lambda v: one(r, v)),
+                )  # fmt: skip
+                again = [
+                    self.evaluator.load(memory, lane + i * self.lanes, (), filled_in)
+                    for i in range(len(totals))
+                ]
+                branch.yield_(*(builder.splat(value, self.lanes) for value in again))
+            with branch.otherwise():
+                branch.yield_(*totals)
+        return list(branch.results)
+
+    def _scratch(self, size: int) -> Buffer:
+        if size not in self.memory:
+            self.memory[size] = self.builder.scratch(f"again{size}", self.dtype, size)
+        return self.memory[size]
+
+    def any_nan(self, values: list[Value]) -> Value:
+        """Whether some lane of some value is NaN (or: infinities of both signs are)."""
+        total = values[0]
+        for value in values[1:]:
+            total = self.builder.add(total, value)
+        lanes = self.lanes
+        while lanes > 1:
+            lanes //= 2
+            order = [(i + lanes) % self.lanes for i in range(self.lanes)]
+            total = self.builder.add(total, self.builder.shuffle(total, total, order))
+        if self.lanes > 1:
+            total = self.builder.extract(total, 0)
+        return self.builder.compare("ne", total, total)
+
+    def total(self, batch: Index, m: Index, n: Index, guards: tuple[Guard, ...]) -> Value:
+        """One vector of results, each product under its guards."""
+        def body(k: Index, sums: list[Value]) -> list[Value]:
+            left, right = self.view.broadcast(batch, m, k), self.view.vector(batch, n, k)
+            if left is None or right is None:
+                return sums
+            held = tuple(left.guards) + tuple(right.guards)
+            x = operand_value(self.evaluator, self.view, left)
+            y = operand_value(self.evaluator, self.view, right, guards)
+            made = self.builder.fma(
+                self.builder.splat(x, self.lanes), self.builder.splat(y, self.lanes), sums[0]
+            )
+            if held:
+                mask, _ = self.integers.mask(held)
+                made = self.builder.select(mask, made, sums[0])
+            return [made]
+
+        chains = Chains(self.builder, self.evaluator, self.view.k, len(self.view.k), body)
+        return chains.total([self.zero])[0]

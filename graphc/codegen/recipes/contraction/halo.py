@@ -1,0 +1,216 @@
+"""A copy of the rectangle of coordinates that a window sweeps over.
+
+There are zeros where it hangs over the edge of the operand; its axes come in another order if
+vectors run along another axis; a strided axis is split by remainder, so that neighbouring windows
+are neighbours in memory. It is filled by vectors: along rows where those are contiguous in both, by
+transposed blocks in registers where the operand is contiguous along another axis, by gathers else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.copier import Copier
+from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.open_blocks import OpenBlock
+from graphc.codegen.recipes.contraction.view import View, operand_value
+from graphc.ir.types import Shape, row_major_strides
+from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, of
+from graphc.ops.kinds.movement import Case
+from graphc.schedule.access import Index
+
+_names = itertools.count()
+
+
+@dataclass(frozen=True)
+class BoxAxis:
+    """One axis of the operand in a box: coordinates `base + low + i` for i below `extent`, split
+    into `split` interleaved parts. `dim`: the operand's own extent where the box may hang over."""
+
+    axis: int
+    base: Expr
+    low: int
+    extent: int
+    split: int
+    dim: int | None
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """The part of the box that exists: its begin and end."""
+        if self.dim is None:
+            return 0, self.extent
+        return max(0, -self.low), min(self.extent, self.dim - self.low)
+
+
+class Box:
+    """Scratch that holds what a window sweeps over. Made by `plan_box`."""
+
+    def __init__(self, copier: Copier, view: View, operand: int, axes: Sequence[BoxAxis]) -> None:
+        self.copier = copier
+        self.view = view
+        self.operand = operand
+        self.axes = tuple(axes)
+        dims: list[int] = []
+        for axis in self.axes:
+            dims += [axis.split] if axis.split > 1 else []
+            dims.append(-(-axis.extent // axis.split))
+        self.strides = row_major_strides(tuple(dims))
+        # A vector at the last position reads behind the end.
+        vectors = -(-math.prod(dims) // copier.lanes) + 8
+        name = f"box{next(_names)}"
+        self.memory = copier.builder.scratch(name, view.dtype, vectors * copier.lanes)
+        self.filled_in: OpenBlock = copier.builder.block
+        self.columns: int | None = None
+        self.hangs_over = any(axis.kept != (0, axis.extent) for axis in self.axes)
+
+    def position(self, index: Index) -> Expr:
+        """Where the operand's element at `index` lies."""
+        found = of(0)
+        strides = iter(self.strides)
+        for axis in self.axes:
+            at = index[axis.axis] - axis.base - axis.low
+            if axis.split > 1:
+                found = found + (at % axis.split) * next(strides)
+                at = at // axis.split
+            found = found + at * next(strides)
+        return found
+
+    def load(self, case: Case) -> Value:
+        linear = self.position(case.index)
+        return self.copier.evaluator.load(self.memory, linear, (), self.filled_in)
+
+    def clear(self) -> None:
+        """Zeros everywhere: those outside the operand stay."""
+        copier = self.copier
+        zero = copier.builder.const(self.view.dtype, 0)
+
+        def store(block: Expr) -> None:
+            lane = copier.lane()
+            copier.evaluator.store(self.memory, block * copier.lanes + lane, zero)
+
+        copier.loop(self.memory.size // copier.lanes, "clear", store)
+
+    def fill(self, columns: int | None = None) -> None:
+        """Copies the part of the box that exists; of the last axis only so many `columns`."""
+        self.columns = columns
+        self.filled_in = self.copier.builder.block
+        last = self.axes[-1]
+        source = self._contiguous()
+        outer = [axis for axis in self.axes[:-1] if axis is not source]
+        self._loops(outer, {}, lambda at: self._rows(at, last, source))
+
+    def _loops(
+        self, axes: Sequence[BoxAxis], at: dict[int, Expr], body: Callable[[dict[int, Expr]], None]
+    ) -> None:
+        if not axes:
+            body(at)
+            return
+        begin, end = axes[0].kept
+        self.copier.loop(
+            end - begin, "s",
+            lambda i: self._loops(axes[1:], {**at, axes[0].axis: i + begin}, body),
+        )  # fmt: skip
+
+    def _rows(self, at: dict[int, Expr], last: BoxAxis, source: BoxAxis | None) -> None:
+        """All of the last axis, at given positions of the axes before it (but `source`)."""
+        first_column, columns = last.kept[0], last.kept[1] - last.kept[0]
+        columns = columns if self.columns is None else self.columns
+        first_row = source.kept[0] if source is not None else 0
+
+        def index(row: Expr, column: Expr) -> dict[int, Expr]:
+            found = {**at, last.axis: column + first_column}
+            if source is not None and source is not last:
+                found[source.axis] = row + first_row
+            return found
+
+        def read(row: Expr, column: Expr, guards: tuple[Guard, ...]) -> Value:
+            where = self._source_index(index(row, column))
+            return operand_value(
+                self.copier.evaluator, self.view, Case(self.operand, where), guards
+            )
+
+        def position(row: Expr, column: Expr) -> Expr:
+            return self.position(self._source_index(index(row, column)))
+
+        if source is not None and source is not last:
+            rows = source.kept[1] - source.kept[0]
+            self.copier.transposed(rows, columns, read, position, self.memory)
+            return
+        if last.split == 1:
+            self.copier.row(columns, read, position, self.memory)
+            return
+        for part in range(last.split):
+            # Elements part, part + split, …: of those that exist, the first and their number.
+            skip = (part - first_column) % last.split
+            count = -(-(columns - skip) // last.split)
+            if count > 0:
+                self.copier.row(
+                    count,
+                    lambda r, c, g, skip=skip: read(r, c * last.split + skip, g),  # type: ignore[misc]
+                    lambda r, c, skip=skip: position(r, c * last.split + skip),  # type: ignore[misc]
+                    self.memory,
+                )
+
+    def _source_index(self, at: dict[int, Expr]) -> Index:
+        """The operand's coordinate of a place in the box."""
+        found: dict[int, Expr] = {}
+        for axis in self.axes:
+            found[axis.axis] = at[axis.axis] + axis.base + axis.low
+        return tuple(found[axis] for axis in range(len(found)))
+
+    def _contiguous(self) -> BoxAxis | None:
+        """The axis along which the operand lies contiguous in memory."""
+        probes = {
+            axis.axis: Variable(f"probe{axis.axis}_{next(_names)}", max(axis.extent, 2))
+            for axis in self.axes
+        }
+        index = self._source_index({axis: of(variable) for axis, variable in probes.items()})
+        for axis in (self.axes[-1], *self.axes):
+            case = Case(self.operand, index)
+            if axis.extent > 1 and self.view.stride(case, probes[axis.axis]) == 1:
+                return axis
+        return None
+
+
+def plan_box(
+    view: View, cases: Sequence[Case], inner: frozenset[Variable], lane_axes: Sequence[int],
+    split: int,
+) -> tuple[BoxAxis, ...] | None:  # fmt: skip
+    """The axes of a box that holds what `cases` read while the `inner` variables run over their
+    extents; those in `lane_axes` come last, the very last one split into `split` parts. None where
+    no box does: an address that is not affine, or guards other than the operand's own bounds."""
+    operand = cases[0].operand
+    shape: Shape = view.body.type_of(view.node.operands[operand]).shape
+    found: list[BoxAxis] = []
+    order = [axis for axis in range(len(shape)) if axis not in lane_axes] + list(lane_axes)
+    for axis in order:
+        bases, bounds = set(), []
+        for case in cases:
+            expression: Expr = case.index[axis]
+            if any(isinstance(atom, Quotient) for atom, _ in expression.terms):
+                return None
+            moving = frozenset(t for t in expression.terms if t[0] in inner)
+            bases.add(Expr(0, expression.terms - moving))
+            bounds.append(Expr(expression.constant, moving).bounds())
+        if len(bases) != 1:
+            return None
+        base = bases.pop()
+        low, high = min(b[0] for b in bounds), max(b[1] for b in bounds)
+        guarded = [
+            guard for case in cases for guard in case.guards if guard[0] == case.index[axis]
+        ]
+        if any(guard[1:] != (0, shape[axis]) for guard in guarded) or (guarded and base.terms):
+            return None
+        found.append(
+            BoxAxis(
+                axis, base, low, high - low + 1, split if axis == order[-1] else 1,
+                shape[axis] if guarded else None,
+            )
+        )  # fmt: skip
+    coordinates = [guard for case in cases for guard in case.guards]
+    held = [guard for case in cases for guard in case.guards if guard[0] in case.index]
+    return tuple(found) if len(coordinates) == len(held) else None

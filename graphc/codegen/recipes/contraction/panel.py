@@ -1,0 +1,114 @@
+"""A copy of an operand as [k][columns]: the vectors of a tile lie behind one another.
+
+It is filled by vectors: along columns where those are neighbours in memory, by transposed blocks in
+registers where indices of k are, by gathers else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.copier import Copier
+from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.open_blocks import OpenBlock
+from graphc.codegen.recipes.contraction.view import View, operand_value
+from graphc.ops.kinds.index_expr import Expr, Variable, of, resolved
+from graphc.ops.kinds.movement import Case
+
+Tiles = Callable[[Callable[[Expr], None]], None]
+"""Runs its argument for each of some tiles."""
+
+ROWS_AT_ONCE = 8
+"""Rows of which a panel's tiles are filled before the next: streams that a core fetches ahead."""
+
+_names = itertools.count()
+
+
+class Panel:
+    """Scratch [k][columns] of one operand; `columns` is a multiple of the lanes of its reader."""
+
+    def __init__(self, copier: Copier, view: View, name: str, depth: int, columns: int) -> None:
+        self.copier = copier
+        self.view = view
+        self.depth = depth
+        self.columns = columns
+        size = max(depth * columns, 1)
+        self.memory = copier.builder.scratch(name, view.dtype, size)
+        self.filled_in: OpenBlock = copier.builder.block
+
+    def fill(
+        self, tiles: Tiles, width: int, element: Callable[[Expr, Expr, Expr], Case | None],
+        first: Callable[[Expr], Expr],
+    ) -> None:  # fmt: skip
+        """element(tile, k, column) for columns below `width`, behind element first(tile) of the
+        scratch. Where columns lie side by side, those of all tiles are read for a few k before the
+        next: in runs of memory, no part of a cache line twice."""
+        copier, view = self.copier, self.view
+        self.filled_in = copier.builder.block
+        # Vectors along k start at multiples of the lanes: they may end where a row of k does.
+        step = copier.lanes if self.depth % copier.lanes == 0 else 1
+        extents = (max(self.depth // step, 2), step, max(width, 2))
+        k, lane, column = (Variable(f"probe{next(_names)}", extent) for extent in extents)
+        probe = element(of(0), of(k) * step + of(lane), of(column))
+        turned = not _side_by_side(view, probe, column)
+        turned = turned and _side_by_side(view, probe, lane if step > 1 else k)
+
+        def one(tile: Expr, begin: Expr, count: int) -> None:
+            start = first(tile)
+
+            def read(at: Expr, c: Expr, guards: tuple[Guard, ...]) -> Value:
+                case = element(tile, begin + at, c)
+                return guarded_value(copier.evaluator, view, case, guards)
+
+            def position(at: Expr, c: Expr) -> Expr:
+                return start + (begin + at) * self.columns + c
+
+            def row(at: Expr) -> None:
+                for block in range(-(-width // copier.lanes)):
+                    rest = min(width - block * copier.lanes, copier.lanes) % copier.lanes
+                    copier.vector(of(block), rest, read, position, self.memory, at)
+
+            if turned:
+                copier.transposed(count, width, read, position, self.memory)
+            else:
+                copier.loop(count, "row", row)
+
+        def rows(begin: Expr, count: int) -> None:
+            tiles(lambda tile: one(tile, begin, count))
+
+        together = self.depth if turned else ROWS_AT_ONCE if len(view.k) == 1 else 1
+        whole, rest = divmod(self.depth, max(together, 1))
+        if whole:
+            copier.loop(whole, "pk", lambda block: rows(block * together, together))
+        if rest:
+            rows(of(whole * together), rest)
+
+    def load(self, position: Expr) -> Value:
+        return self.copier.evaluator.load(self.memory, position, (), self.filled_in)
+
+
+def _side_by_side(view: View, case: Case | None, along: Variable) -> bool:
+    """Whether elements lie behind one another in memory."""
+    linear = view.linear(case) if case is not None and not case.guards else None
+    return linear is not None and resolved(linear).coefficient(along) == 1
+
+
+def guarded_value(
+    evaluator: Evaluator, view: View, case: Case | None, guards: tuple[Guard, ...] = ()
+) -> Value:
+    """An operand's element, 0 where the case's guards fail."""
+    builder = evaluator.builder
+    zero = builder.const(view.dtype, 0)
+    if case is None:
+        return zero
+    value = operand_value(evaluator, view, case, guards)
+    own = tuple(case.guards)
+    if not own:
+        return value
+    held, where = evaluator.integers.mask(own)
+    block = evaluator.deepest([where, evaluator.block_of(value)])
+    with builder.at(block):
+        return evaluator.note(builder.select(held, value, zero), block)

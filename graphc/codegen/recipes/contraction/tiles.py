@@ -1,0 +1,185 @@
+"""The register tile of a contraction, and the vectors its columns are made of.
+
+In: extents, lanes, registers. Out: a `Tile`, by a stated cost model; `Columns`, which say where
+each vector of results lies; `OutputTile`, the results of one tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.recipes.contraction.view import Phase
+from graphc.codegen.target import Target
+from graphc.ops.kinds.index_expr import Expr, flatten, of
+from graphc.schedule.access import Index, unflatten
+
+
+def vector_registers(target: Target) -> int:
+    """Vector registers of a target: AVX-512 and NEON have 32, AVX2 and SSE 16."""
+    return 32 if target.vector_bytes == 64 or "aarch64" in target.triple else 16
+
+
+CHAINS = 8
+"""Sums to have under way: an FMA takes four cycles, and two start in each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Rows, and vectors of columns, that stay in registers."""
+
+    rows: int
+    vectors: int
+
+
+def choose_tile(
+    rows: int, vectors: int, registers: int, allowed: Callable[[Tile], bool] = lambda tile: True
+) -> tuple[Tile, float]:
+    """The most efficient tile that fits the registers: rows·vectors accumulators, a vector of each
+    column block, and one broadcast. Also its efficiency: the part of the FMA peak that tails,
+    latency and loads leave. `allowed` says which may be taken."""
+    best, best_efficiency = Tile(1, 1), 0.0
+    for v in range(1, min(vectors, 12) + 1):
+        for r in range(1, min(rows, 14) + 1):
+            if r * v + v + 1 > registers or not allowed(Tile(r, v)):
+                continue
+            tail = rows * vectors / (-(-rows // r) * r * -(-vectors // v) * v)
+            chains = min(r * v, CHAINS) / CHAINS
+            # Measured: of two tiles of 12, that with 7 loads reaches 0.97 of peak, with 8 0.91.
+            loads = 1 - 0.75 * max((r + v) / (r * v) - 0.55, 0)
+            efficiency = tail * chains * loads
+            if efficiency > best_efficiency:
+                best, best_efficiency = Tile(r, v), efficiency
+    return best, best_efficiency
+
+
+Place = tuple[Index, tuple[Guard, ...]]
+"""An index, and the guards under which it exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A run of `count` tiles of so many `vectors`: their first vector, the first's number."""
+
+    first: int
+    number: int
+    count: int
+    vectors: int
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The n coordinates of one phase as vectors: `lane_axes` run along vectors, slowest first; the
+    others are rows of vectors. Every row ends in a masked vector where lanes do not divide it."""
+
+    phase: Phase
+    lane_axes: tuple[int, ...]
+    lanes: int
+    down: int
+    """Neighbouring vectors are those of rows so far apart; 0: of one row."""
+
+    @property
+    def lanes_used(self) -> int:
+        return math.prod(self.phase.extents[axis] for axis in self.lane_axes)
+
+    @property
+    def blocks(self) -> int:
+        """Vectors per row."""
+        return -(-self.lanes_used // self.lanes)
+
+    @property
+    def row_axes(self) -> tuple[int, ...]:
+        return tuple(a for a in range(len(self.phase.extents)) if a not in self.lane_axes)
+
+    @property
+    def row_count(self) -> int:
+        return math.prod(self.phase.extents[axis] for axis in self.row_axes)
+
+    @property
+    def vectors(self) -> int:
+        return self.blocks * self.row_count
+
+    @property
+    def is_plain(self) -> bool:
+        """One row of whole vectors."""
+        return self.row_count == 1 and self.lanes_used % self.lanes == 0
+
+    def tiles(self, tile: Tile) -> list[Part]:
+        """The vectors as tiles, runs of equal ones. What is left over joins the last whole tile and
+        is halved with it where alone it would keep too few sums under way. A single row's masked
+        vector stands in a run of one, so that no other tile needs a mask."""
+        whole = self.vectors // tile.vectors
+        if self.row_count == 1:
+            whole = min(whole, self.lanes_used // (tile.vectors * self.lanes))
+        rest = self.vectors - whole * tile.vectors
+        sizes = [rest] if rest else []
+        if rest and whole and rest * tile.rows < CHAINS <= tile.vectors * tile.rows:
+            whole -= 1
+            rest += tile.vectors
+            sizes = [rest - rest // 2, rest // 2]
+        parts = [Part(0, 0, whole, tile.vectors)] if whole else []
+        first = whole * tile.vectors
+        for number, size in enumerate(sizes, whole):
+            last = parts[-1] if parts else None
+            if last is not None and last.vectors == size and self.is_plain:
+                parts[-1] = replace(last, count=last.count + 1)  # no code of its own
+            else:
+                parts.append(Part(first, number, 1, size))
+            first += size
+        return parts
+
+    def index(self, position: Expr, row: Expr | int = 0) -> Index:
+        """The n coordinate at a position along the lanes of a row of vectors."""
+        extents = self.phase.extents
+        found: dict[int, Expr] = {}
+        row = of(row) if isinstance(row, int) else row
+        for axes, flat in ((self.lane_axes, position), (self.row_axes, row)):
+            items = unflatten(flat, tuple(extents[axis] for axis in axes))
+            found.update(zip(axes, items, strict=True))
+        return self.phase.index(tuple(found[axis] for axis in range(len(extents))))
+
+    def position(self, index: Index) -> Expr:
+        """Where a coordinate stands among the lanes of all vectors of an undivided phase."""
+        extents = self.phase.extents
+        lane, row = (
+            flatten([index[axis] for axis in axes], [extents[axis] for axis in axes])
+            for axes in (self.lane_axes, self.row_axes)
+        )
+        return row * (self.blocks * self.lanes) + lane
+
+    def row_and_block(self, number: Expr) -> tuple[Expr, Expr]:
+        """The row of vector `number`, and its place in that row."""
+        if self.row_count == 1:
+            return of(0), number
+        if not self.down:
+            return number // self.blocks, number % self.blocks
+        # Tile after tile, each of vectors `down` rows apart.
+        turns = self.row_count // self.down
+        inside, block = number % self.row_count, number // self.row_count
+        return inside // turns + inside % turns * self.down, block
+
+    def place(self, number: Expr, lane: Expr) -> Place:
+        """Vector `number`: its n coordinates, and the guard of those that exist."""
+        row, block = self.row_and_block(number)
+        position = block * self.lanes + lane
+        guard = (position, 0, self.lanes_used)
+        return self.index(position, row), () if position.within(*guard[1:]) else (guard,)
+
+
+@dataclass(frozen=True)
+class OutputTile:
+    """The results of one register tile: `rows` of them from `row` on, and as many `vectors` of the
+    columns from vector number `vector` on."""
+
+    batch: Index
+    row: Expr
+    rows: int
+    columns: Columns
+    vector: Expr
+    vectors: int
+
+    def places(self, lane: Expr) -> list[Place]:
+        """The n coordinates of each vector."""
+        return [self.columns.place(self.vector + v, lane) for v in range(self.vectors)]

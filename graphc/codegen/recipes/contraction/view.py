@@ -1,0 +1,194 @@
+"""A contraction as its recipe sees it: one operand broadcast, the other read by vectors.
+
+In: a kernel's body around one contraction. Out: a `View`: extents, and where each operand's element
+lies, with the two operands in the roles the recipe gives them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.loop_ir.nodes import Value
+from graphc.ir.nodes import INPUT, Graph
+from graphc.ir.nodes import Value as GraphValue
+from graphc.ir.registry import lookup
+from graphc.ir.types import Shape
+from graphc.ops.kinds.contract import Contract
+from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, flatten, of
+from graphc.ops.kinds.movement import Case
+from graphc.schedule.access import Index, as_index, reads, unflatten
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The results whose n coordinates are `step·i + offset` for i in `extents`."""
+
+    extents: Shape
+    steps: Shape
+    offsets: Shape
+
+    def index(self, at: Index) -> Index:
+        return tuple(
+            i * step + offset for i, step, offset in zip(at, self.steps, self.offsets, strict=True)
+        )
+
+
+class View:
+    """The contraction of `body`. `swapped`: what the op calls left is read by vectors here.
+
+    A convolution with a kernel of one element that reads every position is a product: its positions
+    are one coordinate here, however many axes they have, and k is the channel."""
+
+    def __init__(self, body: Graph, swapped: bool = False) -> None:
+        self.body = body
+        self.anchor = next(
+            GraphValue(i) for i, node in enumerate(body.nodes)
+            if node.op not in (INPUT, "constant") and isinstance(lookup(node.op), Contract)
+        )  # fmt: skip
+        self.node = body.nodes[self.anchor.node]
+        self.op: Contract = lookup(self.node.op)
+        self.types = tuple(body.type_of(operand) for operand in self.node.operands)
+        self.attributes = dict(self.node.attributes)
+        self.dtype = self.node.types[0].dtype
+        self.swapped = swapped
+        space = self.op.space(self.types, **self.attributes)
+        self.batch, self.k = space.batch, space.k
+        self.m, self.n = (space.n, space.m) if swapped else (space.m, space.n)
+        self._space = (self.m, self.n, self.k)
+        if len(self.k) > 1 and self._is_product():
+            self.m, self.n = ((math.prod(each),) if each else each for each in (self.m, self.n))
+            self.k = self.k[:1]
+
+    def broadcast(self, b: Index, m: Index, k: Index) -> Case | None:
+        """The element of the operand that is broadcast; None where it is certainly skipped."""
+        rule = self.op.right if self.swapped else self.op.left
+        m, k = _unmerged(m, self._space[0]), _unmerged(k, self._space[2])
+        return settled(rule(b, m, k, self.types, **self.attributes))
+
+    def vector(self, b: Index, n: Index, k: Index) -> Case | None:
+        """The element of the operand that is read by vectors; None where certainly skipped."""
+        rule = self.op.left if self.swapped else self.op.right
+        n, k = _unmerged(n, self._space[1]), _unmerged(k, self._space[2])
+        return settled(rule(b, n, k, self.types, **self.attributes))
+
+    def out(self, b: Index, m: Index, n: Index) -> Index:
+        """The coordinate of a result."""
+        m, n = _unmerged(m, self._space[0]), _unmerged(n, self._space[1])
+        first, second = (n, m) if self.swapped else (m, n)
+        return as_index(self.op.out(b, first, second, self.types, **self.attributes))
+
+    def _is_product(self) -> bool:
+        """Whether k is one coordinate, and positions are the last axes of operand and result."""
+        if math.prod(self.k[1:]) != 1 or 0 in (*self.m, *self.n, *self.k):
+            return False
+        b, m, n, k = (
+            tuple(of(Variable(f"probe_{name}{axis}", dim)) for axis, dim in enumerate(dims))
+            for name, dims in (("b", self.batch), ("m", self.m), ("n", self.n), ("k", self.k))
+        )
+        places = m if self.swapped else n
+        case = self.broadcast(b, m, k) if self.swapped else self.vector(b, n, k)
+        if case is None or case.guards or not places:
+            return False
+        return case.index[-len(places) :] == places == self.out(b, m, n)[-len(places) :]
+
+    def phases(self) -> list[Phase]:
+        """The n coordinates, split where results have different guarded products."""
+        rank = len(self.n)
+        steps = (1,) * rank
+        if self.op.phases is not None and not self.swapped and rank == len(self._space[1]):
+            steps = self.op.phases(self.types, **self.attributes)
+        found = []
+        for flat in range(math.prod(steps)):
+            offsets = tuple(item.constant for item in unflatten(of(flat), steps))
+            extents = tuple(
+                -(-(dim - offset) // step)
+                for dim, offset, step in zip(self.n, offsets, steps, strict=True)
+            )
+            if min(extents, default=1) > 0:
+                found.append(Phase(extents, steps, offsets))
+        return found
+
+    # -- memory ------------------------------------------------------------------------------
+
+    def linear(self, case: Case) -> Expr | None:
+        """The address of an element that is one unguarded read of an input, else None."""
+        place = self.place(case)
+        return None if place is None else place[1]
+
+    def place(self, case: Case) -> tuple[int, Expr] | None:
+        """The input of which an element is one unguarded read, and its address there."""
+        operand = self.node.operands[case.operand]
+        if self.is_input(operand):
+            found = [(operand, as_index(case.index), False)]
+        else:
+            found = [
+                (read.value, read.index, read.guarded or read.reduced)
+                for read in reads(self.body, operand, as_index(case.index), self.is_input)
+            ]
+        if len(found) != 1 or found[0][2]:
+            return None
+        value, index, _ = found[0]
+        return value.node, flatten(index, self.body.type_of(value).shape)
+
+    def is_input(self, value: GraphValue) -> bool:
+        return self.body.nodes[value.node].op == INPUT
+
+    def stride(self, case: Case | None, along: Variable) -> int | None:
+        """Elements from one value of `along` to the next in memory: None where the operand is
+        guarded, computed from several reads, or its address is not affine in it."""
+        if case is None or case.guards:
+            return None
+        linear = self.linear(case)
+        return None if linear is None else linear.coefficient(along)
+
+    def is_affine(self, case: Case | None) -> bool:
+        """Whether the element is one unguarded read, its address free of quotients."""
+        if case is None or case.guards:
+            return False
+        linear = self.linear(case)
+        return linear is not None and not any(isinstance(a, Quotient) for a, _ in linear.terms)
+
+
+def batch_variables(view: View) -> tuple[Variable, ...]:
+    """The variables the recipe's loops over the batch bind."""
+    return tuple(Variable(f"b{axis}", dim) for axis, dim in enumerate(view.batch))
+
+
+def group_variable(view: View, group: int) -> Variable:
+    """The variable the recipe's loop over groups of k binds."""
+    return Variable("group", view.k[0] // group)
+
+
+def channel_variable(view: View) -> Variable:
+    """The variable for the first of the neighbours along the last axis of the batch that share a
+    vector."""
+    return Variable("channel", view.batch[-1])
+
+
+def _unmerged(index: Index, extents: Shape) -> Index:
+    """The coordinate that a flat position stands for."""
+    return index if len(index) == len(extents) else unflatten(index[0], extents)
+
+
+def settled(case: Case) -> Case | None:
+    """The case without guards that always hold; None where one never does."""
+    guards: list[Guard] = []
+    for item, low, high in case.guards:
+        expression = of(item) if isinstance(item, int) else item
+        least, greatest = expression.bounds()
+        if greatest < low or least >= high:
+            return None
+        if not expression.within(low, high):
+            guards.append((expression, low, high))
+    return Case(case.operand, as_index(case.index), tuple(guards))
+
+
+def operand_value(
+    evaluator: Evaluator, view: View, case: Case, guards: tuple[Guard, ...] = ()
+) -> Value:
+    """An operand's element; where the case's guards fail, unspecified."""
+    operand = view.node.operands[case.operand]
+    return evaluator.value(operand, as_index(case.index), guards + tuple(case.guards))

@@ -1,0 +1,329 @@
+"""The recipe `nest` for reductions over leading axes: sums of columns, a few rows at a time.
+
+A column by itself would be read with the stride of a row. So a few rows at once are read along all
+columns, tile by tile, and added to running sums in scratch; when these hold a block of 16 rows,
+they are added to the sums of the next level, and so on. The order is that of
+`codegen/evaluate/reduction.py`.
+
+    for each 4 rows:
+      for each tile of columns: level 0[tile] += row 0; += row 1; += row 2; += row 3
+      after 16 rows, for each tile of columns: level 1[tile] += level 0[tile]; level 0[tile] = 0
+      after 16 of these the same from level 1 to level 2, …
+    for each tile of columns: what the levels hold, combined; the outputs
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.reduction import BLOCK
+from graphc.codegen.loop_ir.nodes import Buffer, Kernel, Value
+from graphc.codegen.recipes.nest.rows import Nest
+from graphc.ir.nodes import CONSTANT, INPUT
+from graphc.ir.nodes import Value as GraphValue
+from graphc.ir.registry import lookup
+from graphc.ir.types import DType
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.reduce import ArgReduce, Reduce
+from graphc.schedule.access import (
+    Index,
+    coordinates,
+    outer_axes,
+    reads,
+    reduced_index,
+    unflatten,
+)
+
+# Rows read at once: the sums of level 0 are loaded and stored once for all. More rows would be more
+# streams than the processor follows. A divisor of BLOCK.
+ROWS = 4
+# Sums of one tile, in vectors.
+TILE_SUMS = 4
+# Operations of a tile, about: more only make the code longer.
+TILE_OPERATIONS = 400
+# Columns that have their sums in scratch at a time: all levels stay in L1.
+CHUNK = 1024
+
+_count = itertools.count()
+
+Level = list[Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Vector:
+    """A vector of a tile: its columns, its place in scratch, and which lanes exist."""
+
+    column: Expr
+    place: Expr
+    guards: tuple[Guard, ...]
+
+
+class ColumnNest(Nest):
+    """A nest whose outputs are read off sums over leading axes, all of one shape."""
+
+    @staticmethod
+    def fits(nest: Nest) -> bool:
+        """Whether all reductions of the nest are over the same leading axes of operands of one
+        shape, none of another, and vectors run along the columns."""
+        body = nest.body
+        found = _reductions(nest)
+        if not found or nest.lanes < 2:
+            return False
+        shape, axes = _source(nest, found[0])
+        if any(_source(nest, identity) != (shape, axes) for identity in found):
+            return False
+        count = math.prod(shape[axis] for axis in axes)
+        if outer_axes(shape, axes) != axes or count <= BLOCK:
+            return False
+        if any(type.shape != nest.domain for type in body.output_types):
+            return False
+        return _read_in_place(nest, found) and not _nested(nest, found)
+
+    def build(self) -> Kernel:
+        *outer, columns = self.loops
+        self.sums = _reductions(self)
+        shape, self.axes = _source(self, self.sums[0])
+        self.reduced_shape = tuple(shape[axis] for axis in self.axes)
+        self.count = math.prod(self.reduced_shape)
+        vectors = -(-columns.variable.extent // self.lanes)
+        operations = ROWS * len(self.body.nodes)
+        most = max(1, min(TILE_SUMS // len(self.sums), TILE_OPERATIONS // operations))
+        # Two tiles at least, so that two threads can share the columns.
+        tiles = max(-(-vectors // most), min(vectors, 2))
+        self.width = -(-vectors // tiles)
+        self.tile = self.width * self.lanes
+        self.whole, self.rest = divmod(columns.variable.extent, self.tile)
+        self.tiles = self.whole + bool(self.rest)
+        self.chunk = max(min(CHUNK // self.tile, self.tiles), 1)
+        if not outer:
+            self._chunks((), self.builder.begin, self.builder.end)
+            return self.builder.finish(extent=self.tiles)
+        with self.builder.loop(self.builder.begin, self.builder.end, hint="i0") as loop:
+            self._outer(0, loop.variable, ())
+        return self.builder.finish(extent=outer[0].variable.extent)
+
+    def _outer(self, level: int, variable: Value, index: Index) -> None:
+        loop = self.loops[level]
+        self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
+        index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
+        if level + 2 == len(self.loops):
+            self._chunks(index, 0, self.builder.const(DType.i64, self.tiles))
+            return
+        extent = self.loops[level + 1].variable.extent
+        with self.builder.loop(0, extent, hint=f"i{level + 1}") as inner:
+            self._outer(level + 1, inner.variable, index)
+
+    # -- columns -----------------------------------------------------------------------------
+
+    def _chunks(self, index: Index, begin: int | Value, end: Value) -> None:
+        """Tiles `begin` to below `end`, as many at a time as have their sums in scratch."""
+        self.index = index
+        with self.builder.loop(begin, end, step=self.chunk, hint="chunk") as loop:
+            self.first = loop.variable
+            ahead = self.builder.sub(end, self.first)
+            self.present = self.builder.minimum(ahead, self._number(self.chunk))
+            rest = self.builder.sub(self._number(self.whole), self.first)
+            self.present_whole = self.builder.minimum(self.present, rest)
+            self._sweep()
+
+    def _number(self, value: int) -> Value:
+        return self.builder.const(DType.i64, value)
+
+    def _each_tile(self, body: Callable[[list[_Vector]], None]) -> None:
+        """`body` for each tile of the chunk; the last one of all may be smaller."""
+        builder, integers = self.builder, self.evaluator.integers
+        if self.whole:
+            with builder.loop(0, self.present_whole, hint="tile") as loop:
+                near = Variable(f"near{next(_count)}", self.chunk)
+                tile = Variable(f"tile{next(_count)}", self.whole)
+                integers.bind(near, loop.variable, builder.block)
+                integers.bind(tile, builder.add(self.first, loop.variable), builder.block)
+                body(self._vectors(of(tile) * self.tile, of(near) * self.tile, self.tile))
+        if not self.rest:
+            return
+        with builder.if_(builder.compare("gt", self.present, self.present_whole)) as branch:
+            with branch.then():
+                near = Variable(f"near{next(_count)}", self.chunk)
+                integers.bind(near, self.present_whole, builder.block)
+                body(self._vectors(of(self.whole * self.tile), of(near) * self.tile, self.rest))
+            with branch.otherwise():
+                pass
+
+    def _vectors(self, column: Expr, place: Expr, count: int) -> list[_Vector]:
+        lane = Variable(f"lane{next(_count)}", self.lanes)
+        self.evaluator.integers.bind_lane(lane, self.builder.block)
+        found = []
+        for start in range(0, count, self.lanes):
+            left = count - start
+            guards: tuple[Guard, ...] = ((of(lane), 0, left),) if left < self.lanes else ()
+            at = of(lane) + start
+            found.append(_Vector(column + at, place + at, guards))
+        return found
+
+    # -- rows --------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """All rows, and the outputs, of a chunk of columns."""
+        groups, rest = divmod(self.count, ROWS)
+        levels, held = 1, BLOCK
+        while held < self.count:
+            levels, held = levels + 1, held * BLOCK
+        self.levels = [self._level(i) for i in range(levels)]
+        self._each_tile(self._clear)
+        with self.builder.loop(0, groups, hint="rows") as loop:
+            group = Variable(f"rows{next(_count)}", groups)
+            self.evaluator.integers.bind(group, loop.variable, self.builder.block)
+            self._each_tile(lambda tile: self._rows(of(group) * ROWS, ROWS, tile))
+            self._carry_over(self.builder.add(loop.variable, self._number(1)), 0)
+        if rest:
+            self._each_tile(lambda tile: self._rows(of(groups * ROWS), rest, tile))
+        self._each_tile(self._finish)
+
+    def _level(self, number: int) -> Level:
+        size = self.chunk * self.tile
+        return [
+            self.builder.scratch(f"level{number}_{i}", self._dtype(identity), size)
+            for i, identity in enumerate(self.sums)
+        ]
+
+    def _clear(self, tile: list[_Vector]) -> None:
+        for level in self.levels:
+            self._store(level, tile, self._identities(tile))
+
+    def _carry_over(self, done: Value, level: int) -> None:
+        """What a level holds to the next one, when the `done` groups of rows fill it."""
+        if level + 1 == len(self.levels):
+            return
+        over = self.builder.op("mod", done, self._number(BLOCK ** (level + 1) // ROWS))
+        filled = self.builder.compare("eq", over, self._number(0))
+        with self.builder.if_(filled) as branch:
+            with branch.then():
+                self._each_tile(
+                    lambda tile: self._move(self.levels[level], self.levels[level + 1], tile)
+                )
+                self._carry_over(done, level + 1)
+            with branch.otherwise():
+                pass
+
+    def _rows(self, start: Expr, count: int, tile: list[_Vector]) -> None:
+        sums = self._load(self.levels[0], tile)
+        for row in range(count):
+            elements = [
+                self._element(identity, start + row, vector)
+                for vector in tile for identity in self.sums
+            ]  # fmt: skip
+            sums = self._combined(sums, elements)
+        self._store(self.levels[0], tile, sums)
+
+    def _move(self, source: Level, target: Level, tile: list[_Vector]) -> None:
+        """Adds a level to another, and clears it."""
+        sums = self._combined(self._load(target, tile), self._load(source, tile))
+        self._store(target, tile, sums)
+        self._store(source, tile, self._identities(tile))
+
+    def _element(self, identity: int, row: Expr, vector: _Vector) -> Value:
+        """What a row adds to a sum."""
+        columns = self.loops[-1]
+        at = unflatten(vector.column, self.domain[columns.first : columns.last + 1])
+        op, node = lookup(self.body.nodes[identity].op), self.body.nodes[identity]
+        assert isinstance(op, Reduce)
+        place = reduced_index(op, self.axes, self.index + at, unflatten(row, self.reduced_shape))
+        value = self.evaluator.value(node.operands[0], place, vector.guards)
+        return self.builder.splat(value, self.lanes)
+
+    # -- sums --------------------------------------------------------------------------------
+
+    def _dtype(self, identity: int) -> DType:
+        return self.body.type_of(GraphValue(identity, 0)).dtype
+
+    def _identities(self, tile: list[_Vector]) -> list[Value]:
+        found = []
+        for identity in self.sums:
+            op, dtype = lookup(self.body.nodes[identity].op), self._dtype(identity)
+            assert isinstance(op, Reduce)
+            found.append(self.builder.const(dtype, op.identity(dtype), self.lanes))
+        return found * len(tile)
+
+    def _combined(self, left: list[Value], right: list[Value]) -> list[Value]:
+        made = []
+        for i, (a, b) in enumerate(zip(left, right, strict=True)):
+            op = lookup(self.body.nodes[self.sums[i % len(self.sums)]].op)
+            assert isinstance(op, Reduce)
+            made.append(op.combine(self.evaluator.algebra, a, b))
+        return made
+
+    def _load(self, level: Level, tile: list[_Vector]) -> list[Value]:
+        block = self.builder.block
+        return [
+            self.evaluator.load(memory, vector.place, (), block)
+            for vector in tile for memory in level
+        ]  # fmt: skip
+
+    def _store(self, level: Level, tile: list[_Vector], values: list[Value]) -> None:
+        places = [(memory, vector.place) for vector in tile for memory in level]
+        for (memory, place), value in zip(places, values, strict=True):
+            self.evaluator.store(memory, place, value)
+
+    def _finish(self, tile: list[_Vector]) -> None:
+        """What the levels hold, combined, and the tile's outputs."""
+        columns = self.loops[-1]
+        total = self._load(self.levels[0], tile)
+        for level in self.levels[1:]:
+            total = self._combined(self._load(level, tile), total)
+        sums = iter(total)
+        for vector in tile:
+            at = self.index + unflatten(
+                vector.column, self.domain[columns.first : columns.last + 1]
+            )
+            for identity in self.sums:
+                value = GraphValue(identity, 0)
+                self.evaluator.bind(value, at, next(sums), self.builder.block)
+            self._store_level(len(self.loops), at, vector.guards)
+
+
+def _reductions(nest: Nest) -> list[int]:
+    """The reductions of the body, none where one is of another kind."""
+    found = [
+        identity
+        for identity, node in enumerate(nest.body.nodes)
+        if node.op not in (INPUT, CONSTANT) and isinstance(lookup(node.op), Reduce)
+    ]
+    if any(isinstance(lookup(nest.body.nodes[identity].op), ArgReduce) for identity in found):
+        return []
+    return found
+
+
+def _source(nest: Nest, identity: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    node = nest.body.nodes[identity]
+    return nest.body.type_of(node.operands[0]).shape, node.attribute("axes")
+
+
+def _read_in_place(nest: Nest, reductions: list[int]) -> bool:
+    """Whether each output at a place of the domain needs the reductions at that place alone, and
+    each reduction is needed."""
+    at = coordinates(nest.domain)
+    needed = {output.node for output in nest.body.outputs}
+    for output in nest.body.outputs:
+        for read in reads(nest.body, output, at, lambda v: v.node in reductions):
+            needed.add(read.value.node)
+            if read.value.node in reductions and (read.index != at or read.guarded):
+                return False
+    return needed.issuperset(reductions)
+
+
+def _nested(nest: Nest, reductions: list[int]) -> bool:
+    """Whether what is reduced depends on a reduction."""
+    for identity in reductions:
+        operand = nest.body.nodes[identity].operands[0]
+        at = coordinates(nest.body.type_of(operand).shape)
+        found = {
+            read.value.node
+            for read in reads(nest.body, operand, at, lambda v: v.node in reductions)
+        }
+        if operand.node in reductions or not found.isdisjoint(reductions):
+            return True
+    return False

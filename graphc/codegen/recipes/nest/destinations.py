@@ -1,0 +1,50 @@
+"""Where a kernel stores its outputs: each in a buffer of its own, or as a part of one.
+
+in : a body, and a buffer for each output
+out: the body with each `concat` of parts of one shape replaced by the parts, and the place of each
+     output: parts are computed over their own shape and stored where they belong, side by side
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphc.codegen.loop_ir.nodes import Buffer
+from graphc.ir.nodes import Graph, Value
+from graphc.ir.types import Shape
+from graphc.ops.kinds.index_expr import Expr, flatten
+from graphc.schedule.access import Index, parts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The elements of a buffer of shape `shape` from `start` on along `axis`."""
+
+    buffer: Buffer
+    shape: Shape
+    axis: int = 0
+    start: int = 0
+    is_part: bool = False
+
+    def linear(self, at: Index) -> Expr:
+        """The position in the buffer of the element at an index of the output."""
+        if self.is_part:
+            at = (*at[: self.axis], at[self.axis] + self.start, *at[self.axis + 1 :])
+        return flatten(at, self.shape)
+
+
+def by_parts(body: Graph, buffers: list[Buffer]) -> tuple[Graph, list[Place]]:
+    """The body whose outputs are parts where they can be, and the place of each."""
+    outputs: list[Value] = []
+    places: list[Place] = []
+    for output, buffer in zip(body.outputs, buffers, strict=True):
+        shape = body.type_of(output).shape
+        parts = parts_of(body, output)
+        outputs += parts or (output,)
+        if not parts:
+            places.append(Place(buffer, shape))
+            continue
+        axis = body.nodes[output.node].attribute("axis")
+        size = body.type_of(parts[0]).shape[axis]
+        places += [Place(buffer, shape, axis, i * size, True) for i in range(len(parts))]
+    return Graph(body.name, body.nodes, tuple(outputs), body.aliases), places

@@ -1,0 +1,168 @@
+"""The recipe `nest` where an input is contiguous along another axis than the output: a transpose.
+
+Vectors along the output's last axis would gather such an input element by element. So blocks of
+lanes x lanes are read by vectors along the input's axis, transposed in registers, and computed and
+stored by vectors along the output's.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.shuffles import transpose
+from graphc.codegen.loop_ir.nodes import Kernel, Value
+from graphc.codegen.recipes.nest.rows import Nest
+from graphc.ir.nodes import CONSTANT, INPUT
+from graphc.ir.registry import lookup
+from graphc.ir.types import DType
+from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.ops.kinds.movement import Movement
+from graphc.schedule.access import Index, Read, reads, unflatten
+
+
+class TurnedNest(Nest):
+    """A nest whose two innermost loops run in blocks."""
+
+    @staticmethod
+    def fits(nest: Nest) -> bool:
+        """Whether the nest is elementwise, with an input that lies along its second-last loop."""
+        body = nest.body
+        plain = all(
+            node.op in (INPUT, CONSTANT) or isinstance(lookup(node.op), Elementwise | Movement)
+            for node in body.nodes
+        )
+        if not plain or len(nest.loops) < 2 or nest.lanes < 4:
+            return False
+        if any(type.shape != nest.domain for type in body.output_types):
+            return False
+        row, column = nest.loops[-2].variable, nest.loops[-1].variable
+        if min(row.extent, column.extent) < nest.lanes or any(r.guarded for r in nest.all_reads()):
+            return False
+        return any(_is_turned(nest, read, row, column) for read in nest.all_reads())
+
+    def build(self) -> Kernel:
+        *outer, rows, columns = self.loops
+        self.rows, self.columns = rows, columns
+        if not outer:
+            whole, rest = divmod(rows.variable.extent, self.lanes)
+            extent = whole + bool(rest)
+            self._row_blocks((), self.builder.begin, self.builder.end)
+            return self.builder.finish(extent=extent)
+        with self.builder.loop(self.builder.begin, self.builder.end, hint="i0") as loop:
+            self._outer(0, loop.variable, ())
+        return self.builder.finish(extent=outer[0].variable.extent)
+
+    def _outer(self, level: int, variable: Value, index: Index) -> None:
+        loop = self.loops[level]
+        self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
+        index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
+        if level + 3 == len(self.loops):
+            self._row_blocks(index, 0, None)
+            return
+        extent = self.loops[level + 1].variable.extent
+        with self.builder.loop(0, extent, hint=f"i{level + 1}") as inner:
+            self._outer(level + 1, inner.variable, index)
+
+    def _row_blocks(self, prefix: Index, begin: int | Value, end: Value | None) -> None:
+        """All blocks of rows, or those from `begin` to below `end`."""
+        whole, rest = divmod(self.rows.variable.extent, self.lanes)
+        limit: int | Value = whole
+        if end is not None:
+            limit = self.builder.minimum(end, self.builder.const(DType.i64, whole))
+        with self.builder.loop(begin, limit, hint="rows") as loop:
+            block = Variable("row_block", whole)
+            self.evaluator.integers.bind(block, loop.variable, self.builder.block)
+            self._block_row(prefix, of(block) * self.lanes)
+        if not rest:
+            return
+        if end is None:
+            self._single_rows(prefix, of(whole * self.lanes), rest)
+            return
+        last = self.builder.const(DType.i64, whole + 1)
+        with self.builder.if_(self.builder.compare("eq", end, last)) as branch:
+            with branch.then():
+                self._single_rows(prefix, of(whole * self.lanes), rest)
+            with branch.otherwise():
+                pass
+
+    def _block_row(self, prefix: Index, first: Expr) -> None:
+        """Rows first…first + lanes."""
+        whole, rest = divmod(self.columns.variable.extent, self.lanes)
+        with self.builder.loop(0, whole, hint="columns") as loop:
+            block = Variable("column_block", whole)
+            self.evaluator.integers.bind(block, loop.variable, self.builder.block)
+            self._block(prefix, first, of(block) * self.lanes)
+        if rest:
+            self._single_rows(prefix, first, self.lanes, whole)
+
+    def _block(self, prefix: Index, row: Expr, column: Expr) -> None:
+        lane = Variable("turned_lane", self.lanes)
+        block = self.builder.block
+        self.evaluator.integers.bind_lane(lane, block)
+        sample = self._reads_at(self._place(prefix, row + of(lane), column))
+        turned = [
+            position for position, read in enumerate(sample)
+            if flatten(read.index, self.body.type_of(read.value).shape).coefficient(lane) == 1
+        ]  # fmt: skip
+        along = [
+            self._reads_at(self._place(prefix, row + of(lane), column + c))
+            for c in range(self.lanes)
+        ]
+        across = [
+            self._reads_at(self._place(prefix, row + r, column + of(lane)))
+            for r in range(self.lanes)
+        ]
+        for position in turned:
+            if _lane_step(self, across[0][position], lane) in (0, 1):
+                continue
+            vectors = [
+                self.evaluator.value(found[position].value, found[position].index)
+                for found in along
+            ]
+            for r, vector in enumerate(transpose(self.builder, vectors)):
+                read = across[r][position]
+                self.evaluator.bind(read.value, read.index, vector, block)
+        for r in range(self.lanes):
+            self._store_level(len(self.loops), self._place(prefix, row + r, column + of(lane)))
+
+    def _single_rows(self, prefix: Index, first: Expr, count: int, from_block: int = 0) -> None:
+        """Rows one by one, from a block of columns on."""
+        whole, rest = divmod(self.columns.variable.extent, self.lanes)
+        with self.builder.loop(0, count, hint="row") as loop:
+            row = Variable(f"single{count}_{from_block}", count)
+            self.evaluator.integers.bind(row, loop.variable, self.builder.block)
+            if from_block < whole:
+                with self.builder.loop(from_block, whole, hint="v") as vectors:
+                    block = Variable("single_block", whole)
+                    self.evaluator.integers.bind(block, vectors.variable, self.builder.block)
+                    self._vector(prefix, first + of(row), of(block) * self.lanes, ())
+            if rest:
+                lane = Variable("single_lane", self.lanes)
+                guards: tuple[Guard, ...] = ((of(lane), 0, rest),)
+                self._vector(prefix, first + of(row), of(whole * self.lanes), guards)
+
+    def _vector(self, prefix: Index, row: Expr, column: Expr, guards: tuple[Guard, ...]) -> None:
+        lane = Variable("single_lane", self.lanes)
+        self.evaluator.integers.bind_lane(lane, self.builder.block)
+        index = self._place(prefix, row, column + of(lane))
+        self._store_level(len(self.loops), index, guards)
+
+    def _place(self, prefix: Index, row: Expr, column: Expr) -> Index:
+        for loop, position in ((self.rows, row), (self.columns, column)):
+            prefix += unflatten(position, self.domain[loop.first : loop.last + 1])
+        return prefix
+
+    def _reads_at(self, index: Index) -> list[Read]:
+        found: list[Read] = []
+        for output in self.body.outputs:
+            found += reads(self.body, output, index, self.is_input)
+        return found
+
+
+def _is_turned(nest: Nest, read: Read, row: Variable, column: Variable) -> bool:
+    linear = flatten(read.index, nest.body.type_of(read.value).shape)
+    return linear.coefficient(row) == 1 and linear.coefficient(column) not in (0, 1)
+
+
+def _lane_step(nest: Nest, read: Read, lane: Variable) -> int | None:
+    return flatten(read.index, nest.body.type_of(read.value).shape).coefficient(lane)

@@ -1,0 +1,97 @@
+"""How products and convolutions like their operands stored, for the pass that chooses layouts.
+
+In: a target. Out: a function from a product's or convolution's node and the types of its operands
+to the tiles of one of them, as the cost model of contractions cuts it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+from graphc.codegen.recipes.contraction.choice import Choice
+from graphc.codegen.recipes.contraction.cost_model import by_lines, choose
+from graphc.codegen.recipes.contraction.view import View
+from graphc.codegen.recipes.nest.rows import lanes_for
+from graphc.codegen.target import Target
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.nodes import Graph, Node
+from graphc.ir.types import TensorType
+from graphc.ops.contract import conv, matmul
+from graphc.ops.movement import transpose
+from graphc.passes.layouts import Preferred
+
+SMALL = 4096
+"""Bytes up to which an operand is read as fast where it lies: it is in one page and in L1."""
+GAIN = 1.05
+"""Times as fast as with its weight where it lies a convolution is to be, by the model."""
+
+Tile = tuple[int, int]
+"""Vectors and lanes."""
+
+
+def preferred_layouts(target: Target) -> Preferred:
+    """The layouts that products and convolutions prefer on `target`."""
+
+    def preferred(node: Node, types: tuple[TensorType, ...], position: int) -> Tile | None:
+        if not types[0].dtype.is_float or 0 in (types[0].numel, types[1].numel):
+            return None
+        if types[position].nbytes <= SMALL:
+            return None
+        if node.op == "matmul":
+            return _tile_of_product(target, types, position)
+        return _tile_of_convolution(target, types, node.attributes)
+
+    return preferred
+
+
+@functools.cache
+def _tile_of_product(
+    target: Target, types: tuple[TensorType, ...], position: int
+) -> Tile | None:
+    """The tiles in which the operand is read; None where it is broadcast, or read once for a single
+    row."""
+    choice = _choice(_body(types), target)
+    by_vectors = 0 if choice.view.swapped else 1
+    if position != by_vectors or choice.right not in ("panel", "direct"):
+        return None
+    if math.prod(choice.view.m) == 1:
+        return None
+    return choice.tile.vectors, choice.lanes
+
+
+@functools.cache
+def _tile_of_convolution(
+    target: Target, types: tuple[TensorType, ...], attributes: tuple[tuple[str, Any], ...]
+) -> Tile | None:
+    """The tiles in which the weight is read where its output channels lie side by side; None where
+    that is no faster."""
+    geometry = dict(attributes)
+    if geometry["groups"] != 1:
+        return None
+    body = _body(types, geometry, turned=True)
+    packed = next(by_lines(View(body, swapped=True), lanes_for(body, target), target), None)
+    if packed is None or packed.cost * GAIN > _choice(_body(types, geometry), target).cost:
+        return None
+    return packed.tile.vectors, packed.lanes
+
+
+def _choice(body: Graph, target: Target) -> Choice:
+    return choose(body, lanes_for(body, target), target)
+
+
+def _body(
+    types: tuple[TensorType, ...], geometry: dict[str, Any] | None = None, turned: bool = False
+) -> Graph:
+    """A product, or with a `geometry` a convolution. `turned`: its weight is stored with output
+    channels last."""
+    builder = GraphBuilder("contraction")
+    x, y = types
+    if turned:
+        y = TensorType(y.dtype, (*y.shape[1:], y.shape[0]))
+    left, right = builder.input("x", x), builder.input("y", y)
+    if turned:
+        right = transpose(right, permutation=(y.rank - 1, *range(y.rank - 1)))
+    result = matmul(left, right) if geometry is None else conv(left, right, **geometry)
+    return builder.finish(result)

@@ -1,0 +1,124 @@
+"""The recipe `scatter`: copy the operand, then combine source elements into loaded positions, in
+row-major order of the source. A source axis along which the target is contiguous is vectorised."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import Buffer, Kernel
+from graphc.codegen.recipes.nest.rows import declare_buffers, lanes_for
+from graphc.codegen.target import Target
+from graphc.ir.nodes import Graph, Node
+from graphc.ir.registry import lookup
+from graphc.ops.kinds.index import Scatter
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.schedule.access import Index, as_index, unflatten
+
+
+def lower_scatter(name: str, body: Graph, target: Target) -> Kernel:
+    """The kernel of a body whose one output is a scatter."""
+    builder = LoopBuilder(name)
+    inputs, (out,) = declare_buffers(builder, body, "readwrite")
+    evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
+    (output,) = body.outputs
+    node = body.nodes[output.node]
+    _copy(builder, evaluator, body, node, out)
+    _combine(builder, evaluator, body, node, out)
+    return builder.finish(extent=1)
+
+
+def _copy(builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, out: Buffer) -> None:
+    """out = operand 0, over its flat positions."""
+    shape = body.type_of(node.operands[0]).shape
+    lanes = evaluator.lanes
+    lane = Variable("copy_lane", lanes)
+    whole, rest = divmod(math.prod(shape), lanes)
+
+    def store(position: Expr, guards: Any) -> None:
+        evaluator.integers.bind_lane(lane, builder.block)
+        value = evaluator.value(node.operands[0], unflatten(position, shape), guards)
+        evaluator.store(out, position, value, guards)
+
+    if whole:
+        with builder.loop(0, whole, hint="v") as loop:
+            block = Variable("copy_block", whole)
+            evaluator.integers.bind(block, loop.variable, builder.block)
+            store(of(block) * lanes + of(lane), ())
+    if rest:
+        store(of(lane) + whole * lanes, ((of(lane), 0, rest),))
+
+
+def _combine(
+    builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, out: Buffer
+) -> None:
+    op: Scatter = lookup(node.op)
+    types = tuple(body.type_of(operand) for operand in node.operands)
+    shape, source = types[0].shape, types[2].shape
+    if 0 in source:
+        return
+
+    def target(index: Index, guards: Any) -> Expr:
+        def read(at: Any) -> Expr:
+            return evaluator.dynamic(node.operands[1], as_index(at), guards)
+
+        return flatten(as_index(op.target(index, types, read, **dict(node.attributes))), shape)
+
+    def put(index: Index, guards: Any) -> None:
+        value = evaluator.value(node.operands[2], index, guards)
+        position = target(index, guards)
+        # Loads of `out` are never reused: each sees what was stored last.
+        offset, _ = evaluator.integers.offset(position)
+        lanes = evaluator.integers.lanes_of(position)
+        mask = evaluator.integers.mask(guards)[0] if guards else None
+        new = builder.splat(value, lanes)
+        if op.combine is not None:
+            new = op.combine(evaluator.algebra, builder.load(out, offset, lanes, mask), new)
+        builder.store(out, offset, new, mask)
+
+    def nest(axis: int, index: Index) -> None:
+        if axis == len(source):
+            put(index, ())
+            return
+        if axis == len(source) - 1 and _is_contiguous(op, node, types):
+            rows(index, source[axis])
+            return
+        with builder.loop(0, source[axis], hint=f"s{axis}") as loop:
+            variable = Variable(f"s{axis}", source[axis])
+            evaluator.integers.bind(variable, loop.variable, builder.block)
+            nest(axis + 1, (*index, of(variable)))
+
+    def rows(index: Index, extent: int) -> None:
+        lanes = evaluator.lanes
+        lane = Variable("source_lane", lanes)
+        whole, rest = divmod(extent, lanes)
+        if whole:
+            with builder.loop(0, whole, hint="v") as loop:
+                block = Variable("source_block", whole)
+                evaluator.integers.bind(block, loop.variable, builder.block)
+                evaluator.integers.bind_lane(lane, builder.block)
+                put((*index, of(block) * lanes + of(lane)), ())
+        if rest:
+            evaluator.integers.bind_lane(lane, builder.block)
+            put((*index, of(lane) + whole * lanes), ((of(lane), 0, rest),))
+
+    nest(0, ())
+
+
+def _is_contiguous(op: Scatter, node: Node, types: Any) -> bool:
+    """Whether the last source axis runs along the target, whatever the indices hold."""
+    index = tuple(of(Variable(f"s{axis}", dim)) for axis, dim in enumerate(types[2].shape))
+    last = Variable(f"s{len(index) - 1}", types[2].shape[-1])
+    loaded: list[Index] = []
+
+    def read(at: Any) -> Expr:
+        loaded.append(as_index(at))
+        return of(Variable("loaded", 1 << 40))
+
+    target = flatten(
+        as_index(op.target(index, types, read, **dict(node.attributes))), types[0].shape
+    )
+    varies = any(last in item.variables() for at in loaded for item in at)
+    return not varies and last.extent > 1 and target.coefficient(last) == 1

@@ -1,0 +1,166 @@
+"""Object code on disk: found again, and never trusted when it is not what it says."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import graphc
+from graphc.codegen.llvm.object_cache import ABANDONED, MAGIC, ObjectCache
+from graphc.debug.cli import main
+
+FACTS = {"kernel": "k", "code": "l", "target": "t cpu f"}
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> ObjectCache:
+    return ObjectCache(tmp_path / "cache", 1 << 20)
+
+
+def only_file(cache: ObjectCache) -> Path:
+    (path,) = cache.folder.glob("*/*")
+    return path
+
+
+def test_round_trip(cache: ObjectCache) -> None:
+    assert cache.get("kernel_ab12") is None and cache.entries() == []
+    cache.put("kernel_ab12", b"code\nwith lines", FACTS)
+    assert cache.get("kernel_ab12") == b"code\nwith lines"
+    (kept,) = cache.entries()
+    assert (kept.symbol, kept.facts["kernel"]) == ("kernel_ab12", "k")
+    assert cache.clear() == 1 and cache.get("kernel_ab12") is None
+
+
+def test_what_is_damaged_is_removed(cache: ObjectCache, caplog: pytest.LogCaptureFixture) -> None:
+    cache.put("kernel_ab12", b"code" * 100, FACTS)
+    whole = only_file(cache).read_bytes()
+    spoiled = [whole[:length] for length in range(0, len(whole), 13)]
+    spoiled += [whole[:-1] + b"?", whole + b"more", b"garbage", MAGIC + b"{}\n", MAGIC + b"[1]\nx"]
+    path = cache.folder / "ab" / "ab12.object"
+    for data in spoiled:
+        path.write_bytes(data)
+        with caplog.at_level(logging.WARNING, "graphc.cache"):
+            assert cache.get("kernel_ab12") is None
+        assert not path.exists() and "compiled again" in caplog.text
+
+
+def test_a_file_under_another_name_is_not_trusted(cache: ObjectCache) -> None:
+    cache.put("kernel_ab12", b"code", FACTS)
+    only_file(cache).rename(cache.folder / "ab" / "ab34.object")
+    assert cache.get("kernel_ab34") is None
+
+
+def test_the_longest_unused_go_first(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path, 3000)
+    for i in range(6):
+        cache.put(f"kernel_{i:02}ab", bytes(800), FACTS)
+        path = tmp_path / f"{i:02}" / f"{i:02}ab.object"
+        os.utime(path, (i, i))
+    assert cache.get("kernel_00ab") is not None  # used now, so the last to go
+    cache.shrink()
+    kept = {entry.symbol for entry in cache.entries()}
+    assert kept == {"kernel_00ab", "kernel_04ab", "kernel_05ab"}
+
+
+def test_what_a_killed_writer_left_is_removed(cache: ObjectCache) -> None:
+    cache.put("kernel_ab12", b"code", FACTS)
+    old, new = cache.folder / "ab" / "x.part", cache.folder / "ab" / "y.part"
+    old.write_bytes(b"")
+    new.write_bytes(b"")
+    past = old.stat().st_mtime - 2 * ABANDONED
+    os.utime(old, (past, past))
+    cache.shrink()
+    assert not old.exists() and new.exists() and len(cache.entries()) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    cache = ObjectCache(tmp_path / "file", 1000)
+    with caplog.at_level(logging.WARNING, "graphc.cache"):
+        cache.put("kernel_ab12", b"code", FACTS)
+        assert cache.get("kernel_ab12") is None
+    assert "cannot keep compiled code" in caplog.text
+
+
+def test_concurrent_writers_and_readers(cache: ObjectCache) -> None:
+    failures: list[object] = []
+
+    def work() -> None:
+        for _ in range(50):
+            cache.put("kernel_ab12", b"code" * 500, FACTS)
+            found = cache.get("kernel_ab12")
+            if found != b"code" * 500:
+                failures.append(found)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures and len(list(cache.folder.glob("*/*"))) == 1
+
+
+PROGRAM = """
+import graphc, numpy as np
+from graphc.codegen.llvm import jit
+g = graphc.GraphBuilder("g")
+x = g.input("x", "f32[40]")
+graph = g.finish(x * x + 3.0)
+if __name__ == "__main__":
+    made = graphc.compile(graph)
+    assert made(np.full(40, 2, np.float32))[0].tolist() == [7.0] * 40
+    print(sum(bool(kernel.timings) for kernel in jit._compiled.values()))
+"""
+
+
+def run(folder: Path, program: Path, **more: str) -> str:
+    environment = {**os.environ, "GRAPHC_CACHE": str(folder), **more}
+    result = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_a_second_process_compiles_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, folder = tmp_path / "program.py", tmp_path / "cache"
+    program.write_text(PROGRAM)
+    assert run(folder, program) == "1" and run(folder, program) == "0"
+    for path in folder.glob("*/*"):
+        path.write_bytes(path.read_bytes()[:-10])
+    assert run(folder, program) == "1"  # cut short: compiled again
+
+    monkeypatch.setenv("GRAPHC_CACHE", str(folder))
+    assert main(["cache", "why", f"{program}:graph"]) == 0
+    assert capsys.readouterr().out.startswith("hit ")
+    assert main(["cache", "why", f"{program}:graph", "--target", "x86-64-v2"]) == 0
+    assert capsys.readouterr().out.startswith("miss ")
+    assert main(["cache", "ls"]) == 0
+    listed = capsys.readouterr().out
+    count = len(listed.splitlines()) - 1
+    assert f"{count} files, " in listed and "  program g  " in listed
+    assert main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out.startswith(f"removed {count} files")
+    monkeypatch.setenv("GRAPHC_CACHE", "off")
+    assert main(["cache", "ls"]) == 2
+    assert "the cache is off" in capsys.readouterr().err
+
+
+def test_a_limit_that_is_no_number_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GRAPHC_CACHE", str(tmp_path))
+    monkeypatch.setenv("GRAPHC_CACHE_MB", "many")
+    g = graphc.GraphBuilder("g")
+    with pytest.raises(graphc.GraphError, match="GRAPHC_CACHE_MB='many'"):
+        graphc.compile(g.finish(g.input("x", "f32[17]") * 1.25))

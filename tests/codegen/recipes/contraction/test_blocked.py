@@ -1,0 +1,166 @@
+"""Matrix products cut into blocks of rows and columns: the same bits whatever the caches, in parts
+too, no access beside a buffer, and no gathers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.codegen.llvm import jit
+from graphc.codegen.loop_ir import interpreter
+from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.recipes.contraction.cost_model import choose
+from graphc.codegen.recipes.contraction.view import View
+from graphc.codegen.recipes.lower import lower
+from graphc.codegen.target import host
+from graphc.ops import contract, movement
+from graphc.schedule.build import plan_graph
+from graphc.schedule.plan import KernelSpec, Launch
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+CACHES = [(8, 16), (64, 200), (2, 4)]
+"""KiB of L1 and L2: several blocks of rows, of columns, of both."""
+
+
+def small(l1: int, l2: int) -> Any:
+    return replace(host(), l1_bytes=l1 * 1024, l2_bytes=l2 * 1024)
+
+
+def spec(form: str, x: Shape, y: Shape, beside: bool = False) -> KernelSpec:
+    """The kernel of a product of matrices, whose leading axes are joined; with `beside`, two
+    matrices are updated by it."""
+    g = graphc.GraphBuilder("product")
+    handles = []
+    for name, letter, shape in zip("xy", form, (x, y)):
+        handle = g.input(name, f"f32[{','.join(map(str, shape))}]")
+        handle = movement.reshape(handle, shape=(math.prod(shape[:-1]), shape[-1]))
+        turned = movement.transpose(handle, permutation=(1, 0))
+        handles.append(handle if letter == "N" else turned)
+    out = contract.matmul(*handles)
+    results = [out]
+    if beside:
+        moments = [g.input(name, str(out.tensor_type)) for name in ("first", "second")]
+        results = [moments[0] * 0.5 + out, moments[1] * 0.25 + out * out]
+    _, plan = plan_graph(g.finish(*results))
+    (launch,) = [step for step in plan.steps if isinstance(step, Launch)]
+    return launch.kernel
+
+
+def buffers(kernel: Kernel) -> list[Array]:
+    rng = np.random.default_rng(5)
+    return [rng.standard_normal(buffer.size, np.float32) for buffer in kernel.buffers]
+
+
+def native(kernel: Kernel, parts: int = 1) -> list[Array]:
+    arrays = buffers(kernel)
+    edges = [kernel.extent * part // parts for part in range(parts + 1)]
+    for begin, end in itertools.pairwise(edges):
+        jit.call_kernel(kernel, arrays, begin, end)
+    return arrays
+
+
+PRODUCTS = {
+    "NN": ("NN", (70, 600), (600, 90), False),
+    "NT": ("NT", (41, 515), (130, 515), False),
+    "TN": ("TN", (600, 83), (600, 70), False),
+    "steps": ("TN", (15, 36, 104), (15, 36, 64), False),
+    "narrow": ("TN", (300, 134), (300, 64), False),
+    "small": ("TN", (15, 20, 41), (15, 20, 50), False),
+    "update": ("TN", (64, 90), (64, 100), True),
+    "deep update": ("TN", (5, 120, 90), (5, 120, 40), True),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_blocks_change_no_bit(name: str) -> None:
+    kernel = spec(*PRODUCTS[name])
+    whole = native(lower(kernel, host()))
+    for caches in CACHES:
+        blocked = lower(kernel, small(*caches))
+        for parts in (1, 2, 3):
+            for found, expected in zip(native(blocked, parts), whole, strict=True):
+                np.testing.assert_array_equal(found, expected, err_msg=f"{caches} {parts}")
+
+
+@pytest.mark.parametrize("caches", CACHES)
+def test_no_access_of_blocks_is_beside_a_buffer(caches: tuple[int, int]) -> None:
+    """The interpreter checks each access."""
+    kernel = lower(spec(*PRODUCTS["small"]), small(*caches))
+    arrays = buffers(kernel)
+    interpreter.run(kernel, arrays)
+    for found, expected in zip(arrays, native(kernel), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in PRODUCTS if name != "small"])
+@pytest.mark.parametrize("caches", [(32, 1024), *CACHES])
+def test_rows_and_columns_are_read_by_vectors(name: str, caches: tuple[int, int]) -> None:
+    """Also where axes are joined, so that only bounds tell that a row has one batch index, and
+    where the last block is smaller than the others."""
+    assert "gather" not in str(lower(spec(*PRODUCTS[name]), small(*caches)))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("caches", [(32, 1024), *CACHES])
+def test_heads_are_read_by_vectors(turned: bool, caches: tuple[int, int]) -> None:
+    """Where a vector lies in one head, though heads lie apart."""
+    g = graphc.GraphBuilder("heads")
+    x, y = g.input("x", "f32[2,4,160,16]"), g.input("y", "f32[320,48]" if turned else "f32[64,48]")
+    x = movement.reshape(movement.transpose(x, permutation=(0, 2, 1, 3)), shape=(320, 64))
+    x = movement.transpose(x, permutation=(1, 0)) if turned else x
+    _, plan = plan_graph(g.finish(contract.matmul(x, y)))
+    (launch,) = [step for step in plan.steps if isinstance(step, Launch)]
+    assert "gather" not in str(lower(launch.kernel, small(*caches)))
+
+
+def test_small_caches_have_many_blocks() -> None:
+    """What the tests above are about."""
+    blocks = {
+        (choice.row_block > 0, choice.column_block > 1)
+        for name in PRODUCTS for caches in ((32, 1024), *CACHES)
+        for choice in [choose(spec(*PRODUCTS[name]).body, 8, small(*caches))]
+        if choice.right == "panel"
+    }  # fmt: skip
+    assert blocks == {(False, False), (False, True), (True, False), (True, True)}
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_convolutions_with_kernels_of_one_element_are_products(axes: int) -> None:
+    def view(stride: int, swapped: bool = False) -> View:
+        g = graphc.GraphBuilder("pointwise")
+        x = g.input("x", f"f32{[2, 40, *size]}")
+        w = g.input("w", f"f32{[24, 40, *(1,) * axes]}")
+        geometry: Any = {"stride": (stride,) * axes, "padding": (0,) * axes,
+                         "dilation": (1,) * axes, "groups": 1}  # fmt: skip
+        return View(g.finish(contract.conv(x, w, **geometry)), swapped)
+
+    size = (16, 32, 4)[:axes]
+    for swapped in (False, True):
+        found = view(1, swapped)
+        assert {found.m, found.n} == {(24,), (math.prod(size),)} and found.k == (40,)
+    assert len(view(2).n) == axes
+
+
+@pytest.mark.parametrize("caches", [(32, 256), (32, 512), (48, 2048)])
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_drawn_products_keep_to_their_copies_at_any_cache_size(
+    vector_bytes: int, caches: tuple[int, int]
+) -> None:
+    """Lowering verifies rule L8: a run of one group of tiles once lay, to the verifier, before the
+    copy of every later block of rows."""
+    target = replace(small(*caches), vector_bytes=vector_bytes)
+    rng = np.random.default_rng(vector_bytes + caches[1])
+    lower(spec("TN", (1024, 79), (1024, 128)), target)
+    lower(spec("TN", (1024, 154), (1024, 256)), target)
+    for _ in range(20):
+        m, n = int(rng.integers(41, 512)), int(rng.choice([33, 64, 100, 128, 256, 512]))
+        k = int(rng.choice([256, 300, 512, 1024, 4096]))
+        lower(spec("TN", (k, m), (k, n)), target)
