@@ -113,13 +113,13 @@ class Climber:
             raise Unavailable("there is no frontend.set_eager_backend")
 
     def _set_options(self, rung: Rung) -> None:
-        import frontend.entry
+        import frontend.compiled.specialization
         import graphc
 
         def compile_graph(graph: Any, level: str, *_: Any, **__: Any) -> Any:
             return graphc.compile(graph, level, **rung.options)
 
-        frontend.entry.compile_graph = compile_graph
+        frontend.compiled.specialization.compile_graph = compile_graph
 
     def _compile(self, function: Any) -> Any:
         kept = not self.rung.whole  # in one call gradients pass from backward to the optimizer

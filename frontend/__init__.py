@@ -14,13 +14,13 @@ from importlib import import_module
 from typing import Any
 
 from frontend import autograd, linalg, nn, optim, utils
-from frontend import methods as _methods  # first: attaches the methods to Tensor
-from frontend.compiler import compile
-from frontend.control import *
-from frontend.creation import *
-from frontend.dtypes import *
-from frontend.environment import *
-from frontend.freezing import *
+from frontend.compiled.compiler import compile
+from frontend.compiled.freezing import *
+from frontend.devices.environment import *
+from frontend.eager.promotion import can_cast, promote_types, result_type
+from frontend.functions import methods as _methods  # first: attaches the methods to Tensor
+from frontend.functions.control import *
+from frontend.functions.creation import *
 from frontend.functions.distances import *
 from frontend.functions.einsum import *
 from frontend.functions.index import *
@@ -33,21 +33,22 @@ from frontend.functions.matrix import *
 from frontend.functions.order import *
 from frontend.functions.order_statistics import *
 from frontend.functions.pointwise import *
+from frontend.functions.random import *
 from frontend.functions.rearrange import *
 from frontend.functions.reduce import *
 from frontend.functions.repeating import *
+from frontend.functions.sampling import *
 from frontend.functions.scatter import *
 from frontend.functions.select import *
 from frontend.functions.shape import *
 from frontend.functions.spatial import *
 from frontend.functions.special import *
 from frontend.functions.statistics import *
+from frontend.functions.tensor_types import *
 from frontend.functions.top_level import *
 from frontend.functions.unary import *
-from frontend.promotion import can_cast, promote_types, result_type
-from frontend.random import *
-from frontend.sampling import *
-from frontend.state import (
+from frontend.tensors.dtypes import *
+from frontend.tensors.state import (
     enable_grad,
     get_default_dtype,
     get_eager_backend,
@@ -58,9 +59,8 @@ from frontend.state import (
     set_eager_backend,
     set_grad_enabled,
 )
-from frontend.tensor import Tensor
-from frontend.tensor_types import *
-from frontend.tracer import tap, trace
+from frontend.tensors.tensor import Tensor
+from frontend.tracing.tracer import tap, trace
 from frontend.version import __version__
 
 # Imported when first asked for: `import frontend` stays fast.
@@ -71,14 +71,14 @@ _LAZY = {
     "install_as": "frontend.install",
     "load": "frontend.serialization",
     "save": "frontend.serialization",
-    "set_printoptions": "frontend.printing",
+    "set_printoptions": "frontend.tensors.printing",
     "to_dlpack": "frontend.utils.dlpack",
 }  # fmt: skip
 
 
 _MODULES = (
-    "accelerator", "backends", "cuda", "distributions", "mps", "safetensors", "version", "vision",
-    "xpu",
+    "accelerator", "backends", "compiler", "cuda", "distributions", "mps", "random", "safetensors",
+    "version", "vision", "xpu",
 )  # fmt: skip
 
 

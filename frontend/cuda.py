@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from frontend.dtypes import SCALAR_NAMES
-from frontend.tensor_types import tensortype
+from frontend.functions.tensor_types import tensortype
+from frontend.tensors.dtypes import SCALAR_NAMES
 
 
 def is_available() -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import safetensors.numpy
 
 from frontend.serialization.checkpoint import CheckpointError, array_of, write_atomically
-from frontend.tensor import Tensor, make
+from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import TensorType
 
 

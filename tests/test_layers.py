@@ -78,7 +78,7 @@ def test_importing_the_frontend_loads_neither_networkx_nor_llvmlite() -> None:
         ("graphc/ir/graph", "def f():\n  from ..ops.table import OPS"),
         ("graphc/ir/graph", "from graphc import GraphBuilder"),
         ("graphc/helpers", "import graphc.ir"),
-        ("graphc/__init__", "def f(): import_module('frontend.tracer')"),
+        ("graphc/__init__", "def f(): import_module('frontend.tracing.tracer')"),
         ("graphc/passes/dce", "import llvmlite.binding"),
         ("frontend/tensor", "class C:\n  from networkx import DiGraph"),
     ],

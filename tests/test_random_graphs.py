@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import graphc
-from frontend.native_ops import native_op
+from frontend.eager.native_ops import native_op
 from graphc import DType, ops
 from graphc.autodiff.partition import partition
 from graphc.codegen.program.run_plan import run_plan_by_loops

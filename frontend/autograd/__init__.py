@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from frontend.backward import accumulate, run_backward
-from frontend.dispatch import filled
-from frontend.state import (
+from frontend.eager.backward import accumulate, run_backward
+from frontend.eager.dispatch import filled
+from frontend.tensors.state import (
     STATE,
     enable_grad,
     inference_mode,
@@ -16,7 +16,7 @@ from frontend.state import (
     no_grad,
     set_grad_enabled,
 )
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.state import STATE
+from frontend.tensors.state import STATE
 
 
 class set_detect_anomaly:

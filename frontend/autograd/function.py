@@ -10,14 +10,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.dispatch import filled_like
+from frontend.eager.dispatch import filled_like
+from frontend.eager.promotion import casted
+from frontend.eager.tape import FREED, Saves, record
 from frontend.functions.reduce import sum
 from frontend.functions.shape import expand, reshape
-from frontend.on_tape import OnTape
-from frontend.promotion import casted
-from frontend.state import STATE, no_grad
-from frontend.tape import FREED, Saves, record
-from frontend.tensor import Tensor, make
+from frontend.tensors.autograd_members import OnTape
+from frontend.tensors.state import STATE, no_grad
+from frontend.tensors.tensor import Tensor, make
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import TensorType

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.creation import tensor
 from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import (
@@ -15,12 +14,13 @@ from frontend.distributions.utils import (
     one_of,
     probs_to_logits,
 )
+from frontend.functions.creation import tensor
 from frontend.functions.pointwise import where
+from frontend.functions.sampling import bernoulli
 from frontend.functions.shape import expand
 from frontend.nn.functional.loss_pairs import binary_cross_entropy_with_logits
-from frontend.sampling import bernoulli
-from frontend.state import no_grad
-from frontend.tensor import Tensor
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor
 
 
 class Bernoulli(Distribution):

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from frontend.creation import full
 from frontend.distributions import constraints
 from frontend.distributions.constraints import Constraint
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import logits_to_probs, one_of, probs_to_logits
+from frontend.functions.creation import full
 from frontend.functions.pointwise import clamp
+from frontend.functions.ranges import arange
 from frontend.functions.reduce import logsumexp
+from frontend.functions.sampling import multinomial
 from frontend.functions.shape import broadcast_tensors
-from frontend.ranges import arange
-from frontend.sampling import multinomial
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 
 class Categorical(Distribution):

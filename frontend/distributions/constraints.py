@@ -6,7 +6,7 @@ from typing import Any
 
 from frontend.functions.logic import logical_and
 from frontend.functions.pointwise import remainder
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "Constraint", "boolean", "dependent", "dependent_property", "greater_than", "greater_than_eq",

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from frontend.distributions.constraints import Constraint, is_dependent
-from frontend.dtypes import Size
 from frontend.functions.shape import expand
-from frontend.state import STATE, no_grad
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import Size
+from frontend.tensors.state import STATE, no_grad
+from frontend.tensors.tensor import Tensor
 
 
 class Distribution:

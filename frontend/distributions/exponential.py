@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.creation import zeros_like
 from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import broadcast_all
-from frontend.random import uniform
-from frontend.tensor import Tensor
+from frontend.functions.creation import zeros_like
+from frontend.functions.random import uniform
+from frontend.tensors.tensor import Tensor
 
 
 class Exponential(Distribution):

@@ -8,8 +8,8 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.constraints import Constraint
 from frontend.distributions.distribution import Distribution
-from frontend.dtypes import Size
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import Size
+from frontend.tensors.tensor import Tensor
 
 
 class Independent(Distribution):

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from frontend.creation import full_like
 from frontend.distributions.bernoulli import Bernoulli
 from frontend.distributions.categorical import Categorical
 from frontend.distributions.distribution import Distribution
@@ -14,10 +13,11 @@ from frontend.distributions.exponential import Exponential
 from frontend.distributions.independent import Independent
 from frontend.distributions.normal import Normal
 from frontend.distributions.uniform import Uniform
+from frontend.functions.creation import full_like
 from frontend.functions.logic import logical_or
 from frontend.functions.pointwise import where
 from frontend.nn.functional.activation import softplus
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 _KNOWN: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}
 

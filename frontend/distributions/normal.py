@@ -9,9 +9,9 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import broadcast_all
-from frontend.random import normal_numbers
-from frontend.state import no_grad
-from frontend.tensor import Tensor
+from frontend.functions.random import normal_numbers
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor
 
 
 class Normal(Distribution):

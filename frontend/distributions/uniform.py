@@ -12,8 +12,8 @@ from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import broadcast_all
 from frontend.functions.logic import logical_and
 from frontend.functions.pointwise import clamp, log
-from frontend.random import uniform
-from frontend.tensor import Tensor
+from frontend.functions.random import uniform
+from frontend.tensors.tensor import Tensor
 
 
 class Uniform(Distribution):

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from frontend.creation import tensor
+from frontend.functions.creation import tensor
 from frontend.functions.pointwise import clamp, log, sigmoid
 from frontend.functions.reduce import softmax
 from frontend.functions.shape import broadcast_tensors
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
 

@@ -1,1 +1,5 @@
-"""Functions of tensors under PyTorch's top-level names, a file per family."""
+"""Functions of tensors by family, as PyTorch names them.
+
+Each family says in `__all__` what is public at the top level, in METHODS and IN_PLACE what is a
+method of Tensor; methods.py attaches those.
+"""

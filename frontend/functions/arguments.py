@@ -7,10 +7,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from frontend.dtypes import SCALAR_NAMES
-from frontend.promotion import can_cast, casted
-from frontend.state import STATE
-from frontend.tensor import Tensor
+from frontend.eager.promotion import can_cast, casted
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from frontend.dtypes import as_dtype, memory_format, on_cpu
-from frontend.promotion import casted
-from frontend.tensor import Tensor
+from frontend.eager.promotion import casted
+from frontend.tensors.dtypes import as_dtype, memory_format, on_cpu
+from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 __all__: list[str] = []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from frontend.dtypes import SCALAR_NAMES
+from frontend.eager.promotion import casted, result_type
 from frontend.functions.arguments import need_tensors
 from frontend.functions.reduce import vector_norm
-from frontend.promotion import casted, result_type
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 

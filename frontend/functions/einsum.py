@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dtypes import SCALAR_NAMES
+from frontend.eager.promotion import binary
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.layout import permute, reshaped, sliced
 from frontend.functions.matrix import product
 from frontend.functions.reduce import dimension, reduced
-from frontend.promotion import binary
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ops import elementwise as e

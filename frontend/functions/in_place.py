@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.promotion import expanded
 from frontend.functions import layout
 from frontend.functions.arguments import need_tensors
-from frontend.promotion import expanded
-from frontend.state import STATE
-from frontend.tensor import LEAF_IN_PLACE, Tensor, make
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor, make
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 

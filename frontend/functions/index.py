@@ -1,4 +1,4 @@
-"""`x[...]` and `x[...] = v`, for every kind of index (`frontend.indices` says what one means).
+"""`x[...]` and `x[...] = v`, for every kind of index (indices.py says what one means).
 
 An assignment goes the way of reading back: into the view that numbers and slices select, or by a
 scatter into that view's elements. Where positions repeat, the last value in row-major order stays.
@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dispatch import CONTEXT, filled
-from frontend.dtypes import SCALAR_NAMES
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
-from frontend.indices import Joined, Part, is_mask, placement
-from frontend.promotion import casted, expanded
-from frontend.state import STATE
-from frontend.tensor import Tensor
+from frontend.functions.indices import Joined, Part, is_mask, placement
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.inplace import in_place
+from frontend.functions.in_place_variants import in_place
 from frontend.nn import functional as F
 from frontend.nn.functional.activation import (
     celu_,
@@ -20,7 +20,7 @@ from frontend.nn.functional.activation import (
 )
 from frontend.nn.functional.distance import cosine_similarity, pairwise_distance, pdist
 from frontend.nn.functional.linear import bilinear
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear",

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dispatch import CONTEXT
-from frontend.dtypes import Size
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import common_shape
 from frontend.functions.arguments import need_tensors, numpy_names
 from frontend.functions.reduce import axes_of, dimension
-from frontend.promotion import common_shape
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import Size
+from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

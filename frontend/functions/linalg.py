@@ -8,17 +8,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.creation import eye
-from frontend.dtypes import SCALAR_NAMES, as_dtype
+from frontend.eager.promotion import common_shape
 from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
+from frontend.functions.creation import eye
 from frontend.functions.layout import expand
 from frontend.functions.matrix import attached, matmul
 from frontend.functions.rearrange import roll
 from frontend.functions.reduce import dimension
 from frontend.functions.unary import abs
-from frontend.promotion import common_shape
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.dispatch import CONTEXT
-from frontend.dtypes import SCALAR_NAMES
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import aligned, binary, casted, floating, result_type
 from frontend.functions.arguments import need_tensors, not_implemented, stored
-from frontend.promotion import aligned, binary, casted, floating, result_type
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.ops import bitwise as b
 from graphc.ops import elementwise as e

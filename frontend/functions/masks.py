@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dispatch import CONTEXT, filled
-from frontend.dtypes import SCALAR_NAMES
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.promotion import casted, common_shape, expanded
 from frontend.functions import shape as s
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.index import getitem, in_turn
-from frontend.promotion import casted, common_shape, expanded
-from frontend.tensor import Tensor, from_data, make
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.tensor import Tensor, from_data, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.dispatch import CONTEXT, filled
-from frontend.dtypes import SCALAR_NAMES
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.promotion import binary, casted, common_shape, promote_types, result_type
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.layout import expand, reshaped
 from frontend.functions.pointwise import where
-from frontend.promotion import binary, casted, common_shape, promote_types, result_type
-from frontend.tensor import Tensor, make
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.tensor import Tensor, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from frontend import return_types
-from frontend.dispatch import CONTEXT
-from frontend.dtypes import SCALAR_NAMES, as_dtype
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import casted, promote_types
 from frontend.functions import shape as s
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.reduce import dimension
-from frontend.promotion import casted, promote_types
-from frontend.tensor import Tensor, from_data
+from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

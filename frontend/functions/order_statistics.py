@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from frontend import return_types
-from frontend.dispatch import CONTEXT, filled
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.promotion import casted
 from frontend.functions import pointwise as f
 from frontend.functions import shape as s
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
@@ -18,8 +19,7 @@ from frontend.functions.order import need_elements, one_of_line, order_of, picke
 from frontend.functions.reduce import dimension
 from frontend.functions.unary import ceil, floor
 from frontend.functions.unary import round as rounded
-from frontend.promotion import casted
-from frontend.tensor import Tensor, make
+from frontend.tensors.tensor import Tensor, make
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType

@@ -10,7 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dispatch import CONTEXT, filled
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.non_differentiable import underived
+from frontend.eager.promotion import (
+    aligned,
+    binary,
+    casted,
+    common_shape,
+    expanded,
+    float_binary,
+    floating,
+    no_bool_subtract,
+    result_type,
+)
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.logic import (
     bitwise_and,
@@ -44,19 +56,7 @@ from frontend.functions.unary import (
     tanh,
     trunc,
 )
-from frontend.promotion import (
-    aligned,
-    binary,
-    casted,
-    common_shape,
-    expanded,
-    float_binary,
-    floating,
-    no_bool_subtract,
-    result_type,
-)
-from frontend.tensor import Tensor
-from frontend.underived import underived
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.dispatch import CONTEXT
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import casted, result_type
 from frontend.functions.layout import atleast_2d, expand, listed, ravel, reshaped, sliced
 from frontend.functions.reduce import axes_of, dimension
 from frontend.functions.shape import cat, padded, stack
-from frontend.promotion import casted, result_type
-from frontend.tensor import Tensor, from_data
+from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
 from graphc.ops import indexing
 

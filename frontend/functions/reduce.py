@@ -9,13 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 from frontend import return_types
-from frontend.dispatch import CONTEXT, filled
-from frontend.dtypes import SCALAR_NAMES, as_dtype
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.promotion import casted, floating
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.logic import isnan, truth
-from frontend.promotion import casted, floating
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

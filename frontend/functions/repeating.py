@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from frontend.creation import shape_of
-from frontend.dispatch import CONTEXT
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import casted
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names
+from frontend.functions.creation import shape_of
 from frontend.functions.layout import expand, listed, ravel, reshaped, unsqueeze
 from frontend.functions.reduce import dimension
-from frontend.promotion import casted
-from frontend.state import STATE
-from frontend.tensor import Tensor, from_data
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -6,16 +6,16 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from frontend.dispatch import CONTEXT, filled
-from frontend.dtypes import SCALAR_NAMES
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise as f
 from frontend.functions import shape as s
 from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.indices import wrapped
 from frontend.functions.masks import fill_value
 from frontend.functions.reduce import dimension
-from frontend.indices import wrapped
-from frontend.promotion import casted, expanded
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, broadcast_shapes

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dispatch import CONTEXT, filled
-from frontend.dtypes import SCALAR_NAMES, as_dtype
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.promotion import casted
 from frontend.functions import shape as s
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.index import getitem
 from frontend.functions.reduce import dimension
-from frontend.promotion import casted
-from frontend.state import STATE
-from frontend.tensor import Tensor, from_data, make
-from frontend.views import View, written_back
+from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, from_data, make
+from frontend.tensors.views import View, written_back
 from graphc.errors import IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from frontend.dispatch import CONTEXT
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import casted, result_type
 from frontend.functions.arguments import numpy_names, stored
 from frontend.functions.layout import (
     atleast_1d,
@@ -34,8 +35,7 @@ from frontend.functions.layout import (
 )
 from frontend.functions.reduce import dimension
 from frontend.functions.repeating import repeat, repeat_interleave, tile
-from frontend.promotion import casted, result_type
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.handle import lift

@@ -27,7 +27,7 @@ from frontend.nn.functional.vision import (
     pixel_shuffle,
     pixel_unshuffle,
 )
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "channel_shuffle", "conv1d",

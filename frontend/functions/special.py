@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dispatch import CONTEXT, filled
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.non_differentiable import underived
+from frontend.eager.promotion import binary, casted, float_binary, floating, result_type
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.logic import isnan
 from frontend.functions.pointwise import clamp, mul, pow, where
 from frontend.functions.unary import sin
-from frontend.promotion import binary, casted, float_binary, floating, result_type
-from frontend.tensor import Tensor
-from frontend.underived import underived
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -6,12 +6,12 @@ import math
 import warnings
 from typing import Any
 
-from frontend.dtypes import SCALAR_NAMES, as_dtype
+from frontend.eager.promotion import casted
 from frontend.functions.arguments import need_tensors, numpy_names, stored
 from frontend.functions.logic import isnan
 from frontend.functions.reduce import axes_of, nansum, reduced, sum
-from frontend.promotion import casted
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ops import composite, summaries

@@ -6,10 +6,10 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from frontend.dispatch import CONTEXT, apply_unary
+from frontend.eager.dispatch import CONTEXT, apply_unary
+from frontend.eager.promotion import floating
 from frontend.functions.arguments import need_tensors, not_implemented, stored
-from frontend.promotion import floating
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from frontend.dtypes import SCALAR_NAMES
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.tensor import Tensor
 from graphc.errors import GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -8,7 +8,7 @@ from operator import index
 from typing import Any
 
 from frontend.nn.checks import fail, sizes
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops import movement
 

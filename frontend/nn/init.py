@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from frontend import random
-from frontend.dtypes import SCALAR_NAMES
-from frontend.state import no_grad
-from frontend.tensor import Tensor, from_data
+from frontend.functions import random
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor, from_data
 
 _UNIT_GAIN = (
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.creation import empty
-from frontend.tensor import Tensor, added_attributes, make
+from frontend.functions.creation import empty
+from frontend.tensors.tensor import Tensor, added_attributes, make
 from graphc.ir.types import TensorType
 
 

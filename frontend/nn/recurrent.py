@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from frontend import control, tree
-from frontend.bodies import TracedBody, captured_by
-from frontend.dispatch import CONTEXT
+from frontend.eager.dispatch import CONTEXT
+from frontend.functions import control
 from frontend.functions.pointwise import sigmoid, tanh
 from frontend.functions.shape import cat, narrow
 from frontend.nn import functional as F
-from frontend.session import Session
-from frontend.state import STATE
-from frontend.tensor import Tensor
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+from frontend.tracing import tree
+from frontend.tracing.bodies import TracedBody, captured_by
+from frontend.tracing.session import Session
 from graphc.ops.control import scan as scan_op
 from graphc.ops.parts import split
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from frontend.dtypes import float64
 from frontend.functions.pointwise import maximum
 from frontend.optim.groups import Group
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import float64
+from frontend.tensors.tensor import Tensor
 
 
 class Adam(Optimizer):

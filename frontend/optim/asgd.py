@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from frontend import tracer
-from frontend.creation import ones, zeros
-from frontend.dtypes import float32, float64
+from frontend.functions.creation import ones, zeros
 from frontend.functions.pointwise import where
 from frontend.optim.groups import Group
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options, number_now
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import float32, float64
+from frontend.tensors.tensor import Tensor
+from frontend.tracing import tracer
 
 
 class ASGD(Optimizer):

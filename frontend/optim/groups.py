@@ -16,10 +16,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from frontend.changes import _marking, changed
-from frontend.guards import is_plain, same
-from frontend.state import STATE
-from frontend.tensor import Tensor
+from frontend.tensors.epoch import _marking, changed
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+from frontend.tracing.guards.checks import is_plain, same
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -22,15 +22,15 @@ from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
-from frontend import tracer
-from frontend.changes import HookRegistry, Listing, changed
-from frontend.creation import zeros, zeros_like
-from frontend.dtypes import float32
+from frontend.functions.creation import zeros, zeros_like
 from frontend.optim import saving
 from frontend.optim.groups import Group, Held, MembersGuard, States
 from frontend.optim.options import EXECUTION, checked_parameters
-from frontend.state import STATE, enable_grad, no_grad
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import float32
+from frontend.tensors.epoch import HookRegistry, Listing, changed
+from frontend.tensors.state import STATE, enable_grad, no_grad
+from frontend.tensors.tensor import Tensor
+from frontend.tracing import tracer
 from frontend.utils.hooks import RemovableHandle
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location

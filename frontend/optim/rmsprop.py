@@ -8,7 +8,7 @@ from typing import Any
 from frontend.optim.groups import Group
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 
 class RMSprop(Optimizer):

@@ -9,7 +9,7 @@ from frontend.functions.pointwise import where
 from frontend.optim.groups import Group
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options, number_now
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 
 class Rprop(Optimizer):

@@ -21,9 +21,9 @@ from typing import Any
 
 import safetensors
 
-from frontend.dtypes import device
 from frontend.serialization import checkpoint
 from frontend.serialization.checkpoint import FORMAT, CheckpointError, write_atomically
+from frontend.tensors.dtypes import device
 
 __all__ = ["FORMAT", "PICKLED", "CheckpointError", "load", "save"]
 

@@ -33,9 +33,9 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from frontend.dtypes import Size
 from frontend.nn.parameter import Parameter
-from frontend.tensor import Tensor, make
+from frontend.tensors.dtypes import Size
+from frontend.tensors.tensor import Tensor, make
 from graphc.errors import GraphError
 from graphc.ir.types import DType, TensorType
 

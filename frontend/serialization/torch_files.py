@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dtypes import Size
 from frontend.nn.parameter import Parameter
-from frontend.tensor import Tensor, make
+from frontend.tensors.dtypes import Size
+from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import DType, TensorType
 
 LIMIT = 1 << 40  # bytes of one storage; more is a damaged file

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.host_data import check_supported
-from frontend.tensor import Tensor, from_data
+from frontend.tensors.host_data import check_supported
+from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
 
 __all__ = ["from_dlpack", "to_dlpack"]
@@ -95,7 +95,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Raises BufferError for memory that is not on the CPU, RuntimeError for what holds no tensor (a
     capsule can be used once), TypeError for dtypes that are not supported."""
-    from frontend.dtypes import on_cpu
+    from frontend.tensors.dtypes import on_cpu
 
     on_cpu(device)
     capsule = ext_tensor

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensor import Tensor, from_data
+from frontend.tensors.tensor import Tensor, from_data
 from frontend.utils.data.dataset import Dataset
 
 _ELEMENTS = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}

@@ -7,13 +7,12 @@ import math
 import warnings
 from typing import Any
 
-from frontend import random
-from frontend.dispatch import CONTEXT, filled
-from frontend.functions import pointwise
-from frontend.inplace import in_place
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.promotion import casted, expanded
+from frontend.functions import pointwise, random
+from frontend.functions.in_place_variants import in_place
 from frontend.nn.checks import dimension, fail, require_float, scalar_name
-from frontend.promotion import casted, expanded
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import activations as a

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.nn.checks import fail, require_float, sizes
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops import pooling, resampling
 

@@ -11,7 +11,7 @@ from typing import Any
 from frontend.nn.checks import c_name, fail, sizes
 from frontend.nn.functional.padding import padded
 from frontend.nn.geometry import IntOrInts, Pairs, batched, by, ints, unbatched
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ops import contract, movement
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from frontend.dispatch import CONTEXT
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import aligned, result_type
 from frontend.functions import reduce
 from frontend.functions.pointwise import where
 from frontend.nn.checks import fail, scalar_name, sizes
-from frontend.promotion import aligned, result_type
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ops import indexing
 

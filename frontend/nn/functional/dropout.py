@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 import warnings
 
-from frontend import random
+from frontend.eager.promotion import casted
+from frontend.functions import random
 from frontend.nn.checks import fail, scalar_name
-from frontend.promotion import casted
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 
 __all__ = [

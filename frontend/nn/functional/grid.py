@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from frontend.creation import from_numpy, zeros
+from frontend.functions.creation import from_numpy, zeros
 from frontend.nn.checks import c_name, fail, require_float, sizes
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops.resampling import CUBIC

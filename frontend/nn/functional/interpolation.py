@@ -14,7 +14,7 @@ from frontend.nn.functional.adaptive import (
     adaptive_avg_pool3d,
 )
 from frontend.nn.geometry import by
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ops import resampling
 

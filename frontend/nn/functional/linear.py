@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from frontend.nn.checks import fail, scalar_name, sizes
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ops import contract, movement, products
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.dispatch import CONTEXT
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import casted
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.functional.reduction import reduction_of
-from frontend.promotion import casted
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType

@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from frontend import creation
-from frontend.dispatch import CONTEXT
-from frontend.functions import pointwise
+from frontend.eager.dispatch import CONTEXT
+from frontend.functions import creation, pointwise
 from frontend.nn.checks import fail, sizes
 from frontend.nn.functional.activation import logsigmoid
 from frontend.nn.functional.distance import pairwise_distance
 from frontend.nn.functional.reduction import reduced, reduction_of
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops import indexing
 

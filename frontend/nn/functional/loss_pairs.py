@@ -6,7 +6,8 @@ import math
 import warnings
 from typing import Any
 
-from frontend.dispatch import CONTEXT, filled
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.promotion import aligned, expanded
 from frontend.functions import pointwise, special
 from frontend.nn.checks import fail, require_float, scalar_name
 from frontend.nn.functional.activation import logsigmoid
@@ -17,8 +18,7 @@ from frontend.nn.functional.reduction import (
     require_floats,
     warn_of_sizes,
 )
-from frontend.promotion import aligned, expanded
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError
 from graphc.ops import indexing, losses
 

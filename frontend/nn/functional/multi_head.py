@@ -6,7 +6,7 @@ import math
 import warnings
 from typing import NamedTuple
 
-from frontend.creation import zeros
+from frontend.functions.creation import zeros
 from frontend.functions.pointwise import where
 from frontend.functions.shape import cat, expand
 from frontend.nn.checks import fail, scalar_name
@@ -15,7 +15,7 @@ from frontend.nn.functional.attention import scaled_dot_product_attention
 from frontend.nn.functional.dropout import dropout
 from frontend.nn.functional.linear import linear
 from frontend.nn.functional.padding import pad
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops.parts import split

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dispatch import CONTEXT
-from frontend.dtypes import Size, finfo
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import casted
 from frontend.functions import matrix, pointwise, reduce
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
-from frontend.promotion import casted
-from frontend.state import no_grad
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import Size, finfo
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ops import composite

@@ -11,7 +11,7 @@ from typing import Any
 
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.nn.geometry import Pairs
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType

@@ -8,7 +8,7 @@ from typing import Any
 
 from frontend.nn.checks import fail, sizes
 from frontend.nn.geometry import IntOrInts, by, ints, unbatched
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import lift
 from graphc.ops import movement, pooling, reduce, windows

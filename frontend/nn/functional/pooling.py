@@ -12,7 +12,7 @@ from typing import Any
 
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.geometry import IntOrInts, by, ints
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import indexing, movement, pooling

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from frontend.nn.checks import fail, scalar_name
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError
 
 __all__: list[str] = []

@@ -9,12 +9,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from frontend.dispatch import CONTEXT, filled
+from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.promotion import casted
 from frontend.functions import order, pointwise, reduce, scatter, shape
 from frontend.nn.checks import fail, scalar_name, sizes
-from frontend.promotion import casted
-from frontend.state import no_grad
-from frontend.tensor import Tensor
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import composite, indexing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from frontend.nn.checks import fail, sizes
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops import movement
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from frontend.creation import empty
+from frontend.functions.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init as initial
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",

@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.dispatch import filled_like
+from frontend.eager.dispatch import filled_like
+from frontend.eager.tape import Saves, record
 from frontend.nn.modules.traced_hooks import run_hook
-from frontend.state import STATE
-from frontend.tape import Saves, record
-from frontend.tensor import Tensor, make
-from frontend.views import View
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, make
+from frontend.tensors.views import View
 from graphc.ir.types import TensorType
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from frontend.dtypes import TORCH_NAMES, as_dtype, device, memory_format
-from frontend.state import no_grad
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import TORCH_NAMES, as_dtype, device, memory_format
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 
@@ -91,7 +91,7 @@ class Conversion:
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """New memory for parameters and buffers, its content undefined."""
-        from frontend.creation import empty_like
+        from frontend.functions.creation import empty_like
 
         place = device
         return self._apply(lambda x: empty_like(x, device=place), recurse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frontend.nn import functional as F
 from frontend.nn.modules.module import Module
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontend.nn.modules.module import Module
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = ["Flatten", "Unflatten"]
 

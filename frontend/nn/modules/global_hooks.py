@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from frontend.changes import HookRegistry
-from frontend.state import STATE
+from frontend.tensors.epoch import HookRegistry
+from frontend.tensors.state import STATE
 from frontend.utils.hooks import RemovableHandle, refuse_hook
 
 MIXED = (

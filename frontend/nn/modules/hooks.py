@@ -12,12 +12,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from frontend import tracer
 from frontend.nn.modules.backward_hooks import BackwardHook, run_old_hook, warn_of_old_hooks
 from frontend.nn.modules.global_hooks import GLOBAL, MIXED, GlobalHooksGuard, refuse_in_trace
 from frontend.nn.modules.traced_hooks import guard_hook, run_hook
-from frontend.state import STATE
-from frontend.tensor import Tensor
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+from frontend.tracing import tracer
 from frontend.utils.hooks import RemovableHandle
 
 _GLOBAL_FORWARD, _GLOBAL_FORWARD_PRE = GLOBAL.forward, GLOBAL.forward_pre

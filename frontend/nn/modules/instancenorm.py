@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend.nn import functional as F
 from frontend.nn.modules.batchnorm import _dimensions, _NormBase
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.creation import empty
+from frontend.functions.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = ["Bilinear", "Identity", "Linear"]
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from frontend.changes import changed
 from frontend.nn.parameter import Parameter
-from frontend.state import no_grad
-from frontend.tensor import Tensor
+from frontend.tensors.epoch import changed
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor
 
 
 class _IncompatibleKeys(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 from frontend.nn import functional as F
 from frontend.nn.functional.reduction import legacy
 from frontend.nn.modules.module import Module
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = ["CrossEntropyLoss", "NLLLoss", "NLLLoss2d"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from frontend.nn import functional as F
 from frontend.nn.modules.loss import _Loss, _WeightedLoss
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss", "MultiLabelMarginLoss",

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from frontend import tracer
-from frontend.changes import HookRegistry, Registry, changed
 from frontend.nn.checks import class_name, type_name
 from frontend.nn.modules.conversion import Conversion
 
@@ -33,8 +31,10 @@ from frontend.nn.modules.hooks import Hooks
 from frontend.nn.modules.state_dict import StateDict
 from frontend.nn.modules.tree import Tree
 from frontend.nn.parameter import Buffer, Parameter
-from frontend.state import STATE
-from frontend.tensor import Tensor
+from frontend.tensors.epoch import HookRegistry, Registry, changed
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+from frontend.tracing import tracer
 
 __all__ = ["Module"]
 
@@ -105,7 +105,7 @@ class Module(Tree, Conversion, StateDict, Hooks):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Let calls of this module run compiled from now on: `frontend.compile`, which takes the
         arguments, in place. Copies and pickles are not compiled."""
-        from frontend.compiler import compile
+        from frontend.compiled.compiler import compile
 
         self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from frontend.nn import functional as F
 from frontend.nn.modules.module import Module
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d",

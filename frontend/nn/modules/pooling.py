@@ -8,7 +8,7 @@ from typing import Any
 from frontend.nn import functional as F
 from frontend.nn.geometry import IntOrInts, ints
 from frontend.nn.modules.module import Module
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",

@@ -6,8 +6,7 @@ import math
 import warnings
 from typing import Any
 
-from frontend.creation import empty, zeros
-from frontend.dtypes import TORCH_NAMES
+from frontend.functions.creation import empty, zeros
 from frontend.functions.scatter import index_select
 from frontend.functions.shape import stack
 from frontend.nn import init
@@ -15,7 +14,8 @@ from frontend.nn.checks import fail, scalar_name
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.nn.recurrent import CHUNKS, Carry, parts, run_layers, weights_of
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import TORCH_NAMES
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU"]

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from types import CellType, FunctionType
 from typing import Any
 
-from frontend.session import Noted, Session, Slot
-from frontend.sources import Source
-from frontend.state import STATE
-from frontend.tape import AccumulateGrad, TapeNode, next_sequence
-from frontend.tensor import Tensor
-from frontend.views import View
+from frontend.eager.tape import AccumulateGrad, TapeNode, next_sequence
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+from frontend.tensors.views import View
+from frontend.tracing.session import Noted, Session, Slot
+from frontend.tracing.sources import Source
 from graphc.errors import TraceError
 from graphc.ir.nodes import Location
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from frontend.creation import full
+from frontend.functions.creation import full
 from frontend.functions.select import triu
 from frontend.nn import functional as F
 from frontend.nn import init
@@ -25,8 +25,8 @@ from frontend.nn.modules.dropout import Dropout
 from frontend.nn.modules.linear import Linear
 from frontend.nn.modules.module import Module
 from frontend.nn.modules.normalization import LayerNorm
-from frontend.state import STATE
-from frontend.tensor import Tensor
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 
 __all__ = [

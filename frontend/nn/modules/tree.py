@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from frontend.nn.parameter import Parameter
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from frontend.nn.modules.module import Module

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from types import GeneratorType
 from typing import Any
 
-from frontend.creation import tensor
+from frontend.functions.creation import tensor
 from frontend.functions.logic import isfinite
 from frontend.functions.pointwise import clamp
 from frontend.functions.reduce import norm
 from frontend.functions.shape import stack
 from frontend.nn.checks import fail, scalar_name
-from frontend.state import no_grad
-from frontend.tensor import Tensor
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, GraphError
 
 __all__ = [

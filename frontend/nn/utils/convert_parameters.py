@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from frontend.functions.shape import cat, narrow, reshape
-from frontend.tensor import Tensor
+from frontend.tensors.tensor import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from frontend.creation import arange, full, tensor, zeros_like
-from frontend.dtypes import SCALAR_NAMES
+from frontend.functions.creation import arange, full, tensor, zeros_like
 from frontend.functions.scatter import index_add, index_select
 from frontend.functions.shape import cat, narrow, reshape, stack, transpose
 from frontend.nn.checks import fail
-from frontend.state import STATE
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.nodes import CONSTANT
 from graphc.ir.types import DType

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from frontend.optim.optimizer import Optimizer
-from frontend.state import STATE, no_grad
-from frontend.tensor import Tensor
+from frontend.tensors.state import STATE, no_grad
+from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 

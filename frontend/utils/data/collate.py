@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from frontend.creation import as_tensor, tensor
-from frontend.dtypes import float64
+from frontend.functions.creation import as_tensor, tensor
 from frontend.functions.shape import stack
-from frontend.tensor import Tensor
+from frontend.tensors.dtypes import float64
+from frontend.tensors.tensor import Tensor
 
 
 def default_collate(batch: Sequence[Any]) -> Any:

@@ -7,7 +7,7 @@ from itertools import repeat
 from types import GenericAlias
 from typing import Any
 
-from frontend.random import whole_numbers
+from frontend.functions.random import whole_numbers
 from frontend.utils.data.collate import default_collate, default_convert
 from frontend.utils.data.dataset import IterableDataset
 from frontend.utils.data.fetch import Ended, OfItems, OfStream

@@ -111,7 +111,7 @@ def _prepared(fetcher: Any, info: WorkerInfo, init: Any) -> Callable[[Any], Any]
 
     import numpy as np
 
-    from frontend.random import manual_seed
+    from frontend.functions.random import manual_seed
 
     _info = info
     random.seed(info.seed)

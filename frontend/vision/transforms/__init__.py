@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.random import randint, uniform
-from frontend.tensor import Tensor
+from frontend.functions.random import randint, uniform
+from frontend.tensors.tensor import Tensor
 from frontend.vision.transforms import functional
 
 __all__ = [

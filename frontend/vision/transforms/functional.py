@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from frontend.dtypes import as_dtype
 from frontend.functions.shape import padded
-from frontend.state import STATE
-from frontend.tensor import Tensor, from_data
+from frontend.tensors.dtypes import as_dtype
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, from_data
 
 
 def _pixels(image: Any, name: str) -> np.ndarray:

@@ -1,0 +1,397 @@
+"""One compiled signature of a function: what goes in and where it comes from, what it relies on,
+where results go."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from frontend.compiled.differentiable import TracedFunction
+from frontend.eager.non_differentiable import mark
+from frontend.tensors.autograd_members import Elided
+from frontend.tensors.epoch import CHANGES, TRACING
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, make
+from frontend.tracing import tree
+from frontend.tracing.guards.checks import (
+    GradGuard,
+    HooksGuard,
+    IdentityGuard,
+    TensorsGuard,
+    TypesGuard,
+)
+from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource
+from frontend.tracing.tracer import Trace, name_of
+from graphc.errors import GraphError
+from graphc.ir.builder import user_location
+from graphc.ir.nodes import Graph
+from graphc.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from frontend.compiled.compiler import CompiledFunction
+
+
+def compile_graph(
+    graph: Graph, level: str, threads: int | None = None, max_bytes: int | None = None
+) -> Any:
+    """An executable of a graph (replaceable in tests)."""
+    import graphc
+
+    return graphc.compile(graph, level, threads=threads, max_bytes=max_bytes)
+
+
+class Entry:
+    """One compiled signature: inputs and where they come from, guards, where results go."""
+
+    def __init__(self, traced: Trace, owner: CompiledFunction, grad_enabled: bool):
+        self.owner = owner
+        self.calls = 0
+        self.seconds = 0.0
+        self.executables: list[Any] = []
+        session = traced.session
+        slots = sorted(session.slots, key=lambda slot: _ORDER[type(slot.source)])
+        order = {id(slot): position for position, slot in enumerate(slots)}
+        self.names = [slot.name for slot in slots]
+        self.sources = [slot.source for slot in slots]
+        self.structure = traced.structure
+        self.returned = [(r.position, r.source) for r in traced.returned]
+        self.updated = [order[id(slot)] for slot in traced.updated]
+        self.grads = traced.grads
+        self.taps = [fn for _, fn in session.taps]
+        self.first_tap = traced.first_tap
+        self.first_update = traced.first_update
+        self.positions = [s.position for s in self.sources if isinstance(s, ArgumentSource)]
+        # How many arguments there are, if all are read, each where it stands.
+        in_order = self.positions == list(range(len(self.positions)))
+        self.in_order = len(self.positions) if in_order else -1
+        self.captured = [s.captured for s in self.sources if isinstance(s, CapturedSource)]
+        self.others = self.sources[len(self.positions) + len(self.captured) :]
+        loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
+        asked = session.asked.values()
+        self.guards = [*session.guards, TensorsGuard([*self.captured, *loose, *asked])]
+        self.guards.append(TypesGuard([*session.outside.tensors.values()]))
+        # Those that see a new mark are looked at again only then; the rest at every call.
+        self.marked = [guard for guard in self.guards if guard.marked]
+        self.unmarked = [guard for guard in self.guards if not guard.marked]
+        self.mark: object = None  # the mark at which the former held
+        self.begun = -1  # how many traces had begun when `arrays` were read
+        self.arrays: list[Any] = []  # of captured tensors, at that mark
+        self.counters: list[list[int]] = []  # of captured tensors that are updated
+        self.trains = session.backward_called
+        self.call_guards = _call_guards(session, slots, self.captured)
+        self.saved: list[int] = []  # by backward() of a training step what is kept for it
+        self.ahead: Any = None  # computes from frozen tensors what depends on them alone
+        self.frozen: list[int] = []  # which of the captured tensors it takes
+        self.given: list[Any] = []
+        self.prepared: list[Any] = []
+        self.function: TracedFunction | None = None
+        with session:
+            results = traced.made
+            derived = [grad_enabled and tensor._requires_grad for tensor in results]
+            differentiable = any(derived) and not self.trains
+            inputs = [(slot.name, slot.tensor, slot.var) for slot in slots]
+            first = traced.first_update
+            updates = [
+                (traced.outputs[first + i], position) for i, position in enumerate(self.updated)
+            ]
+            if not differentiable:
+                aliases = [(first + i, position) for i, position in enumerate(self.updated)]
+                outputs = traced.outputs
+                if not owner.keep_grads:
+                    outputs = self._without_grads(traced)
+                named = [(name, var) for name, _, var in inputs]
+                self.graph = session.builder.snapshot(named, outputs, aliases)
+                if session.backwards and owner.saved_bytes is not None:
+                    marks = [mark for span in session.backwards for mark in span]
+                    self._keep_less(session.builder.ahead(named, outputs, marks))
+                self.types = self.graph.output_types
+        if differentiable:
+            tapped = [tensor for tensor, _ in session.taps]
+            left = traced.left if owner.keep_grads else []
+            self._renumber(traced, len(results))
+            self.function = TracedFunction(
+                session, session.builder.name, inputs, [*results, *left, *tapped], updates,
+                self._compile, owner.level, owner.saved_bytes,
+            )
+        else:
+            self.executable = self._compile(self._without_frozen(self.graph))
+        # A training step is over when it returns: backward cannot go into it again.
+        self.result_types = [tensor.tensor_type for tensor in results]
+        self.closed = [
+            (position, _closed(owner, type))
+            for position, type in enumerate(self.result_types)
+            if self.trains and derived[position]
+        ]
+        # One fresh tensor is returned and nothing else is left behind.
+        new = [position for position, source in self.returned if source is None]
+        self.single = self.structure is tree.TENSOR and new == [0] and not (
+            self.grads or self.taps or self.closed
+        )
+
+    def _keep_less(self, marks: Sequence[int]) -> None:
+        """Fit what forward keeps for backward into the budget. `marks`: where each backward starts
+        and ends in the graph."""
+        from graphc.runtime.program import remembered
+
+        budget = self.owner.saved_bytes
+        spans = tuple(zip(marks[::2], marks[1::2]))
+        self.graph, self.saved = remembered(
+            "recompute", self.graph, (spans, budget),
+            lambda: _within_budget(self.graph, spans, budget),
+        )  # fmt: skip
+
+    def explain_saved(self) -> list[str]:
+        """What forward keeps for backward, where that is known: two entries, or a budget."""
+        pair = None if self.function is None else self.function.compiled_pair
+        found = self.saved if pair is None else [pair.saved_bytes]
+        return [f"saved for backward: {saved:,} bytes" for saved in found]
+
+    def _without_frozen(self, graph: Graph) -> Graph:
+        """The graph for a call, where what frozen tensors alone decide is computed ahead."""
+        first = len(self.positions)
+        frozen = [i for i, tensor in enumerate(self.captured) if tensor._frozen is not None]
+        if not frozen:
+            return graph
+        from graphc.runtime.program import remembered
+
+        level = self.owner.level
+        positions, last = tuple(first + i for i in frozen), first + len(self.captured)
+        split = remembered(
+            "frozen", graph, (level, positions, last),
+            lambda: _split_frozen(graph, level, positions, last),
+        )  # fmt: skip
+        if split is None:
+            return graph
+        self.frozen = frozen
+        self.ahead = self._compile(split.ahead)
+        return split.graph
+
+    def _renumber(self, traced: Trace, results: int) -> None:
+        """Positions among results, gradients and taps, where updates are counted apart."""
+        if not self.owner.keep_grads:
+            self._without_grads(traced)
+            self.first_tap = results
+            return
+        gone = self.first_tap - len(traced.left) - results
+        self.grads = [
+            (target, p if p is None or p < results else p - gone, kind)
+            for target, p, kind in self.grads
+        ]
+        self.first_tap -= gone
+
+    def _without_grads(self, traced: Trace) -> list[Any]:
+        """The outputs without gradients; taps move up."""
+        self.grads = [(target, None if p is None else -1, kind) for target, p, kind in self.grads]
+        count = self.first_update + len(self.updated)
+        self.first_tap = count
+        return traced.outputs[:count] + traced.outputs[traced.first_tap :]
+
+    def _compile(self, graph: Graph) -> Any:
+        started = time.perf_counter()
+        owner = self.owner
+        made = compile_graph(graph, owner.level, owner.threads, owner.max_bytes)
+        self.seconds += time.perf_counter() - started
+        self.executables.append(made)
+        return made
+
+    # -- guards ------------------------------------------------------------------------------
+
+    def holds(self, arguments: Sequence[Tensor]) -> bool:
+        mark = CHANGES.mark
+        if mark is not self.mark:
+            for guard in self.marked:
+                if not guard.holds():
+                    return False
+            self._bind()
+            self.mark = mark
+        for guard in self.unmarked:
+            if not guard.holds():
+                return False
+        if not self.call_guards:
+            return True
+        return all([guard.holds_for(arguments) for guard in self.call_guards])
+
+    def _bind(self) -> None:
+        """Look up what belongs to captured tensors; a new mark tells when it may be another."""
+        first, last = len(self.positions), len(self.positions) + len(self.captured)
+        with TRACING.lock:
+            self.begun = TRACING.begun
+            self.arrays = [tensor._value for tensor in self.captured]
+        if self.ahead is not None:
+            # Kept while the frozen arrays are the same ones: they are read-only.
+            given = [self.arrays[i] for i in self.frozen]
+            if list(map(id, given)) != list(map(id, self.given)):
+                self.given, self.prepared = given, list(self.ahead.run(list(given)))
+            self.arrays += self.prepared
+        self.counters = [
+            self.captured[i - first]._counter for i in self.updated if first <= i < last
+        ]
+        self.other_updates = [
+            self.sources[i] for i in self.updated if not first <= i < last
+        ]
+
+    def broken(self, arguments: Sequence[Tensor]) -> str:
+        """Why the entry does not hold."""
+        reasons = [guard.reason() for guard in self.guards if not guard.holds()]
+        reasons += [g.reason() for g in self.call_guards if not g.holds_for(arguments)]
+        return "; ".join(reasons)
+
+    # -- calling -----------------------------------------------------------------------------
+
+    def call(self, arguments: Sequence[Tensor]) -> Any:
+        if len(arguments) == self.in_order:
+            arrays = [*map(_VALUE, arguments), *self.arrays]
+        else:
+            arrays = [arguments[position]._value for position in self.positions] + self.arrays
+        if self.others:
+            arrays += [source.array(arguments) for source in self.others]
+        if TRACING.begun != self.begun:  # some of these tensors may be without values
+            self._bind()
+            return self.call(arguments)
+        self.calls += 1
+        if self.function is not None:
+            return self._call_differentiable(self.function, arguments, arrays)
+        values = self.executable.run(arrays)
+        if self.updated:
+            self._count_updates(arguments)
+        if self.single:
+            return make(values[0], self.result_types[0])
+        return self._finished(arguments, self._made(values), values)
+
+    def _made(self, values: Sequence[Any]) -> list[Tensor]:
+        """The new tensors that are returned."""
+        made = [*map(make, values, self.result_types)]
+        for position, edge in self.closed:
+            made[position]._edge, made[position]._requires_grad = edge, True
+        return made
+
+    def _call_differentiable(
+        self, function: TracedFunction, arguments: Sequence[Tensor], arrays: Sequence[Any]
+    ) -> Any:
+        tensors = [source.tensor(arguments) for source in self.sources]
+        made = function(tensors, arrays)
+        self._count_updates(arguments)
+        return self._finished(arguments, made, made)
+
+    def _finished(
+        self, arguments: Sequence[Tensor], made: Sequence[Tensor], values: Sequence[Any]
+    ) -> Any:
+        """Leave gradients, call taps, and put the results together, the new ones of which are
+        `made`; further `values` are arrays, or tensors with their history."""
+        for target, position, kind in self.grads:
+            tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
+            if position is None:
+                tensor._grad = None
+            elif position < len(made):
+                tensor._grad = ELIDED if position < 0 else made[position]
+            else:
+                tensor._grad = make(values[position], kind)
+        for fn, position in zip(self.taps, range(self.first_tap, len(values))):
+            value = values[position]
+            fn(value if isinstance(value, Tensor) else make(value, self.types[position]))
+        results = [
+            made[position] if source is None else source.tensor(arguments)
+            for position, source in self.returned
+        ]
+        if self.structure is tree.TENSOR:
+            return results[0]
+        return tree.build(self.structure, iter(results))
+
+    def _count_updates(self, arguments: Sequence[Tensor]) -> None:
+        for counter in self.counters:
+            counter[0] += 1
+        for source in self.other_updates:
+            tensor: Any = source.tensor(arguments)
+            tensor._counter[0] += 1
+
+
+_VALUE = operator.attrgetter("_value")
+ELIDED = Elided()
+_ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
+
+
+def _split_frozen(graph: Graph, level: str, frozen: Sequence[int], last: int) -> Any:
+    from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+    from graphc.codegen.target import host
+    from graphc.passes.layouts import packed
+    from graphc.passes.pipelines import optimize
+    from graphc.passes.split_frozen import split_frozen
+
+    preferred = preferred_layouts(host())
+    optimised = optimize(graph, level, preferred=preferred)
+    if level != "none":
+        optimised = packed(optimised, frozen, preferred)
+    return split_frozen(optimised, frozen, last)
+
+
+def _within_budget(graph: Graph, spans: Any, budget: Any) -> tuple[Graph, list[int]]:
+    from graphc.passes.recompute import within_budget
+
+    made, cuts = within_budget(graph, spans, budget)
+    return made, [cut.bytes for cut in cuts]
+
+
+def _call_guards(session: Any, slots: Sequence[Any], captured: Sequence[Tensor]) -> list[Any]:
+    """The guards that look at the arguments of a call."""
+    found: list[Any] = [
+        GradGuard(session.source_of(tensor), none) for tensor, none in session.grad_guards
+    ]
+    given = [slot for slot in slots if isinstance(slot.source, ArgumentSource)]
+    outside = [slot for slot in given if id(slot.tensor) in session.outside.tensors]
+    found += [IdentityGuard(slot.source, slot.tensor) for slot in outside]
+    # What a training step does to a leaf it does once for each input.
+    leaves = [s for s in given if session.backward_called and s.tensor._requires_grad]
+    found += [HooksGuard(slot.source, slot.tensor) for slot in leaves]
+    return found + [IdentityGuard(s.source, None, captured) for s in leaves if s not in outside]
+
+
+def _closed(owner: CompiledFunction, type: TensorType) -> Any:
+    """The place on the tape of what a compiled training step returns."""
+    result = make(None, type)
+    mark(name_of(owner.function), (), result, _over)
+    return result._edge
+
+
+def _over(name: str) -> Exception:
+    return GraphError(
+        f"backward through a result of the compiled {name}, which calls backward() itself: what "
+        "it would need is gone when the call returns",
+        hint="call this backward() inside too, or compile the forward alone",
+        location=user_location(),
+    )
+
+
+class LastCall:
+    """The entry of the last call and what its arguments were like: distinct tensors and nothing
+    else. A call with the same needs no key and no search."""
+
+    __slots__ = ("count", "default_dtype", "entry", "expected", "grad_enabled")
+
+    def __init__(self, entry: Entry, arguments: Sequence[Tensor]):
+        self.entry = entry
+        self.count = len(arguments)
+        self.expected = [(x.__class__, x.tensor_type, x._requires_grad) for x in arguments]
+        self.grad_enabled = STATE.grad_enabled
+        self.default_dtype = STATE.default_dtype
+
+    def fits(self, arguments: Sequence[Any]) -> bool:
+        """Whether a call with these arguments is one of the same entry."""
+        if len(arguments) != self.count or STATE.watched:
+            return False
+        if (
+            STATE.grad_enabled is not self.grad_enabled
+            or STATE.default_dtype is not self.default_dtype
+        ):
+            return False
+        for argument, (kind, type, requires_grad) in zip(arguments, self.expected):
+            if (
+                argument.__class__ is not kind
+                or argument.tensor_type is not type
+                or argument._requires_grad is not requires_grad
+            ):
+                return False
+        if self.count > 1 and len({id(argument) for argument in arguments}) != self.count:
+            return False
+        return self.entry.holds(arguments)

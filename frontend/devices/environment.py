@@ -1,0 +1,114 @@
+"""Names of PyTorch that are about where and how it runs. Here there is one thread and one place,
+and every result is the same bits each time, so most of them only remember what they were told."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from frontend.tensors.dtypes import CPU, device, on_cpu
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "e", "get_default_device",
+    "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads",
+    "get_num_threads", "inf", "is_deterministic_algorithms_warn_only_enabled", "nan", "newaxis",
+    "pi", "set_default_device", "set_deterministic_debug_mode", "set_float32_matmul_precision",
+    "set_flush_denormal", "set_num_interop_threads", "set_num_threads",
+    "use_deterministic_algorithms",
+]  # fmt: skip
+
+inf, nan, pi, e, newaxis = math.inf, math.nan, math.pi, math.e, None
+
+_deterministic = [0]
+_MODES = ("default", "warn", "error")
+_matmul_precision = ["highest"]
+
+
+def get_num_threads() -> int:
+    """1: ops and compiled functions run on the thread that calls them."""
+    return 1
+
+
+def set_num_threads(int: Any) -> None:
+    """Changes nothing: see `get_num_threads`. Raises RuntimeError for what is no positive int."""
+    _check_threads("set_num_threads", int)
+
+
+def get_num_interop_threads() -> int:
+    """1: see `get_num_threads`."""
+    return 1
+
+
+def set_num_interop_threads(int: Any) -> None:
+    """Changes nothing: see `get_num_threads`."""
+    _check_threads("set_num_interop_threads", int)
+
+
+def _check_threads(name: str, count: Any) -> None:
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise RuntimeError(f"{name} expects an int, but got {type(count).__name__}")
+    if count < 1:
+        raise RuntimeError(f"{name} expects a positive integer")
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Remembered, and true anyway: no op here depends on chance or on the order of threads."""
+    _deterministic[0] = (1 if warn_only else 2) if mode else 0
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What `use_deterministic_algorithms` was told last."""
+    return _deterministic[0] > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """What `use_deterministic_algorithms` was told last."""
+    return _deterministic[0] == 1
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 (warn) or 2 (error)."""
+    return _deterministic[0]
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """0, 1, 2 or "default", "warn", "error": remembered. Raises RuntimeError for others."""
+    if debug_mode not in (0, 1, 2, *_MODES):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, 2 or {', '.join(_MODES)}, but got "
+            f"{debug_mode}"
+        )
+    _deterministic[0] = _MODES.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Remembered: products of float32 are always computed in float32 ("highest")."""
+    if precision in ("highest", "high", "medium"):
+        _matmul_precision[0] = precision
+        return
+    warnings.warn(
+        f"{precision} is not one of 'highest', 'high', or 'medium'; the call has no effect.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was told last."""
+    return _matmul_precision[0]
+
+
+def set_default_device(device: Any) -> None:
+    """Raises for any place but the CPU, which is the default anyway."""
+    on_cpu(device)
+
+
+def get_default_device() -> device:
+    """The CPU."""
+    return CPU
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Whether `mode` is what is done: subnormal numbers are always kept."""
+    return not mode

@@ -1,0 +1,285 @@
+"""The reverse sweep over the tape.
+
+in : tensors with a `grad_fn`, and gradients for them
+out: gradients of leaves (accumulated into `.grad`) or of chosen tensors
+
+Nodes are numbered as they are made, so going backwards is going down the numbers. Hooks of tensors,
+nodes and leaves run here, in PyTorch's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.tape import Edge, TapeNode, edge_of
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, make
+from graphc.autodiff.parts import Part
+from graphc.autodiff.sweep import Record, gradients_by_key, sweep
+
+
+def run_backward(
+    roots: Sequence[tuple[Tensor, Tensor]],
+    inputs: Sequence[Tensor] | None,
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+) -> list[Tensor | None]:
+    """Sweep back from `roots` (tensor, its gradient). With `inputs`: their gradients, None where
+    there is no path. Without: gradients are added to the leaves' `.grad`."""
+    session = STATE.session
+    start = 0 if session is None else session.note_backward(accumulates=inputs is None)
+    cotangents = gradients_by_key()
+    previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
+    try:
+        for tensor, gradient in roots:
+            cotangents.give(edge_of(tensor), gradient)
+        targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
+        nodes, leaves = _reachable(cotangents)
+        needed = None if targets is None else _leading_to(nodes, set(targets))
+        captured: dict[Edge, Any] = dict.fromkeys(targets or ())
+        if targets is not None:
+            leaves = {edge: last for edge, last in leaves.items() if edge in captured}
+        records = _unpacked(nodes, cotangents, captured, needed, retain_graph, leaves)
+        sweep(records, cotangents, _around(session), _after)
+        for edge in captured:
+            if isinstance(edge[0], Tensor) and edge in cotangents:
+                captured[edge] = _leaf_gradient(edge, cotangents, leaves)
+        if targets is not None:
+            return [captured[edge] for edge in targets]
+        taken = {id(gradient._value) for _, gradient in roots}
+        for edge in cotangents:
+            leaf = edge[0]
+            if isinstance(leaf, Tensor):
+                given = _leaf_gradient(edge, cotangents, leaves)
+                accumulate(leaf, given, create_graph, taken)
+                for hook in _running(leaf._post_hooks):
+                    hook(leaf)
+        return []
+    finally:
+        STATE.grad_enabled = previous
+        if session is not None:
+            session.note_backward_end(start)
+
+
+def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, int]) -> Tensor:
+    """A leaf's gradient after its hooks: those that were not called on the way are called now."""
+    return cotangents[edge] if edge in leaves else _hooked(edge[0]._hooks, cotangents[edge])
+
+
+def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, int]]:
+    """Every op node behind the roots, latest first; and of the leaves with hooks among them, the
+    number of the last node that gives to each."""
+    found: dict[int, TapeNode] = {}
+    leaves: dict[Edge, int] = {}
+    stack = [node for node, _ in cotangents if isinstance(node, TapeNode)]
+    while stack:
+        node = stack.pop()
+        if node.sequence in found:
+            continue
+        found[node.sequence] = node
+        for edge in node.edges:
+            if edge is None:
+                continue
+            if isinstance(edge[0], TapeNode):
+                stack.append(edge[0])
+            elif edge[0]._hooks:
+                leaves[edge] = min(node.sequence, leaves.get(edge, node.sequence))
+    return [found[sequence] for sequence in sorted(found, reverse=True)], leaves
+
+
+def _behind(node: Any) -> Iterator[Any]:
+    """Every tape node and leaf that a tape node (or leaf) depends on, itself included."""
+    known: set[int] = set()
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if id(node) not in known:
+            known.add(id(node))
+            yield node
+            stack += [edge[0] for edge in getattr(node, "edges", ()) if edge is not None]
+
+
+def leaves_behind(tensor: Tensor) -> set[int]:
+    """The ids of the leaves that a tensor depends on."""
+    return {id(x) for x in _behind(edge_of(tensor)[0]) if isinstance(x, Tensor)}
+
+
+def passes_region(node: TapeNode) -> bool:
+    """Whether a tape node depends on a branch or loop that was traced, or is one."""
+    nodes = (x for x in _behind(node) if isinstance(x, TapeNode))
+    return any(getattr(x.op, "kind", "") == "region" for x in nodes)
+
+
+def _leading_to(nodes: list[TapeNode], targets: set[Edge]) -> dict[TapeNode, tuple[bool, ...]]:
+    """For each node on a path to a target: which of its operands lie on one."""
+    result: dict[TapeNode, tuple[bool, ...]] = {}
+    for node in reversed(nodes):
+        wanted = tuple(
+            [
+                e is not None and (e in targets or (type(e[0]) is TapeNode and e[0] in result))
+                for e in node.edges
+            ]
+        )
+        if any(wanted):
+            result[node] = wanted
+    return result
+
+
+def _unpacked(
+    nodes: list[TapeNode],
+    cotangents: dict[Any, Any],
+    captured: dict[Edge, Any],
+    needed: dict[TapeNode, tuple[bool, ...]] | None,
+    retain_graph: bool,
+    leaves: dict[Edge, int],
+) -> Iterator[Record]:
+    """Records for the sweep. When one is drawn, the gradients of its results are complete: hooks
+    see them here, and requested ones are kept. Hooks of a leaf are called as soon as the last node
+    that gives to it has run."""
+    ends: dict[int, list[Edge]] = {}
+    for edge, last in leaves.items():
+        ends.setdefault(last, []).append(edge)
+    for node in nodes:
+        for index in range(len(node.saves.result_types)):
+            edge = (node, index)
+            if edge not in cotangents:
+                continue
+            if node.hooks is not None:
+                cotangents[edge] = _hooked(node.hooks.get(index), cotangents[edge])
+            if node.retained is not None and index in node.retained:
+                retaining = node.retained[index]()
+                if retaining is not None:
+                    given = cotangents[edge]
+                    kept = given if STATE.grad_enabled else _owned(retaining, given, None)
+                    retaining._grad = kept
+            if edge in captured:
+                captured[edge] = cotangents[edge]
+        if needed is not None and node not in needed:
+            continue
+        wanted = needed[node] if needed is not None else (True,) * len(node.edges)
+        if node.prehooks is not None:
+            _run_prehooks(node, cotangents)
+        yield node.unpack(wanted)
+        if not retain_graph:
+            node.free()
+        for edge in ends.get(node.sequence, ()):
+            if edge in cotangents:
+                cotangents[edge] = _hooked(edge[0]._hooks, cotangents[edge])
+
+
+def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:
+    edges = [(node, index) for index in range(len(node.saves.result_types))]
+    for hook in _running(node.prehooks):
+        replaced = hook(tuple(cotangents.get(edge) for edge in edges))
+        if replaced is not None:
+            cotangents.update({e: g for e, g in zip(edges, replaced) if g is not None})
+
+
+def _running(hooks: Any) -> tuple[Any, ...]:
+    """The hooks there are, now that they run; a trace relies on what their code reads by name."""
+    found = tuple(hooks.values()) if hooks else ()
+    if STATE.session is not None:
+        for hook in found:
+            STATE.session.outside.value(hook, frozenset(), "a hook")
+    return found
+
+
+def _hooked(hooks: Any, gradient: Tensor) -> Tensor:
+    for hook in _running(hooks):
+        replaced = hook(gradient)
+        if replaced is not None:
+            _check_replaced(hook, gradient, replaced)
+            gradient = replaced
+    return gradient
+
+
+def _check_replaced(hook: Any, gradient: Tensor, replaced: Any) -> None:
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not isinstance(replaced, Tensor):
+        raise TypeError(
+            f"expected Tensor, but hook returned '{type(replaced).__name__}' (hook {name!r})"
+        )
+    if replaced.tensor_type is not gradient.tensor_type:
+        raise RuntimeError(
+            f"hook {name!r} has changed the type of a gradient: {gradient.tensor_type} became "
+            f"{replaced.tensor_type}"
+        )
+
+
+def _around(session: Any) -> Any:
+    """What the sweep runs each rule in: nodes of a trace stem from the forward's line; with
+    anomaly detection an error names that line."""
+    if session is None:
+        return _Blamed if STATE.detect_anomaly else None
+
+    def place(record: Record) -> AbstractContextManager[None]:
+        return session.at(record.location) if record.location is not None else nullcontext()
+
+    return place
+
+
+class _Blamed:
+    """Adds the line of the forward op to an error of its gradient rule."""
+
+    def __init__(self, record: Record):
+        self.record = record
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if isinstance(error, Exception):
+            node = self.record.output_keys[0][0]  # type: ignore[index]
+            error.add_note(f"{node.name()}: the forward op ran at {self.record.location}")
+
+
+def _after(record: Record, gradients: list[Any], found: list[Any]) -> list[Any]:
+    """The gradients of a record's operands after post-hooks, and, with anomaly detection, a check
+    that none has NaN."""
+    node: TapeNode = record.output_keys[0][0]  # type: ignore[index]
+    if node.posthooks or STATE.detect_anomaly:
+        found = [part.whole() if type(part) is Part else part for part in found]
+    for hook in _running(node.posthooks):
+        replaced = hook(tuple(found), tuple(gradients))
+        if replaced is not None:
+            found = list(replaced)
+    if STATE.detect_anomaly and STATE.check_nan:
+        for index, gradient in enumerate(found):
+            value = None if gradient is None else gradient._value
+            if isinstance(value, np.ndarray) and np.isnan(value).any():
+                raise RuntimeError(
+                    f"Function '{node.name()}' returned nan values in its {index}th output; the "
+                    f"forward op ran at {record.location}"
+                )
+    return found
+
+
+def accumulate(
+    variable: Tensor, gradient: Tensor, create_graph: bool, taken: set[int] | None = None
+) -> None:
+    """Add `gradient` to `variable.grad`: in place, unless the sum itself is to be differentiated.
+    `taken` holds the ids of arrays that belong to others: those are copied."""
+    present = variable._grad if STATE.session is None else STATE.session.read_grad(variable)
+    if present is None:
+        variable.grad = gradient if create_graph else _owned(variable, gradient, taken)
+    elif create_graph or present._requires_grad:
+        variable.grad = present + gradient
+    else:
+        present._assign(present + gradient)
+
+
+def _owned(variable: Tensor, gradient: Tensor, taken: set[int] | None) -> Tensor:
+    """`gradient` off the tape, over an array nobody else holds."""
+    value = gradient._value
+    if isinstance(value, np.ndarray):
+        shared = taken is None or id(value) in taken or variable._hooks
+        if shared or value.base is not None or not value.flags.c_contiguous:
+            value = value.copy(order="C")
+        if taken is not None:
+            taken.add(id(value))
+    return make(value, gradient.tensor_type)

@@ -1,0 +1,354 @@
+"""Creating tensors from data, and filled ones; those of numbers in a row stand in `ranges`, and are
+names of this module too. Inside a trace they are constants of the graph."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.dispatch import filled
+from frontend.eager.promotion import casted, expanded
+from frontend.functions.arguments import stored
+from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
+from frontend.functions.ranges import arange, eye, linspace, logspace, range
+from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype, on_cpu
+from frontend.tensors.host_data import array_of, check_supported, numbers_as
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, from_data, make
+from graphc.ir.types import DType, TensorType
+
+__all__ = [
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_strided", "eye", "from_numpy",
+    "frombuffer", "full", "full_like", "linspace", "logspace", "ones", "ones_like", "range",
+    "scalar_tensor", "tensor", "zeros", "zeros_like",
+]  # fmt: skip
+METHODS = "new_tensor new_full new_zeros new_ones new_empty new_empty_strided"
+
+_COPIED = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than "
+)
+
+# -- from data -----------------------------------------------------------------------------------
+
+
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A new tensor holding a copy of `data`: a number, nested sequences of numbers, an array.
+
+    Its dtype is that of an array, float32 (the default dtype) for Python floats, int64 for
+    integers. Raises TypeError for what is no number, ValueError for ragged sequences, RuntimeError
+    for numbers an integer dtype does not hold. Of a tensor it is a copy off the tape, with
+    PyTorch's warning."""
+    check_options(device, None, pin_memory)
+    if isinstance(data, Tensor):
+        warnings.warn(f"{_COPIED}torch.tensor(sourceTensor).", UserWarning, stacklevel=2)
+        return finished(_copied(data, dtype), requires_grad)
+    return finished(from_data(data, dtype), requires_grad)
+
+
+def _copied(source: Tensor, dtype: Any) -> Tensor:
+    plain = source.detach()
+    made = plain if dtype is None else casted(plain, as_dtype(dtype))
+    return plain.clone() if made is plain else made
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor: a tensor as it is or cast (on the tape), an array over the same memory
+    where its dtype stays, other data as `tensor` takes them."""
+    on_cpu(device)
+    if isinstance(data, Tensor):
+        return data if dtype is None else casted(data, as_dtype(dtype))
+    return from_data(data, dtype, copy=False)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
+    requires_grad: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """`obj` as a tensor, of the same memory where that can be (of tensors, arrays, what has
+    `__dlpack__`, bytes), a copy for `copy=True`. `requires_grad` None leaves a tensor on the tape,
+    False takes it off.
+
+    Raises ValueError where `copy` is False and a copy is needed."""
+    on_cpu(device)
+    kind = None if dtype is None else as_dtype(dtype)
+    made = _aliased(obj, kind)
+    if made is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        made = from_data(obj, kind)
+    elif kind is not None and made.dtype is not kind:
+        if copy is False:
+            raise ValueError(
+                f"can't alias tensor with dtype '{SCALAR_NAMES[made.dtype]}' into dtype "
+                f"'{SCALAR_NAMES[kind]}'."
+            )
+        made = casted(made, kind)
+    elif copy:
+        made = made.clone()
+    if requires_grad is None or requires_grad == made.requires_grad:
+        return made
+    return finished(made.detach(), requires_grad)
+
+
+def _aliased(obj: Any, kind: DType | None) -> Tensor | None:
+    """A tensor over the memory of `obj`; None where it has none of its own."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, np.ndarray):
+        return from_data(obj, copy=False)
+    if hasattr(obj, "__dlpack__"):
+        from frontend.utils.dlpack import from_dlpack
+
+        return from_dlpack(obj)
+    if isinstance(obj, bytes | bytearray | memoryview):
+        return frombuffer(obj, dtype=kind or STATE.default_dtype)
+    return None
+
+
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor over the memory of a NumPy array. Raises TypeError for anything else and for dtypes
+    that are not supported."""
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {_type_name(ndarray)})")
+    check_supported(ndarray)
+    return from_data(ndarray, copy=False)
+
+
+def _type_name(value: Any) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A 1-d tensor over `count` elements (all for -1) of a Python buffer, from byte `offset`.
+    Raises ValueError where the buffer does not hold them."""
+    array = np.frombuffer(buffer, as_dtype(dtype).numpy, count, offset)
+    return finished(from_data(array, copy=False), requires_grad)
+
+
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A 0-d tensor of the default dtype, or of `dtype`."""
+    kind = STATE.default_dtype if dtype is None else as_dtype(dtype)
+    return _filled("scalar_tensor", (), s, kind, None, device, layout, pin_memory, requires_grad)
+
+
+# -- filled --------------------------------------------------------------------------------------
+
+
+def _filled(
+    name: str, shape: tuple[int, ...], value: Any, kind: DType, out: Any = None, device: Any = None,
+    layout: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+) -> Tensor:  # fmt: skip
+    """`value` in `kind`, repeated to `shape`, in memory of its own."""
+    check_options(device, layout, pin_memory)
+    if isinstance(value, Tensor):
+        result = expanded(casted(_number_in(name, value), kind), shape).clone()
+    elif STATE.session is not None:
+        result = filled(_number(name, value, kind).item(), kind, shape)
+    elif value.__class__ is int and value == 0:
+        result = make(np.zeros(shape, kind.numpy), TensorType(kind, shape))
+    else:
+        array = np.full(shape, _number(name, value, kind), kind.numpy)
+        result = make(array, TensorType(kind, shape))
+    return stored(finished(result, requires_grad), out)
+
+
+def _number(name: str, value: Any, kind: DType) -> np.ndarray:
+    if not isinstance(value, bool | int | float | np.generic):
+        raise TypeError(
+            f"{name}(): argument 'fill_value' (position 2) must be Number, not "
+            f"{type(value).__name__}"
+        )
+    return numbers_as(value, kind)
+
+
+def _number_in(name: str, value: Tensor) -> Tensor:
+    if value.numel() != 1 or value.dim() > 1:
+        raise TypeError(
+            f"{name}(): argument 'fill_value' (position 2) must be Number, not Tensor"
+        )
+    return value.detach().reshape(())
+
+
+def _value_dtype(value: Any) -> DType:
+    """The dtype a number speaks for."""
+    if isinstance(value, Tensor):
+        kind = value.dtype
+        return kind if kind is DType.bool else DType.i64 if kind.is_integer else STATE.default_dtype
+    if isinstance(value, bool):
+        return DType.bool
+    return DType.i64 if isinstance(value, int | np.integer) else STATE.default_dtype
+
+
+def full(
+    size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of shape `size` with every element `fill_value` (a number or a tensor of one
+    element); its dtype follows the value."""
+    kind = kind_of(dtype, out, _value_dtype(fill_value))
+    shape = _sequence("full", size)
+    return _filled("full", shape, fill_value, kind, out, device, layout, pin_memory, requires_grad)
+
+
+def _sequence(name: str, size: Any) -> tuple[int, ...]:
+    if not isinstance(size, Sequence | np.ndarray):
+        raise TypeError(
+            f"{name}(): argument 'size' (position 1) must be tuple of ints, not "
+            f"{type(size).__name__}"
+        )
+    return shape_of((size,), f"{name}()")
+
+
+def _sizes(name: str, sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
+    if sizes and size is not None:
+        raise TypeError(f"{name}() got multiple values for argument 'size'")
+    if not sizes and size is None:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
+    return shape_of((size,) if size is not None else sizes, f"{name}()")
+
+
+def zeros(
+    *sizes: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Zeros of shape `size`, given as numbers or one sequence."""
+    kind = kind_of(dtype, out, STATE.default_dtype)
+    shape = _sizes("zeros", sizes, size)
+    return _filled("zeros", shape, 0, kind, out, device, layout, pin_memory, requires_grad)
+
+
+def ones(
+    *sizes: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Ones of shape `size`, given as numbers or one sequence."""
+    kind = kind_of(dtype, out, STATE.default_dtype)
+    shape = _sizes("ones", sizes, size)
+    return _filled("ones", shape, 1, kind, out, device, layout, pin_memory, requires_grad)
+
+
+def empty(
+    *sizes: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """As `zeros`: memory is never handed out uninitialised."""
+    kind = kind_of(dtype, out, STATE.default_dtype)
+    shape = _sizes("empty", sizes, size)
+    return _filled("empty", shape, 0, kind, out, device, layout, pin_memory, requires_grad)
+
+
+def empty_strided(
+    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Zeros of shape `size` that lie in memory with these strides (in elements)."""
+    check_options(device, layout, pin_memory)
+    kind = STATE.default_dtype if dtype is None else as_dtype(dtype)
+    shape, steps = _sequence("empty_strided", size), _sequence("empty_strided", stride)
+    if len(shape) != len(steps):
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: {len(steps)} strides, {len(shape)} sizes"
+        )
+    room = sum((dim - 1) * step for dim, step in zip(shape, steps)) + 1 if all(shape) else 0
+    memory = np.zeros(room, kind.numpy)
+    strides = [step * kind.itemsize for step in steps]
+    return finished(from_data(np.ndarray(shape, kind.numpy, memory, 0, strides), copy=False),
+                    requires_grad)  # fmt: skip
+
+
+# -- like another tensor -------------------------------------------------------------------------
+
+
+def _like(name: str, input: Any, value: Any, dtype: Any, *options: Any) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    kind = input.dtype if dtype is None else as_dtype(dtype)
+    return _filled(name, input.tensor_type.shape, value, kind, None, *options)
+
+
+def full_like(
+    input: Tensor, fill_value: Any, *, memory_format: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`fill_value` in the shape and dtype of `input`."""
+    options = (device, layout, pin_memory, requires_grad)
+    return _like("full_like", input, fill_value, dtype, *options)
+
+
+def zeros_like(
+    input: Tensor, *, memory_format: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Zeros in the shape and dtype of `input`."""
+    return _like("zeros_like", input, 0, dtype, device, layout, pin_memory, requires_grad)
+
+
+def ones_like(
+    input: Tensor, *, memory_format: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Ones in the shape and dtype of `input`."""
+    return _like("ones_like", input, 1, dtype, device, layout, pin_memory, requires_grad)
+
+
+def empty_like(
+    input: Tensor, *, memory_format: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """As `zeros_like`."""
+    return _like("empty_like", input, 0, dtype, device, layout, pin_memory, requires_grad)
+
+
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """`data` as a new tensor of this one's dtype."""
+    check_options(device, layout, pin_memory)
+    kind = self.dtype if dtype is None else as_dtype(dtype)
+    if isinstance(data, Tensor):
+        warnings.warn(f"{_COPIED}tensor.new_tensor(sourceTensor).", UserWarning, stacklevel=2)
+        return finished(_copied(data, dtype), requires_grad)
+    array = array_of(data, kind, STATE.default_dtype, True)
+    return finished(from_data(array, copy=False), requires_grad)
+
+
+def new_full(self: Tensor, size: Any, fill_value: Any, **options: Any) -> Tensor:
+    """`full` in this one's dtype."""
+    return full(size, fill_value, **{"dtype": self.dtype, **options})
+
+
+def new_zeros(self: Tensor, *size: Any, **options: Any) -> Tensor:
+    """`zeros` in this one's dtype."""
+    return zeros(*size, **{"dtype": self.dtype, **options})
+
+
+def new_ones(self: Tensor, *size: Any, **options: Any) -> Tensor:
+    """`ones` in this one's dtype."""
+    return ones(*size, **{"dtype": self.dtype, **options})
+
+
+def new_empty(self: Tensor, *size: Any, **options: Any) -> Tensor:
+    """`empty` in this one's dtype."""
+    return empty(*size, **{"dtype": self.dtype, **options})
+
+
+def new_empty_strided(self: Tensor, size: Any, stride: Any, **options: Any) -> Tensor:
+    """`empty_strided` in this one's dtype."""
+    return empty_strided(size, stride, **{"dtype": self.dtype, **options})

@@ -1,0 +1,108 @@
+"""In-place methods: each computes out of place, then `Tensor._assign`s the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.dispatch import filled
+from frontend.eager.promotion import can_cast, casted, expanded
+from frontend.functions.shape import expand
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor, make
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir.builder import user_location
+
+
+def written(target: Tensor, result: Tensor) -> Tensor:
+    """Put `result` into `target`, cast within a category as PyTorch does."""
+    if result.tensor_type is not target.tensor_type:
+        if result.tensor_type.shape != target.tensor_type.shape:
+            raise ShapeError(
+                f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+                f"{list(result.shape)}",
+                location=user_location(),
+            )
+        if not can_cast(result.dtype, target.dtype):
+            raise DTypeError(
+                f"result type {SCALAR_NAMES[result.dtype]} can't be cast to the desired output "
+                f"type {SCALAR_NAMES[target.dtype]}",
+                location=user_location(),
+            )
+        result = casted(result, target.dtype)
+    return target._assign(result)
+
+
+def _before(target: Tensor, others: tuple[Any, ...]) -> Tensor:
+    """What `target` is before it is written, with memory of its own where the tape may save it."""
+    taken = any(isinstance(x, Tensor) and x.requires_grad for x in others)
+    if not taken and not target.requires_grad:
+        return target
+    if target.is_leaf and target.requires_grad:
+        raise RuntimeError(LEAF_IN_PLACE)
+    value = target._value
+    copy = make(np.array(value) if isinstance(value, np.ndarray) else value, target.tensor_type)
+    if STATE.session is not None:
+        copy._value = STATE.session.value_of(target)
+    copy._edge, copy._requires_grad = target._edge, target._requires_grad
+    return copy
+
+
+def in_place(function: Any) -> Any:
+    """The in-place method of a function."""
+
+    def method(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+        if STATE.grad_enabled:
+            return written(self, function(_before(self, arguments), *arguments, **keywords))
+        return written(self, function(self, *arguments, **keywords))
+
+    method.__name__ = method.__qualname__ = f"{function.__name__}_"
+    method.__doc__ = f"`{function.__name__}`, in place."
+    return method
+
+
+def _kept(target: Tensor, new: Tensor) -> Tensor:
+    """`new`; where `target` requires gradients it does too, so that what made it gets zeros."""
+    if not STATE.grad_enabled or not target.requires_grad or new.requires_grad:
+        return new
+    from frontend.functions.matrix import attached
+
+    return attached(new, _before(target, ()))
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """The elements of `src`, cast and broadcast, in place of this tensor's."""
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' must be Tensor, not {type(src).__name__}")
+    spread = expand(src, self.tensor_type.shape)
+    return self._assign(_kept(self, casted(spread, self.dtype)))
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Every element becomes `value`."""
+    if isinstance(value, Tensor):
+        new = expanded(casted(value, self.dtype), self.tensor_type.shape)
+    else:
+        new = filled(value, self.dtype, self.tensor_type.shape)
+    return self._assign(_kept(self, new))
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Every element becomes 0."""
+    return fill_(self, 0)
+
+
+METHODS = {"copy_": copy_, "fill_": fill_, "zero_": zero_}
+
+
+def operator(function: Any) -> Any:
+    """`x += y` and the like."""
+
+    def method(self: Tensor, other: Any) -> Tensor:
+        if STATE.grad_enabled:
+            return written(self, function(_before(self, (other,)), other))
+        return written(self, function(self, other))
+
+    return method

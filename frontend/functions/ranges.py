@@ -1,0 +1,170 @@
+"""Tensors of numbers in a row: `arange`, `linspace`, `logspace`, and `eye`. Inside a trace they are
+constants of the graph."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import casted
+from frontend.functions.arguments import stored
+from frontend.functions.creation_options import check_options, finished, kind_of
+from frontend.tensors.host_data import overflow
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, from_data
+from graphc.ir.types import DType
+from graphc.ops.conversion import convert
+from graphc.ops.generate import iota
+
+__all__ = ["arange", "eye", "linspace", "logspace", "range"]
+
+
+def _number(name: str, argument: str, value: Any) -> Any:
+    """A Python number from a number or a tensor of one element."""
+    if isinstance(value, Tensor):
+        if value.dim():
+            raise RuntimeError(
+                f"{name} only supports 0-dimensional start and end tensors, but got {argument} "
+                f"with {value.dim()} dimension(s)."
+            )
+        return value.item()
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, int | float):
+        raise TypeError(f"{name}(): argument '{argument}' must be Number, not "
+                        f"{type(value).__name__}")  # fmt: skip
+    return value
+
+
+def _in(kind: DType, numbers: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.asarray(convert(numbers, kind))
+
+
+_MISSING: Any = object()
+
+
+def arange(
+    *bounds: Any, start: Any = _MISSING, end: Any = _MISSING, step: Any = _MISSING, out: Any = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`arange(end)`, `arange(start, end, step=1)`: start, start + step, … before `end`. Integers
+    give int64, floats the default dtype. Raises RuntimeError where step is 0 or leads away from
+    `end`."""
+    check_options(device, layout, pin_memory)
+    names = ("end",) if len(bounds) == 1 and end is _MISSING else ("start", "end", "step")
+    given = {"start": start, "end": end, "step": step}
+    if len(bounds) > 3 or any(given[name] is not _MISSING for name in names[: len(bounds)]):
+        raise TypeError(
+            f"arange() takes (end) or (start, end, step=1), got {len(bounds)} positional arguments"
+        )
+    given |= dict(zip(names, bounds))
+    if given["end"] is _MISSING:
+        raise TypeError('arange() missing 1 required positional arguments: "end"')
+    given = {"start": 0, "step": 1} | {k: v for k, v in given.items() if v is not _MISSING}
+    first, last, by = (_number("arange", name, given[name]) for name in ("start", "end", "step"))
+    whole = all(isinstance(x, int) for x in (first, last, by))
+    kind = kind_of(dtype, out, DType.i64 if whole else STATE.default_dtype)
+    _check_range(first, last, by)
+    if not kind.is_float:
+        first, last, by = int(first), int(last), int(by)
+        if max(abs(first), abs(last), abs(by)) >= 2**63:
+            raise overflow(DType.i64)
+    count = -((first - last) // by) if isinstance(by, int) else math.ceil((last - first) / by)
+    if STATE.session is not None and (first, by) == (0, 1):
+        made = kind.computes_as if kind is not DType.bool else DType.i64
+        counted = CONTEXT.apply(iota, (), {"shape": (count,), "axis": 0, "dtype": made})[0]
+        result = casted(counted, kind)
+    else:
+        result = from_data(_in(kind, first + by * np.arange(count)), copy=False)
+    return stored(finished(result, requires_grad), out)
+
+
+def _check_range(first: Any, last: Any, by: Any) -> None:
+    if by == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"unsupported range: {first} -> {last}")
+    if (last - first) * by < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+def range(
+    start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """As `arange`, with `end`, in the default dtype. Deprecated in PyTorch, with its warning."""
+    if end is None:
+        raise TypeError('range() missing 1 required positional arguments: "end"')
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior "
+        "is inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
+        "values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    check_options(device, layout, pin_memory)
+    first, last, by = (_number("range", "end", x) for x in (start, end, step))
+    _check_range(first, last, by)
+    kind = kind_of(dtype, out, STATE.default_dtype)
+    count = math.floor((last - first) / by) + 1
+    result = from_data(_in(kind, first + by * np.arange(count)), copy=False)
+    return stored(finished(result, requires_grad), out)
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`steps` numbers from `start` to `end`, both included, evenly spaced."""
+    check_options(device, layout, pin_memory)
+    kind = kind_of(dtype, out, STATE.default_dtype)
+    result = from_data(_in(kind, _spaced("linspace", start, end, steps)), copy=False)
+    return stored(finished(result, requires_grad), out)
+
+
+def _spaced(name: str, start: Any, end: Any, steps: Any) -> np.ndarray:
+    if not isinstance(steps, int | np.integer) or isinstance(steps, bool):
+        raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    first, last = _number(name, "start", start), _number(name, "end", end)
+    place = np.arange(steps)
+    step = (last - first) / max(steps - 1, 1)
+    # From both ends, so that both are met exactly.
+    return np.where(place < steps // 2 + (steps == 1), first + step * place,
+                    last - step * (steps - 1 - place))  # fmt: skip
+
+
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`steps` numbers from base^start to base^end, evenly spaced in the exponent."""
+    check_options(device, layout, pin_memory)
+    kind = kind_of(dtype, out, STATE.default_dtype)
+    exponents = _spaced("logspace", start, end, steps)
+    result = from_data(_in(kind, np.power(float(base), exponents)), copy=False)
+    return stored(finished(result, requires_grad), out)
+
+
+def eye(
+    n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """[n, m] (m: n) with ones on the diagonal."""
+    check_options(device, layout, pin_memory)
+    for name, size in (("n", n), ("m", n if m is None else m)):
+        if not isinstance(size, builtins.int | np.integer):
+            raise TypeError(f"eye(): argument '{name}' must be int, not {type(size).__name__}")
+        if size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    kind = kind_of(dtype, out, STATE.default_dtype)
+    result = from_data(np.eye(n, m).astype(kind.numpy), copy=False)
+    return stored(finished(result, requires_grad), out)

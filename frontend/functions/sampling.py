@@ -1,0 +1,314 @@
+"""Samples of distributions: as functions of their parameters, and into a tensor in place.
+
+Parameters are checked as far as they are known: values of traced tensors are not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.promotion import aligned, casted
+from frontend.functions import pointwise as f
+from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
+from frontend.functions.order import cumsum, searchsorted, topk
+from frontend.functions.random import (
+    DIGITS,
+    Generator,
+    bounds,
+    check_range,
+    normal_numbers,
+    uniform,
+    whole_numbers,
+)
+from frontend.functions.shape import expand
+from frontend.functions.unary import tan
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.state import STATE, no_grad
+from frontend.tensors.tensor import Tensor, from_data
+from graphc.ir.types import DType
+
+__all__ = ["bernoulli", "binomial", "multinomial", "normal", "poisson"]
+METHODS = (
+    "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_ "
+    "uniform_"
+)
+
+
+def _all(condition: Callable[[np.ndarray], Any], *parameters: Tensor) -> bool:
+    """Whether the values of parameters satisfy a condition; True for those of a trace."""
+    if STATE.session is not None:
+        return True
+    return bool(all(np.all(condition(p._array("a check"))) for p in parameters))
+
+
+# -- functions of parameters ---------------------------------------------------------------------
+
+
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Any = None
+) -> Tensor:
+    """1 with the probability each element of `input` gives (or with `p`), else 0, in the dtype of
+    `input`. Raises RuntimeError for probabilities outside of [0, 1]."""
+    need_tensors("bernoulli", input=input)
+    if p is None and not input.dtype.is_float:
+        raise not_implemented("bernoulli_tensor_cpu_p_", input.dtype)
+    return stored(_coins(input, input if p is None else p, generator), out)
+
+
+def _coins(like: Tensor, p: Any, generator: Generator | None) -> Tensor:
+    shape = like.tensor_type.shape
+    if isinstance(p, Tensor):
+        if not _all(lambda x: (x >= 0) & (x <= 1), p):
+            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+        p = expand(p.detach(), shape)
+    elif not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+    wide = isinstance(p, Tensor) and p.dtype is DType.f64
+    with no_grad():
+        drawn = uniform(shape, DType.f64 if wide else DType.f32, generator)
+        return casted(drawn < p, like.dtype)
+
+
+def normal(
+    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
+    out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Normal numbers of a mean and a standard deviation: tensors that broadcast, a tensor and a
+    number, or two numbers and a `size`. Raises RuntimeError for a negative deviation."""
+    given = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if bool(given) != (size is None):
+        shown = ", ".join(type(x).__name__ for x in (mean, std, size) if x is not None)
+        raise TypeError(
+            f"normal() received an invalid combination of arguments - got ({shown}); it takes "
+            "mean and std of which one is a Tensor, or two numbers and a size"
+        )
+    check_options(device, layout, pin_memory)
+    if isinstance(std, Tensor):
+        if not _all(lambda x: x >= 0, std):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    kind = given[0].dtype if given else kind_of(dtype, out, STATE.default_dtype)
+    if not kind.is_float:
+        raise not_implemented("normal_kernel_cpu", kind)
+    with no_grad():
+        if given:
+            mean, std = aligned((mean, std), kind)
+        shape = mean.tensor_type.shape if given else shape_of((size,), "normal()")
+        numbers = normal_numbers(shape, kind, generator) * std + mean
+    return finished(stored(numbers, out), requires_grad)
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *,
+    generator: Generator | None = None, out: Any = None,
+) -> Tensor:  # fmt: skip
+    """Positions (int64) drawn by the weights `input` [n] or [rows, n]: [num_samples] or
+    [rows, num_samples]. Without replacement each position is drawn at most once, those of weight 0
+    last. Raises RuntimeError for weights that are negative, not finite, or all 0."""
+    need_tensors("multinomial", input=input)
+    if input.dim() not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not input.dtype.is_float:
+        raise RuntimeError(
+            "multinomial only supports floating-point dtypes for input, got: "
+            f"{SCALAR_NAMES[input.dtype]}"
+        )
+    count = input.tensor_type.shape[-1]
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > count:
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+        )
+    if not _all(lambda x: np.isfinite(x) & (x >= 0), input):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not _all(lambda x: x.sum(-1) > 0, input):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    with no_grad():
+        draw = _with_replacement if replacement else _without_replacement
+        return stored(draw(casted(input.detach(), DType.f64), num_samples, generator), out)
+
+
+def _without_replacement(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
+    """A race of exponential clocks: the order of arrival is the order of drawing (Efraimidis,
+    Spirakis, "Weighted random sampling with a reservoir", 2006)."""
+    arrival = -f.log(1 - uniform(weights.tensor_type.shape, DType.f64, generator)) / weights
+    return topk(arrival, count, -1, largest=False)[1]
+
+
+def _with_replacement(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
+    """Where uniform numbers fall among the running sums of the weights."""
+    upper = cumsum(weights, -1)
+    drawn = uniform((*weights.tensor_type.shape[:-1], count), DType.f64, generator)
+    return searchsorted(upper, drawn * upper[..., -1:], right=True)
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson numbers of the rates `input`, in its dtype. Not inside a trace: how many uniform
+    numbers one takes depends on the rate. Raises RuntimeError for negative rates."""
+    need_tensors("poisson", input=input)
+    if not input.dtype.is_float:
+        raise not_implemented("poisson_cpu", input.dtype)
+    rates = input._array("poisson()").astype(np.float64)
+    if not (rates >= 0).all():
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    drawn = _host_generator(generator).poisson(rates)
+    return from_data(np.asarray(drawn), input.dtype)
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of `count` tries succeed, each with probability `prob`; broadcast, in the dtype of
+    `count`. Not inside a trace. Raises ValueError for integer dtypes and values out of range."""
+    need_tensors("binomial", count=count, prob=prob)
+    for name, given in (("count", count), ("prob", prob)):
+        if not given.dtype.is_float:
+            raise ValueError(
+                f"binomial only supports floating-point dtypes for {name}, got: "
+                f"{SCALAR_NAMES[given.dtype]}"
+            )
+    tries, chances = (x._array("binomial()").astype(np.float64) for x in (count, prob))
+    if not ((tries >= 0).all() and (chances >= 0).all() and (chances <= 1).all()):
+        raise ValueError("binomial expects count >= 0 and prob in [0, 1]")
+    drawn = _host_generator(generator).binomial(tries.astype(np.int64), chances)
+    return from_data(np.asarray(drawn), count.dtype)
+
+
+def _host_generator(generator: Generator | None) -> np.random.Generator:
+    """A generator of NumPy's whose seed is drawn from the stream."""
+    key = whole_numbers(0, 2**62, (2,), generator)._array("a seed")
+    return np.random.Generator(np.random.Philox(key=key.astype(np.uint64)))
+
+
+# -- in place ------------------------------------------------------------------------------------
+
+
+def _put(self: Tensor, numbers: Tensor) -> Tensor:
+    return self._assign(casted(numbers, self.dtype))
+
+
+def _wide(self: Tensor) -> DType:
+    """What is computed in to fill a tensor: f64 for integers, which keep all digits."""
+    return self.dtype.computes_as if self.dtype.is_float else DType.f64
+
+
+def _need(self: Tensor, kernel: str) -> None:
+    if not self.dtype.is_float:
+        raise not_implemented(kernel, self.dtype)
+
+
+def _need_continuous(self: Tensor, name: str) -> None:
+    if not self.dtype.is_float:
+        raise RuntimeError(
+            f"{name} distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {SCALAR_NAMES[self.dtype]}"
+        )
+
+
+def uniform_(
+    self: Tensor, low: float = 0, to: float = 1, *, generator: Generator | None = None,
+    **named: float,
+) -> Tensor:  # fmt: skip
+    """Filled with uniform numbers in [from, to). `from` is the first argument, or by name."""
+    low = named.pop("from", low)
+    if named:
+        raise TypeError(f"uniform_() got an unexpected keyword argument {sorted(named)[0]!r}")
+    _need(self, "check_uniform_bounds")
+    if low > to:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={to:g}"
+        )
+    with no_grad():
+        numbers = uniform(self.tensor_type.shape, self.dtype, generator) * (to - low) + low
+    return _put(self, numbers)
+
+
+def normal_(
+    self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None
+) -> Tensor:
+    """Filled with normal numbers."""
+    _need(self, "normal_kernel_cpu")
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    with no_grad():
+        numbers = normal_numbers(self.tensor_type.shape, _wide(self), generator) * std + mean
+    return _put(self, numbers)
+
+
+def log_normal_(
+    self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
+) -> Tensor:
+    """Filled with exp of normal numbers of this mean and standard deviation."""
+    _need(self, "log_normal_cpu")
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+    with no_grad():
+        numbers = normal_numbers(self.tensor_type.shape, _wide(self), generator) * std + mean
+        numbers = f.exp(numbers)
+    return _put(self, numbers)
+
+
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Filled with 1 with probability p (a number, or a tensor that broadcasts), else 0."""
+    return self._assign(_coins(self, p, generator))
+
+
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Filled with exponential numbers of the rate `lambd`; never 0."""
+    _need_continuous(self, "Exponential")
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    with no_grad():
+        drawn = uniform(self.tensor_type.shape, _wide(self), generator)
+        numbers = f.clamp(-f.log(1 - drawn), min=2.0**-25) / lambd
+    return _put(self, numbers)
+
+
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Filled with how many tries the first success takes, each with probability p."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    with no_grad():
+        drawn = uniform(self.tensor_type.shape, _wide(self), generator)
+        numbers = f.clamp(f.ceil(f.log(1 - drawn) / math.log1p(-p)), min=1)
+    return _put(self, numbers)
+
+
+def cauchy_(
+    self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
+) -> Tensor:
+    """Filled with Cauchy numbers."""
+    _need_continuous(self, "Cauchy")
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    with no_grad():
+        drawn = uniform(self.tensor_type.shape, _wide(self), generator)
+        numbers = tan((drawn - 0.5) * math.pi) * sigma + median
+    return _put(self, numbers)
+
+
+def random_(
+    self: Tensor, *limits: int | None, generator: Generator | None = None, **named: int | None
+) -> Tensor:
+    """Filled with whole numbers: of the whole range of the dtype, of [0, to), or of [from, to),
+    where `to=None` is the end of the dtype's range."""
+    first: Any = 0
+    last: Any = None
+    if len(limits) == 1 and not named:
+        last = limits[0]
+    elif limits or named:
+        given = dict(zip(("from", "to"), limits), **named)
+        first, last = given.pop("from", 0), given.pop("to", None)
+        if given or len(limits) > 2:
+            raise TypeError("random_() takes 'from' and 'to'")
+    if last is None:
+        kind = self.dtype
+        last = 2 ** DIGITS[kind] + 1 if kind.is_float else bounds(kind)[1] + 1
+    check_range(first, last, self.dtype)
+    return _put(self, whole_numbers(first, last, self.tensor_type.shape, generator))

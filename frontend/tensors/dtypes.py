@@ -1,0 +1,338 @@
+"""PyTorch's dtype names on graphc's DType, their limits, devices (there is one: the CPU), `Size`,
+layouts and memory formats."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from frontend.tensors.state import STATE
+from graphc.ir.types import DType
+
+__all__ = [
+    "Size", "bfloat16", "bool", "channels_last", "channels_last_3d", "contiguous_format", "device",
+    "double", "dtype", "finfo", "float", "float16", "float32", "float64", "half", "iinfo", "int",
+    "int16", "int32", "int64", "int8", "layout", "long", "memory_format", "preserve_format",
+    "short", "strided", "uint8",
+]  # fmt: skip
+
+dtype = DType
+float32 = float = DType.f32
+float64 = double = DType.f64
+float16 = half = DType.f16
+bfloat16 = DType.bf16
+uint8 = DType.u8
+int8 = DType.i8
+int16 = short = DType.i16
+int32 = int = DType.i32
+int64 = long = DType.i64
+bool = DType.bool
+
+_PYTHON = {builtins.float: DType.f64, builtins.int: DType.i64, builtins.bool: DType.bool}
+_NAMES = {
+    "float32": float32, "float": float32, "float64": float64, "double": float64,
+    "float16": float16, "half": float16, "bfloat16": bfloat16, "uint8": uint8, "int8": int8,
+    "int16": int16, "short": int16, "int32": int32, "int": int32, "int64": int64, "long": int64,
+    "bool": bool,
+}  # fmt: skip
+TORCH_NAMES = {
+    DType.f32: "torch.float32", DType.f64: "torch.float64", DType.f16: "torch.float16",
+    DType.bf16: "torch.bfloat16", DType.u8: "torch.uint8", DType.i8: "torch.int8",
+    DType.i16: "torch.int16", DType.i32: "torch.int32", DType.i64: "torch.int64",
+    DType.bool: "torch.bool",
+}  # fmt: skip
+SCALAR_NAMES = {
+    DType.f32: "Float", DType.f64: "Double", DType.f16: "Half", DType.bf16: "BFloat16",
+    DType.u8: "Byte", DType.i8: "Char", DType.i16: "Short", DType.i32: "Int", DType.i64: "Long",
+    DType.bool: "Bool",
+}  # fmt: skip
+
+# What `str` and users' code find on a dtype; texts of graphc keep its own names.
+for _member in DType:
+    _member.shown = TORCH_NAMES[_member]
+    for _name, _value in {
+        "is_floating_point": _member.is_float,
+        "is_complex": False,
+        "is_signed": _member not in (DType.u8, DType.bool),
+    }.items():
+        setattr(_member, _name, _value)
+
+
+def as_dtype(dtype: Any) -> DType:
+    """The DType of a DType, a Python type (`float` is float64, as in PyTorch), a NumPy dtype or a
+    name ("float16", "torch.float16"). Raises TypeError for what is no dtype, DTypeError for one
+    that is not supported."""
+    if isinstance(dtype, DType):
+        return dtype
+    found = _PYTHON.get(dtype) if isinstance(dtype, type) else None
+    if found is None and isinstance(dtype, str):
+        found = _NAMES.get(dtype.removeprefix("torch."))
+    if found is not None:
+        return found
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = None
+    if kind is None or dtype is None:
+        raise TypeError(f"dtype must be torch.dtype, not {type(dtype).__name__} ({dtype!r})")
+    return DType.of(kind)
+
+
+# -- promotion -----------------------------------------------------------------------------------
+
+CATEGORY = {kind: 2 if kind.is_float else 1 if kind.is_integer else 0 for kind in DType}
+"""bool < integers < floats."""
+
+
+def _promoted(left: DType, right: DType) -> DType:
+    if CATEGORY[left] != CATEGORY[right]:
+        return left if CATEGORY[left] > CATEGORY[right] else right
+    if left.itemsize != right.itemsize:
+        return left if left.itemsize > right.itemsize else right
+    if left is right:
+        return left
+    # Neither of f16 and bf16 holds the other, nor of u8 and i8.
+    return DType.f32 if left.is_float else DType.i16
+
+
+_PROMOTED = {(left, right): _promoted(left, right) for left in DType for right in DType}
+
+
+def promote_types(type1: Any, type2: Any) -> DType:
+    """The smallest dtype that holds both."""
+    found = _PROMOTED.get((type1, type2))
+    return found or _PROMOTED[as_dtype(type1), as_dtype(type2)]
+
+
+# -- limits --------------------------------------------------------------------------------------
+
+
+class _Limits:
+    """Numbers about a dtype, named by `_shown`, with PyTorch's text."""
+
+    _shown: tuple[str, ...] = ()
+    bits: builtins.int
+    dtype: str
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return isinstance(other, type(self)) and self.dtype == other.dtype
+
+    def __hash__(self) -> builtins.int:
+        return hash((type(self), self.dtype))
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{name}={getattr(self, name):g}" for name in self._shown)
+        return f"{type(self).__name__}({listed}, dtype={self.dtype})"
+
+
+class finfo(_Limits):
+    """`bits`, `eps`, `max`, `min`, `tiny`, `smallest_normal` and `resolution` of a float dtype, the
+    default one without an argument. Raises TypeError for another dtype."""
+
+    _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+
+    def __init__(self, type: Any = None):
+        kind = STATE.default_dtype if type is None else as_dtype(type)
+        if not kind.is_float:
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+                f"{kind}"
+            )
+        limits = ml_dtypes.finfo(kind.numpy)
+        self.bits = 8 * kind.itemsize
+        self.dtype = kind.numpy.name
+        self.eps = builtins.float(limits.eps)
+        self.max = builtins.float(limits.max)
+        self.min = builtins.float(limits.min)
+        self.tiny = self.smallest_normal = builtins.float(limits.smallest_normal)
+        # The least 10^-n that is not less than eps.
+        self.resolution = builtins.float(f"1e-{builtins.int(-math.log10(self.eps))}")
+
+
+class iinfo(_Limits):
+    """`bits`, `max` and `min` of an integer dtype. Raises TypeError for another one."""
+
+    _shown = ("min", "max")
+
+    def __init__(self, type: Any):
+        kind = as_dtype(type)
+        if kind.is_float:
+            raise TypeError(
+                "torch.iinfo() requires an integer input type. Use torch.finfo to handle "
+                f"{kind}"
+            )
+        if not kind.is_integer:
+            raise TypeError(f"{kind} is not supported by torch.iinfo")
+        limits = np.iinfo(kind.numpy)
+        self.bits = limits.bits
+        self.dtype = kind.numpy.name
+        self.max, self.min = builtins.int(limits.max), builtins.int(limits.min)
+
+
+# -- shapes --------------------------------------------------------------------------------------
+
+
+class Size(tuple):
+    """A shape: a tuple with `numel()`, printed as PyTorch prints it. Parts and sums are sizes.
+    Raises TypeError for what is no integer."""
+
+    __slots__ = ()
+
+    def __new__(cls, sizes: Any = ()) -> Size:
+        found = []
+        for position, size in enumerate(sizes):
+            if not hasattr(size, "__index__"):
+                raise TypeError(
+                    f"torch.Size() takes an iterable of 'int' (item {position} is "
+                    f"'{type(size).__name__}')"
+                )
+            found.append(operator.index(size))
+        return tuple.__new__(cls, found)
+
+    def numel(self) -> builtins.int:
+        return math.prod(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if index.__class__ is slice else found
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other: Any) -> Size:
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, count: Any) -> Size:
+        return Size(tuple.__mul__(self, count))
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])"
+
+
+# -- devices -------------------------------------------------------------------------------------
+
+_DEVICES = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
+    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+
+
+class device:
+    """A place for tensors: `device("cpu")`, `device("cuda:1")`, `device("cuda", 1)`. All are names
+    one may have; only the CPU is there to be used. In `with` it is the default place."""
+
+    __slots__ = ("_index", "_type")
+
+    _type: str
+    _index: builtins.int | None
+
+    def __init__(self, type: Any, index: builtins.int | None = None):
+        if isinstance(type, device):
+            self._type, self._index = type._type, type._index
+            return
+        if isinstance(type, builtins.int):
+            raise RuntimeError("Cannot access accelerator device when none is available.")
+        if not isinstance(type, str):
+            raise TypeError(
+                f"device() takes a device, or a type (str) and an index (int), not "
+                f"{type.__class__.__name__}"
+            )
+        kind, colon, number = type.partition(":")
+        if kind not in _DEVICES:
+            raise RuntimeError(
+                f"Expected one of {', '.join(_DEVICES)} device type at start of device string: "
+                f"{kind}"
+            )
+        if colon and (not number.isdecimal() or index is not None):
+            raise RuntimeError(f"Invalid device string: '{type}'")
+        if index is not None and index < 0:
+            raise RuntimeError("Device index must not be negative")
+        self._type = kind
+        self._index = builtins.int(number) if colon else index
+
+    @property
+    def type(self) -> str:
+        return self._type
+
+    @property
+    def index(self) -> builtins.int | None:
+        return self._index
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return (
+            isinstance(other, device) and (self._type, self._index) == (other._type, other._index)
+        )
+
+    def __hash__(self) -> builtins.int:
+        return hash((self._type, self._index))
+
+    def __str__(self) -> str:
+        return self._type if self._index is None else f"{self._type}:{self._index}"
+
+    def __repr__(self) -> str:
+        place = "" if self._index is None else f", index={self._index}"
+        return f"device(type={self._type!r}{place})"
+
+    def __reduce__(self) -> Any:
+        return device, (self._type, self._index)
+
+    def __enter__(self) -> device:
+        on_cpu(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+CPU = device("cpu")
+
+
+def on_cpu(place: Any) -> None:
+    """Raise what PyTorch raises without the device `place` (a device, a name, or None for the
+    default) where that is not the CPU: AssertionError for CUDA, NotImplementedError for others."""
+    if place is None or place is CPU:
+        return
+    kind = device(place).type
+    if kind == "cuda":
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    if kind != "cpu":
+        raise NotImplementedError(f"there is no device {str(place)!r}: tensors are on the CPU")
+
+
+# -- layouts -------------------------------------------------------------------------------------
+
+
+class layout:
+    """How a tensor lies in memory, as far as it has a name."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+class memory_format(layout):
+    """The order of dimensions in memory that functions accept a wish for. Tensors are row-major:
+    channels_last changes nothing that can be computed, and is accepted for that."""
+
+    __slots__ = ()
+
+
+strided = layout("strided")
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")

@@ -1,0 +1,187 @@
+"""The thread-local state PyTorch documents: grad mode, default dtype, and the trace under way.
+
+This is the only hidden state of the frontend; everything else travels as an argument.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from graphc.ir.types import DType
+
+if TYPE_CHECKING:
+    from frontend.tracing.session import Session
+
+
+PREPARED: dict[str, dict[Any, Any]] = {"numpy": {}, "native": {}}
+"""By eager backend, what is known of ops (filled by `dispatch`)."""
+
+_NOTHING: dict[Any, Any] = {}
+
+
+class State(threading.local):
+    """Per thread: whether the tape records (None: not here, since this is the body of a loop or
+    branch, which is recorded whole), the active trace, the dtype of Python floats, what computes
+    eager ops. The last three follow from the others. `watched`: ops are traced, or note
+    where they were called. `prepared` is the backend's; so is `lane`, unless ops are watched: then
+    it is empty, and nothing takes a short cut."""
+
+    grad_enabled: bool | None = True
+    inference: bool = False
+    detect_anomaly: bool = False
+    check_nan: bool = True
+    session: Session | None = None
+    default_dtype: DType = DType.f32
+    backend: str = "numpy"
+    watched: bool = False
+    prepared: dict[Any, Any] = PREPARED["numpy"]
+    lane: dict[Any, Any] = PREPARED["numpy"]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ("session", "detect_anomaly", "backend"):
+            prepared = PREPARED[self.backend]
+            watched = self.session is not None or self.detect_anomaly
+            super().__setattr__("watched", watched)
+            super().__setattr__("prepared", prepared)
+            super().__setattr__("lane", _NOTHING if watched else prepared)
+
+
+STATE = State()
+
+
+def get_default_dtype() -> DType:
+    """The dtype of tensors made from Python floats."""
+    return STATE.default_dtype
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Make `dtype` (f32 or f64) that of tensors made from Python floats. Raises TypeError."""
+    from frontend.tensors.dtypes import as_dtype
+
+    found = as_dtype(dtype)
+    if not found.is_float:
+        raise TypeError(
+            f"only floating-point types are supported as the default type, got {found}"
+        )
+    STATE.default_dtype = found
+
+
+def get_eager_backend() -> str:
+    """What computes eager ops in this thread: "numpy" or "native"."""
+    return STATE.backend
+
+
+def set_eager_backend(backend: str) -> None:
+    """Have eager ops of this thread computed by NumPy ("numpy", as at the start), or each by the
+    kernel the compiler makes for it alone ("native"; compiled at first use).
+
+    With "native" eager code gives the same bits as code compiled at level *exact*. Raises
+    ValueError for another name.
+    """
+    if backend not in PREPARED:
+        raise ValueError(f"the eager backend is 'numpy' or 'native', not {backend!r}")
+    STATE.backend = backend
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """Run eagerly inside, in the middle of a trace."""
+    session, STATE.session = STATE.session, None
+    try:
+        yield
+    finally:
+        STATE.session = session
+
+
+# -- grad mode -----------------------------------------------------------------------------------
+
+
+def _here(mode: bool) -> bool | None:
+    """What grad mode `mode` is in `STATE`: nothing is recorded in the body of a traced loop."""
+    return None if mode and STATE.session is not None and STATE.session.regions else mode
+
+
+class _GradMode:
+    """Sets grad mode inside a `with` block or a decorated function."""
+
+    mode = False
+
+    def __init__(self, function: Any = None):
+        self._previous: list[bool | None] = []
+
+    def __new__(cls, function: Any = None) -> Any:
+        self = super().__new__(cls)
+        if callable(function):  # `@no_grad` without parentheses
+            self._previous = []
+            return self(function)
+        return self
+
+    def __enter__(self) -> None:
+        self._previous.append(STATE.grad_enabled)
+        STATE.grad_enabled = _here(self.mode)
+
+    def __exit__(self, *error: Any) -> None:
+        STATE.grad_enabled = self._previous.pop()
+
+    def __call__(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapped(*arguments: Any, **keywords: Any) -> Any:
+            previous, STATE.grad_enabled = STATE.grad_enabled, _here(self.mode)
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                STATE.grad_enabled = previous
+
+        return wrapped
+
+
+class no_grad(_GradMode):
+    """Nothing inside is recorded: results do not require gradients."""
+
+
+class inference_mode(_GradMode):
+    """As `no_grad`; `inference_mode(False)` records."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        return super().__new__(cls, mode)
+
+    def __init__(self, mode: Any = True):
+        super().__init__()
+        self.mode = not mode
+
+
+class enable_grad(_GradMode):
+    """Records inside, also within `no_grad`."""
+
+    mode = True
+
+
+class set_grad_enabled(_GradMode):
+    """Sets grad mode at once; as a context manager it puts the former mode back."""
+
+    def __new__(cls, mode: bool) -> Any:
+        return super().__new__(cls)
+
+    def __init__(self, mode: bool):
+        super().__init__()
+        self.mode = bool(mode)
+        self._former = STATE.grad_enabled
+        STATE.grad_enabled = _here(self.mode)
+
+    def __enter__(self) -> None:
+        self._previous.append(self._former)
+        STATE.grad_enabled = _here(self.mode)
+
+    def __call__(self, function: Any) -> Any:
+        STATE.grad_enabled = self._former
+        return super().__call__(function)
+
+
+def is_grad_enabled() -> bool:
+    """True where ops on tensors that require gradients are recorded."""
+    return STATE.grad_enabled is not False

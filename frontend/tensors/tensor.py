@@ -1,0 +1,294 @@
+"""Tensor: a value with a type, a place on the tape, and PyTorch's names.
+
+`_value` is a NumPy array (eager) or a graph variable (in a trace). This file holds what a tensor
+is; what can be done with tensors stands in `functions*.py` and is attached by `methods.py`.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from frontend.tensors.autograd_members import OnTape
+from frontend.tensors.dtypes import CPU, SCALAR_NAMES, Size, device, strided
+from frontend.tensors.epoch import changed
+from frontend.tensors.host_data import array_of
+from frontend.tensors.state import STATE, no_grad
+from graphc.ir.types import DType, TensorType
+
+FROZEN = "a frozen tensor cannot be changed; unfreeze() it first"
+LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
+
+
+class Tensor(OnTape):
+    """An n-dimensional array of one dtype that may take part in differentiation.
+
+    `Tensor(data)` makes a tensor of the default dtype from numbers, `Tensor(2, 3)` an
+    uninitialised one of that shape; `frontend.tensor` is the usual way.
+    """
+
+    _value: Any
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Methods come from `frontend.functions.methods`."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        self = object.__new__(cls)
+        self._counter = [0]
+        return self
+
+    def __init__(self, *data: Any, **options: Any):
+        from frontend.functions.tensor_types import made_of
+
+        made = made_of(data, options, None)
+        self._value, self.tensor_type = made._value, made.tensor_type
+        self._counter, self._view = made._counter, made._view
+
+    def _set(self, array: np.ndarray) -> None:
+        self.tensor_type = TensorType.of(array)
+        session = STATE.session
+        self._value = array if session is None else session.constant_value(array)
+
+    @staticmethod
+    def _make_subclass(cls: Any, data: Tensor, requires_grad: bool = False) -> Any:
+        """A `cls` over the value of `data`, off its tape. Shares memory and version."""
+        self = cls.__new__(cls)
+        self._value = data._value
+        self.tensor_type = data.tensor_type
+        self._counter = data._counter
+        if requires_grad:
+            self.requires_grad = True
+        return self
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        return tuple.__new__(Size, self.tensor_type.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return self.tensor_type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.tensor_type.shape)
+
+    @property
+    def device(self) -> device:
+        return CPU
+
+    is_cpu = True
+    is_cuda = is_meta = is_mps = is_xpu = is_mkldnn = False
+    is_sparse = is_quantized = is_nested = False
+    layout = strided
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.tensor_type.shape[dim]
+
+    def dim(self) -> int:
+        return len(self.tensor_type.shape)
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        return self.tensor_type.numel
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        return self.tensor_type.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.tensor_type.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        return self.tensor_type.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        return self.tensor_type.dtype.is_float
+
+    def is_complex(self) -> bool:
+        return False
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Strides in elements."""
+        array = self._array("stride()")
+        strides = tuple(step // array.itemsize for step in array.strides)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        return not isinstance(self._value, np.ndarray) or bool(self._value.flags.c_contiguous)
+
+    def data_ptr(self) -> int:
+        return int(self._array("data_ptr()").ctypes.data)
+
+    def type(self, dtype: Any = None) -> Any:
+        """The type's name ("torch.FloatTensor"), or the tensor cast to `dtype`: also to
+        `torch.LongTensor`, "torch.LongTensor"."""
+        if dtype is not None:
+            from frontend.functions.tensor_types import dtype_of_type
+
+            return self.to(dtype_of_type(dtype))
+        return f"torch.{SCALAR_NAMES[self.dtype]}Tensor"
+
+    # -- memory shared with others ---------------------------------------------------------------
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory, off the tape."""
+        return self.detach()
+
+    @data.setter
+    def data(self, new: Tensor) -> None:
+        if not isinstance(new, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(new).__name__}")
+        if self._requires_grad and not new.tensor_type.dtype.is_float:
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex "
+                "dtype"
+            )
+        if self._frozen is not None:
+            raise RuntimeError(FROZEN)
+        if STATE.session is not None:
+            with no_grad():
+                self._assign(new.detach())
+            return
+        self._value = new._value
+        self.tensor_type = new.tensor_type
+        self._counter = [self._counter[0]]
+        changed()
+
+    def detach(self) -> Tensor:
+        """The same memory, off the tape."""
+        result = make(self._value, self.tensor_type)
+        result._counter = self._counter
+        if STATE.session is not None:
+            STATE.session.detach(result, self)
+        return result
+
+    def detach_(self) -> Tensor:
+        if STATE.session is not None:
+            STATE.session.note(self)
+        self._edge = None
+        self._requires_grad = False
+        changed()
+        return self
+
+    # -- changing the value ------------------------------------------------------------------
+
+    def _assign(self, new: Tensor) -> Tensor:
+        """Put the value of `new` (same type) in place of this one's: the one primitive under
+        every in-place operation. With grad mode on, the history of `new` comes along."""
+        if new.tensor_type != self.tensor_type:
+            raise RuntimeError(
+                f"the new value {new.tensor_type} does not fit a tensor {self.tensor_type}"
+            )
+        if self._frozen is not None:
+            raise RuntimeError(FROZEN)
+        view = self._view
+        recording = STATE.grad_enabled and (self.requires_grad or new.requires_grad)
+        if STATE.grad_enabled and view is not None:
+            view.check_writable(recording)
+        if recording and self._requires_grad and self._edge is None:
+            raise RuntimeError(LEAF_IN_PLACE)
+        if STATE.session is not None:
+            STATE.session.assign(self, new)
+        else:
+            target = self._array("an in-place operation")
+            if not target.flags.writeable and 0 not in target.strides:
+                raise RuntimeError(
+                    "the memory of this tensor is read-only: it was made from a read-only array, "
+                    "or is a view of a frozen tensor"
+                )
+            if not target.flags.writeable:
+                raise RuntimeError(
+                    "unsupported operation: more than one element of the written-to tensor refers "
+                    "to a single memory location. Please clone() the tensor before performing the "
+                    "operation."
+                )
+            np.copyto(target, new._array("an in-place operation"))
+            self._counter[0] += 1
+        if recording and view is not None and view.tracked:
+            view.write_history(self, new)
+        elif recording:
+            self._edge = new._edge
+            self._requires_grad = new._requires_grad
+        if recording:
+            changed()
+        return self
+
+    # -- copying -----------------------------------------------------------------------------
+
+    def _array(self, what: str) -> np.ndarray:
+        """The NumPy array. Raises TraceError for a traced tensor, naming `what` asked for it."""
+        value = self._value
+        if isinstance(value, np.ndarray) and STATE.session is None:
+            return value
+        from frontend.tracing.no_value import concrete
+
+        return concrete(self, what)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if self._edge is not None:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment."
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        copy = type(self).__new__(type(self))
+        memo[id(self)] = copy
+        copy._value = np.array(self._array("copy.deepcopy()"))
+        copy.tensor_type = self.tensor_type
+        copy._requires_grad = self._requires_grad
+        if self._grad is not None:
+            copy._grad = self._grad.__deepcopy__(memo)
+        vars(copy).update(deepcopy(added_attributes(self), memo))
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        array = np.array(self._array("pickling"))
+        made = (type(self), array, self._requires_grad)
+        return _unpickled, made, added_attributes(self) or None
+
+
+_OWN = {*OnTape.__annotations__, "_value", "tensor_type"}
+
+
+def added_attributes(tensor: Tensor) -> dict[str, Any]:
+    """What the user put on a tensor: copies and pickles have it too."""
+    return {name: value for name, value in vars(tensor).items() if name not in _OWN}
+
+
+def _unpickled(cls: type, array: np.ndarray, requires_grad: bool) -> Any:
+    return Tensor._make_subclass(cls, make(array, TensorType.of(array)), requires_grad)
+
+
+def make(value: Any, type: TensorType) -> Tensor:
+    """A tensor over a value of this type, without history."""
+    tensor = _new(Tensor)
+    tensor._value = value
+    tensor.tensor_type = type
+    tensor._counter = [0]
+    return tensor
+
+
+_new = object.__new__
+
+
+def from_data(data: Any, dtype: Any = None, *, copy: bool = True) -> Tensor:
+    """A tensor from numbers, nested lists, arrays or tensors. Raises TypeError, ValueError."""
+    tensor = object.__new__(Tensor)
+    tensor._counter = [0]
+    tensor._set(array_of(data, dtype, STATE.default_dtype, copy))
+    return tensor

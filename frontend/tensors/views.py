@@ -1,0 +1,129 @@
+"""Views: what shows what, so that a mutation through one of them reaches the others.
+
+Eager tensors share memory, so only the history (the place on the tape) has to follow; in a trace
+the value does too (`session.assign`). Both are brought up to date when next looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor
+from graphc.errors import TraceError
+from graphc.ir.builder import user_location
+from graphc.ir.handle import lift
+from graphc.ops import elementwise, strided
+from graphc.ops import movement as m
+from graphc.ops.composite import stop_gradient
+
+
+class View:
+    """A tensor is `op` of `parent` (None: the same elements). `seen` is the version its value was
+    made at (in a trace), `known` the version its history was. `tracked` says whether the tape knows
+    the view: True; False for one made under no_grad; None for detach(), a view to nobody."""
+
+    __slots__ = ("attributes", "known", "op", "parent", "seen", "tracked")
+
+    def __init__(
+        self, parent: Tensor, op: Any, attributes: dict[str, Any], seen: int, tracked: bool | None
+    ):
+        self.parent = parent
+        self.op = op
+        self.attributes = attributes
+        self.seen = self.known = seen
+        self.tracked = tracked
+
+    # -- history -----------------------------------------------------------------------------
+
+    def bring_history(self, tensor: Tensor) -> None:
+        """Where what `tensor` (this view) shows was changed since: its place on the tape anew."""
+        if self.known == tensor._counter[0] or not self.tracked:
+            return
+        self.known = tensor._counter[0]
+        if self.parent.requires_grad:
+            self._rederive(tensor)
+
+    def check_writable(self, recording: bool) -> None:
+        """Raise RuntimeError where PyTorch forbids an in-place operation on this view with grad
+        mode on; `recording` says whether it would be recorded."""
+        if self.tracked is None:
+            return
+        root: Any = self.parent
+        while root._view is not None and root._view.tracked is not None:
+            root = root._view.parent
+        if self.tracked is False and (recording or root._requires_grad):
+            raise RuntimeError(
+                "A view was created in no_grad mode and is being modified inplace with grad mode "
+                "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. "
+                "You can clarify your code by moving both the view and the inplace either both "
+                "inside the no_grad block (if you don't want the inplace to be tracked) or both "
+                "outside (if you want the inplace to be tracked)."
+            )
+        if root._requires_grad and root._edge is None:
+            raise RuntimeError(f"a view of {LEAF_IN_PLACE}")
+
+    def write_history(self, tensor: Tensor, new: Tensor) -> None:
+        """`tensor` (this view) took the value and history of `new`: the parent is then made of what
+        it was and of `new`, and the view is a view of that."""
+        parent: Any = self.parent
+        made = written_back(self, new)
+        if parent._view is not None and parent._view.tracked:
+            parent._view.write_history(parent, made)
+        else:
+            parent._edge, parent._requires_grad = made._edge, made._requires_grad
+        self.known = tensor._counter[0]
+        self._rederive(tensor)
+
+    def _rederive(self, tensor: Tensor) -> None:
+        from frontend.eager.dispatch import CONTEXT
+        from frontend.tensors.state import enable_grad
+
+        with enable_grad():
+            (again,) = CONTEXT.apply(self.op, (self.parent,), self.attributes)
+        tensor._edge, tensor._requires_grad = again._edge, again._requires_grad
+
+
+def written_back(view: View, new: Tensor) -> Tensor:
+    """The new value of the view's parent where the view takes the value `new`."""
+    shape = view.parent.tensor_type.shape
+    if view.op is None or view.op is stop_gradient:
+        return new
+    if view.op is m.reshape:
+        return m.reshape(new, shape=shape)
+    if view.op is m.transpose:
+        inverse = m.inverse_permutation(view.attributes["permutation"])
+        return m.transpose(new, permutation=inverse)
+    if view.op is m.slice_ and all(step > 0 for step in view.attributes["step"]):
+        return _unsliced(view, new, shape)
+    if view.op is strided.diagonal:
+        return _off_diagonal(view, new, shape)
+    raise TraceError(
+        f"in-place operation on a view made by {view.op.name}, whose elements share memory",
+        hint="clone() it first",
+        location=user_location(),
+    )
+
+
+def _unsliced(view: View, new: Tensor, shape: tuple[int, ...]) -> Tensor:
+    start, size, step = (view.attributes[name] for name in ("start", "size", "step"))
+    span = tuple(max((n - 1) * by + 1, 0) for n, by in zip(size, step))
+    geometry = {
+        "low": start,
+        "high": tuple(dim - at - n for dim, at, n in zip(shape, start, span)),
+        "interior": tuple(by - 1 if n else 0 for n, by in zip(size, step)),
+    }
+    placed = m.pad(new, lift(0, new), **geometry)
+    inside = new.context.constant(np.ones(size, bool))
+    mask = m.pad(inside, lift(False, inside), **geometry)
+    return elementwise.where(mask, placed, view.parent)
+
+
+def _off_diagonal(view: View, new: Tensor, shape: tuple[int, ...]) -> Tensor:
+    axis1, axis2 = view.attributes["axis1"], view.attributes["axis2"]
+    place = {**view.attributes, "rows": shape[axis1], "columns": shape[axis2]}
+    inside = new.context.constant(np.ones(new.tensor_type.shape, bool))
+    mask = strided.diagonal_embed(inside, lift(False, inside), **place)
+    placed = strided.diagonal_embed(new, lift(0, new), **place)
+    return elementwise.where(mask, placed, view.parent)

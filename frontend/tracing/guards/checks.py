@@ -1,0 +1,222 @@
+"""What a compiled entry relies on besides its arguments. Each guard says whether it still holds,
+and if not, what changed."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from frontend.tensors.epoch import HookRegistry, Registry
+from frontend.tensors.tensor import Tensor
+from frontend.tracing.sources import Source
+from graphc.ir.nodes import exact
+
+PLAIN = (int, float, bool, str, type(None))
+_MISSING = object()
+_REGISTRIES = (Registry, HookRegistry)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a number, a text, None, or a tuple of such."""
+    if isinstance(value, tuple):
+        return all(map(is_plain, value))
+    return isinstance(value, PLAIN)
+
+
+def same(left: Any, right: Any) -> bool:
+    """One object, or plain values that are equal and of one type: NaN is the same as itself, -0.0
+    is not 0.0."""
+    if left is right:
+        return True
+    if type(left) is not type(right) or not is_plain(left):
+        return False
+    return bool(exact(left) == exact(right))
+
+
+class ModuleGuard:
+    """Attributes of a Module, and what its dicts hold (parameters, submodules, hooks)."""
+
+    marked = True
+
+    def __init__(self, module: Any):
+        state = module.__dict__
+        self.module = module
+        self.count = len(state)
+        self.names = list(state)
+        self.values = list(state.values())
+        self.dict_names = [name for name in state if isinstance(state[name], _REGISTRIES)]
+        self.dicts = [state[name] for name in self.dict_names]
+        self.sizes = list(map(len, self.dicts))
+        self.filled = [(items, [*items, *items.values()]) for items in self.dicts if items]
+
+    def holds(self) -> bool:
+        state = self.module.__dict__
+        if len(state) != self.count:
+            return False
+        # What was not assigned is the same object: one pass in C for all that is unchanged.
+        if not all(map(operator.is_, map(state.get, self.names), self.values)):
+            if not all(map(same, map(state.get, self.names), self.values)):
+                return False
+        if list(map(len, self.dicts)) != self.sizes:
+            return False
+        return all([_held_alike(now, then) for now, then in self.filled])
+
+    def reason(self) -> str:
+        state, kind = self.module.__dict__, type(self.module).__name__
+        for name, value in zip(self.names, self.values):
+            now = state.get(name, _MISSING)
+            if not same(now, value):
+                shown = "deleted" if now is _MISSING else repr(now)
+                if not is_plain(value):
+                    return f"{kind}.{name} is another {type(now).__name__}"
+                return f"{kind}.{name} was {value!r}, is {shown}"
+        filled = {id(items): then for items, then in self.filled}
+        for name, items, size in zip(self.dict_names, self.dicts, self.sizes):
+            then = filled.get(id(items), [])
+            if len(items) != size or not _held_alike(items, then):
+                return f"{kind}.{name} changed: {size} items became {len(items)}"
+        return f"attributes of {kind} were added or removed"
+
+    def __str__(self) -> str:
+        plain = [(n, v) for n, v in zip(self.names, self.values) if is_plain(v)]
+        shown = [(n, v) for n, v in plain if not n.startswith("_")]
+        frozen = ", ".join(f"{n}={v!r}" for n, v in shown)
+        return f"{type(self.module).__name__}({frozen})"
+
+
+def _held_alike(now: Any, then: list[Any]) -> bool:
+    return all(map(operator.is_, [*now, *now.values()], then))
+
+
+class ZeroGuard:
+    """Whether a number in a dict (or in a tuple there) is 0."""
+
+    marked = False
+
+    def __init__(self, mapping: Any, key: Any, index: int | None):
+        self.mapping = mapping
+        self.key = key
+        self.index = index
+        self.value = self._value()
+
+    def _value(self) -> Any:
+        found = self.mapping.get(self.key, 0)
+        return found if self.index is None else found[self.index]
+
+    def holds(self) -> bool:
+        return bool(self._value()) == bool(self.value)
+
+    def reason(self) -> str:
+        return f"option {self.key!r} was {self.value!r}, is {self._value()!r}"
+
+    def __str__(self) -> str:
+        return f"option {self.key} is {'not ' if self.value else ''}0"
+
+
+def hooks_of(tensor: Any) -> list[Any]:
+    """The hooks of a leaf."""
+    return [*(tensor._hooks or {}).values(), None, *(tensor._post_hooks or {}).values()]
+
+
+class TensorsGuard:
+    """Types, requires_grad, frozenness and hooks of captured tensors."""
+
+    marked = True
+
+    def __init__(self, tensors: Sequence[Tensor]):
+        self.tensors = list(tensors)
+        self.types = [tensor.tensor_type for tensor in tensors]
+        self.flags = [tensor._requires_grad for tensor in tensors]
+        self.frozen = [tensor._frozen is not None for tensor in tensors]
+        self.hooks = list(map(hooks_of, tensors))
+
+    def holds(self) -> bool:
+        if [tensor._requires_grad for tensor in self.tensors] != self.flags:
+            return False
+        if [tensor._frozen is not None for tensor in self.tensors] != self.frozen:
+            return False
+        if list(map(hooks_of, self.tensors)) != self.hooks:
+            return False
+        # Equal lists of identical types compare without calling their __eq__.
+        return [tensor.tensor_type for tensor in self.tensors] == self.types
+
+    def reason(self) -> str:
+        for tensor, kind, flag in zip(self.tensors, self.types, self.flags):
+            if tensor.tensor_type != kind:
+                return f"a captured tensor was {kind}, is {tensor.tensor_type}"
+            if tensor._requires_grad != flag:
+                return f"requires_grad of a captured {kind} was {flag}"
+        if [tensor._frozen is not None for tensor in self.tensors] != self.frozen:
+            return "a captured tensor was frozen, or is no longer"
+        return "a hook of a captured tensor was registered or removed"
+
+    def __str__(self) -> str:
+        return f"{len(self.tensors)} captured tensors"
+
+
+class TypesGuard:
+    """Types of tensors that the function can reach: it may read the shape alone."""
+
+    marked = True
+
+    def __init__(self, tensors: Sequence[Tensor]):
+        self.tensors = list(tensors)
+        self.types = [tensor.tensor_type for tensor in tensors]
+
+    def holds(self) -> bool:
+        return [tensor.tensor_type for tensor in self.tensors] == self.types
+
+    def reason(self) -> str:
+        changed = ((t.tensor_type, k) for t, k in zip(self.tensors, self.types))
+        return "; ".join(f"a tensor was {then}, is {now}" for now, then in changed if now != then)
+
+    def __str__(self) -> str:
+        return f"types of {len(self.tensors)} tensors in reach"
+
+
+class IdentityGuard:
+    """An argument is the tensor that the function also reads from outside (`tensor`), or is none
+    of those it reads from there (`others`, by id)."""
+
+    def __init__(self, source: Source, tensor: Tensor | None, others: Sequence[Tensor] = ()):
+        self.source = source
+        self.tensor = tensor
+        self.others = set(map(id, others))
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        given = self.source.tensor(arguments)
+        return given is self.tensor if self.tensor is not None else id(given) not in self.others
+
+    def reason(self) -> str:
+        what = "was" if self.tensor is not None else "is"
+        return f"an argument {what} a tensor that the function reads from outside"
+
+
+class HooksGuard:
+    """The hooks of an argument that is a leaf."""
+
+    def __init__(self, source: Source, tensor: Tensor):
+        self.source = source
+        self.hooks = hooks_of(tensor)
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        return hooks_of(self.source.tensor(arguments)) == self.hooks
+
+    def reason(self) -> str:
+        return "an argument has other hooks"
+
+
+class GradGuard:
+    """Whether the `.grad` of a tensor is None. `owner` is found per call."""
+
+    def __init__(self, owner: Source, was_none: bool):
+        self.owner = owner
+        self.was_none = was_none
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        tensor = self.owner.tensor(arguments)
+        return tensor is not None and (tensor._grad is None) == self.was_none
+
+    def reason(self) -> str:
+        return f"a .grad was {'None' if self.was_none else 'a tensor'}"

@@ -1,0 +1,97 @@
+"""Names of a traced graph's inputs: `fc1.weight` rather than `state7`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from frontend.tensors.tensor import Tensor
+
+
+class Names:
+    """Finds the name of a tensor in the Modules and optimizers a function can reach."""
+
+    def __init__(self, target: Any):
+        self._taken: set[str] = set()
+        self._found: dict[int, str] = {}
+        self._count = 0
+        for prefix, owner in reachable(target):
+            self._collect(prefix, owner)
+
+    def _collect(self, prefix: str, owner: Any) -> None:
+        if isinstance(owner, Tensor):
+            self._found.setdefault(id(owner), prefix)
+        elif hasattr(owner, "named_parameters"):
+            for name, tensor in [*owner.named_parameters(), *owner.named_buffers()]:
+                full = name if not name[:1].isdigit() else f"{prefix or 'module'}.{name}"
+                self._found.setdefault(id(tensor), full)
+        elif hasattr(owner, "param_groups"):
+            for parameter, state in getattr(owner, "state", {}).items():
+                base = self._found.get(id(parameter), "parameter")
+                for key, value in state.items():
+                    if isinstance(value, Tensor):
+                        self._found.setdefault(id(value), f"{prefix}.{key}.{base}")
+
+    def of(self, tensor: Tensor) -> str:
+        """The name of a tensor; nameless ones are counted."""
+        found = self._found.get(id(tensor))
+        if found is None:
+            from frontend.functions.random import default_generator
+
+            found = "rng_state" if tensor is default_generator.state else f"state{self._count}"
+            self._count += found != "rng_state"
+            self._found[id(tensor)] = found
+        return found
+
+    def unique(self, name: str) -> str:
+        """`name` as an input name nobody has yet."""
+        name = re.sub(r"[^A-Za-z0-9_.]", "_", name)
+        if not re.match(r"[A-Za-z_]", name):
+            name = f"_{name}"
+        result, count = name, 1
+        while result in self._taken:
+            result, count = f"{name}_{count}", count + 1
+        self._taken.add(result)
+        return result
+
+
+def reachable(target: Any) -> Iterator[tuple[str, Any]]:
+    """(variable name, value) of what a function's closure and globals name, Modules first; for a
+    Module itself and for `self` of a method, that Module."""
+    owner = getattr(target, "__self__", None)
+    if hasattr(target, "named_parameters"):
+        yield "", target
+    elif owner is not None:
+        yield "", owner
+    seen = sorted(variables(target).items(), key=lambda item: hasattr(item[1], "param_groups"))
+    yield from seen
+
+
+def variables(target: Any) -> dict[str, Any]:
+    """The closure cells and globals a function names, with their values."""
+    function = inspect.unwrap(getattr(target, "__func__", target))
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return {}
+    found = {
+        name: function.__globals__[name]
+        for name in sorted(_named(code))
+        if name in function.__globals__
+    }
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return found
+
+
+def _named(code: Any) -> set[str]:
+    """Every name a code object reads, also in functions defined inside it."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if inspect.iscode(constant):
+            names |= _named(constant)
+    return names

@@ -1,0 +1,38 @@
+"""What happens where Python asks for the value of a tensor that is being traced: a TraceError."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frontend.eager.dispatch import escaped
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+from graphc.errors import TraceError
+from graphc.ir.builder import Var, user_location
+from graphc.ir.types import TensorType
+
+READ_HINT = "where(), or frontend.tap(t, fn) to be handed the value after the call"
+
+
+def refuse(type: TensorType, what: str, hint: str = READ_HINT) -> None:
+    """Raise the TraceError of a use that needs the value of a traced tensor."""
+    raise TraceError(
+        f"{what} needs the value of a tensor {type} while it is traced; it is known "
+        "only when the graph runs",
+        hint=hint,
+        location=user_location(),
+    )
+
+
+def concrete(tensor: Tensor, what: str) -> np.ndarray:
+    """The array of a tensor that is read while a trace is under way, or has escaped from one."""
+    session = STATE.session
+    value = tensor._value
+    if session is None:
+        if isinstance(value, np.ndarray):
+            return value
+        raise escaped(what)
+    if isinstance(value, Var) and not session.holds(value):
+        raise escaped(what)
+    refuse(tensor.tensor_type, what)
+    raise AssertionError("unreachable")

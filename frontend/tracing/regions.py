@@ -1,0 +1,137 @@
+"""Where a trace puts its ops: into the graph, or into a graph inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+from frontend.tensors.tensor import Tensor
+from graphc.ir.builder import GraphBuilder, Var
+from graphc.ir.nodes import Graph, Location, Value
+from graphc.ir.types import TensorType
+from graphc.ops.composite import stop_gradient
+
+Steps = list[tuple[Any, dict[str, Any]]]
+"""Ops with their attributes, one behind the other."""
+
+
+def origin(tensor: Tensor) -> tuple[Tensor, Steps]:
+    """What a view shows in the end, and the ops that make the view from it."""
+    steps: Steps = []
+    while tensor._view is not None:
+        view = tensor._view
+        if view.tracked is not True:
+            steps.append((stop_gradient, {}))
+        if view.op is not None:
+            steps.append((view.op, view.attributes))
+        tensor = view.parent
+    return tensor, steps[::-1]
+
+
+class Builder(GraphBuilder):
+    """A builder that can hand out graphs and go on (a derivative extends what was traced)."""
+
+    def snapshot(
+        self,
+        inputs: Sequence[tuple[str, Var]],
+        outputs: Sequence[Var],
+        aliases: Sequence[tuple[int, int]] = (),
+        shown: Sequence[tuple[Var, Var, Steps]] = (),
+    ) -> Graph:
+        """The graph from `inputs` (name, variable) to `outputs`, without what they do not need.
+        `shown`: inputs of this builder that are made from others by ops, and no inputs there."""
+        made = Builder(self.name)
+        values: dict[Value, Var] = {}
+        for name, var in inputs:
+            with made.at(self._nodes[var.value.node].location or Location(name, 0)):
+                values[var.value] = made.input(name, var.type)
+        for var, root, steps in shown:
+            with made.at(self._nodes[var.value.node].location or Location(self.name, 0)):
+                value = values[root.value]
+                for op, attributes in steps:
+                    (value,) = made.apply(op, (value,), attributes)
+            values[var.value] = value
+        for identity in sorted(self._needed(values, outputs)):
+            node = self._nodes[identity]
+            results = made.copied(node, [values[value] for value in node.operands])
+            for index, result in enumerate(results):
+                values[Value(identity, index)] = result
+        return made.finish(*[values[var.value] for var in outputs], aliases=aliases)
+
+    def ahead(
+        self, inputs: Sequence[tuple[str, Var]], outputs: Sequence[Var], marks: Sequence[int]
+    ) -> list[int]:
+        """For each mark, a number of nodes here: how many of them are ahead of it in the snapshot
+        from `inputs` to `outputs`."""
+        known = {var.value for _, var in inputs}
+        needed = self._needed(known, outputs)
+        return [len(inputs) + sum(identity < mark for identity in needed) for mark in marks]
+
+    def _needed(self, known: Container[Value], outputs: Sequence[Var]) -> set[int]:
+        """The nodes between known values and the outputs."""
+        needed: set[int] = set()
+        work = [var.value.node for var in outputs if var.value not in known]
+        while work:
+            identity = work.pop()
+            if identity not in needed:
+                needed.add(identity)
+                work += [v.node for v in self._nodes[identity].operands if v not in known]
+        return needed
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return len(self._nodes)
+
+
+class Region:
+    """A graph inside the graph: the body of a loop, a side of a branch. What it reads from around
+    becomes an input of it; what it changes in place is put back when it ends, and `changed`."""
+
+    def __init__(self, name: str):
+        self.builder = Builder(name)
+        self.derived = False  # whether gradients may go through
+        self.captured: dict[Any, tuple[Tensor, Var]] = {}
+        self.changed: dict[int, tuple[Tensor, dict[str, Any], Any]] = {}
+        self.derived_changes: set[int] = set()  # of tensors whose gradient follows
+        # Once it has ended: what was changed, but for views, and the new values.
+        self.changed_tensors: list[Tensor] = []
+        self.results: dict[int, Var] = {}
+
+    def input(self, type: TensorType) -> Var:
+        return self.builder.input(f"x{len(self.builder._input_names)}", type)
+
+    def input_of(self, tensor: Tensor) -> Var:
+        """The input that stands for a tensor from around."""
+        value = tensor._value
+        # Tensors of one value may differ in where their gradient goes.
+        to = (tensor._edge or id(tensor)) if tensor._requires_grad else None
+        key = (id(value.context), value.value, to)
+        if key not in self.captured:
+            self.captured[key] = (tensor, self.input(tensor.tensor_type))
+        return self.captured[key][1]
+
+    def note_change(self, tensor: Tensor) -> None:
+        """`tensor`, from around, is about to be changed."""
+        if id(tensor) not in self.changed:
+            seen = None if tensor._view is None else tensor._view.seen
+            self.changed[id(tensor)] = (tensor, dict(tensor.__dict__), seen)
+
+    def restore(self) -> list[Tensor]:
+        """Put back what was changed; the tensors whose new values stand in `results`. Views among
+        them follow what they show."""
+        found = []
+        for identity, (tensor, state, seen) in self.changed.items():
+            if state.get("_view") is None:
+                self.results[identity] = tensor._value
+                found.append(tensor)
+            else:
+                state["_view"].seen = seen
+            restored(tensor, state)
+        return found
+
+
+def restored(tensor: Tensor, state: dict[str, Any]) -> None:
+    """Give a tensor back the state it had."""
+    tensor.__dict__.clear()
+    tensor.__dict__.update(state)

@@ -1,0 +1,387 @@
+"""A trace under way: what ops on tensors become while a function runs once to be recorded.
+
+Tensors that exist before the trace are *noted* when the function meets them: their state is kept
+aside and put back when the trace ends, however it ends. One whose value is read becomes an input
+of the graph; one changed in place, an output aliased to that input. Gradients left in `.grad`
+become outputs. While the trace lasts, `_value` of a tensor is a graph variable, and the tape runs
+on those, so `backward()` inside the function just adds its ops to the graph.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from frontend.tensors.epoch import TRACING
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import FROZEN, Tensor, make
+from frontend.tensors.views import View, written_back
+from frontend.tracing.guards.globals import Outside
+from frontend.tracing.naming import Names
+from frontend.tracing.regions import Builder, Region, restored
+from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
+from graphc.errors import TraceError
+from graphc.ir.builder import Var, user_location
+from graphc.ir.nodes import Location
+from graphc.ir.registry import lookup
+from graphc.ir.types import DType, TensorType
+
+
+class Slot:
+    """One input of the graph: where its array comes from, and the tensor that stood for it."""
+
+    __slots__ = ("name", "source", "tensor", "type", "var")
+
+    def __init__(self, name: str, type: TensorType, source: Source, tensor: Tensor, var: Var):
+        self.name = name
+        self.type = type
+        self.source = source
+        self.tensor = tensor
+        self.var = var
+
+
+class Noted:
+    """A tensor that existed before the trace, with what it was outside and became inside."""
+
+    __slots__ = ("grad_was_read", "grad_was_written", "inside", "outside", "slot", "tensor")
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+        self.outside = dict(tensor.__dict__)
+        self.inside: dict[str, Any] | None = None
+        self.slot: Slot | None = None
+        self.grad_was_read = False
+        self.grad_was_written = False
+
+    @property
+    def now(self) -> dict[str, Any]:
+        """The state inside the trace, also after it has ended."""
+        return self.tensor.__dict__ if self.inside is None else self.inside
+
+
+class Session:
+    """The trace of one function. Use as a context manager; entering again resumes it."""
+
+    def __init__(self, name: str):
+        self.root = Builder(name)
+        self.builder = self.root  # where ops go: the root's, or that of a region under way
+        self.regions: list[Region] = []
+        self._further = 0
+        self.slots: list[Slot] = []
+        self.noted: dict[int, Noted] = {}
+        self.outside = Outside(self)
+        self.guards: list[Any] = [self.outside]
+        self.grad_guards: list[tuple[Tensor, bool]] = []
+        self.asked: dict[int, Tensor] = {}  # whose flags were read
+        self.taps: list[tuple[Tensor, Callable[..., Any]]] = []
+        self.backward_called = False
+        self.backwards: list[tuple[int, int]] = []  # the nodes of each, by number
+        self._filled: dict[Any, Var] = {}
+        self._hosts: dict[Any, Tensor] = {}
+        self._grads: dict[int, Tensor] = {}  # id of a .grad tensor -> whose it is
+        self._guarded: set[int] = set()
+        self.ended = False  # a trace that has ended is resumed to derive its backward
+        self.watched: list[Any] | None = None  # weak references to what is made while a hook runs
+        self._previous: list[Session | None] = []
+
+    # -- entering and leaving ----------------------------------------------------------------
+
+    def __enter__(self) -> Session:
+        if STATE.session is not None and STATE.session is not self:
+            raise TraceError("a trace inside a trace", location=user_location())
+        TRACING.begin()
+        self._previous.append(STATE.session)
+        STATE.session = self
+        for noted in self.noted.values():
+            if noted.inside is not None:
+                noted.outside = dict(noted.tensor.__dict__)
+                restored(noted.tensor, noted.inside)
+                noted.inside = None
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        STATE.session = self._previous.pop()
+        for noted in self.noted.values():
+            noted.inside = dict(noted.tensor.__dict__)
+            restored(noted.tensor, noted.outside)
+        TRACING.end()
+
+    # -- inputs ------------------------------------------------------------------------------
+
+    def argument(self, name: str, tensor: Tensor, position: int) -> None:
+        """Make `tensor` an input of the graph, bound to argument `position` of each call."""
+        if id(tensor) not in self.noted or self.noted[id(tensor)].slot is None:
+            self._make_input(tensor, name, ArgumentSource(position))
+
+    def note(self, tensor: Any) -> Noted | None:
+        """Keep the state of a tensor from before the trace; None for one made inside it."""
+        noted = self.noted.get(id(tensor))
+        if noted is None and isinstance(tensor._value, np.ndarray):
+            noted = self.noted[id(tensor)] = Noted(tensor)
+            tensor._counter = [0]
+            tensor._edge = tensor._view = tensor._accumulator = None
+        return noted
+
+    def _make_input(self, tensor: Tensor, name: str, source: Source) -> Var:
+        noted = self.note(tensor)
+        if noted is None:
+            raise escaped("the trace")
+        noted.slot = self._add_slot(name, source, tensor)
+        tensor._value = noted.slot.var
+        return noted.slot.var
+
+    def _add_slot(self, name: str, source: Source, tensor: Tensor) -> Slot:
+        # Names are given when all is known: optimizer state may appear during the trace.
+        var = self.root.input(f"slot{len(self.slots)}", tensor.tensor_type)
+        slot = Slot(name, tensor.tensor_type, source, tensor, var)
+        self.slots.append(slot)
+        return slot
+
+    def _capture(self, tensor: Tensor) -> Var:
+        owner = self._grads.get(id(tensor))
+        if owner is None:
+            return self._make_input(tensor, "", CapturedSource(tensor))
+        return self._make_input(tensor, "", GradSource(owner, self.source_of(owner)))
+
+    def source_of(self, tensor: Tensor) -> Source:
+        """Where a tensor from outside comes from at each call."""
+        noted = self.noted.get(id(tensor))
+        slot = None if noted is None else noted.slot
+        return CapturedSource(tensor) if slot is None else slot.source
+
+    def read_flag(self, tensor: Any) -> None:
+        """Whether a tensor requires gradients is asked: one from outside is guarded."""
+        if isinstance(tensor._value, np.ndarray):
+            self.asked[id(tensor)] = tensor
+
+    def name_slots(self, target: Any) -> None:
+        """Name the inputs: arguments by parameter, captured tensors by where they are found."""
+        names = Names(target)
+        for slot in sorted(self.slots, key=lambda slot: not slot.name):
+            if isinstance(slot.source, GradSource):
+                slot.name = names.of(slot.source.owner) + ".grad"
+            elif isinstance(slot.source, CapturedSource):
+                slot.name = names.of(slot.tensor)
+            slot.name = names.unique(slot.name)
+
+    def host(self, mapping: Any, key: Any, index: int | None, dtype: DType) -> Tensor:
+        """A 0-d input read from `mapping[key]` (or `mapping[key][index]`) at every call."""
+        found = self._hosts.get((id(mapping), key, index))
+        if found is None:
+            found = make(None, TensorType(dtype, ()))
+            name = str(key) if index is None else f"{key}_{index}"
+            source = HostSource(mapping, key, index, dtype)
+            found._value = self._add_slot(name, source, found).var
+            self._hosts[(id(mapping), key, index)] = found
+        return found
+
+    def traced_input(self, type: TensorType) -> Tensor:
+        """A further input that belongs to nothing outside: a cotangent."""
+        self._further += 1
+        return make(self.builder.input(f"further{self._further}", type), type)
+
+    # -- values ------------------------------------------------------------------------------
+
+    def value_of(self, tensor: Tensor) -> Var:
+        """The graph variable of a tensor. Raises TraceError for one of another trace."""
+        value = tensor._value
+        if type(value) is Var:
+            view = tensor._view
+            if view is not None and view.seen != tensor._counter[0]:
+                self._refresh(tensor, view)
+                value = tensor._value
+            if value.context is self.builder:
+                return value
+            if not self.holds(value):
+                raise escaped("a trace")
+        else:
+            value = self._capture(tensor)
+        return self.regions[-1].input_of(tensor) if self.regions else value
+
+    def holds(self, value: Var) -> bool:
+        """Whether a variable is of this trace: of its graph, or of a region under way."""
+        context = value.context
+        return context is self.root or any(context is r.builder for r in self.regions)
+
+    @contextmanager
+    def region(self, name: str) -> Iterator[Region]:
+        """Ops inside go to a graph of its own, unrecorded: the loop or branch is recorded whole."""
+        region = Region(name)
+        outer, filled, grad_enabled = self.builder, self._filled, STATE.grad_enabled
+        region.derived = grad_enabled is not False
+        self.regions.append(region)
+        self.builder, self._filled = region.builder, {}
+        STATE.grad_enabled = None if region.derived else False
+        try:
+            yield region
+        finally:
+            region.changed_tensors = region.restore()
+            self.builder, self._filled, STATE.grad_enabled = outer, filled, grad_enabled
+            self.regions.pop()
+
+    def emit(
+        self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any], types: Any
+    ) -> Any:
+        """The variables of an op's results, of these types; the attributes are canonical."""
+        values = tuple([self.value_of(x) for x in operands])
+        made = self.builder.record(op, values, attributes, types)
+        if self.regions and STATE.grad_enabled is False:
+            return [self._stopped(value) for value in made]
+        return made
+
+    def _derives(self, value: Var) -> bool:
+        """Whether the region under way, if there is one, is differentiated by such a value."""
+        return bool(self.regions) and self.regions[-1].derived and value.type.dtype.is_float
+
+    def _stopped(self, value: Var) -> Var:
+        """The value, without gradient where the region under way is differentiated. (Outside of
+        regions the tape says where gradients go.)"""
+        if not self._derives(value):
+            return value
+        return self.builder.apply(lookup("stop_gradient"), (value,), {})[0]
+
+    def constant_value(self, array: np.ndarray) -> Var:
+        return self.builder.constant(array)
+
+    def filled_value(self, number: Any, type: TensorType) -> Var:
+        """`number` repeated to a shape: a 0-d constant and a broadcast."""
+        key = (type, str(number))
+        var = self._filled.get(key)
+        if var is None:
+            var = self.builder.constant(np.asarray(number).astype(type.dtype.numpy))
+            if type.shape:
+                var = self.builder.apply(lookup("broadcast"), (var,), {"shape": type.shape})[0]
+            self._filled[key] = var
+        return var
+
+    def location_of(self, tensor: Tensor) -> Location | None:
+        return tensor._value.context.node_of(tensor._value).location
+
+    def at(self, location: Location | None) -> AbstractContextManager[None]:
+        """Nodes made inside stem from this line of the user's."""
+        return self.builder.at(location)
+
+    # -- views and mutation ------------------------------------------------------------------
+
+    def make_view(self, result: Tensor, parent: Tensor, op: Any, attributes: Any) -> None:
+        """Note that `result` shows `parent` (by a movement op, or as it is)."""
+        value = self.value_of(parent)
+        if op is None:
+            result._value = value
+        result._counter = parent._counter
+        inside = bool(self.regions) and STATE.grad_enabled is None
+        tracked = None if op is None else bool(STATE.grad_enabled) or inside
+        result._view = View(parent, op, attributes, parent._counter[0], tracked)
+        if self.watched is not None:
+            self.watched.append(weakref.ref(result))
+
+    def detach(self, result: Tensor, parent: Tensor) -> None:
+        """Make `result` show `parent` without its gradient."""
+        self.make_view(result, parent, None, {})
+        if self.regions:
+            result._value = self._stopped(result._value)
+            result._view.op = lookup("stop_gradient")
+
+    def _refresh(self, tensor: Tensor, view: View) -> None:
+        """Bring a view up to date with what it shows."""
+        value = self.value_of(view.parent)
+        if self.regions and tensor._value.context is not self.builder:
+            # A view from around a region is refreshed around it, too.
+            self.regions[-1].note_change(tensor)
+        if view.op is not None:
+            value = self.builder.apply(view.op, (value,), view.attributes)[0]
+        tensor._value = value if view.tracked else self._stopped(value)
+        view.seen = tensor._counter[0]
+
+    def assign(self, target: Tensor, new: Tensor, derived: bool = True) -> None:
+        """The value of `new` in place of that of `target`, and of what `target` is a view of.
+        `derived`: gradients go to `new`, as long as grad mode is on; else to the old value."""
+        if target._frozen is not None:
+            raise RuntimeError(FROZEN)
+        old, value = self.value_of(target), self.value_of(new)
+        derived = derived and STATE.grad_enabled is not False
+        if not derived and self._derives(value):
+            value = self.builder.apply(lookup("overwritten"), (old, value), {})[0]
+        if self.regions and target._value.context is not self.builder:
+            self.regions[-1].note_change(target)
+        if self.regions and derived:
+            self.regions[-1].derived_changes.add(id(target))
+        view = target._view
+        if view is not None:
+            grad_enabled, STATE.grad_enabled = STATE.grad_enabled, None
+            try:
+                made = written_back(view, make(value, new.tensor_type))
+                self.assign(view.parent, made, derived and view.tracked is not None)
+            finally:
+                STATE.grad_enabled = grad_enabled
+            view.seen = target._counter[0]
+        else:
+            target._counter[0] += 1
+        target._value = value
+
+    # -- gradients ---------------------------------------------------------------------------
+
+    def read_grad(self, tensor: Any) -> Any:
+        """`.grad`; one from before the trace becomes an input, its being None a guard."""
+        noted = self.note(tensor)
+        grad = tensor._grad
+        known = noted is None or noted.grad_was_read or noted.grad_was_written
+        if noted is not None and not known:
+            noted.grad_was_read = True
+            self.grad_guards.append((tensor, grad is None))
+            if grad is not None:
+                self._take_grad(tensor, grad)
+        return grad
+
+    def _take_grad(self, tensor: Tensor, grad: Tensor) -> None:
+        noted = self.noted.get(id(grad))
+        if id(grad) in self._grads or (noted is not None and noted.slot is not None):
+            raise TraceError(
+                "the .grad of a tensor is also an argument, or the .grad of another tensor",
+                hint="give each a tensor of its own: clone() it",
+                location=user_location(),
+            )
+        self._grads[id(grad)] = tensor
+
+    def note_grad_write(self, tensor: Any) -> None:
+        """`.grad` of a tensor is set: what it was before no longer matters."""
+        self.refuse_in_region("writing .grad")
+        noted = self.note(tensor)
+        if noted is not None:
+            noted.grad_was_written = True
+
+    def refuse_in_region(self, what: str) -> None:
+        """Raise TraceError in the body of a loop or branch: it may run any number of times."""
+        if self.regions:
+            raise TraceError(
+                f"{what} in the body of a traced loop or branch",
+                hint="return the value from the body and do it outside",
+                location=user_location(),
+            )
+
+    def note_backward(self, accumulates: bool) -> int:
+        """A backward starts: at which node."""
+        self.backward_called |= accumulates
+        return self.root.size
+
+    def note_backward_end(self, start: int) -> None:
+        self.backwards.append((start, self.root.size))
+
+    # -- guards ------------------------------------------------------------------------------
+
+    def guard(self, key: Any, guard: Any) -> None:
+        """Add a guard, once per key."""
+        if key not in self._guarded:
+            self._guarded.add(key)
+            self.guards.append(guard)
+
+
+def escaped(name: str) -> TraceError:
+    """The error of a traced tensor used after its trace."""
+    from frontend.eager.dispatch import escaped as error
+
+    return error(name)

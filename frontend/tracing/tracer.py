@@ -1,0 +1,332 @@
+"""Tracing: run a function once on stand-ins for its arguments and hand back the graph.
+
+    graph = frontend.trace(model, example)
+
+The rest are the hooks Modules and optimizers call, which do nothing outside a trace.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.backward import passes_region
+from frontend.tensors.state import STATE, paused
+from frontend.tensors.tensor import Tensor, make
+from frontend.tracing import tree
+from frontend.tracing.guards.checks import (
+    ZeroGuard,
+    is_plain,
+    same,
+)
+from frontend.tracing.session import Noted, Session, Slot
+from frontend.tracing.sources import ArgumentSource, Source
+from graphc.errors import TraceError
+from graphc.ir.builder import NAME, Var, user_location
+from graphc.ir.nodes import Graph
+from graphc.ir.types import DType, TensorType
+
+suspended = paused
+
+
+# -- hooks of Modules and optimizers -------------------------------------------------------------
+
+
+def host_value(
+    mapping: Any, key: Any, index: int | None = None, dtype: DType = DType.f64
+) -> Any:
+    """The number `mapping[key]` (or `mapping[key][index]`); in a trace a 0-d input that is read
+    anew at each call, so that a changed learning rate needs no new graph.
+
+    Whether it is 0 is frozen and guarded, and a 0 stays a number: code may leave out what it would
+    do. float64 by default: 0-d operands yield to the dtype of what they scale, so a product gets
+    the same bits as with the Python number, and `1 - beta**t` loses no digits.
+    """
+    value = mapping[key] if index is None else mapping[key][index]
+    session = STATE.session
+    if session is None or isinstance(value, Tensor):
+        return value
+    if key != "lr":
+        session.guard((id(mapping), key, index), ZeroGuard(mapping, key, index))
+        if not value:
+            return value
+    return session.host(mapping, key, index, dtype)
+
+
+def note_module(module: Any) -> None:
+    """Called by a Module that runs: its attributes, submodules and hooks are guarded, and what its
+    methods read by name."""
+    if STATE.session is not None:
+        STATE.session.outside.module(module)
+
+
+def check_attribute_write(owner: Any, name: str, value: Any) -> None:
+    """Raise TraceError for an attribute written while tracing, unless it has that value already:
+    the write would happen once, at the trace, and never again."""
+    if STATE.session is None:
+        return
+    known = owner.__dict__.get(name)
+    if (known is value and name in owner.__dict__) or (is_plain(value) and same(known, value)):
+        return
+    hint = "assign it outside; keep changing numbers in a buffer, updated in place (add_, copy_)"
+    if isinstance(value, Tensor):
+        hint = "return it, copy_() it into a buffer, or hand it out with frontend.tap(t, fn)"
+    raise TraceError(
+        f"{type(owner).__name__}.{name} is assigned while tracing; compiled code would not repeat "
+        "the assignment",
+        hint=hint,
+        location=user_location(),
+    )
+
+
+def tap(t: Tensor, fn: Callable[[Tensor], Any]) -> Tensor:
+    """Call `fn(t)`: at once when eager, with the value after each call when compiled."""
+    if STATE.session is None:
+        fn(t)
+    else:
+        session = STATE.session
+        if session.ended:
+            raise TraceError(
+                "frontend.tap in the backward of a compiled function: its graph hands out nothing",
+                hint="compile the whole step, so that backward() is called inside",
+                location=user_location(),
+            )
+        session.refuse_in_region("tap()")
+        session.taps.append((make(session.value_of(t), t.tensor_type), fn))
+    return t
+
+
+# -- one trace -----------------------------------------------------------------------------------
+
+
+class Returned:
+    """One tensor among the results: a new value (`position` among the graph's outputs), or a
+    tensor that existed before (`source`)."""
+
+    __slots__ = ("position", "source", "tensor")
+
+    def __init__(self, tensor: Tensor, position: int, source: Source | None):
+        self.tensor = tensor
+        self.position = position
+        self.source = source
+
+
+class Trace:
+    """What one run of a function left behind.
+
+    `outputs` are the graph's: returned values, new contents of inputs (`updated`: slot of each),
+    gradients (`grads`: where they go, None for a `.grad` set to None), tapped values.
+    """
+
+    def __init__(self, session: Session, structure: Any, returned: list[Tensor]):
+        self.session = session
+        self.structure = structure
+        self.outputs: list[Var] = []
+        self.made: list[Tensor] = []  # the new values among those returned, each once
+        self.left: list[Tensor] = []  # the gradients left in `.grad` that are not among them
+        self.returned = [self._returned(tensor) for tensor in returned]
+        self.first_update = len(self.outputs)
+        self.updated = self._updates()
+        self.grads = self._gradients()
+        self.first_tap = len(self.outputs)
+        self.outputs += [session.value_of(tensor) for tensor, _ in session.taps]
+        self._check_flags()
+
+    def _returned(self, tensor: Tensor) -> Returned:
+        var = self.session.value_of(tensor)
+        noted = self.session.noted.get(id(tensor))
+        if noted is not None and noted.slot is not None:
+            return Returned(tensor, -1, noted.slot.source)
+        for position, known in enumerate(self.made):
+            if known is tensor:
+                return Returned(tensor, position, None)
+        self.made.append(tensor)
+        self.outputs.append(var)
+        return Returned(tensor, len(self.outputs) - 1, None)
+
+    def _updates(self) -> list[Slot]:
+        updated = []
+        for slot in self.session.slots:
+            value = self.session.value_of(slot.tensor)
+            if value is not slot.var:
+                updated.append(slot)
+                self.outputs.append(value)
+        return updated
+
+    def _gradients(self) -> list[tuple[Source | Tensor, int | None, TensorType]]:
+        found: list[tuple[Source | Tensor, int | None, TensorType]] = []
+        for noted in list(self.session.noted.values()):
+            tensor, grad = noted.tensor, noted.tensor._grad
+            changed = grad is not noted.outside.get("_grad")
+            if not changed and not noted.grad_was_written:
+                continue
+            if noted.outside.get("_edge") is not None:
+                raise TraceError(
+                    "backward() inside the traced function reached a tensor that was computed "
+                    "outside of it and requires grad",
+                    hint="detach() it, or call backward() outside",
+                )
+            target = noted.slot.source if noted.slot is not None else tensor
+            if grad is None:
+                found.append((target, None, tensor.tensor_type))
+                continue
+            same = [i for i, known in enumerate(self.made) if known is grad]
+            if not same:
+                self.left.append(grad)
+                self.outputs.append(self.session.value_of(grad))
+            position = same[0] if same else len(self.outputs) - 1
+            found.append((target, position, tensor.tensor_type))
+        return found
+
+    def _check_flags(self) -> None:
+        for noted in self.session.noted.values():
+            before = noted.outside.get("_requires_grad", False)
+            after = noted.tensor._requires_grad
+            edge = noted.tensor._edge
+            # All results of a loop or branch require gradients where one of its operands does.
+            if before == after or (edge and passes_region(edge[0])):
+                continue
+            if edge is None:
+                raise TraceError("requires_grad of a tensor from outside is changed while tracing",
+                                 hint="set it before")  # fmt: skip
+            raise TraceError(
+                f"a tensor {noted.tensor.tensor_type} from outside was changed in place by one "
+                "that requires gradients; outside of the compiled function it has no history",
+                hint="detach() what it is changed by, or return a new tensor",
+            )
+
+    def graph(self) -> Graph:
+        """Everything as one graph: results (also those that are inputs), updates, gradients."""
+        session = self.session
+        outputs = [
+            self.outputs[r.position] if r.source is None else session.value_of(r.tensor)
+            for r in self.returned
+        ]
+        first = len(outputs)
+        outputs += self.outputs[self.first_update :]
+        inputs = [(slot.name, slot.var) for slot in session.slots]
+        order = {slot.name: i for i, slot in enumerate(session.slots)}
+        aliases = [(first + i, order[slot.name]) for i, slot in enumerate(self.updated)]
+        return session.builder.snapshot(inputs, outputs, aliases)
+
+
+def run_trace(
+    function: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, name: str
+) -> Trace:
+    """Run `function` on arguments of this structure and tensors, recording. All tensors from
+    outside are as before afterwards, also when the function raises."""
+    session = Session(name)
+    arguments, keywords = tree.build(structure, iter(leaves))
+    session.outside.root(function, tree.statics(structure))
+    with session:
+        for position, (label, leaf) in enumerate(zip(_labels(function, structure), leaves)):
+            session.argument(label, leaf, position)
+        drawn = _random_states()
+        result = function(*arguments, **keywords)
+        if _random_states() != drawn:
+            warnings.warn(
+                f"{name} draws random numbers of Python or NumPy while it is traced: every "
+                "compiled call will see the same ones. Draw them outside, or with frontend.rand",
+                stacklevel=2,
+            )
+        returned: list[Tensor] = []
+        shape = tree.flatten(result, returned)
+        traced = Trace(session, shape, returned)
+    session.ended = True
+    session.outside.settle()
+    session.name_slots(function)
+    return traced
+
+
+def _random_states() -> list[Any]:
+    """The states of the global generators of Python and NumPy, where those are imported."""
+    python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    found = [] if python is None else [python.getstate()]
+    if numpy is not None:
+        _, keys, *rest = numpy.get_state()
+        found += [keys.tobytes(), rest]
+    return found
+
+
+def _labels(function: Callable[..., Any], structure: Any) -> list[str]:
+    """A name for each tensor argument, from the function's signature."""
+    positional, keyword = structure[2]
+    try:
+        target = getattr(function, "forward", function)
+        names = [
+            p.name
+            for p in inspect.signature(target).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        names = []
+    labels: list[str] = []
+    for position, item in enumerate(positional[2]):
+        name = names[position] if position < len(names) else f"input{position}"
+        labels += tree.paths(item, name)
+    for name, item in zip(keyword[2], keyword[3]):
+        labels += tree.paths(item, name)
+    return labels
+
+
+def name_of(function: Any) -> str:
+    """A graph name for a function or Module."""
+    name = getattr(function, "__name__", None) or type(function).__name__
+    return name if NAME.fullmatch(name) else "traced"
+
+
+def trace(function: Any, *example_inputs: Any, **keywords: Any) -> Any:
+    """The graph of a function or Module on inputs like these (Tensors or NumPy arrays). Of a
+    matrix, as in PyTorch, the sum of its diagonal.
+
+    Inputs: the tensor arguments by parameter name, then what the function captured (parameters by
+    their path, state, `.grad`s). Outputs: the returned tensors in order, then the new contents of
+    inputs changed in place, aliased to them, then gradients left in `.grad`. Raises TraceError
+    where Python needs the value of a tensor.
+    """
+    from frontend.compiled.compiler import CompiledFunction
+
+    if isinstance(function, Tensor):
+        from frontend.functions.linalg import trace as matrix_trace
+
+        return matrix_trace(function)
+    if isinstance(function, CompiledFunction):
+        function = function.function
+    if not callable(function):
+        raise TypeError(f"trace() takes a function or Module, not {type(function).__name__}")
+    arguments = tuple(_as_tensors(value) for value in example_inputs)
+    leaves: list[Tensor] = []
+    structure = tree.flatten((arguments, keywords), leaves)
+    traced = run_trace(function, leaves, structure, name_of(function))
+    with traced.session:
+        return traced.graph()
+
+
+def _as_tensors(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return make(np.asarray(value), TensorType.of(np.asarray(value)))
+    return value
+
+
+def trace_callable(obj: Any, input_types: list[TensorType]) -> Graph | None:
+    """The graph of a Module or function on inputs of these types: what `graphc dump` calls. None
+    where `obj` is neither."""
+    from frontend.compiled.compiler import CompiledFunction
+    from frontend.nn.modules.module import Module
+
+    known = isinstance(obj, Module | CompiledFunction) or inspect.isroutine(obj)
+    if not known or inspect.isbuiltin(obj):
+        return None
+    examples = [make(np.zeros(t.shape, t.dtype.numpy), t) for t in input_types]
+    return trace(obj, *examples)
+
+
+__all__ = [
+    "ArgumentSource", "Noted", "Trace", "check_attribute_write", "host_value",
+    "note_module", "suspended", "tap", "trace", "trace_callable",
+]  # fmt: skip
