@@ -72,6 +72,7 @@ def graphc_peer(threads: int, level: str) -> Setup:
     repeat = ctypes.CFUNCTYPE(
         ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
     )(compile_driver(REPEAT, {}, "repeat"))
+
     def bare(executable: Any, given: list[Array], name: str) -> Run:
         """The foreign call alone, on arrays made for the results once."""
         made = list(executable(*given))

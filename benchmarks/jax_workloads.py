@@ -217,8 +217,7 @@ def optimizer_of(optimizer: Optimizer) -> tuple[Callable[[P], Any], Callable[...
         size = rate / (1 - first**step)
         scale = jnp.sqrt(1 - second**step)
         new = {
-            name: p[name] * (1 - rate * decay)
-            - size * m[name] / (jnp.sqrt(v[name]) / scale + 1e-8)
+            name: p[name] * (1 - rate * decay) - size * m[name] / (jnp.sqrt(v[name]) / scale + 1e-8)
             for name in p
         }
         return new, (m, v, step)

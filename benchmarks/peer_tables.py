@@ -33,9 +33,7 @@ def text(result: dict[str, Any]) -> str:
         ratios = " ".join(f"{ratio:.2f}" for ratio in row["ratio"].values()) or "-"
         wanted = " ".join(f"{target(row, level):.2f}" for level in row["ratio"])
         met = (" met" if all(row["met"].values()) else " short") if row["met"] else "-"
-        lines.append(
-            _line(row["name"], [*cells, row.get("best_peer", "-"), ratios, wanted + met])
-        )
+        lines.append(_line(row["name"], [*cells, row.get("best_peer", "-"), ratios, wanted + met]))
     lines += _first_calls(result, names) if result["first_calls"] else []
     lines += ["", "megabytes that the process grew by after its imports (in brackets: the plan's "
               "parameters, state, batch, arena)", _line("", names)]  # fmt: skip

@@ -160,9 +160,7 @@ def chosen(pattern: str) -> list[Workload]:
     """The workloads whose name contains `pattern`, or matches it as a shell pattern."""
     import fnmatch
 
-    return [
-        w for w in WORKLOADS if pattern in w.name or fnmatch.fnmatchcase(w.name, pattern)
-    ]
+    return [w for w in WORKLOADS if pattern in w.name or fnmatch.fnmatchcase(w.name, pattern)]
 
 
 # -- weights --------------------------------------------------------------------------------------

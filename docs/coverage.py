@@ -126,11 +126,11 @@ def record_names() -> str:
 
     lines = ["# Public names of PyTorch 2.13, written by `python docs/coverage.py --names`."]
     for space in SPACES:
-        target = (
-            import_module("torch").Tensor if space == "torch.Tensor" else import_module(space)
-        )
-        listed = [*getattr(target, "__all__", []), *dir(target)] if space == "torch" else (
-            getattr(target, "__all__", None) or dir(target)
+        target = import_module("torch").Tensor if space == "torch.Tensor" else import_module(space)
+        listed = (
+            [*getattr(target, "__all__", []), *dir(target)]
+            if space == "torch"
+            else (getattr(target, "__all__", None) or dir(target))
         )
         names = []
         for name in sorted(set(listed)):

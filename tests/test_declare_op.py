@@ -13,7 +13,7 @@ import graphc
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.ir.registry import unregister
 from graphc.ops.elementwise import elementwise
-from graphc.ops.kinds.op import FLOATS, Sampler
+from graphc.ops.kinds.op import FLOATS, SampleDrawer
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def softsign() -> Iterator[Any]:
 
 
 def test_it_works_everywhere(softsign: Any) -> None:
-    (sample,) = softsign.samples(Sampler())
+    (sample,) = softsign.samples(SampleDrawer())
     x = sample.operands[0]
     expected = x / (1 + np.abs(x))
 

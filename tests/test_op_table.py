@@ -32,7 +32,7 @@ from graphc.errors import DTypeError
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import DType, TensorType
 from graphc.ops.interpreter import evaluate
-from graphc.ops.kinds.op import Sample, Sampler
+from graphc.ops.kinds.op import Sample, SampleDrawer
 
 SUM, COMPOSITE, GRADIENT = 16, 32, 64
 NO_SAMPLES = "none"
@@ -43,7 +43,7 @@ SHARE = {DType.f16: 0, DType.bf16: 1, DType.i16: 2, DType.u8: 0, DType.i8: 1}
 
 @cache
 def samples_of(op: Any) -> tuple[Sample, ...]:
-    return tuple(op.samples(Sampler())) if op.samples else ()
+    return tuple(op.samples(SampleDrawer())) if op.samples else ()
 
 
 def as_dtype(sample: Sample, dtype: DType) -> Sample | None:

@@ -89,9 +89,7 @@ class Drawer:
 
     def index(self, bound: int, wanted: Any = lambda v: True) -> Any:
         """A drawn integer value, brought into [0, bound)."""
-        index = self.computed(
-            lambda v: v.dtype.is_integer and np.prod(v.shape) <= 64 and wanted(v)
-        )
+        index = self.computed(lambda v: v.dtype.is_integer and np.prod(v.shape) <= 64 and wanted(v))
         limit = self.builder.constant(np.asarray(bound, index.dtype.numpy))
         return lookup("mod")(index, broadcast_to(limit, index.shape))
 

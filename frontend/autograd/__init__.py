@@ -136,9 +136,7 @@ def _roots(tensors: Sequence[Tensor], gradients: Any) -> list[tuple[Tensor, Tens
 
 def _root_gradient(tensor: Tensor, gradient: Any) -> Tensor:
     if not tensor._requires_grad:
-        raise RuntimeError(
-            "element 0 of tensors does not require grad and does not have a grad_fn"
-        )
+        raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
     if gradient is None:
         if tensor.numel() != 1:
             raise GraphError(

@@ -66,9 +66,7 @@ def hessian(
         _scalar(result, "hessian")
         found = jacobian(func, operands if not single else operands[0], create_graph=True,
                          strict=strict)  # fmt: skip
-        return tuple(
-            reshape(g, *x.shape) for g, x in zip((found,) if single else found, operands)
-        )
+        return tuple(reshape(g, *x.shape) for g, x in zip((found,) if single else found, operands))
 
     given = inputs if single else tuple(inputs)
     made = jacobian(gradient, given, create_graph=create_graph, strict=strict,

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.compiled.specialization import Entry, LastCall
+from frontend.compiled.specialization import LastCall, Specialization
 from frontend.tensors.epoch import TRACING
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
@@ -45,7 +45,7 @@ class CompiledFunction:
         self.level = level
         self.keep_grads = keep_grads
         self._last: LastCall | None = None
-        self._entries: dict[Any, list[Entry]] = {}
+        self._entries: dict[Any, list[Specialization]] = {}
         self._history: list[str] = []
         if hasattr(function, "__name__"):
             functools.update_wrapper(self, function)
@@ -93,7 +93,7 @@ class CompiledFunction:
         self._last = LastCall(entry, leaves) if plain else None
         return entry.call(leaves)
 
-    def _entry(self, key: Any, leaves: list[Tensor], structure: Any) -> Entry:
+    def _entry(self, key: Any, leaves: list[Tensor], structure: Any) -> Specialization:
         """A new entry, or one that another thread made in the meantime."""
         with TRACING.making:
             for entry in self._entries.get(key, ()):
@@ -101,7 +101,7 @@ class CompiledFunction:
                     return entry
             return self._new_entry(key, leaves, structure)
 
-    def _new_entry(self, key: Any, leaves: list[Tensor], structure: Any) -> Entry:
+    def _new_entry(self, key: Any, leaves: list[Tensor], structure: Any) -> Specialization:
         entries = self._entries.get(key, [])
         if entries:
             reason = "again: " + (entries[0].broken(leaves) or "a guard failed")
@@ -109,7 +109,7 @@ class CompiledFunction:
             reason = "first call" if not self._entries else "new signature"
         traced = run_trace(self.function, leaves, structure, name_of(self.function))
         _check_overlap(traced, leaves)
-        entry = Entry(traced, self, bool(STATE.grad_enabled))
+        entry = Specialization(traced, self, bool(STATE.grad_enabled))
         # The newest first: alternating signatures keep their entries.
         self._entries[key] = [entry, *entries]
         types = ", ".join(map(str, key[1]))
@@ -124,7 +124,7 @@ class CompiledFunction:
         return entry
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[Specialization]:
         """All compiled entries."""
         return [entry for entries in self._entries.values() for entry in entries]
 

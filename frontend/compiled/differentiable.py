@@ -120,9 +120,7 @@ class TracedFunction:
             more = [(n, t, t._value) for n, t in zip(names, cotangents)]
             chosen = [x for x, want in zip(self.inputs, self.wanted) if want]
             with self.session:
-                filled = [
-                    _zeros(x[1]) if g is None else g for x, g in zip(chosen, gradients)
-                ]
+                filled = [_zeros(x[1]) if g is None else g for x, g in zip(chosen, gradients)]
             self._derivative = TracedFunction(
                 self.session, f"{self.name}_backward", [*self.inputs, *more], filled, (),
                 self.compile_graph, self.level, self.saved_bytes,
@@ -237,17 +235,15 @@ class Pair:
         outputs = [make(value, type) for value, type in zip(values[:count], function.types)]
         saved = values[count + len(function.updates) :]
         wanted = function.wanted
-        operands = tuple(
-            [t for t, want in zip(tensors, wanted) if want and t is not None]
-        )
-        call = Call(self, tensors, arrays, kept, saved)
+        operands = tuple([t for t, want in zip(tensors, wanted) if want and t is not None])
+        call = ForwardCall(self, tensors, arrays, kept, saved)
         results = tuple([outputs[i] for i in function.active])
         kinds = tuple([x.tensor_type for x in operands])
         record(call, {}, operands, results, Saves(kinds, tuple(self.results), NOTHING))
         return outputs
 
 
-class Call:
+class ForwardCall:
     """One forward call: the op of its tape node. It holds what backward needs."""
 
     def __init__(
@@ -274,9 +270,7 @@ class Call:
         found = self._gradients(cotangents)
         # As in eager mode: None, not zeros, for what no result that has a gradient depends on.
         behind = [row for row, g in zip(pair.influences, given) if g is not None]
-        return tuple(
-            [g if any(row[i] for row in behind) else None for i, g in enumerate(found)]
-        )
+        return tuple([g if any(row[i] for row in behind) else None for i, g in enumerate(found)])
 
     def _gradients(self, cotangents: list[Tensor]) -> Any:
         pair = self.pair
@@ -315,4 +309,3 @@ class Call:
 
 def _zeros_of(type: TensorType) -> Tensor:
     return make(np.zeros(type.shape, type.dtype.numpy), type)
-

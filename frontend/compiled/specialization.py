@@ -42,7 +42,7 @@ def compile_graph(
     return graphc.compile(graph, level, threads=threads, max_bytes=max_bytes)
 
 
-class Entry:
+class Specialization:
     """One compiled signature: inputs and where they come from, guards, where results go."""
 
     def __init__(self, traced: Trace, owner: CompiledFunction, grad_enabled: bool):
@@ -112,8 +112,14 @@ class Entry:
             left = traced.left if owner.keep_grads else []
             self._renumber(traced, len(results))
             self.function = TracedFunction(
-                session, session.builder.name, inputs, [*results, *left, *tapped], updates,
-                self._compile, owner.level, owner.saved_bytes,
+                session,
+                session.builder.name,
+                inputs,
+                [*results, *left, *tapped],
+                updates,
+                self._compile,
+                owner.level,
+                owner.saved_bytes,
             )
         else:
             self.executable = self._compile(self._without_frozen(self.graph))
@@ -126,8 +132,10 @@ class Entry:
         ]
         # One fresh tensor is returned and nothing else is left behind.
         new = [position for position, source in self.returned if source is None]
-        self.single = self.structure is tree.TENSOR and new == [0] and not (
-            self.grads or self.taps or self.closed
+        self.single = (
+            self.structure is tree.TENSOR
+            and new == [0]
+            and not (self.grads or self.taps or self.closed)
         )
 
     def _keep_less(self, marks: Sequence[int]) -> None:
@@ -228,9 +236,7 @@ class Entry:
         self.counters = [
             self.captured[i - first]._counter for i in self.updated if first <= i < last
         ]
-        self.other_updates = [
-            self.sources[i] for i in self.updated if not first <= i < last
-        ]
+        self.other_updates = [self.sources[i] for i in self.updated if not first <= i < last]
 
     def broken(self, arguments: Sequence[Tensor]) -> str:
         """Why the entry does not hold."""
@@ -369,7 +375,7 @@ class LastCall:
 
     __slots__ = ("count", "default_dtype", "entry", "expected", "grad_enabled")
 
-    def __init__(self, entry: Entry, arguments: Sequence[Tensor]):
+    def __init__(self, entry: Specialization, arguments: Sequence[Tensor]):
         self.entry = entry
         self.count = len(arguments)
         self.expected = [(x.__class__, x.tensor_type, x._requires_grad) for x in arguments]

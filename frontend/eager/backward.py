@@ -18,7 +18,7 @@ import numpy as np
 from frontend.eager.tape import Edge, TapeNode, edge_of
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
-from graphc.autodiff.parts import Part
+from graphc.autodiff.parts import OutputPart
 from graphc.autodiff.sweep import Record, gradients_by_key, sweep
 
 
@@ -243,7 +243,7 @@ def _after(record: Record, gradients: list[Any], found: list[Any]) -> list[Any]:
     that none has NaN."""
     node: TapeNode = record.output_keys[0][0]  # type: ignore[index]
     if node.posthooks or STATE.detect_anomaly:
-        found = [part.whole() if type(part) is Part else part for part in found]
+        found = [part.whole() if type(part) is OutputPart else part for part in found]
     for hook in _running(node.posthooks):
         replaced = hook(tuple(found), tuple(gradients))
         if replaced is not None:

@@ -72,9 +72,7 @@ class Prepared:
         self.plain = len(self.types) == 1 and not awkward
         self.saves: dict[tuple[bool, ...], Saves] = {}
 
-    def saves_for(
-        self, op: Any, attributes: dict[str, Any], wanted: tuple[bool, ...]
-    ) -> Saves:
+    def saves_for(self, op: Any, attributes: dict[str, Any], wanted: tuple[bool, ...]) -> Saves:
         """What a tape node keeps where gradients of the `wanted` operands are asked for."""
         read = reads(op, self.operand_types, self.types, attributes, wanted)
         made = self.saves[wanted] = Saves(self.operand_types, self.types, read)
@@ -224,9 +222,7 @@ _new = object.__new__
 _Array = np.ndarray
 
 
-def _computed_plainly(
-    op: Any, operands: tuple[Any, ...], prepared: Prepared
-) -> tuple[Tensor, ...]:
+def _computed_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
     """The one result of an op without checks that makes no view."""
     arrays = [x._value for x in operands]
     for array in arrays:
@@ -264,9 +260,7 @@ def _viewed(value: Any, op: Any, operand: Tensor, prepared: Prepared) -> Tensor:
     owner = operand._value if operand._value.base is None else operand._value.base
     if value is operand._value or value.base is owner:
         result._counter = counter = operand._counter
-        result._view = View(
-            operand, op, prepared.attributes, counter[0], bool(STATE.grad_enabled)
-        )
+        result._view = View(operand, op, prepared.attributes, counter[0], bool(STATE.grad_enabled))
     return result
 
 

@@ -97,9 +97,7 @@ class TapeNode:
         self.attributes = attributes
         self.saves = saves
         self.sequence = next_sequence()
-        self.edges = tuple(
-            [(x._edge or (x, 0)) if x._requires_grad else None for x in operands]
-        )
+        self.edges = tuple([(x._edge or (x, 0)) if x._requires_grad else None for x in operands])
         if saves.inputs:
             self.inputs = [(x := operands[i], x._value, x._counter[0]) for i in saves.inputs]
 

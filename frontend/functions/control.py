@@ -48,9 +48,7 @@ def _applied(op: Any, operands: tuple[Tensor, ...], attributes: dict[str, Any]) 
     return results
 
 
-def _assign(
-    changed: Sequence[Tensor], values: Sequence[Tensor], *bodies: TracedBody
-) -> None:
+def _assign(changed: Sequence[Tensor], values: Sequence[Tensor], *bodies: TracedBody) -> None:
     """Give tensors from around what the bodies left in them, with its gradient where that was
     changed too."""
     for tensor, value in zip(changed, values):
@@ -122,7 +120,8 @@ def cond(
     regions = [
         each.graph(
             [*each.inputs, *map(each.region.input_of, (*changed, *captured))],
-            [*each.values, *map(each.new_value, changed)], changed,
+            [*each.values, *map(each.new_value, changed)],
+            changed,
         )
         for each in (then, otherwise)
     ]
@@ -260,9 +259,7 @@ def scan(
     if STATE.session is None:
         final, ys = _eager_scan(step, init, sequences, structure, steps, reverse)
     else:
-        final, ys = _traced_scan(
-            step, carry, carry_structure, sequences, structure, steps, reverse
-        )
+        final, ys = _traced_scan(step, carry, carry_structure, sequences, structure, steps, reverse)
     return final, ys if dim == 0 or not sequences else _turned(ys, dim)
 
 

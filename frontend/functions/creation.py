@@ -176,9 +176,7 @@ def _number(name: str, value: Any, kind: DType) -> np.ndarray:
 
 def _number_in(name: str, value: Tensor) -> Tensor:
     if value.numel() != 1 or value.dim() > 1:
-        raise TypeError(
-            f"{name}(): argument 'fill_value' (position 2) must be Number, not Tensor"
-        )
+        raise TypeError(f"{name}(): argument 'fill_value' (position 2) must be Number, not Tensor")
     return value.detach().reshape(())
 
 

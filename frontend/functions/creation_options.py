@@ -27,9 +27,7 @@ def shape_of(sizes: tuple[Any, ...], name: str = "size()") -> tuple[int, ...]:
             )
         shape.append(operator.index(size))
     if any(size < 0 for size in shape):
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension {min(shape)}: {shape}"
-        )
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
     return tuple(shape)
 
 

@@ -36,9 +36,7 @@ def cdist(
     need_tensors("cdist", x1=x1, x2=x2)
     for name, x in (("X1", x1), ("X2", x2)):
         if x.dim() < 2:
-            raise RuntimeError(
-                f"cdist only supports at least 2D tensors, {name} got: {x.dim()}D"
-            )
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.dim()}D")
         if not x.dtype.is_float:
             raise DTypeError(
                 f"cdist only supports floating-point dtypes, {name} got: {SCALAR_NAMES[x.dtype]}",

@@ -99,9 +99,7 @@ def _read(text: str, where: str) -> list[Any]:
             continue
         letter, rest = rest[0], rest[1:]
         if letter == ".":
-            raise RuntimeError(
-                f"einsum(): found '.' for {where} that is not part of any ellipsis"
-            )
+            raise RuntimeError(f"einsum(): found '.' for {where} that is not part of any ellipsis")
         if letter in LETTERS:
             found.append(LETTERS.index(letter))
         elif letter != " ":
@@ -318,9 +316,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.dim(), b.dim()):
-            raise RuntimeError(
-                f"tensordot expects dims <= ndim_a or ndim_b, but got dims={dims}"
-            )
+            raise RuntimeError(f"tensordot expects dims <= ndim_a or ndim_b, but got dims={dims}")
         given = [list(range(-dims, 0)), list(range(dims))]
     else:
         given = [[d] if isinstance(d, int) else [int(i) for i in d] for d in dims]

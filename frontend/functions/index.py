@@ -13,7 +13,7 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
-from frontend.functions.indices import Joined, Part, is_mask, placement
+from frontend.functions.indices import IndexPart, Joined, is_mask, placement
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
@@ -35,7 +35,7 @@ IN_PLACE = "index_put"
 def getitem(self: Tensor, index: Any) -> Tensor:
     """`self[index]`: numbers, slices and None give views; index tensors and masks copy. Raises
     IndexError; TraceError for a mask in a trace, since the result's shape depends on data."""
-    part = Part(self.tensor_type.shape, index)
+    part = IndexPart(self.tensor_type.shape, index)
     x = part.view(self)
     if not part.advanced:
         return x
@@ -53,7 +53,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     value = value if isinstance(value, Tensor) else _number(self, value)
     if index is False:
         return  # names no element
-    part = Part(self.tensor_type.shape, index)
+    part = IndexPart(self.tensor_type.shape, index)
     value = _same_dtype(self, value, part) if part.advanced else casted(value, self.dtype)
     if _is_plain(self, value):
         _write_array(self, part, value)
@@ -75,14 +75,14 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     for all of it), or added there. Where positions repeat, values add up or the last stays, in
     row-major order."""
     items = tuple(slice(None) if item is None else item for item in indices)
-    part = Part(input.tensor_type.shape, items)
+    part = IndexPart(input.tensor_type.shape, items)
     values = _same_dtype(input, values, part)
     if accumulate:
         return _put(input, part.positions(), values, indexing.index_add)
     return _placed(input, part, values)
 
 
-def _placed(view: Tensor, part: Part, value: Tensor) -> Tensor:
+def _placed(view: Tensor, part: IndexPart, value: Tensor) -> Tensor:
     """The new value of `view` with `value` where the index tensors of `part` point."""
     if len(part.advanced) == 1:
         ((axis, item),) = part.advanced.items()
@@ -157,7 +157,7 @@ def _number(target: Tensor, value: Any) -> Tensor:
     return filled(value, target.dtype, ())
 
 
-def _same_dtype(target: Tensor, value: Tensor, part: Part) -> Tensor:
+def _same_dtype(target: Tensor, value: Tensor, part: IndexPart) -> Tensor:
     """A value for an assignment by index tensors: PyTorch casts it only where it is one number for
     a mask."""
     if value.dtype is target.dtype:
@@ -203,7 +203,7 @@ def _is_plain(self: Tensor, value: Tensor) -> bool:
     return not (STATE.grad_enabled and (self.requires_grad or value.requires_grad))
 
 
-def _write_array(self: Tensor, part: Part, value: Tensor) -> None:
+def _write_array(self: Tensor, part: IndexPart, value: Tensor) -> None:
     target = self._array("index assignment")
     if self._view is not None and STATE.grad_enabled:
         self._view.check_writable(False)
@@ -218,7 +218,7 @@ def _write_array(self: Tensor, part: Part, value: Tensor) -> None:
     self._counter[0] += 1
 
 
-def _put_array(view: np.ndarray, part: Part, value: Tensor) -> None:
+def _put_array(view: np.ndarray, part: IndexPart, value: Tensor) -> None:
     """`value` into the places of `view` that index tensors point at."""
     masks = [item for item in part.advanced.values() if is_mask(item) and item.dim()]
     if len(part.advanced) == len(masks) == 1 and value.numel() == 1:

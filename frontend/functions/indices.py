@@ -36,7 +36,7 @@ SEQUENCE = (
 )
 
 
-class Part:
+class IndexPart:
     """What of a tensor an index selects. `basic` is the index of the view that numbers and slices
     select, `shape` that view's shape; `advanced` holds the index tensors by axis of the view, a
     mask with a place for each of its dimensions."""

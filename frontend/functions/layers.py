@@ -204,6 +204,4 @@ def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Tensor:
     """`nn.functional.poisson_nll_loss`."""
-    return F.poisson_nll_loss(
-        input, target, log_input, full, eps=eps, reduction=_named(reduction)
-    )
+    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_named(reduction))

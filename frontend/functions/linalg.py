@@ -214,9 +214,7 @@ def matrix_norm(
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dim)}")
     row, column = (dimension(d, A.dim()) for d in dim)
     if row == column:
-        raise RuntimeError(
-            f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})"
-        )
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
     kind = A.dtype if dtype is None else as_dtype(dtype)
     if not A.dtype.is_float or not kind.is_float:
         raise DTypeError(

@@ -162,9 +162,7 @@ def isfinite(input: Tensor) -> Tensor:
 
 def _need_one_dtype(input: Tensor, other: Tensor) -> None:
     if input.dtype is not other.dtype:
-        raise RuntimeError(
-            f"{SCALAR_NAMES[input.dtype]} did not match {SCALAR_NAMES[other.dtype]}"
-        )
+        raise RuntimeError(f"{SCALAR_NAMES[input.dtype]} did not match {SCALAR_NAMES[other.dtype]}")
 
 
 def isclose(

@@ -104,9 +104,7 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
         rows = reshaped(input, (math.prod(left[:-1]), left[-1]))
         return reshaped(product(rows, other), (*left[:-1], right[1]))
     batch = common_shape(_shaped(input, left[:-2]), _shaped(other, right[:-2]))
-    return product(
-        _batched(input, (*batch, *left[-2:])), _batched(other, (*batch, *right[-2:]))
-    )
+    return product(_batched(input, (*batch, *left[-2:])), _batched(other, (*batch, *right[-2:])))
 
 
 def _shaped(like: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -152,9 +150,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     """A matrix times a vector."""
     need_tensors("mv", input=input, vec=vec)
     if input.dim() != 2 or vec.dim() != 1:
-        raise RuntimeError(
-            f"vector + matrix @ vector expected, got 1, {input.dim()}, {vec.dim()}"
-        )
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.dim()}, {vec.dim()}")
     return matmul(input, vec, out=out)
 
 
@@ -163,9 +159,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     need_tensors("dot", input=input, tensor=tensor)
     left, right = input.tensor_type.shape, tensor.tensor_type.shape
     if len(left) != 1 or len(right) != 1:
-        raise RuntimeError(
-            f"1D tensors expected, but got {len(left)}D and {len(right)}D tensors"
-        )
+        raise RuntimeError(f"1D tensors expected, but got {len(left)}D and {len(right)}D tensors")
     if input.dtype is not tensor.dtype:
         raise DTypeError(
             "dot : expected both vectors to have same dtype, but found "
@@ -281,9 +275,7 @@ def addr(
     need_tensors("addr", input=input, vec1=vec1, vec2=vec2)
     for position, x in ((1, vec1), (2, vec2)):
         if x.dim() != 1:
-            raise RuntimeError(
-                f"addr: Expected 1-D argument vec{position}, but got {x.dim()}-D"
-            )
+            raise RuntimeError(f"addr: Expected 1-D argument vec{position}, but got {x.dim()}-D")
     kind = result_type(input, vec1, vec2)
     made = outer(casted(vec1, kind), casted(vec2, kind))
     return _plus(input, made, beta, alpha, out)

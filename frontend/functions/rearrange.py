@@ -57,8 +57,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     first, second = (dimension(dim, input.dim()) for dim in dims)
     if first == second:
         raise RuntimeError(
-            "expected rotation dims to be different, but got dim0 = "
-            f"{dims[0]} and dim1 = {dims[1]}"
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
         )
     turns = k % 4
     if turns == 1:

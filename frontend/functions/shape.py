@@ -161,9 +161,7 @@ def column_stack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
 
 
 @numpy_names
-def split(
-    tensor: Tensor, split_size_or_sections: Any, dim: int = 0
-) -> tuple[Tensor, ...]:
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of a size (the last may be smaller), or of the listed sizes, as views."""
     if not tensor.dim():
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -176,17 +174,14 @@ def split(
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0 and total:
         raise RuntimeError(
-            "split_size can only be 0 if dimension size is 0, but got dimension size of "
-            f"{total}"
+            f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}"
         )
     sizes = [min(size, total - start) for start in range(0, total, max(size, 1))]
     return _cut(tensor, axis, sizes or [0])
 
 
 @numpy_names
-def split_with_sizes(
-    input: Tensor, split_sizes: Sequence[int], dim: int = 0
-) -> tuple[Tensor, ...]:
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of the listed sizes, as views."""
     axis = dimension(dim, input.dim())
     total = input.tensor_type.shape[axis]
@@ -244,9 +239,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @numpy_names
-def tensor_split(
-    input: Tensor, indices_or_sections: Any, dim: int = 0
-) -> tuple[Tensor, ...]:
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """That many nearly equal parts, or parts that start at the listed positions. Either may be an
     integer tensor."""
     if not input.dim():

@@ -60,7 +60,7 @@ def _fan(tensor: Tensor, mode: str) -> int:
 def _require_float(tensor: Tensor, kernel: str) -> None:
     if not tensor.dtype.is_float:
         raise NotImplementedError(
-            f'"{kernel}" not implemented for \'{SCALAR_NAMES[tensor.dtype]}\''
+            f"\"{kernel}\" not implemented for '{SCALAR_NAMES[tensor.dtype]}'"
         )
 
 

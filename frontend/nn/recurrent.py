@@ -134,9 +134,7 @@ def scan(
     return carry, outputs
 
 
-def _scan_back(
-    step: Step, initial: Carry, xs: Sequence[Tensor]
-) -> tuple[Carry, list[Tensor]]:
+def _scan_back(step: Step, initial: Carry, xs: Sequence[Tensor]) -> tuple[Carry, list[Tensor]]:
     outputs = []
     rows = xs[-1].shape[0]
     carry = tuple(narrow(state, 0, 0, rows) for state in initial)

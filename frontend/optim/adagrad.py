@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from frontend.optim.groups import Group
+from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options
 from frontend.tensors.dtypes import float64
@@ -54,7 +54,7 @@ class Adagrad(Optimizer):
             for p in group["params"]:
                 self._buffer(p, "sum", group["initial_accumulator_value"])
 
-    def _update(self, group: Group, params: list[Tensor]) -> None:
+    def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         for step, members in self._clocks(params):
             step.add_(1)
@@ -102,7 +102,7 @@ class Adadelta(Optimizer):
             ),
         })  # fmt: skip
 
-    def _update(self, group: Group, params: list[Tensor]) -> None:
+    def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         for step, members in self._clocks(params):
             step.add_(1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from frontend.functions.pointwise import maximum
-from frontend.optim.groups import Group
+from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options
 from frontend.tensors.dtypes import float64
@@ -51,7 +51,7 @@ class Adam(Optimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         })  # fmt: skip
 
-    def _update(self, group: Group, params: list[Tensor]) -> None:
+    def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         beta1, beta2 = o.betas
         for step, members in self._clocks(params):

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend.functions.creation import ones
 from frontend.functions.pointwise import maximum, where
-from frontend.optim.groups import Group
+from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options
 from frontend.tensors.dtypes import float32, float64
@@ -49,7 +49,7 @@ class Adamax(_OfMoments):
             **execution_options(differentiable=differentiable, capturable=capturable),
         })  # fmt: skip
 
-    def _update(self, group: Group, params: list[Tensor]) -> None:
+    def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         beta1, beta2 = o.betas
         for step, members in self._clocks(params):
@@ -105,7 +105,7 @@ class NAdam(_OfMoments):
                 state["mu_product"] = ones((), dtype=float32)
         return state["mu_product"]
 
-    def _update(self, group: Group, params: list[Tensor]) -> None:
+    def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         beta1, beta2 = o.betas
         for step, members in self._clocks(params):
@@ -156,7 +156,7 @@ class RAdam(_OfMoments):
             **execution_options(differentiable=differentiable),
         })  # fmt: skip
 
-    def _update(self, group: Group, params: list[Tensor]) -> None:
+    def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         beta1, beta2 = o.betas
         limit = 2 / (1 - beta2) - 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend.functions.creation import ones, zeros
 from frontend.functions.pointwise import where
-from frontend.optim.groups import Group
+from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options, number_now
 from frontend.tensors.dtypes import float32, float64
@@ -48,7 +48,7 @@ class ASGD(Optimizer):
             **execution_options(differentiable=differentiable, capturable=capturable),
         })  # fmt: skip
 
-    def _rates(self, group: Group, p: Tensor) -> tuple[Tensor, Tensor]:
+    def _rates(self, group: ParameterGroup, p: Tensor) -> tuple[Tensor, Tensor]:
         """η and μ of p, 0-d f32: at first lr and 1."""
         state = self.state[p]
         if state.get("eta") is None:
@@ -59,7 +59,7 @@ class ASGD(Optimizer):
                 state["mu"] = ones((), dtype=float32)
         return state["eta"], state["mu"]
 
-    def _update(self, group: Group, params: list[Tensor]) -> None:
+    def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         for step, members in self._clocks(params):
             step.add_(1)

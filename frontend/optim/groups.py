@@ -81,7 +81,7 @@ class States(defaultdict):
     """The state of each parameter."""
 
 
-class Group(Held):
+class ParameterGroup(Held):
     """Parameters that are optimised alike: their list under 'params', and options by name."""
 
     what = "option"
@@ -141,7 +141,7 @@ class _Raw:
 
     __slots__ = ("group",)
 
-    def __init__(self, group: Group):
+    def __init__(self, group: ParameterGroup):
         self.group = group
 
     def __getitem__(self, name: str) -> Any:
@@ -170,7 +170,7 @@ class OptionGuard:
 
     marked = True
 
-    def __init__(self, group: Group, name: str, how: Callable[[Any], Any]):
+    def __init__(self, group: ParameterGroup, name: str, how: Callable[[Any], Any]):
         self.group = group
         self.name = name
         self.how = how

@@ -24,7 +24,7 @@ from typing import Any
 
 from frontend.functions.creation import zeros, zeros_like
 from frontend.optim import saving
-from frontend.optim.groups import Group, Held, MembersGuard, States
+from frontend.optim.groups import Held, MembersGuard, ParameterGroup, States
 from frontend.optim.options import EXECUTION, checked_parameters
 from frontend.tensors.dtypes import float32
 from frontend.tensors.epoch import HookRegistry, Listing, changed
@@ -149,7 +149,7 @@ class Optimizer:
             raise ValueError("some parameters appear in more than one parameter group")
         for name, value in self.defaults.items():
             group.setdefault(name, value)
-        self.param_groups.append(Group(group))
+        self.param_groups.append(ParameterGroup(group))
         changed()
 
     # -- stepping ----------------------------------------------------------------------------
@@ -183,11 +183,11 @@ class Optimizer:
 
     step = _hooked(step)
 
-    def _update(self, group: Group, params: list[Tensor]) -> None:
+    def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         """Update `params`, each with a gradient, by the options of `group`."""
         raise NotImplementedError(f"{type(self).__name__} does not define an update")
 
-    def read(self, group: Group) -> SimpleNamespace:
+    def read(self, group: ParameterGroup) -> SimpleNamespace:
         """The options of a group: `numbers` as they are (in a trace as inputs), `optional` ones
         None where they are 0, the others frozen."""
         found = SimpleNamespace()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from frontend.functions.pointwise import where
-from frontend.optim.groups import Group
+from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options, number_now
 from frontend.tensors.tensor import Tensor
@@ -46,7 +46,7 @@ class Rprop(Optimizer):
             **execution_options(differentiable=differentiable, capturable=capturable),
         })  # fmt: skip
 
-    def _update(self, group: Group, params: list[Tensor]) -> None:
+    def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         (shrink, grow), (least, greatest) = o.etas, o.step_sizes
         for step, members in self._clocks(params):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from frontend.optim.groups import Group
+from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options
 from frontend.tensors.dtypes import float64
@@ -49,7 +49,7 @@ class SGD(Optimizer):
             **execution_options(foreach=foreach, differentiable=differentiable, fused=fused),
         })  # fmt: skip
 
-    def _update(self, group: Group, params: list[Tensor]) -> None:
+    def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         for params_together, share in self._shares(params, o.momentum, o.dampening):
             for p in params_together:

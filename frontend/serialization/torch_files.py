@@ -143,7 +143,7 @@ def read(data: bytes) -> Any:
         if order != b"little":
             raise ValueError(f"its byte order is {order[:20]!r}")
         found = _Unpickler(io.BytesIO(archive.read(pickles[0]))).load()
-        return _Builder(archive, folder).built(found, 0)
+        return _PickleBuilder(archive, folder).built(found, 0)
 
 
 def _member(archive: zipfile.ZipFile, name: str, default: bytes | None = None) -> bytes:
@@ -154,7 +154,7 @@ def _member(archive: zipfile.ZipFile, name: str, default: bytes | None = None) -
     return archive.read(name)
 
 
-class _Builder:
+class _PickleBuilder:
     """Makes tensors and containers anew from what the unpickler built."""
 
     def __init__(self, archive: zipfile.ZipFile, folder: str):

@@ -163,8 +163,7 @@ class iinfo(_Limits):
         kind = as_dtype(type)
         if kind.is_float:
             raise TypeError(
-                "torch.iinfo() requires an integer input type. Use torch.finfo to handle "
-                f"{kind}"
+                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle {kind}"
             )
         if not kind.is_integer:
             raise TypeError(f"{kind} is not supported by torch.iinfo")
@@ -266,8 +265,9 @@ class device:
         return self._index
 
     def __eq__(self, other: object) -> builtins.bool:
-        return (
-            isinstance(other, device) and (self._type, self._index) == (other._type, other._index)
+        return isinstance(other, device) and (self._type, self._index) == (
+            other._type,
+            other._index,
         )
 
     def __hash__(self) -> builtins.int:

@@ -81,9 +81,7 @@ class HostValues(Handle):
         """The one element as a Python number."""
         array = self._array(".item()")
         if array.size != 1:
-            raise RuntimeError(
-                f"a Tensor with {array.size} elements cannot be converted to Scalar"
-            )
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         return array.item()
 
     def tolist(self) -> Any:
@@ -113,9 +111,7 @@ class HostValues(Handle):
     def _number(self, what: str) -> Any:
         array = self._array(what)
         if array.size != 1:
-            raise RuntimeError(
-                f"a Tensor with {array.size} elements cannot be converted to Scalar"
-            )
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         return array.item()
 
     def __len__(self) -> int:

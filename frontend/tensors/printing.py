@@ -20,7 +20,7 @@ __all__ = ["set_printoptions"]
 
 
 @dataclass(frozen=True)
-class Options:
+class PrintOptions:
     """`threshold`: more elements than this are summarised. `sci_mode` None: as the values need."""
 
     precision: int = 4
@@ -31,11 +31,11 @@ class Options:
 
 
 _PROFILES = {
-    "default": Options(),
-    "short": Options(precision=2, edgeitems=2),
-    "full": Options(threshold=math.inf),
+    "default": PrintOptions(),
+    "short": PrintOptions(precision=2, edgeitems=2),
+    "full": PrintOptions(threshold=math.inf),
 }
-_current = [Options()]
+_current = [PrintOptions()]
 
 
 def set_printoptions(
@@ -96,7 +96,7 @@ def _joined(text: str, suffixes: list[str], indent: int, linewidth: int) -> str:
     return text
 
 
-def _body(array: np.ndarray, dtype: DType, indent: int, options: Options) -> str:
+def _body(array: np.ndarray, dtype: DType, indent: int, options: PrintOptions) -> str:
     if dtype.is_storage and dtype.is_float:
         with np.errstate(invalid="ignore"):  # signalling NaNs
             array = array.astype(np.float32)
@@ -127,7 +127,7 @@ class _Plain:
 class _Floats:
     """Floats. The form and the width follow from the finite elements that are not zero."""
 
-    def __init__(self, array: np.ndarray, options: Options):
+    def __init__(self, array: np.ndarray, options: PrintOptions):
         finite = array[np.isfinite(array) & (array != 0)].astype(np.float64)
         sizes = np.abs(finite)
         low, high = (sizes.min(), sizes.max()) if finite.size else (1.0, 1.0)
@@ -152,7 +152,7 @@ class _Floats:
 
 
 def _nested(
-    array: np.ndarray, style: _Plain | _Floats, indent: int, options: Options, cut: bool
+    array: np.ndarray, style: _Plain | _Floats, indent: int, options: PrintOptions, cut: bool
 ) -> str:
     if array.ndim == 0:
         return style.text(array.item())

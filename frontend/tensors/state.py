@@ -65,9 +65,7 @@ def set_default_dtype(dtype: Any) -> None:
 
     found = as_dtype(dtype)
     if not found.is_float:
-        raise TypeError(
-            f"only floating-point types are supported as the default type, got {found}"
-        )
+        raise TypeError(f"only floating-point types are supported as the default type, got {found}")
     STATE.default_dtype = found
 
 

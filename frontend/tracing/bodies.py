@@ -8,7 +8,7 @@ from typing import Any
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
-from frontend.tracing.regions import Region, origin
+from frontend.tracing.regions import TracedRegion, origin
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import Var, user_location
 from graphc.ir.nodes import INPUT, Graph, exact
@@ -31,7 +31,7 @@ class TracedBody:
             self.structure = tree.flatten(result, self.leaves)
             self.values = [session.value_of(leaf) for leaf in self.leaves]
         self.result = result
-        self.region: Region = region
+        self.region: TracedRegion = region
         self.types = [value.type for value in self.values]
 
     def same_as(self, other: TracedBody) -> bool:

@@ -84,7 +84,7 @@ class Builder(GraphBuilder):
         return len(self._nodes)
 
 
-class Region:
+class TracedRegion:
     """A graph inside the graph: the body of a loop, a side of a branch. What it reads from around
     becomes an input of it; what it changes in place is put back when it ends, and `changed`."""
 

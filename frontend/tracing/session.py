@@ -22,7 +22,7 @@ from frontend.tensors.tensor import FROZEN, Tensor, make
 from frontend.tensors.views import View, written_back
 from frontend.tracing.guards.globals import Outside
 from frontend.tracing.naming import Names
-from frontend.tracing.regions import Builder, Region, restored
+from frontend.tracing.regions import Builder, TracedRegion, restored
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import Var, user_location
@@ -31,7 +31,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 
 
-class Slot:
+class GraphInput:
     """One input of the graph: where its array comes from, and the tensor that stood for it."""
 
     __slots__ = ("name", "source", "tensor", "type", "var")
@@ -53,7 +53,7 @@ class Noted:
         self.tensor = tensor
         self.outside = dict(tensor.__dict__)
         self.inside: dict[str, Any] | None = None
-        self.slot: Slot | None = None
+        self.slot: GraphInput | None = None
         self.grad_was_read = False
         self.grad_was_written = False
 
@@ -69,9 +69,9 @@ class Session:
     def __init__(self, name: str):
         self.root = Builder(name)
         self.builder = self.root  # where ops go: the root's, or that of a region under way
-        self.regions: list[Region] = []
+        self.regions: list[TracedRegion] = []
         self._further = 0
-        self.slots: list[Slot] = []
+        self.slots: list[GraphInput] = []
         self.noted: dict[int, Noted] = {}
         self.outside = Outside(self)
         self.guards: list[Any] = [self.outside]
@@ -134,10 +134,10 @@ class Session:
         tensor._value = noted.slot.var
         return noted.slot.var
 
-    def _add_slot(self, name: str, source: Source, tensor: Tensor) -> Slot:
+    def _add_slot(self, name: str, source: Source, tensor: Tensor) -> GraphInput:
         # Names are given when all is known: optimizer state may appear during the trace.
         var = self.root.input(f"slot{len(self.slots)}", tensor.tensor_type)
-        slot = Slot(name, tensor.tensor_type, source, tensor, var)
+        slot = GraphInput(name, tensor.tensor_type, source, tensor, var)
         self.slots.append(slot)
         return slot
 
@@ -208,9 +208,9 @@ class Session:
         return context is self.root or any(context is r.builder for r in self.regions)
 
     @contextmanager
-    def region(self, name: str) -> Iterator[Region]:
+    def region(self, name: str) -> Iterator[TracedRegion]:
         """Ops inside go to a graph of its own, unrecorded: the loop or branch is recorded whole."""
-        region = Region(name)
+        region = TracedRegion(name)
         outer, filled, grad_enabled = self.builder, self._filled, STATE.grad_enabled
         region.derived = grad_enabled is not False
         self.regions.append(region)

@@ -24,7 +24,7 @@ from frontend.tracing.guards.checks import (
     is_plain,
     same,
 )
-from frontend.tracing.session import Noted, Session, Slot
+from frontend.tracing.session import GraphInput, Noted, Session
 from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import NAME, Var, user_location
@@ -37,9 +37,7 @@ suspended = paused
 # -- hooks of Modules and optimizers -------------------------------------------------------------
 
 
-def host_value(
-    mapping: Any, key: Any, index: int | None = None, dtype: DType = DType.f64
-) -> Any:
+def host_value(mapping: Any, key: Any, index: int | None = None, dtype: DType = DType.f64) -> Any:
     """The number `mapping[key]` (or `mapping[key][index]`); in a trace a 0-d input that is read
     anew at each call, so that a changed learning rate needs no new graph.
 
@@ -149,7 +147,7 @@ class Trace:
         self.outputs.append(var)
         return Returned(tensor, len(self.outputs) - 1, None)
 
-    def _updates(self) -> list[Slot]:
+    def _updates(self) -> list[GraphInput]:
         updated = []
         for slot in self.session.slots:
             value = self.session.value_of(slot.tensor)

@@ -21,7 +21,7 @@ from graphc.ir.nodes import INPUT, Graph, Location, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Partition:
     """`forward` takes the inputs and returns the outputs, then the saved values. `backward` takes
     the inputs numbered `saved_inputs`, the saved values, then the cotangents, and returns the
     gradients. `saved_bytes` counts the saved values, inputs that are not overwritten aside."""
@@ -32,7 +32,7 @@ class Split:
     saved_bytes: int
 
 
-def partition(joint: Graph, outputs: int, saved_bytes: int | None = None) -> Split:
+def partition(joint: Graph, outputs: int, saved_bytes: int | None = None) -> Partition:
     """Split a joint graph whose first `outputs` outputs are the forward's. `saved_bytes`: the most
     bytes to save; MemoryLimitError where that is too little."""
     seeds = cotangent_inputs(joint)
@@ -58,7 +58,7 @@ def partition(joint: Graph, outputs: int, saved_bytes: int | None = None) -> Spl
         [*(Value(i) for i in taken), *computed, *(Value(i) for i in seeds)],
         list(joint.outputs[outputs:]), (), late=backward_only,
     )  # fmt: skip
-    return Split(forward, backward, tuple(taken), cut.bytes)
+    return Partition(forward, backward, tuple(taken), cut.bytes)
 
 
 def descendants(graph: Graph, roots: list[int]) -> set[int]:

@@ -23,7 +23,7 @@ Add = Callable[[Any, Any], Any]
 
 
 @dataclass(slots=True)
-class Part:
+class OutputPart:
     """`gradient` of the elements from `start` on of a value of type `tensor_type`; elsewhere zero.
     `place()` is the context (a source line) in which the gradient of the whole is made."""
 
@@ -47,7 +47,7 @@ class Part:
 class _Collected:
     """The gradients of one value: `total` is the sum of those of all of it."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[OutputPart] = field(default_factory=list)
     total: Any = None
 
 
@@ -62,15 +62,15 @@ class Gradients(dict[Any, Any]):
     def give(self, key: Hashable, gradient: Any) -> None:
         """Add a gradient, or a part of one, to what is there for `key`."""
         earlier = dict.get(self, key)
-        if earlier is None and type(gradient) is not Part:
+        if earlier is None and type(gradient) is not OutputPart:
             self[key] = gradient
             return
         if type(earlier) is not _Collected:
-            if type(gradient) is not Part:
+            if type(gradient) is not OutputPart:
                 self[key] = self._added(earlier, gradient)
                 return
             earlier = self[key] = _Collected(total=earlier)
-        if type(gradient) is Part:
+        if type(gradient) is OutputPart:
             earlier.parts.append(gradient)
         else:
             total = earlier.total
@@ -100,7 +100,7 @@ class Gradients(dict[Any, Any]):
         return made
 
 
-def _axis(parts: list[Part]) -> int | None:
+def _axis(parts: list[OutputPart]) -> int | None:
     """The one axis along which several parts are cut, where none overlaps another."""
     whole = parts[0].tensor_type.shape
     axes = {
@@ -120,7 +120,7 @@ def _axis(parts: list[Part]) -> int | None:
     return axis
 
 
-def _joined(parts: list[Part], axis: int) -> Any:
+def _joined(parts: list[OutputPart], axis: int) -> Any:
     """Parts as one `concat` along an axis, with zeros in the gaps."""
     whole = parts[0].tensor_type.shape
     with parts[-1].place():

@@ -116,9 +116,7 @@ class _ScanBackward:
         count = len(body.outputs)
         types = body.output_types
         # Every carry has a gradient after the first step, a y only where it was given one.
-        self.seeds = [
-            i for i in _floats(types) if i < carry or gradients[i] is not None
-        ]
+        self.seeds = [i for i in _floats(types) if i < carry or gradients[i] is not None]
         self.wanted = _floats(body.input_types)
         self.saved = range(count - saved, count)
         self.step, self.order = _step_backward(body, tuple(self.seeds), carry, saved)
@@ -173,9 +171,7 @@ class _ScanBackward:
         others = [x for at, x in enumerate(inner) if at not in self.state_at.values()]
         sequences = [x for x, sliced in zip(others, self.sliced) if sliced]
         rest = [x for x, sliced in zip(others, self.sliced) if not sliced]
-        graph = _ordered_inputs(
-            builder.finish(*returned), [*states, *sums, *sequences, *rest]
-        )
+        graph = _ordered_inputs(builder.finish(*returned), [*states, *sums, *sequences, *rest])
         start = [
             self.given[i] if self.given[i] is not None else _all(0, self.operands[i])
             for i in carried
@@ -207,8 +203,7 @@ class _ScanBackward:
         for i in range(self.carry, len(self.body.inputs)):
             found.append((f"x_{i}", self.operands[i], i < self.carry + self.sequences))
         found += [
-            (f"cotangent_{i}", None if i < self.carry else self.given[i], True)
-            for i in self.seeds
+            (f"cotangent_{i}", None if i < self.carry else self.given[i], True) for i in self.seeds
         ]
         return found
 

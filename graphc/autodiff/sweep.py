@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from graphc.autodiff.parts import Gradients, Part
+from graphc.autodiff.parts import Gradients, OutputPart
 from graphc.errors import GradientError, GraphError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.handle import Handle
@@ -82,7 +82,7 @@ def sweep(
 
 def _part(
     record: Record, gradients: list[Any], on_record: Callable[[Record], Any] | None
-) -> Part | None:
+) -> OutputPart | None:
     """The gradient of a slice's operand, not yet padded with zeros."""
     if record.op is not slice_ or record.input_keys[0] is None:
         return None
@@ -93,7 +93,7 @@ def _part(
     def place() -> Any:
         return nullcontext() if on_record is None else on_record(record)
 
-    return Part(record.inputs[0].tensor_type, record.attributes["start"], gradient, place)
+    return OutputPart(record.inputs[0].tensor_type, record.attributes["start"], gradient, place)
 
 
 def gradients_by_key() -> Gradients:

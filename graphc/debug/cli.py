@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from graphc.debug.dump import KERNEL_STAGES, STAGES, Options, dump
+from graphc.debug.dump import KERNEL_STAGES, STAGES, DumpOptions, dump
 from graphc.debug.load import load_graph
 from graphc.errors import GraphError
 from graphc.ir.types import TensorType
@@ -87,7 +87,7 @@ def _add_dump(commands: Any) -> None:
 def _run_dump(arguments: argparse.Namespace) -> None:
     types = [TensorType.parse(text) for text in arguments.inputs]
     graph = load_graph(arguments.reference, types)
-    options = Options(
+    options = DumpOptions(
         arguments.level, arguments.target, arguments.kernel, arguments.locations,
         arguments.threads,
     )  # fmt: skip

@@ -43,7 +43,7 @@ KERNEL_STAGES = ("loops", "llvm", "asm")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class DumpOptions:
     """`kernel`: only the kernel of that name (`k0_matmul`, or its number, `k0`). `threads`: how
     many a call may have."""
 
@@ -54,9 +54,9 @@ class Options:
     threads: int = 1
 
 
-def dump(graph: Graph, stage: str, options: Options | None = None) -> Iterator[str]:
+def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterator[str]:
     """The texts of `graph` at `stage`, one of STAGES. Raises GraphError for what does not fit."""
-    options = options or Options()
+    options = options or DumpOptions()
     if stage not in STAGES:
         raise GraphError(f"unknown stage {stage!r}", hint=f"one of {', '.join(STAGES)}")
     if options.kernel is not None and stage not in KERNEL_STAGES:

@@ -27,9 +27,7 @@ class OpDefinition(Protocol):
         ...
 
 
-def named(
-    op: OpDefinition, attributes: dict[str, Any], regions: tuple[Any, ...]
-) -> dict[str, Any]:
+def named(op: OpDefinition, attributes: dict[str, Any], regions: tuple[Any, ...]) -> dict[str, Any]:
     """An op's attributes with its regions among them, by name."""
     if not regions:
         return attributes

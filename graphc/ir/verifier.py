@@ -60,9 +60,7 @@ def _verify_op(graph: Graph, identity: int, node: Node) -> None:
     own = {name: value for name, value in canonical.items() if name not in op.region_names}
     _check(tuple(sorted(own.items())) == node.attributes, "G4", graph, identity)
     try:
-        types = op.infer(
-            tuple(graph.type_of(operand) for operand in node.operands), canonical
-        )
+        types = op.infer(tuple(graph.type_of(operand) for operand in node.operands), canonical)
     except GraphError as error:
         raise _broken("G5", graph, identity, str(error)) from None
     listed = ", ".join(map(str, types))

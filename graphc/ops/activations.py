@@ -9,15 +9,15 @@ from graphc.ir.handle import aligned, lift
 from graphc.ops import elementwise as e
 from graphc.ops.elementwise import elementwise
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import FLOATS, NUMBERS, Sampler
+from graphc.ops.kinds.op import FLOATS, NUMBERS, SampleDrawer
 
 
-def _one(m: Sampler, **attributes: Any) -> list[Any]:
+def _one(m: SampleDrawer, **attributes: Any) -> list[Any]:
     return [m(m.normal(3, 5), **attributes), m(m.normal(), **attributes),
             m(m.normal(0, 3), **attributes), m(m.normal(37) * 6, **attributes)]  # fmt: skip
 
 
-def _kinked(m: Sampler, **attributes: Any) -> list[Any]:
+def _kinked(m: SampleDrawer, **attributes: Any) -> list[Any]:
     steps = m.integers(5, 3, 9, low=-4) * 1.0
     return [m(m.apart(3, 5) * 2, **attributes), m(m.apart(), **attributes),
             m(m.apart(0, 3), **attributes), m(m.apart(37) * 2, **attributes),
@@ -115,9 +115,7 @@ def _elu(s: Any, x: Any, *, alpha: float = 1.0, scale: float = 1.0, rate: float 
     )
 
 
-def _elu_vjp(
-    g: Any, out: Any, x: Any, *, alpha: float, scale: float, rate: float
-) -> tuple[Any]:
+def _elu_vjp(g: Any, out: Any, x: Any, *, alpha: float, scale: float, rate: float) -> tuple[Any]:
     # Not from `out`, which cancels far below 0.
     below = e.exp(e.minimum(x, _zeros(x)) * rate) * (alpha * scale * rate)
     return (g * e.where(x > 0, _like(scale, x), below),)

@@ -27,7 +27,7 @@ from graphc.ops.composite import check_float
 from graphc.ops.contract import matmul
 from graphc.ops.generate import iota_like
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import Sampler
+from graphc.ops.kinds.op import SampleDrawer
 from graphc.ops.movement import transpose
 
 # For fewer rows of q the kernel would spend its time on the transpose of k, which products of the
@@ -59,6 +59,7 @@ def _attention_vjp(
 ) -> tuple[Any, ...]:
     by_values, by_logsumexp = g
     values, logsumexp = out
+
     @functools.cache
     def given() -> tuple[Any, Any]:
         """The gradient of the values, and what is taken from that of each weight."""
@@ -167,9 +168,7 @@ def _check(op: str, q: Any, k: Any, v: Any, mask: tuple[Any, ...]) -> None:
     if not q_shape[:-2] == k_shape[:-2] == v_shape[:-2]:
         raise ShapeError(f"{listed}: their leading axes differ", hint="broadcast them")
     if q_shape[-1] != k_shape[-1] or k_shape[-2] != v_shape[-2]:
-        raise ShapeError(
-            f"{listed}: q and k share their last size, k and v their second-last"
-        )
+        raise ShapeError(f"{listed}: q and k share their last size, k and v their second-last")
     if not mask:
         return
     if len(mask) > 1:
@@ -188,7 +187,7 @@ def _check(op: str, q: Any, k: Any, v: Any, mask: tuple[Any, ...]) -> None:
 # -- samples -------------------------------------------------------------------------------------
 
 
-def _samples(m: Sampler) -> list[Any]:
+def _samples(m: SampleDrawer) -> list[Any]:
     hidden = m.bools(4, 5)
     hidden[:, 0] = True
     blind = hidden.copy()
@@ -215,7 +214,7 @@ def _samples(m: Sampler) -> list[Any]:
     ]  # fmt: skip
 
 
-def _grad_samples(m: Sampler) -> list[Any]:
+def _grad_samples(m: SampleDrawer) -> list[Any]:
     def drawn(*masks: Any, L: int = 4, S: int = 5, E: int = 3, Ev: int = 2, **options: Any) -> Any:
         return m(
             m.normal(2, L, Ev), m.normal(2, L, E), m.normal(2, S, E), m.normal(2, S, Ev),

@@ -6,17 +6,17 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.ops.elementwise import elementwise
-from graphc.ops.kinds.op import INTEGERS, Sampler
+from graphc.ops.kinds.op import INTEGERS, SampleDrawer
 
 
-def _pairs(m: Sampler) -> list[Any]:
+def _pairs(m: SampleDrawer) -> list[Any]:
     return [m(m.integers(2**31, 3, 5, low=-(2**31)), m.integers(2**31, 3, 5)),
             m(m.integers(99), m.integers(99, low=-99)),
             m(m.integers(9, 0), m.integers(9, 0)),
             m(m.integers(99, 37, low=-99), m.integers(99, 37))]  # fmt: skip
 
 
-def _shifts(m: Sampler) -> list[Any]:
+def _shifts(m: SampleDrawer) -> list[Any]:
     every = m.integers(2**31, 140, low=-(2**31)), m.integers(70, 140, low=-3)
     return [m(*every), m(m.integers(99), m.integers(9)), m(m.integers(9, 0), m.integers(9, 0)),
             m(m.integers(99, 3, 5, low=-99), m.integers(8, 3, 5))]  # fmt: skip

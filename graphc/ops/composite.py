@@ -11,7 +11,7 @@ from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.generate import iota_like
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import Check, Sampler
+from graphc.ops.kinds.op import ContentCheck, SampleDrawer
 from graphc.ops.movement import concat, reshape, slice_
 
 
@@ -36,7 +36,7 @@ def _var(x: Any, *, axes: tuple[int, ...], correction: int = 1) -> Any:
     return r.sum(centred * centred, axes=axes) / max(count - correction, 0)
 
 
-def _axes_samples(m: Sampler) -> list[Any]:
+def _axes_samples(m: SampleDrawer) -> list[Any]:
     return [m(m.normal(3, 5), axes=(1,)), m(m.normal(2, 3, 4), axes=(0, 2)),
             m(m.normal(3, 70), axes=(0, 1))]  # fmt: skip
 
@@ -118,7 +118,7 @@ def _log_softmax_vjp(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
     return (g - e.exp(out) * r.spread(r.sum(g, axes=(axis,)), (axis,), g.shape),)
 
 
-def _axis_samples(m: Sampler) -> list[Any]:
+def _axis_samples(m: SampleDrawer) -> list[Any]:
     return [m(m.normal(3, 5), axis=1), m(m.normal(2, 3, 4), axis=1), m(m.normal(4, 100), axis=1),
             m(m.normal(0, 3), axis=1), m(m.normal(3, 0), axis=1)]  # fmt: skip
 
@@ -160,7 +160,9 @@ one_hot = Composite(
     "one_hot",
     _one_hot,
     differentiable=False,
-    checks=lambda types, *, classes: (Check(0, classes, "class values must be below classes"),),
+    checks=lambda types, *, classes: (
+        ContentCheck(0, classes, "class values must be below classes"),
+    ),
     samples=lambda m: [m(m.integers(5, 3, 4), classes=5), m(m.integers(5), classes=20)],
 )
 

@@ -20,7 +20,7 @@ from graphc.ops.kinds.numpy_convolution import (
     position_counts,
     weight_grad_compute,
 )
-from graphc.ops.kinds.op import FLOATS, NUMBERS, Sampler, Types
+from graphc.ops.kinds.op import FLOATS, NUMBERS, SampleDrawer, Types
 from graphc.ops.movement import transpose
 
 Index = tuple[Any, ...]
@@ -261,7 +261,7 @@ def _attributes(stride: Shape, padding: Shape, dilation: Shape, groups: int) -> 
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
 
 
-def _conv_samples(m: Sampler) -> list[Any]:
+def _conv_samples(m: SampleDrawer) -> list[Any]:
     return [
         m(m.normal(*x), m.normal(*w), **_attributes(s, p, d, groups))
         for x, w, s, p, d, groups in _GEOMETRIES
@@ -272,7 +272,7 @@ def _positions(x: Shape, w: Shape, stride: Shape, padding: Shape, dilation: Shap
     return position_counts(x[2:], w[2:], _attributes(stride, padding, dilation, 1))
 
 
-def _input_grad_samples(m: Sampler) -> list[Any]:
+def _input_grad_samples(m: SampleDrawer) -> list[Any]:
     return [
         m(m.normal(x[0], w[0], *_positions(x, w, s, p, d)), m.normal(*w), size=x[2:],
           **_attributes(s, p, d, groups))
@@ -280,7 +280,7 @@ def _input_grad_samples(m: Sampler) -> list[Any]:
     ]  # fmt: skip
 
 
-def _weight_grad_samples(m: Sampler) -> list[Any]:
+def _weight_grad_samples(m: SampleDrawer) -> list[Any]:
     return [
         m(m.normal(*x), m.normal(x[0], w[0], *_positions(x, w, s, p, d)), kernel=w[2:],
           **_attributes(s, p, d, groups))

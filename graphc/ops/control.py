@@ -10,8 +10,8 @@ from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph
 from graphc.ops import elementwise as e
 from graphc.ops.contract import matmul
-from graphc.ops.kinds.op import Sample, Sampler
-from graphc.ops.kinds.region import GRADIENT_RULES, Branch, TimeLoop, WhileLoop
+from graphc.ops.kinds.op import Sample, SampleDrawer
+from graphc.ops.kinds.region import GRADIENT_RULES, Cond, TimeLoop, WhileLoop
 
 
 def _rule(name: str) -> Any:
@@ -25,7 +25,7 @@ def _region(name: str, body: Any, *types: str) -> Graph:
     return builder.finish(*results)
 
 
-def _cond_samples(m: Sampler) -> list[Sample]:
+def _cond_samples(m: SampleDrawer) -> list[Sample]:
     types = ("f64[3,4]", "f64[3,4]")
     then = _region("then", lambda x, y: (e.tanh(x) * y, x), *types)
     otherwise = _region("otherwise", lambda x, y: (x + y, y * y), *types)
@@ -35,14 +35,12 @@ def _cond_samples(m: Sampler) -> list[Sample]:
     ]
 
 
-def _while_samples(m: Sampler) -> list[Sample]:
+def _while_samples(m: SampleDrawer) -> list[Sample]:
     # Halve until all is below a limit; once at its beginning, once many times, once not at all.
     condition = _region(
         "condition", lambda x, count, limit: (e.lt(limit, x),), "f64[]", "f64[5]", "f64[]"
     )
-    body = _region(
-        "body", lambda x, count, limit: (x * 0.5, count + 1), "f64[]", "f64[5]", "f64[]"
-    )
+    body = _region("body", lambda x, count, limit: (x * 0.5, count + 1), "f64[]", "f64[5]", "f64[]")
     return [
         m(np.asarray(start), m.normal(5), np.asarray(1.0), carry=2, condition=condition,
           body=body)
@@ -50,7 +48,7 @@ def _while_samples(m: Sampler) -> list[Sample]:
     ]  # fmt: skip
 
 
-def _scan_samples(m: Sampler) -> list[Sample]:
+def _scan_samples(m: SampleDrawer) -> list[Sample]:
     def cell(h: Any, x: Any, w: Any) -> tuple[Any, ...]:
         new = e.tanh(matmul(h, w) + x)
         return new, new * 2, x
@@ -68,7 +66,7 @@ def _scan_samples(m: Sampler) -> list[Sample]:
     ]
 
 
-cond = Branch("cond", vjp=_rule("cond"), samples=_cond_samples)
+cond = Cond("cond", vjp=_rule("cond"), samples=_cond_samples)
 while_loop = WhileLoop(
     "while_loop", vjp=None, samples=_while_samples,
     exempt={"gradient": "what backward would need of the runs has no size known beforehand"},

@@ -8,7 +8,7 @@ from typing import Any
 from graphc.ir.handle import aligned, lift
 from graphc.ir.types import DType
 from graphc.ops.kinds.elementwise import Elementwise
-from graphc.ops.kinds.op import EVERY, FLOATS, NUMBERS, Check, Sampler
+from graphc.ops.kinds.op import EVERY, FLOATS, NUMBERS, ContentCheck, SampleDrawer
 
 SQRT_PI = 1.7724538509055159
 
@@ -23,44 +23,44 @@ def _zeros_like(x: Any) -> Any:
     return aligned(lift(0, x), x)[0]
 
 
-def _one(m: Sampler) -> Any:
+def _one(m: SampleDrawer) -> Any:
     return [m(m.normal(3, 5)), m(m.normal()), m(m.normal(0, 3)), m(m.normal(37))]
 
 
-def _positive(m: Sampler) -> Any:
+def _positive(m: SampleDrawer) -> Any:
     return [m(m.positive(3, 5)), m(m.positive()), m(m.positive(0)), m(m.positive(37))]
 
 
-def _apart(m: Sampler) -> Any:
+def _apart(m: SampleDrawer) -> Any:
     return [m(m.apart(3, 5)), m(m.apart()), m(m.apart(37))]
 
 
-def _two(m: Sampler) -> Any:
+def _two(m: SampleDrawer) -> Any:
     return [m(m.normal(3, 5), m.positive(3, 5)), m(m.normal(), m.positive()),
             m(m.normal(0, 2), m.normal(0, 2)), m(m.normal(35), m.positive(35))]  # fmt: skip
 
 
-def _two_apart(m: Sampler) -> Any:
+def _two_apart(m: SampleDrawer) -> Any:
     both = m.apart(2, 3, 13)
     return [m(both[0], both[1]), m(both[0, 0, 0], both[0, 0, 1])]
 
 
-def _two_bools(m: Sampler) -> Any:
+def _two_bools(m: SampleDrawer) -> Any:
     return [m(m.bools(3, 7), m.bools(3, 7)), m(m.bools(), m.bools())]
 
 
-def _steps(m: Sampler) -> Any:
+def _steps(m: SampleDrawer) -> Any:
     return [m(m.normal(37) * 3), m(m.normal()), m(m.normal(3, 2) * 100)]
 
 
-def _ties(m: Sampler) -> Any:
+def _ties(m: SampleDrawer) -> Any:
     x = m.integers(3, 4, 9).astype(float)
     y = m.integers(3, 4, 9).astype(float)
     return [m(x, y, differentiable=False), *_two_apart(m)]
 
 
-def _nonzero(types: Any) -> tuple[Check, ...]:
-    return (Check(1, None, "division by zero"),) if types[1].dtype.is_integer else ()
+def _nonzero(types: Any) -> tuple[ContentCheck, ...]:
+    return (ContentCheck(1, None, "division by zero"),) if types[1].dtype.is_integer else ()
 
 
 # -- arithmetic ----------------------------------------------------------------------------------

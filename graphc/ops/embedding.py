@@ -11,7 +11,7 @@ from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.indexing import check_index, index_add, take
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import Sampler
+from graphc.ops.kinds.op import SampleDrawer
 
 NO_ROW = -1
 
@@ -22,9 +22,7 @@ def checked_rows(index: Any, rows: int) -> Any:
     return check_index(index, bound=rows, message=message)
 
 
-def _embedding(
-    table: Any, index: Any, *, padding: int = NO_ROW, by_frequency: bool = False
-) -> Any:
+def _embedding(table: Any, index: Any, *, padding: int = NO_ROW, by_frequency: bool = False) -> Any:
     if len(table.shape) != 2:
         raise ShapeError(f"embedding takes rows of a matrix, got {table.tensor_type}")
     return take(table, checked_rows(index, table.shape[0]), axis=0)
@@ -40,9 +38,7 @@ def _embedding_vjp(
         zero = lift(0, given)
         if padding != NO_ROW:
             padded = e.eq(index, broadcast_to(lift(padding, index), index.shape))
-            given = e.where(
-                r.spread(padded, (axis,), g.shape), broadcast_to(zero, g.shape), given
-            )
+            given = e.where(r.spread(padded, (axis,), g.shape), broadcast_to(zero, g.shape), given)
         if by_frequency:
             ones = broadcast_to(lift(1, given), index.shape)
             counts = index_add(broadcast_to(zero, table.shape[:1]), index, ones, axis=0)
@@ -52,7 +48,7 @@ def _embedding_vjp(
     return by_table, None
 
 
-def _samples(m: Sampler) -> list[Any]:
+def _samples(m: SampleDrawer) -> list[Any]:
     return [
         m(m.normal(6, 20), m.integers(6, 2, 3)),
         m(m.normal(6, 4), m.integers(6, 9)),

@@ -15,13 +15,13 @@ from graphc.ops.elementwise import cast, eq, logical_and, where
 from graphc.ops.generate import iota_like
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.index import Gather, Scatter, put_last
-from graphc.ops.kinds.op import INTEGERS, NUMBERS, Check, Sampler, Types
+from graphc.ops.kinds.op import INTEGERS, NUMBERS, ContentCheck, SampleDrawer, Types
 from graphc.ops.movement import broadcast, reshape
 
 
-def _in_range(types: Types, *, axis: int) -> tuple[Check, ...]:
+def _in_range(types: Types, *, axis: int) -> tuple[ContentCheck, ...]:
     message = f"index {{}} is out of bounds for dimension {axis} with size {types[0].shape[axis]}"
-    return (Check(1, types[0].shape[axis], message),)
+    return (ContentCheck(1, types[0].shape[axis], message),)
 
 
 def _check_axis(types: Types, axis: int, op: str) -> None:
@@ -37,7 +37,7 @@ check_index = Elementwise(
     "check_index",
     lambda s, x, *, bound, message: x,
     dtypes=INTEGERS,
-    checks=lambda types, *, bound, message: (Check(0, bound, message),),
+    checks=lambda types, *, bound, message: (ContentCheck(0, bound, message),),
     vjp=None,
     samples=lambda m: [m(m.integers(5, 3, 4), bound=5, message="index out of range")],
 )
@@ -46,7 +46,7 @@ check_all = Elementwise(
     "check_all",
     lambda s, x, *, message: x,
     dtypes=(DType.bool,),
-    checks=lambda types, *, message: (Check(0, None, message),),
+    checks=lambda types, *, message: (ContentCheck(0, None, message),),
     vjp=None,
     samples=lambda m: [m(m.bools(3, 4) | True, message="not all are true")],
 )
@@ -206,7 +206,7 @@ def _extremum_vjp(g: Any, out: Any, x: Any, index: Any, source: Any, *, axis: in
     )
 
 
-def _extreme_samples(m: Sampler) -> list[Any]:
+def _extreme_samples(m: SampleDrawer) -> list[Any]:
     ties = m(m.integers(3, 2, 3) * 1.0, m.integers(3, 2, 9), m.integers(3, 2, 9) * 1.0, axis=1,
              differentiable=False)  # fmt: skip
     return [*_scatter_samples(lambda m, *shape: m.apart(*shape))(m), ties]
@@ -265,7 +265,7 @@ take = Gather(
 )
 
 
-def _slices_samples(m: Sampler) -> list[Any]:
+def _slices_samples(m: SampleDrawer) -> list[Any]:
     return [
         m(m.normal(6, 20), m.integers(6, 2, 3), m.normal(2, 3, 20), axis=0),
         m(m.normal(3, 6), m.integers(6, 4), m.normal(3, 4), axis=1),

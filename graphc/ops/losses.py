@@ -14,7 +14,7 @@ from graphc.ops.composite import check_float, log_softmax, softmax
 from graphc.ops.generate import iota_like
 from graphc.ops.indexing import check_all, check_index, gather
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import Sampler
+from graphc.ops.kinds.op import SampleDrawer
 from graphc.ops.movement import reshape
 from graphc.ops.special import log1p
 
@@ -70,7 +70,7 @@ def _cross_entropy_vjp(
     return (softmax(logits, axis=1) - hit) * r.spread(scale, (1,), shape), None
 
 
-def _cross_entropy_samples(m: Sampler) -> list[Any]:
+def _cross_entropy_samples(m: SampleDrawer) -> list[Any]:
     some = m.integers(5, 4)
     some[1] = -100
     return [m(m.normal(4, 5), m.integers(5, 4)), m(m.normal(4, 5), some),
@@ -91,9 +91,7 @@ BAD_PROBABILITY = "all elements of input should be between 0 and 1"
 def _binary_cross_entropy(x: Any, target: Any) -> Any:
     check_float("binary_cross_entropy", x)
     if x.tensor_type != target.tensor_type:
-        raise ShapeError(
-            f"binary_cross_entropy of {x.tensor_type} and target {target.tensor_type}"
-        )
+        raise ShapeError(f"binary_cross_entropy of {x.tensor_type} and target {target.tensor_type}")
     valid = check_all(e.logical_and(x >= 0, x <= 1), message=BAD_PROBABILITY)
     safe = e.where(valid, x, aligned(lift(0, x), x)[0])
     floor = aligned(lift(-100, x), x)[0]

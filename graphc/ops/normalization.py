@@ -16,7 +16,7 @@ from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.composite import check_float, mean
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import Sampler
+from graphc.ops.kinds.op import SampleDrawer
 from graphc.ops.movement import reshape
 
 Axes = tuple[int, ...]
@@ -95,9 +95,7 @@ def _rms_norm_vjp(g: Any, out: Any, x: Any, weight: Any, *, eps: float) -> tuple
     scale = _scale(x, axes, eps)
     normal = x * scale
     return (
-        lambda: _by_normal(
-            g * broadcast_to(weight, x.shape), normal, scale, axes, centred=False
-        ),
+        lambda: _by_normal(g * broadcast_to(weight, x.shape), normal, scale, axes, centred=False),
         lambda: r.sum(g * normal, axes=_lead(x, weight)),
     )
 
@@ -162,7 +160,7 @@ def _batch_norm_vjp(
     return by_x, lambda: r.sum(by_out * normal, axes=axes), lambda: r.sum(by_out, axes=axes)
 
 
-def _channel_samples(m: Sampler) -> list[Any]:
+def _channel_samples(m: SampleDrawer) -> list[Any]:
     return [m(m.normal(4, 3), m.normal(3), m.normal(3)),
             m(m.normal(2, 3, 5), m.normal(3), m.normal(3), eps=0.1),
             m(m.normal(4, 2, 9, 7), m.normal(2), m.normal(2))]  # fmt: skip

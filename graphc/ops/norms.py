@@ -11,7 +11,7 @@ from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.composite import check_float
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import Sampler
+from graphc.ops.kinds.op import SampleDrawer
 
 Axes = tuple[int, ...]
 
@@ -59,7 +59,7 @@ def _power(x: Any, exponent: float) -> Any:
     return e.pow(x, _like(exponent, x))
 
 
-def _samples(m: Sampler) -> list[Any]:
+def _samples(m: SampleDrawer) -> list[Any]:
     made = [m(m.apart(3, 5), p=p, axes=(1,)) for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)]
     made += [m(m.apart(4, 5), p=p, axes=(0, 1)) for p in (math.inf, -math.inf)]
     return [*made, m(m.normal(3, 70), axes=(1,)), m(m.normal(3, 0), axes=(1,)),

@@ -29,7 +29,7 @@ from graphc.ops.elementwise import (
 )
 from graphc.ops.indexing import gather
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import FLOATS, NUMBERS, Array, Sampler
+from graphc.ops.kinds.op import FLOATS, NUMBERS, Array, SampleDrawer
 from graphc.ops.kinds.scan import ArgScan, Scan
 from graphc.ops.kinds.sort import Sort
 from graphc.ops.movement import reshape, slice_
@@ -147,7 +147,7 @@ def _best(ufunc: np.ufunc) -> Any:
     return positions
 
 
-def _with_ties(m: Sampler) -> list[Any]:
+def _with_ties(m: SampleDrawer) -> list[Any]:
     nans = m.normal(3, 9)
     nans[0, 4] = nans[0, 6] = nans[1, 0] = np.nan
     return [*_lines(lambda m, *shape: m.apart(*shape))(m), m(m.integers(3, 4, 9) * 1.0, axis=1),
@@ -162,7 +162,7 @@ argcummin = ArgScan("argcummin", lambda s, running, x: s.le(x, running), _best(n
 # -- sorting -------------------------------------------------------------------------------------
 
 
-def _sorts(m: Sampler) -> list[Any]:
+def _sorts(m: SampleDrawer) -> list[Any]:
     zeros = np.array([[0.0, -0.0, 1, -0.0, 0.0, -1, np.inf, -np.inf]])
     drawn = [*_with_ties(m), m(zeros, axis=1), m(m.normal(2, 150), axis=1), m(m.normal(4), axis=0)]
     # Downwards: lines in the middle of an array, empty and long ones, and all with ties or NaN.
@@ -199,7 +199,7 @@ def _searchsorted(boundaries: Any, x: Any, *, right: bool = False) -> Any:
     return position
 
 
-def _searches(m: Sampler) -> list[Any]:
+def _searches(m: SampleDrawer) -> list[Any]:
     drawn = []
     for right in (False, True):
         line = np.sort(m.integers(9, 2, 13) * 1.0, axis=1)
@@ -234,7 +234,7 @@ def _middle(x: Any, *, axis: int, ignore_nan: bool = False) -> Any:
     return gather(order, keep_axes(at, (axis,), x.shape), axis=axis)
 
 
-def _middles(m: Sampler) -> list[Any]:
+def _middles(m: SampleDrawer) -> list[Any]:
     drawn = []
     for ignore in (False, True):
         nans = m.normal(5, 7)

@@ -19,7 +19,7 @@ from graphc.ops import reduce as r
 from graphc.ops.generate import iota_like
 from graphc.ops.indexing import gather, scatter_add, scatter_set, take
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import Sampler
+from graphc.ops.kinds.op import SampleDrawer
 from graphc.ops.movement import pad, reshape, slice_, transpose
 from graphc.ops.resampling import adaptive_taps
 from graphc.ops.windows import unwindows, windows
@@ -193,7 +193,7 @@ def _window(kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, **mor
     return {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, **more}
 
 
-def _max_samples(m: Sampler) -> list[Any]:
+def _max_samples(m: SampleDrawer) -> list[Any]:
     return [
         m(m.apart(2, 3, 6, 6), **_window((2, 2), (2, 2), (0, 0), (1, 1))),
         m(m.apart(2, 7, 5), **_window((2, 3), (2, 3), (0, 0), (1, 1))),
@@ -289,7 +289,7 @@ def _adaptive_max_vjp(g: Any, out: Any, x: Any, *, size: Shape) -> tuple[Any]:
     return (reshape(scatter_add(empty, index, given, axis=len(lead)), shape=x.shape),)
 
 
-def _adaptive_samples(m: Sampler) -> list[Any]:
+def _adaptive_samples(m: SampleDrawer) -> list[Any]:
     return [m(m.apart(2, 3, 7), size=(3,)), m(m.apart(2, 7, 5), size=(3, 4)),
             m(m.apart(3, 4), size=(5,)), m(m.apart(2, 4, 3, 5), size=(3, 1, 2))]  # fmt: skip
 

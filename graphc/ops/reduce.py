@@ -11,7 +11,7 @@ from graphc.ir.types import DType
 from graphc.ops.elementwise import cast, eq, ne, where
 from graphc.ops.elementwise import logical_and as both
 from graphc.ops.elementwise import logical_or as either
-from graphc.ops.kinds.op import NUMBERS, Sampler
+from graphc.ops.kinds.op import NUMBERS, SampleDrawer
 from graphc.ops.kinds.reduce import ArgReduce, Reduce
 from graphc.ops.movement import reshape
 
@@ -26,7 +26,7 @@ def spread(reduced: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     return broadcast_to(keep_axes(reduced, axes, shape), shape)
 
 
-def _all_axes(m: Sampler, draw: Any) -> list[Any]:
+def _all_axes(m: SampleDrawer, draw: Any) -> list[Any]:
     return [
         m(draw(3, 5), axes=(1,)),
         m(draw(3, 5), axes=(0,)),
@@ -40,7 +40,7 @@ def _all_axes(m: Sampler, draw: Any) -> list[Any]:
     ]
 
 
-def _samples(m: Sampler) -> list[Any]:
+def _samples(m: SampleDrawer) -> list[Any]:
     return [*_all_axes(m, m.normal), m(m.normal(0, 3), axes=(0,))]
 
 
@@ -78,15 +78,15 @@ def highest(dtype: DType) -> Any:
     return np.inf if dtype.is_float else np.iinfo(dtype.numpy).max
 
 
-def _distinct(m: Sampler) -> list[Any]:
+def _distinct(m: SampleDrawer) -> list[Any]:
     return _all_axes(m, m.apart)
 
 
-def _with_ties(m: Sampler) -> list[Any]:
+def _with_ties(m: SampleDrawer) -> list[Any]:
     return [*_distinct(m), m(m.integers(3, 4, 9).astype(float), axes=(1,), differentiable=False)]
 
 
-def _any_all(m: Sampler) -> list[Any]:
+def _any_all(m: SampleDrawer) -> list[Any]:
     return [m(m.bools(3, 5), axes=(1,)), m(m.bools(3, 70), axes=(0, 1)), m(m.bools(0), axes=(0,))]
 
 
@@ -121,7 +121,7 @@ all = Reduce("all", lambda s, a, b: s.logical_and(a, b), identity=lambda dtype: 
              numpy=np.all, dtypes=(DType.bool,), vjp=None, samples=_any_all)  # fmt: skip
 
 
-def _positions(m: Sampler) -> list[Any]:
+def _positions(m: SampleDrawer) -> list[Any]:
     ties = m.integers(3, 4, 90).astype(float)
     nans = m.normal(2, 7)
     nans[0, 3] = nans[0, 5] = np.nan

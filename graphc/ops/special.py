@@ -16,29 +16,29 @@ from graphc.errors import AttributeValueError
 from graphc.ops import elementwise as e
 from graphc.ops.elementwise import elementwise
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import FLOATS, Sampler
+from graphc.ops.kinds.op import FLOATS, SampleDrawer
 
 LN2, LN10 = math.log(2), math.log(10)
 SQRT_PI = math.sqrt(math.pi)
 
 
-def _one(m: Sampler, **attributes: Any) -> list[Any]:
+def _one(m: SampleDrawer, **attributes: Any) -> list[Any]:
     drawn = (m.normal(3, 5), m.normal(), m.normal(0, 3), m.normal(37))
     return [m(x, **attributes) for x in drawn]
 
 
-def _positive(m: Sampler, **attributes: Any) -> list[Any]:
+def _positive(m: SampleDrawer, **attributes: Any) -> list[Any]:
     drawn = (m.positive(3, 5), m.positive(), m.positive(0), m.positive(37))
     return [m(x, **attributes) for x in drawn]
 
 
-def _inside(m: Sampler) -> list[Any]:
+def _inside(m: SampleDrawer) -> list[Any]:
     """Between -1 and 1."""
     drawn = (m.normal(3, 5), m.normal(), m.normal(0, 3), m.normal(37))
     return [m(np.tanh(x)) for x in drawn]
 
 
-def _pairs(m: Sampler) -> list[Any]:
+def _pairs(m: SampleDrawer) -> list[Any]:
     return [m(m.normal(3, 5), m.positive(3, 5)), m(m.normal(), m.positive()),
             m(m.normal(0, 2), m.normal(0, 2)), m(m.normal(35), m.positive(35))]  # fmt: skip
 

@@ -12,7 +12,7 @@ from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.composite import check_float, mean, var
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import Sampler
+from graphc.ops.kinds.op import SampleDrawer
 
 Axes = tuple[int, ...]
 
@@ -21,7 +21,7 @@ def _like(number: float, x: Any) -> Any:
     return aligned(lift(number, x), x)[0]
 
 
-def _axes_samples(m: Sampler) -> list[Any]:
+def _axes_samples(m: SampleDrawer) -> list[Any]:
     return [m(m.normal(3, 5), axes=(1,)), m(m.normal(2, 3, 4), axes=(0, 2)),
             m(m.normal(3, 70), axes=(0, 1)), m(m.normal(0, 3), axes=(1,))]  # fmt: skip
 

@@ -9,26 +9,26 @@ import numpy as np
 
 from graphc.ops import elementwise as e
 from graphc.ops.elementwise import elementwise
-from graphc.ops.kinds.op import FLOATS, Sampler
+from graphc.ops.kinds.op import FLOATS, SampleDrawer
 
 ULPS = 4
 
 
-def _one(m: Sampler) -> list[Any]:
+def _one(m: SampleDrawer) -> list[Any]:
     return [m(m.normal(3, 5)), m(m.normal()), m(m.normal(0, 3)), m(m.normal(37))]
 
 
-def _inside(m: Sampler) -> list[Any]:
+def _inside(m: SampleDrawer) -> list[Any]:
     """Between -1 and 1."""
     return [m(np.tanh(x)) for x in (m.normal(3, 5), m.normal(), m.normal(0), m.normal(37))]
 
 
-def _above(m: Sampler) -> list[Any]:
+def _above(m: SampleDrawer) -> list[Any]:
     """Above 1."""
     return [m(1 + m.positive(3, 5)), m(1 + m.positive()), m(m.positive(0)), m(1 + m.positive(37))]
 
 
-def _pairs(m: Sampler) -> list[Any]:
+def _pairs(m: SampleDrawer) -> list[Any]:
     return [m(m.normal(3, 5), m.normal(3, 5)), m(m.normal(), m.normal()),
             m(m.normal(0, 2), m.normal(0, 2)), m(m.normal(35), m.normal(35))]  # fmt: skip
 

@@ -22,7 +22,7 @@ from graphc.ir.handle import lift
 from graphc.ir.types import Shape
 from graphc.ops.contract import matmul
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import FLOATS, Sampler
+from graphc.ops.kinds.op import FLOATS, SampleDrawer
 from graphc.ops.movement import concat, pad, reshape, slice_, transpose
 
 PLANES = 16
@@ -145,7 +145,7 @@ def _winograd(x: Any, u: Any, *, padding: Shape = (0, 0)) -> Any:
     return slice_(turned, start=(0,) * 4, size=(images, outputs, *size), step=(1,) * 4)
 
 
-def _samples(m: Sampler) -> list[Any]:
+def _samples(m: SampleDrawer) -> list[Any]:
     return [
         m(m.normal(2, 2, 3, 4), m.normal(16, 1, 2), padding=(1, 1)),
         m(m.normal(1, 1, 5, 3), m.normal(16, 2, 1), padding=(0, 2)),

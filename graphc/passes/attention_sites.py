@@ -84,7 +84,7 @@ class Site:
         return given if self.plan is None else {*given, self.plan.condition}
 
 
-class View:
+class OperandView:
     """A graph without common subexpressions, and what reads what in it."""
 
     def __init__(self, graph: Graph):

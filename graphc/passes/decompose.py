@@ -33,9 +33,9 @@ def decompose(graph: Graph) -> Graph:
 def decompose_to_recipes(graph: Graph) -> Graph:
     """The same, but composites that have a kernel of their own stay.
 
-        %1 = attention(%q, %k, %v)             =>   %1 = attention(%q, %k, %v)
-        %2 = mean(%1.1) axes=[0] : f32[..]          %2 = sum(%1.1) axes=[0] : f32[..]
-                                                    ...
+    %1 = attention(%q, %k, %v)             =>   %1 = attention(%q, %k, %v)
+    %2 = mean(%1.1) axes=[0] : f32[..]          %2 = sum(%1.1) axes=[0] : f32[..]
+                                                ...
     """
     return _expanded(graph, {}, keep_recipes=True)
 
@@ -46,9 +46,7 @@ def _expanded(graph: Graph, definitions: dict[Any, Graph], keep_recipes: bool) -
 
     def visit(node: Node, operands: Values) -> Values:
         if node.regions:
-            regions = tuple(
-                _expanded(region, definitions, keep_recipes) for region in node.regions
-            )
+            regions = tuple(_expanded(region, definitions, keep_recipes) for region in node.regions)
             node = replace(node, regions=regions)
         op = None if node.op == CONSTANT else lookup(node.op)
         types = tuple(draft.type(value) for value in operands)

@@ -114,9 +114,7 @@ def described(graph: Graph) -> list[str]:
     return lines
 
 
-def _repacked(
-    draft: Draft, value: Value, matrix: Shape, axis: int, tile: tuple[int, int]
-) -> Value:
+def _repacked(draft: Draft, value: Value, matrix: Shape, axis: int, tile: tuple[int, int]) -> Value:
     """The same tensor through `pack` and `unpack`, which see it as a matrix of this shape."""
     pack: Composite = lookup("pack")
     shape = draft.shape(value)

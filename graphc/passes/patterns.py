@@ -30,7 +30,7 @@ from graphc.passes.rewrite import COMMUTATIVE, Rewriter, Rule, RuleSet
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class PatternVariable:
     """Any value; the same value wherever the name stands again."""
 
     name: str
@@ -44,14 +44,14 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OpPattern:
     """An op on trees."""
 
     op: str
     operands: tuple[Tree, ...]
 
 
-Tree = Variable | Number | Call
+Tree = PatternVariable | Number | OpPattern
 Bound = dict[str, Value]
 
 GUARDS: dict[str, Callable[[DType], bool]] = {
@@ -71,7 +71,7 @@ def table(*rows: tuple[str, ...]) -> RuleSet:
 def _rules(before: str, after: str, guard: str = "any") -> Iterator[Rule]:
     text = f"{before} -> {after}" + (f" [{guard}]" if guard != "any" else "")
     pattern, result = parse(before), parse(after)
-    if not isinstance(pattern, Call) or guard not in GUARDS:
+    if not isinstance(pattern, OpPattern) or guard not in GUARDS:
         raise PassError(f"rule {text}: needs an op on the left, and a guard of {list(GUARDS)}")
     missing = set(_variables(result)) - set(_variables(pattern))
     if missing or (guard != "any" and "x" not in _variables(pattern)):
@@ -80,9 +80,9 @@ def _rules(before: str, after: str, guard: str = "any") -> Iterator[Rule]:
         yield _rule(text, variant, result, guard)
 
 
-def _rule(text: str, pattern: Call, result: Tree, guard: str) -> Rule:
+def _rule(text: str, pattern: OpPattern, result: Tree, guard: str) -> Rule:
     holds = GUARDS[guard]
-    ops = [(i, tree.op) for i, tree in enumerate(pattern.operands) if isinstance(tree, Call)]
+    ops = [(i, tree.op) for i, tree in enumerate(pattern.operands) if isinstance(tree, OpPattern)]
     numbers = [i for i, tree in enumerate(pattern.operands) if isinstance(tree, Number)]
 
     def apply(draft: Rewriter, node: Node) -> Node | Value | None:
@@ -99,7 +99,7 @@ def _rule(text: str, pattern: Call, result: Tree, guard: str) -> Rule:
                 return None
         if guard != "any" and not holds(draft.type(bound["x"]).dtype):
             return None
-        if isinstance(result, Variable):
+        if isinstance(result, PatternVariable):
             return bound[result.name]
         if isinstance(result, Number):
             return draft.uniform(result.value, node.types[0])
@@ -109,7 +109,7 @@ def _rule(text: str, pattern: Call, result: Tree, guard: str) -> Rule:
 
 
 def _matches(draft: Rewriter, tree: Tree, value: Value, bound: Bound) -> bool:
-    if isinstance(tree, Variable):
+    if isinstance(tree, PatternVariable):
         return bound.setdefault(tree.name, value) == value
     if isinstance(tree, Number):
         return is_number(draft.scalar(value), tree.value, draft.type(value).dtype)
@@ -134,13 +134,13 @@ def is_number(scalar: Any, number: int | float | bool, dtype: DType) -> bool:
     return bool(scalar == rounded) and math.copysign(1, scalar) == math.copysign(1, rounded)
 
 
-def _made(draft: Rewriter, tree: Call, bound: Bound, root: Node) -> Node:
+def _made(draft: Rewriter, tree: OpPattern, bound: Bound, root: Node) -> Node:
     """The node of `tree`. A number takes the type of the operands beside it, else the root's."""
     made: list[Value | None] = []
     for inner in tree.operands:
-        if isinstance(inner, Variable):
+        if isinstance(inner, PatternVariable):
             made.append(bound[inner.name])
-        elif isinstance(inner, Call):
+        elif isinstance(inner, OpPattern):
             made.append(draft.value(_made(draft, inner, bound, root)))
         else:
             made.append(None)
@@ -184,7 +184,7 @@ def _parsed(text: str, tokens: list[str]) -> Tree:
     if token in ("(", ")", ",", "end"):
         raise PassError(f"pattern {text!r}: unexpected {token!r}")
     if not tokens or tokens[-1] != "(":
-        return Variable(token)
+        return PatternVariable(token)
     operands = []
     while tokens.pop() != ")":
         operands.append(_parsed(text, tokens))
@@ -195,27 +195,27 @@ def _parsed(text: str, tokens: list[str]) -> Tree:
         raise PassError(f"pattern {text!r}: {token} is no elementwise op without attributes")
     if op.arity != len(operands):
         raise PassError(f"pattern {text!r}: {token} takes {op.arity} operands")
-    return Call(token, tuple(operands))
+    return OpPattern(token, tuple(operands))
 
 
 def _variables(tree: Tree) -> Iterator[str]:
-    if isinstance(tree, Variable):
+    if isinstance(tree, PatternVariable):
         yield tree.name
-    elif isinstance(tree, Call):
+    elif isinstance(tree, OpPattern):
         for operand in tree.operands:
             yield from _variables(operand)
 
 
 def _variants(tree: Tree) -> Iterator[Any]:
     """The tree with the operands of commuting ops in each order, equal trees once."""
-    if not isinstance(tree, Call):
+    if not isinstance(tree, OpPattern):
         yield tree
         return
     orders = [tree.operands]
     if tree.op in COMMUTATIVE and tree.operands[0] != tree.operands[1]:
         orders.append(tree.operands[::-1])
     variants = (
-        Call(tree.op, operands)
+        OpPattern(tree.op, operands)
         for order in orders
         for operands in itertools.product(*(tuple(_variants(operand)) for operand in order))
     )

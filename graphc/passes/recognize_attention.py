@@ -18,7 +18,7 @@ import numpy as np
 
 from graphc.ir.nodes import Graph, Value
 from graphc.ir.types import Shape, TensorType
-from graphc.passes.attention_sites import Mask, Site, View
+from graphc.passes.attention_sites import Mask, OperandView, Site
 from graphc.passes.common_subexpressions import common_subexpressions
 from graphc.passes.dead_code import dead_code
 from graphc.passes.replay import Draft, moved
@@ -48,7 +48,7 @@ def recognize_attention(graph: Graph) -> Graph:
     if not any(node.op == "softmax" for node in graph.nodes):
         return graph
     shared = common_subexpressions(graph)
-    view = View(shared)
+    view = OperandView(shared)
     sites = [site for site in view.sites() if view.settles(site)]
     return dead_code(_Replacing(view, sites).run()) if sites else graph
 
@@ -56,7 +56,7 @@ def recognize_attention(graph: Graph) -> Graph:
 class _Replacing:
     """The graph with its sites replaced. What nobody reads any more is still there."""
 
-    def __init__(self, view: View, sites: list[Site]):
+    def __init__(self, view: OperandView, sites: list[Site]):
         self.view = view
         self.draft = Draft()
         self.values: dict[Value, Value] = {}

@@ -97,9 +97,7 @@ class _Recomputing:
     def _compute_again(self, identity: int) -> None:
         node = self.graph.nodes[identity]
         self.draft.location = node.location
-        operands = [
-            self.made[v] if self._is_there(v) else self.again[v] for v in node.operands
-        ]
+        operands = [self.made[v] if self._is_there(v) else self.again[v] for v in node.operands]
         if operands and all(map(self._is_there, node.operands)):
             # One operand tells the node from forward's: no input, if there is another, since
             # products read weights in layouts of their own.

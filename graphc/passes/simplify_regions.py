@@ -14,7 +14,7 @@ from typing import Any
 from graphc.autodiff.partition import extract
 from graphc.ir.nodes import INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
-from graphc.ops.kinds.region import Branch, TimeLoop, WhileLoop
+from graphc.ops.kinds.region import Cond, TimeLoop, WhileLoop
 from graphc.passes.dead_code import dead_code
 from graphc.passes.replay import Draft, Values, inlined
 from graphc.passes.split_frozen import depending_on, frontier_of
@@ -61,7 +61,7 @@ def simplify_regions(graph: Graph) -> Graph:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _KeptCarries:
     """What is left of a node: its operands as values of the old graph, and which of the old
     results its results are."""
 
@@ -70,17 +70,17 @@ class _Kept:
     results: tuple[int, ...]
 
 
-def _pruned(graph: Graph) -> dict[int, _Kept]:
+def _pruned(graph: Graph) -> dict[int, _KeptCarries]:
     """The nodes that an output needs, from last to first: what a loop no longer takes, its
     operands' nodes need not give."""
     needed = set(graph.outputs)
-    found: dict[int, _Kept] = {}
+    found: dict[int, _KeptCarries] = {}
     for identity in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[identity]
         used = [i for i in range(len(node.types)) if Value(identity, i) in needed]
         if node.op == INPUT or not used:
             continue
-        kept = _Kept(node, node.operands, tuple(range(len(node.types))))
+        kept = _KeptCarries(node, node.operands, tuple(range(len(node.types))))
         if node.regions:
             rule = _RULES.get(type(lookup(node.op)))
             kept = kept if rule is None else rule(node, set(used))
@@ -107,16 +107,16 @@ def _part(region: Graph, inputs: list[int], outputs: Iterable[int]) -> Graph:
     )
 
 
-def _branch(node: Node, used: set[int]) -> _Kept:
+def _branch(node: Node, used: set[int]) -> _KeptCarries:
     results = sorted(used)
     read = sorted(set().union(*(_read_inputs(region, results) for region in node.regions)))
     regions = tuple(_part(region, read, results) for region in node.regions)
     operands = (node.operands[0], *(node.operands[1 + i] for i in read))
     types = tuple(node.types[i] for i in results)
-    return _Kept(replace(node, regions=regions, types=types), operands, tuple(results))
+    return _KeptCarries(replace(node, regions=regions, types=types), operands, tuple(results))
 
 
-def _while(node: Node, used: set[int]) -> _Kept:
+def _while(node: Node, used: set[int]) -> _KeptCarries:
     condition, body = node.regions
     count = node.attribute("carry")
     tested = _read_inputs(condition, (0,))
@@ -129,10 +129,10 @@ def _while(node: Node, used: set[int]) -> _Kept:
         node, regions=regions, types=tuple(node.types[i] for i in carry),
         attributes=_changed(node, carry=len(carry)),
     )  # fmt: skip
-    return _Kept(made, tuple(node.operands[i] for i in inputs), tuple(carry))
+    return _KeptCarries(made, tuple(node.operands[i] for i in inputs), tuple(carry))
 
 
-def _scan(node: Node, used: set[int]) -> _Kept:
+def _scan(node: Node, used: set[int]) -> _KeptCarries:
     (body,) = node.regions
     count, sequences = node.attribute("carry"), node.attribute("sequences")
     live = set(used)
@@ -151,7 +151,7 @@ def _scan(node: Node, used: set[int]) -> _Kept:
             saved=sum(i >= first_saved for i in outputs),
         ),
     )  # fmt: skip
-    return _Kept(made, tuple(node.operands[i] for i in inputs), tuple(outputs))
+    return _KeptCarries(made, tuple(node.operands[i] for i in inputs), tuple(outputs))
 
 
 def _settled(live: set[int], carry: int, body: Graph) -> set[int]:
@@ -168,8 +168,8 @@ def _changed(node: Node, **attributes: int) -> Any:
     return tuple(sorted((dict(node.attributes) | attributes).items()))
 
 
-_RULES: dict[type, Callable[[Node, set[int]], _Kept]] = {
-    Branch: _branch, WhileLoop: _while, TimeLoop: _scan,
+_RULES: dict[type, Callable[[Node, set[int]], _KeptCarries]] = {
+    Cond: _branch, WhileLoop: _while, TimeLoop: _scan,
 }  # fmt: skip
 
 
@@ -186,9 +186,7 @@ def _hoisted(node: Node, draft: Draft) -> Node:
     frontier = frontier_of(body, depending_on(body, set(range(first, len(body.inputs)))))
     if not frontier:
         return node
-    ahead = extract(
-        body, "ahead", [Value(i) for i in range(first, len(body.inputs))], frontier
-    )
+    ahead = extract(body, "ahead", [Value(i) for i in range(first, len(body.inputs))], frontier)
     values = inlined(ahead, draft, node.operands[first:])
     inputs = [Value(i) for i in range(len(body.inputs))]
     made = extract(body, body.name, [*inputs, *frontier], list(body.outputs))
@@ -209,6 +207,4 @@ def _widened(region: Graph, values: list[Value], body: Graph) -> Graph:
     draft = Draft()
     for node in builder.finish().nodes:
         draft.add(node)
-    return draft.graph(
-        region.name, inlined(region, draft, tuple(var.value for var in inputs))
-    )
+    return draft.graph(region.name, inlined(region, draft, tuple(var.value for var in inputs)))

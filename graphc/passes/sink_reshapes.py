@@ -27,11 +27,11 @@ from graphc.passes.replay import Draft, Values, moved, replayed
 def sink_reshapes(graph: Graph) -> Graph:
     """Move elementwise work ahead of the reshapes of products, also inside regions.
 
-        %3 = matmul(%x, %w) : f32[6,4]              %3 = matmul(%x, %w) : f32[6,4]
-        %4 = reshape(%3) : f32[2,3,4]               %4 = reshape(%r) : f32[6,4]
-        %5 = add(%4, %r) : f32[2,3,4]          =>   %5 = add(%3, %4) : f32[6,4]
-        %6 = relu(%5) : f32[2,3,4]                  %6 = relu(%5) : f32[6,4]
-                                                    %7 = reshape(%6) : f32[2,3,4]
+    %3 = matmul(%x, %w) : f32[6,4]              %3 = matmul(%x, %w) : f32[6,4]
+    %4 = reshape(%3) : f32[2,3,4]               %4 = reshape(%r) : f32[6,4]
+    %5 = add(%4, %r) : f32[2,3,4]          =>   %5 = add(%3, %4) : f32[6,4]
+    %6 = relu(%5) : f32[2,3,4]                  %6 = relu(%5) : f32[6,4]
+                                                %7 = reshape(%6) : f32[2,3,4]
     """
     return _Sinking(graph).run()
 

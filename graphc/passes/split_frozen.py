@@ -19,7 +19,7 @@ _LEFT = ("broadcast", "reshape", "slice", "unpack")
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class FrozenSplit:
     """`ahead` takes the frozen inputs and gives the prepared values. `graph` takes the inputs of
     the graph that was split, in order, with the prepared values before input `position`."""
 
@@ -28,7 +28,7 @@ class Split:
     position: int
 
 
-def split_frozen(graph: Graph, frozen: Sequence[int], position: int) -> Split | None:
+def split_frozen(graph: Graph, frozen: Sequence[int], position: int) -> FrozenSplit | None:
     """The two graphs, None where nothing depends on frozen inputs alone.
 
         g(%x, %w) {                          ahead(%w) { %1 = transpose(%w)  return %1 }
@@ -46,7 +46,7 @@ def split_frozen(graph: Graph, frozen: Sequence[int], position: int) -> Split | 
     ahead = extract(graph, f"{graph.name}_ahead", [Value(i) for i in frozen], frontier)
     inputs = [Value(i) for i in range(len(graph.inputs))]
     inputs[position:position] = frontier
-    return Split(
+    return FrozenSplit(
         ahead, extract(graph, graph.name, inputs, list(graph.outputs), graph.aliases), position
     )
 

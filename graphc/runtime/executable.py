@@ -26,7 +26,7 @@ from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import Shape
 from graphc.runtime.allocator import keep_freed_memory
-from graphc.runtime.native_call import NO_WORKERS, Call, entering, slots
+from graphc.runtime.native_call import NO_WORKERS, CallFrame, entering, slots
 from graphc.runtime.pool import CELL, chosen_threads, ensure
 from graphc.runtime.program import Details, Program, keep, kept, program_key, program_of
 from graphc.schedule.memory import check_limit, summary
@@ -151,9 +151,7 @@ class Executable:
         self._names = graph.input_names
         self._types = [(type.dtype.numpy, type.shape) for type in program.argument_types]
         self._updated = {target: output for output, target in program.aliases}
-        places = [
-            i for i in range(len(program.output_types)) if i not in dict(program.aliases)
-        ]
+        places = [i for i in range(len(program.output_types)) if i not in dict(program.aliases)]
         self._fresh = [
             (_aligned if type.nbytes >= ALIGNED_FROM else np.empty, type.shape, type.dtype.numpy)
             for type in (program.output_types[place] for place in places)
@@ -166,7 +164,7 @@ class Executable:
         at = {place: first + number for number, place in enumerate(places)}
         found = [{**dict(program.aliases), **at}[i] for i in range(len(program.output_types))]
         self._results = _tuple_of(found)
-        self._frames: list[_Frame] = []
+        self._frames: list[_CallMemory] = []
 
     def __repr__(self) -> str:
         program = self._program
@@ -216,14 +214,14 @@ class Executable:
         try:
             frame = self._frames.pop()  # one step, so that two threads never get the same frame
         except IndexError:
-            frame = _Frame(self)
+            frame = _CallMemory(self)
         status = frame.enter(arrays)
         if status:
             self._recover(frame, status, arrays)
         self._frames.append(frame)
         return self._results(arrays)
 
-    def _recover(self, frame: _Frame, status: int, arrays: list[Any]) -> None:
+    def _recover(self, frame: _CallMemory, status: int, arrays: list[Any]) -> None:
         """What native code could not take as it is: arrays of other layouts are copied and the call
         is made again, as it is where workers had to be made; the rest is an error."""
         if status == NO_WORKERS:
@@ -249,7 +247,7 @@ class Executable:
             if ready[slot] is not given[slot]:
                 given[slot][...] = ready[slot]
 
-    def _entered(self, arrays: list[Any], frame: _Frame) -> int:
+    def _entered(self, arrays: list[Any], frame: _CallMemory) -> int:
         """A call with workers made first, where they are missing and can be had."""
         if frame.threads > max(CELL.size, 1) and not ensure(frame.threads):
             frame.threads = 1
@@ -297,7 +295,7 @@ class Executable:
                         hint="pass a copy of one",
                     )
 
-    def _failure(self, frame: _Frame, number: int) -> GraphError:
+    def _failure(self, frame: _CallMemory, number: int) -> GraphError:
         least, greatest = frame.verdict()
         return self._program.checks[number].error(least, greatest)
 
@@ -322,7 +320,7 @@ def _aligned(shape: Shape, dtype: np.dtype[Any]) -> Array:
     return block[first : first + count].reshape(shape)
 
 
-class _Frame:
+class _CallMemory:
     """The memory of one call: the driver's pointer table, and the block of arena and scratch."""
 
     def __init__(self, owner: Executable):
@@ -338,7 +336,7 @@ class _Frame:
         self._constants = [constant.array for constant in program.constants]
         for slot, array in enumerate(self._constants):
             self.table[arguments + outputs + slot] = array.ctypes.data
-        self._call = Call(
+        self._call = CallFrame(
             arguments + len(owner._fresh), arguments,
             ctypes.addressof(owner._slots), ctypes.addressof(self.table),
             self._block, entry.address, id(np.ndarray),

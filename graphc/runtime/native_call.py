@@ -41,7 +41,7 @@ LIST_ITEMS = HEADER + 8
 DATA, RANK, DIMENSIONS, DESCRIPTOR, FLAGS = (HEADER + offset for offset in (0, 8, 16, 40, 48))
 
 
-class Slot(ctypes.Structure):
+class ArgumentSlot(ctypes.Structure):
     """What one array has to be. A `descriptor` of 0 asks for no check (an array made for the call);
     `updated` says that the driver writes it, `entry` is its place in the driver's table."""
 
@@ -52,7 +52,7 @@ class Slot(ctypes.Structure):
     )  # fmt: skip
 
 
-class Call(ctypes.Structure):
+class CallFrame(ctypes.Structure):
     """What a call needs besides the arrays. `arguments` slots come first among `count`. `cell` (see
     `pool`) is read where `threads` is more than 1."""
 
@@ -69,19 +69,19 @@ def slots(
 ) -> tuple[Any, list[Any]]:
     """The table of slots: arguments, then arrays for the outputs at the positions `fresh` of the
     driver's table; and what it points to, to be kept alive with it."""
-    made = (Slot * max(len(arguments) + len(fresh), 1))()
+    made = (ArgumentSlot * max(len(arguments) + len(fresh), 1))()
     alive: list[Any] = []
     for number, type in enumerate(arguments):
         dimensions = (ctypes.c_int64 * max(len(type.shape), 1))(*type.shape)
         descriptor = type.dtype.numpy
         alive += [dimensions, descriptor]
         flags = CONTIGUOUS | ALIGNED | (WRITEABLE if number in updated else 0)
-        made[number] = Slot(
+        made[number] = ArgumentSlot(
             id(descriptor), len(type.shape), ctypes.addressof(dimensions), flags, type.nbytes,
             number in updated, number,
         )  # fmt: skip
     for number, entry in enumerate(fresh, len(arguments)):
-        made[number] = Slot(None, 0, None, 0, 0, 0, entry)
+        made[number] = ArgumentSlot(None, 0, None, 0, 0, 0, entry)
     return made, alive
 
 
@@ -97,7 +97,7 @@ def _enter_address() -> int:
     return compile_driver(_text(host().triple), {}, "enter", store=user_cache())
 
 
-def entering(call: Call) -> Any:
+def entering(call: CallFrame) -> Any:
     """The function `list -> status` for a call block, which has to outlive it. It is a built-in
     function of CPython like those of C extensions: calling one costs a quarter of what a call
     through ctypes does. It releases the GIL."""
@@ -105,9 +105,9 @@ def entering(call: Call) -> Any:
     capsule = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
     )(("PyCapsule_New", python))(ctypes.addressof(call), None, None)
-    made = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
-    )(("PyCFunction_NewEx", python))(ctypes.addressof(_method()), capsule, None)
+    made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+        ("PyCFunction_NewEx", python)
+    )(ctypes.addressof(_method()), capsule, None)
     return made
 
 
@@ -189,8 +189,8 @@ def _check_layout() -> None:
 
 def _text(triple: str) -> str:
     """The LLVM IR of `enter`: two loops over the slots, then the driver."""
-    field = {name: Call.__dict__[name].offset for name, _ in Call._fields_}
-    slot = {name: Slot.__dict__[name].offset for name, _ in Slot._fields_}
+    field = {name: CallFrame.__dict__[name].offset for name, _ in CallFrame._fields_}
+    slot = {name: ArgumentSlot.__dict__[name].offset for name, _ in ArgumentSlot._fields_}
     cell = {name: Cell.__dict__[name].offset for name, _ in Cell._fields_}
     return f'''target triple = "{triple}"
 
@@ -218,7 +218,7 @@ bind:
   br i1 %more, label %one, label %overlaps
 
 one:
-  %slot.at = mul i64 %i, {ctypes.sizeof(Slot)}
+  %slot.at = mul i64 %i, {ctypes.sizeof(ArgumentSlot)}
   %slot = getelementptr i8, ptr %slots, i64 %slot.at
   %item.p = getelementptr ptr, ptr %items, i64 %i
   %item = load ptr, ptr %item.p
@@ -293,7 +293,7 @@ outer:
   br i1 %u.more, label %outer.slot, label %run
 
 outer.slot:
-  %u.at = mul i64 %u, {ctypes.sizeof(Slot)}
+  %u.at = mul i64 %u, {ctypes.sizeof(ArgumentSlot)}
   %u.slot = getelementptr i8, ptr %slots, i64 %u.at
   %u.updated.p = getelementptr i8, ptr %u.slot, i64 {slot["updated"]}
   %u.updated = load i64, ptr %u.updated.p
@@ -311,7 +311,7 @@ inner:
   br i1 %v.more, label %inner.slot, label %outer.next
 
 inner.slot:
-  %v.at = mul i64 %v, {ctypes.sizeof(Slot)}
+  %v.at = mul i64 %v, {ctypes.sizeof(ArgumentSlot)}
   %v.bytes.at = add i64 %v.at, {slot["nbytes"]}
   %v.bytes.p = getelementptr i8, ptr %slots, i64 %v.bytes.at
   %v.bytes = load i64, ptr %v.bytes.p

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from graphc.codegen.llvm.native import OBJECTS, DriverCode, driver_code, load, load_driver
 from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
-from graphc.codegen.program.native_program import Entry
+from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.target import Target, host
 from graphc.ir.nodes import Constant, Graph
 from graphc.ir.types import TensorType
@@ -39,10 +39,10 @@ class Program:
     arena_bytes: int
     arena_lower_bound: int
     launches: int
-    entry: Entry
+    entry: NativeProgram
 
 
-def program_of(plan: Plan, entry: Entry) -> Program:
+def program_of(plan: Plan, entry: NativeProgram) -> Program:
     launches = sum(isinstance(step, Launch) for step in all_steps(plan))
     return Program(
         plan.argument_types, plan.output_types, plan.aliases, plan.constants,

@@ -19,10 +19,10 @@ from graphc.passes.pipelines import optimize
 from graphc.schedule.access import behind_reshape, coordinates
 from graphc.schedule.bodies import kernel_body, recipe_of, used_results
 from graphc.schedule.fusion import fuse
-from graphc.schedule.groups import Group
+from graphc.schedule.groups import FusionGroup
 from graphc.schedule.memory import laid_out
 from graphc.schedule.output_layouts import read_as_stored
-from graphc.schedule.plan import Buffer, Check, KernelSpec, Launch, Plan, Step, all_checks
+from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step, all_checks
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.prepare import CheckValues, with_checks
 from graphc.schedule.regions import (
@@ -79,7 +79,9 @@ def _checks_before(graph: Graph, checks: list[CheckValues]) -> dict[int, frozens
     return before
 
 
-def _checks_first(graph: Graph, groups: list[Group], checks: list[CheckValues]) -> list[Group]:
+def _checks_first(
+    graph: Graph, groups: list[FusionGroup], checks: list[CheckValues]
+) -> list[FusionGroup]:
     """The groups reordered so that those a check depends on run before all others."""
     owner = {identity: group for group in groups for identity in group.nodes}
     needed: set[int] = set()
@@ -99,12 +101,12 @@ def _checks_first(graph: Graph, groups: list[Group], checks: list[CheckValues]) 
 
 
 # A group, what it runs (a kernel's body, or the plans of a loop or branch), reads, writes.
-_Launch = tuple[Group, Graph | tuple[Plan, ...], list[Value], list[Value]]
+_Launch = tuple[FusionGroup, Graph | tuple[Plan, ...], list[Value], list[Value]]
 
 
 class _Builder:
     def __init__(
-        self, graph: Graph, groups: list[Group], checks: list[CheckValues], outputs: int,
+        self, graph: Graph, groups: list[FusionGroup], checks: list[CheckValues], outputs: int,
         options: dict[str, bool],
     ):  # fmt: skip
         self.graph = graph
@@ -112,7 +114,7 @@ class _Builder:
         self.groups = groups
         self.checks = checks
         self.output_count = outputs
-        self.buffers: list[Buffer] = []
+        self.buffers: list[PlanBuffer] = []
         self.buffer_of: dict[Value, int] = {}
         self.steps: list[Step] = []
         self.constants: list[Constant] = []
@@ -122,7 +124,7 @@ class _Builder:
     def plan(self) -> Plan:
         graph = self.graph
         for slot, type in enumerate(graph.input_types):
-            self.buffer_of[Value(slot)] = self._buffer(Buffer(type, "argument", slot))
+            self.buffer_of[Value(slot)] = self._buffer(PlanBuffer(type, "argument", slot))
         read_outside = self._values_read_outside()
         pending = {position: check for check in self.checks for position in (check.greatest,)}
         launches: list[_Launch] = []
@@ -153,7 +155,7 @@ class _Builder:
                 place = in_place.get(value, direct.get(value))
                 self.buffer_of[value] = (
                     place if place is not None
-                    else self._buffer(Buffer(graph.type_of(value), "arena", -1))
+                    else self._buffer(PlanBuffer(graph.type_of(value), "arena", -1))
                 )  # fmt: skip
             if isinstance(body, Graph):
                 location = graph.nodes[max(group.nodes)].location
@@ -169,7 +171,7 @@ class _Builder:
 
     # -- pieces ------------------------------------------------------------------------------
 
-    def _region(self, group: Group) -> tuple[tuple[Plan, ...], list[Value], list[Value]]:
+    def _region(self, group: FusionGroup) -> tuple[tuple[Plan, ...], list[Value], list[Value]]:
         """A loop or branch: its plans, what it reads, and its results, also those nobody reads."""
         (identity,) = group.nodes
         node = self.graph.nodes[identity]
@@ -181,7 +183,7 @@ class _Builder:
         rest = [behind_reshape(self.graph, value, self.kept) for value in node.operands[carry:]]
         return plans, [*node.operands[:carry], *rest], writes
 
-    def _stack_buffers(self, group: Group) -> dict[int, StackBuffers]:
+    def _stack_buffers(self, group: FusionGroup) -> dict[int, StackBuffers]:
         """By carry the stack it lies in. The node's results that are parts of it have buffers."""
         found = {}
         identity = group.nodes[0]
@@ -212,7 +214,7 @@ class _Builder:
                         self._constant)
         )  # fmt: skip
 
-    def _buffer(self, buffer: Buffer) -> int:
+    def _buffer(self, buffer: PlanBuffer) -> int:
         self.buffers.append(buffer)
         return len(self.buffers) - 1
 
@@ -273,7 +275,7 @@ class _Builder:
             placed = in_place.keys() | result.keys() | stacked
             if computed and position not in aliased and value not in placed:
                 type = self.graph.type_of(value)
-                result[value] = self._buffer(Buffer(type, "output", position))
+                result[value] = self._buffer(PlanBuffer(type, "output", position))
         return result
 
     def _launch(
@@ -297,7 +299,7 @@ class _Builder:
 
     def _constant(self, constant: Constant) -> int:
         self.constants.append(constant)
-        return self._buffer(Buffer(constant.type, "constant", len(self.constants) - 1))
+        return self._buffer(PlanBuffer(constant.type, "constant", len(self.constants) - 1))
 
     def _check(self, check: CheckValues) -> None:
         least, greatest = (
@@ -321,7 +323,7 @@ class _Builder:
             elif value in direct and self.buffers[direct[value]].slot == position:
                 outputs.append(direct[value])
             else:
-                fresh = self._buffer(Buffer(self.graph.type_of(value), "output", position))
+                fresh = self._buffer(PlanBuffer(self.graph.type_of(value), "output", position))
                 # An input updated in place is copied out before its update is committed.
                 self._copy(value, fresh)
                 outputs.append(fresh)
@@ -336,7 +338,7 @@ class _Builder:
             if own is None or own == target or value != Value(own):
                 continue
             if own in targets.values():
-                kept = self._buffer(Buffer(self.graph.type_of(value), "arena", -1))
+                kept = self._buffer(PlanBuffer(self.graph.type_of(value), "arena", -1))
                 self._copy(value, kept)
                 self.buffer_of[value] = kept
 
@@ -365,7 +367,7 @@ class _Builder:
         )  # fmt: skip
 
 
-def _copies_out_first(steps: tuple[Step, ...], buffers: list[Buffer]) -> tuple[Step, ...]:
+def _copies_out_first(steps: tuple[Step, ...], buffers: list[PlanBuffer]) -> tuple[Step, ...]:
     """Copies into arguments (commits of state) moved behind all other steps, so that a copy of
     the old content to an output still finds it."""
 

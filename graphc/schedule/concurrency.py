@@ -87,6 +87,4 @@ def reordered(plan: Plan, order: Sequence[Batch]) -> Plan:
     apiece = [aligned(b.type.nbytes) for b, life in used if b.place == "arena" and life is not None]
     share = plan.arena_bytes < sum(apiece)
     placed, total, least = laid_out(steps, buffers, when, share)
-    return replace(
-        plan, steps=steps, buffers=placed, arena_bytes=total, arena_lower_bound=least
-    )
+    return replace(plan, steps=steps, buffers=placed, arena_bytes=total, arena_lower_bound=least)

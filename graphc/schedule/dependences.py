@@ -121,9 +121,7 @@ def needs(steps: Sequence[Touched]) -> list[set[int]]:
         return {
             (place, piece)
             for place, first, end in regions
-            for piece in range(
-                bisect_left(borders[place], first), bisect_left(borders[place], end)
-            )
+            for piece in range(bisect_left(borders[place], first), bisect_left(borders[place], end))
         }
 
     writer: dict[tuple[str, int], int] = {}

@@ -37,11 +37,11 @@ from graphc.schedule.access import (
     reads,
 )
 from graphc.schedule.bodies import body_nodes, is_source, read_by, used_results
-from graphc.schedule.groups import Group
+from graphc.schedule.groups import FusionGroup
 from graphc.schedule.horizontal_fusion import sibling_reductions
 from graphc.schedule.order import ordered
 from graphc.schedule.output_layouts import ends, moves, positions
-from graphc.schedule.reachability import Quotient
+from graphc.schedule.reachability import GroupReachability
 from graphc.schedule.recompute_factor import only_picked, widens
 from graphc.schedule.regions import carries
 
@@ -58,7 +58,7 @@ CHAIN_LIMIT = 48
 
 def fuse(
     graph: Graph, *, enabled: bool = True, before: Mapping[int, frozenset[int]] | None = None
-) -> list[Group]:
+) -> list[FusionGroup]:
     """The groups in an order in which they can run. With `enabled` false: a kernel per node.
     `before[node]` are the kept nodes (content checks) that must have run when `node` runs."""
     kept = _kept(graph, enabled)
@@ -152,11 +152,11 @@ def _behind_movement(graph: Graph, value: Value, kinds: list[str]) -> Iterator[i
 def _group(
     graph: Graph, identity: int, used: list[int], kept: set[int],
     before: Mapping[int, frozenset[int]],
-) -> Group:  # fmt: skip
+) -> FusionGroup:  # fmt: skip
     kind = _kind(graph, identity)
     values = [Value(identity, index) for index in used]
     shape = graph.type_of((parts_of(graph, values[0]) or values)[0]).shape
-    group = Group([identity], shape, identity if kind in ANCHORS else None)
+    group = FusionGroup([identity], shape, identity if kind in ANCHORS else None)
     group.reads = _reads_of(graph, values, kept)
     inside = body_nodes(graph, group.nodes, kept)
     group.sources = set(read_by(graph, inside, inside))
@@ -185,10 +185,10 @@ def _reads_of(graph: Graph, values: list[Value], kept: set[int]) -> list[Read]:
 class _Merger:
     """Merges groups along their edges while the quotient stays acyclic."""
 
-    def __init__(self, graph: Graph, groups: dict[int, Group]):
+    def __init__(self, graph: Graph, groups: dict[int, FusionGroup]):
         self.graph = graph
         self.groups = groups
-        self.quotient = Quotient(groups)
+        self.quotient = GroupReachability(groups)
 
     def run(self) -> None:
         """Merge while a merge is allowed, along the edge first that saves the most bytes."""
@@ -224,13 +224,13 @@ class _Merger:
             if left is not right and self._independent(left, right):
                 self._merge(left, right)
 
-    def _independent(self, left: Group, right: Group) -> bool:
+    def _independent(self, left: FusionGroup, right: FusionGroup) -> bool:
         """Whether neither group needs the other, and both together are no more than a kernel."""
         if left.size + right.size > GROUP_LIMIT:
             return False
         return not (self.quotient.needs(left, right) or self.quotient.needs(right, left))
 
-    def _moved(self, producer: Group, consumer: Group) -> bool:
+    def _moved(self, producer: FusionGroup, consumer: FusionGroup) -> bool:
         """Whether the consumer is what the producer's anchor computes, in another order, and its
         recipe stores it so."""
         if producer.anchor is None or len(consumer.nodes) != 1:
@@ -238,7 +238,7 @@ class _Merger:
         found = positions(self.graph, Value(consumer.nodes[0]))
         return found is not None and {value.node for value in found} == {producer.anchor}
 
-    def _allowed(self, producer: Group, consumer: Group) -> bool:
+    def _allowed(self, producer: FusionGroup, consumer: FusionGroup) -> bool:
         if self._moved(producer, consumer):
             return not self.quotient.leads_around(producer, consumer)
         if consumer.anchor is not None or producer.size + consumer.size > GROUP_LIMIT:
@@ -259,21 +259,23 @@ class _Merger:
             return False
         return not self.quotient.leads_around(producer, consumer)
 
-    def _stores_like(self, producer: Group, consumer: Group) -> bool:
+    def _stores_like(self, producer: FusionGroup, consumer: FusionGroup) -> bool:
         """Whether each value the consumer stores has the elements of the producer's results: their
         shape or, behind a product, that shape reshaped."""
         reshaped = _kind(self.graph, producer.anchor or 0) == "contract"
         return all(
             self.graph.type_of(value).shape == producer.domain
-            or (reshaped
-            and self.graph.type_of(behind_reshape(self.graph, value)).shape == producer.domain)
+            or (
+                reshaped
+                and self.graph.type_of(behind_reshape(self.graph, value)).shape == producer.domain
+            )
             for value in map(Value, consumer.nodes)
         )
 
-    def _reduces(self, group: Group) -> bool:
+    def _reduces(self, group: FusionGroup) -> bool:
         return any(_kind(self.graph, identity) in REDUCTIONS for identity in group.nodes)
 
-    def _fits(self, read: Read, producer: Group, consumer: Group) -> bool:
+    def _fits(self, read: Read, producer: FusionGroup, consumer: FusionGroup) -> bool:
         """Whether a read between the two is of an element the merged kernel computes there."""
         shape = self.graph.type_of(read.value).shape
         at = coordinates(consumer.domain)
@@ -309,7 +311,7 @@ class _Merger:
             consumer.domain
         )
 
-    def _rows_trail(self, group: Group) -> bool:
+    def _rows_trail(self, group: FusionGroup) -> bool:
         """Whether the group's reductions run along contiguous rows, the last axes of what they
         reduce: only then a loop over rows reads them in order."""
         for identity in group.nodes:
@@ -321,23 +323,23 @@ class _Merger:
                     return False
         return True
 
-    def _sums_columns(self, group: Group) -> bool:
+    def _sums_columns(self, group: FusionGroup) -> bool:
         """Whether a reduction of the group is over leading axes alone."""
         nodes = [self.graph.nodes[i] for i in group.nodes if _kind(self.graph, i) in REDUCTIONS]
         found = [(self.graph.type_of(n.operands[0]).shape, n.attribute("axes")) for n in nodes]
         return any(axes and outer_axes(shape, axes) == axes for shape, axes in found)
 
-    def _row_cost(self, group: Group) -> int:
+    def _row_cost(self, group: FusionGroup) -> int:
         return sum(
             getattr(lookup(self.graph.nodes[identity].op), "cost", 0) for identity in group.nodes
         )
 
-    def _merge(self, producer: Group, consumer: Group) -> None:
+    def _merge(self, producer: FusionGroup, consumer: FusionGroup) -> None:
         longer = max(producer.domain, consumer.domain, key=len)
         if producer.anchor is not None:
             longer = producer.domain
         nodes = sorted(producer.nodes + consumer.nodes)
-        merged = Group(nodes, longer, producer.anchor)
+        merged = FusionGroup(nodes, longer, producer.anchor)
         merged.after = producer.after | consumer.after
         merged.size = producer.size + consumer.size
         inside = set(nodes)

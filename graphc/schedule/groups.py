@@ -10,7 +10,7 @@ from graphc.schedule.access import Read
 
 
 @dataclass(eq=False, slots=True)
-class Group:
+class FusionGroup:
     """Nodes kept in memory that one kernel computes. `domain` is the shape it iterates over;
     `anchor` the contraction, scatter, scan or sort it is built around. `reads` are the elements
     read at an index of the domain; `sources` the values read at all (also those a zero-size

@@ -16,12 +16,14 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.schedule.access import REDUCTIONS, behind_reshape
-from graphc.schedule.groups import Group
+from graphc.schedule.groups import FusionGroup
 
 Form = tuple[Shape, Shape, tuple[int, ...]]
 
 
-def sibling_reductions(graph: Graph, groups: Mapping[int, Group]) -> Iterator[tuple[int, int]]:
+def sibling_reductions(
+    graph: Graph, groups: Mapping[int, FusionGroup]
+) -> Iterator[tuple[int, int]]:
     """Nodes of two groups of reductions of one form that read the same value of the shape they
     reduce, perhaps reshaped, or compute it."""
     readers: dict[tuple[Value, Form], list[int]] = {}
@@ -41,7 +43,7 @@ def sibling_reductions(graph: Graph, groups: Mapping[int, Group]) -> Iterator[tu
             yield first, other
 
 
-def _form(graph: Graph, group: Group) -> Form | None:
+def _form(graph: Graph, group: FusionGroup) -> Form | None:
     """Domain, shape of the operand, and axes of a group's reductions, where it stores only values
     of its domain and its reductions have one form. Totals are left alone, as in other merges."""
     if group.anchor is not None or group.domain == ():

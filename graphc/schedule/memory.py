@@ -12,15 +12,15 @@ from dataclasses import replace
 
 from graphc.errors import MemoryLimitError
 from graphc.schedule.arena import aligned, lower_bound, plan_offsets
-from graphc.schedule.plan import Buffer, Plan, Step, live_ranges
+from graphc.schedule.plan import Plan, PlanBuffer, Step, live_ranges
 
 SHOWN = 5
 """Buffers named in a report."""
 
 
 def laid_out(
-    steps: tuple[Step, ...], buffers: Sequence[Buffer], when: Sequence[int], share: bool
-) -> tuple[tuple[Buffer, ...], int, int]:
+    steps: tuple[Step, ...], buffers: Sequence[PlanBuffer], when: Sequence[int], share: bool
+) -> tuple[tuple[PlanBuffer, ...], int, int]:
     """The buffers with their offsets in the arena, its size and its lower bound. Step i runs at
     `when[i]`, together with others of that time; parts have offsets in what they are parts of. With
     `share` false no two buffers lie in one place."""

@@ -10,10 +10,10 @@ import graphlib
 import heapq
 
 from graphc.ir.nodes import Graph, Value
-from graphc.schedule.groups import Group
+from graphc.schedule.groups import FusionGroup
 
 
-def ordered(graph: Graph, groups: list[Group]) -> list[Group]:
+def ordered(graph: Graph, groups: list[FusionGroup]) -> list[FusionGroup]:
     """A topological order in which memory is needed for a short time: of the groups that can run
     the one with the earliest node first, or on which such a one waits. So a weight's gradient and
     update, one group, run where the gradient is derived, not behind the whole backward; but behind
@@ -40,7 +40,7 @@ def ordered(graph: Graph, groups: list[Group]) -> list[Group]:
             urgent[j] = min(urgent[j], urgent[i])
     sorter = graphlib.TopologicalSorter(dict(enumerate(before)))
     sorter.prepare()
-    order: list[Group] = []
+    order: list[FusionGroup] = []
     ready: list[tuple[int, int]] = []
     while sorter.is_active():
         for i in sorter.get_ready():

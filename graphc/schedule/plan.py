@@ -18,7 +18,7 @@ from graphc.ops.kinds.op import broken
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class PlanBuffer:
     """Where a value lies. `place`: `argument` (number `slot`), `output` (number `slot`),
     `constant` (number `slot` of the plan's constants) or `arena` (byte offset `slot`). `within`:
     the buffer of the arena that this one is a part of."""
@@ -143,7 +143,7 @@ class Plan:
     argument_types: tuple[TensorType, ...]
     output_types: tuple[TensorType, ...]
     aliases: tuple[tuple[int, int], ...]
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[PlanBuffer, ...]
     steps: tuple[Step, ...]
     constants: tuple[Constant, ...]
     outputs: tuple[int, ...]
@@ -245,7 +245,7 @@ def _region_lines(step: Loop | Branch, names: dict[KernelSpec, str], comment: st
 
 
 def live_ranges(
-    plan_steps: tuple[Step, ...], buffers: Sequence[Buffer]
+    plan_steps: tuple[Step, ...], buffers: Sequence[PlanBuffer]
 ) -> list[tuple[int, int] | None]:
     """First and last step of each buffer's use; None where a buffer is not used. A buffer is used
     where a part of it is; a part has no range of its own."""

@@ -25,11 +25,11 @@ from graphc.ir.types import DType
 from graphc.schedule.access import parts_of
 from graphc.schedule.plan import (
     Branch,
-    Buffer,
     Check,
     Launch,
     Loop,
     Plan,
+    PlanBuffer,
     Step,
     all_checks,
     live_ranges,
@@ -86,7 +86,7 @@ def _has_one_domain(body: Graph) -> bool:
 class _Written:
     """What was written so far: whole buffers, and bytes of those that have parts."""
 
-    def __init__(self, buffers: tuple[Buffer, ...]) -> None:
+    def __init__(self, buffers: tuple[PlanBuffer, ...]) -> None:
         self.buffers = buffers
         self.whole = {i for i, b in enumerate(buffers) if b.place in ("argument", "constant")}
         self.bytes: dict[int, list[tuple[int, int]]] = {}

@@ -13,7 +13,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Location, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
-from graphc.ops.kinds.op import Check as ContentCheck
+from graphc.ops.kinds.op import ContentCheck as ContentCheck
 from graphc.ops.kinds.op import check_text, raise_if_broken
 from graphc.schedule.bodies import used_results
 from graphc.schedule.value_ranges import Ranges

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from graphc.schedule.groups import Group
+from graphc.schedule.groups import FusionGroup
 
 
-class Quotient:
+class GroupReachability:
     """The graph of the groups in `groups`, which gives the group of each kept node. Who merges two
     calls `merge`, then puts the merged one there."""
 
-    def __init__(self, groups: Mapping[int, Group]) -> None:
+    def __init__(self, groups: Mapping[int, FusionGroup]) -> None:
         self._groups = groups
         self._readers: dict[int, set[int]] = {identity: set() for identity in groups}
         for identity, group in groups.items():
@@ -37,11 +37,11 @@ class Quotient:
             self._behind[row] = np.bitwise_or.reduce(after, axis=0)
             self._behind[row, row // 8] |= 1 << row % 8
 
-    def needs(self, consumer: Group, producer: Group) -> bool:
+    def needs(self, consumer: FusionGroup, producer: FusionGroup) -> bool:
         """Whether the consumer runs behind the producer, with groups between them or not."""
         return self._leads(producer.nodes[0], consumer.nodes[0])
 
-    def leads_around(self, producer: Group, consumer: Group) -> bool:
+    def leads_around(self, producer: FusionGroup, consumer: FusionGroup) -> bool:
         """Whether a path leads from the producer through a third group to the consumer."""
         return any(
             self._leads(reader, consumer.nodes[0])
@@ -50,7 +50,7 @@ class Quotient:
             for reader in self._readers[identity]
         )
 
-    def merge(self, one: Group, other: Group) -> None:
+    def merge(self, one: FusionGroup, other: FusionGroup) -> None:
         """The two groups are one from now on: what leads to one of them leads to all that either
         leads to."""
         rows = [self._row[one.nodes[0]], self._row[other.nodes[0]]]

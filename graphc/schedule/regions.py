@@ -18,9 +18,9 @@ from graphc.ir.nodes import Constant, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.region import TimeLoop, WhileLoop
-from graphc.schedule.plan import Branch, Buffer, Loop, Plan
+from graphc.schedule.plan import Branch, Loop, Plan, PlanBuffer
 
-Add = Callable[[Buffer], int]
+Add = Callable[[PlanBuffer], int]
 AddConstant = Callable[[Constant], int]
 
 
@@ -92,11 +92,11 @@ def stack_buffers(node: Node, carry: int, add: Add) -> StackBuffers:
     """The memory of a stack and the parts of it."""
     length, reverse = node.attribute("length"), node.attribute("reverse")
     one = node.types[carry]
-    base = add(Buffer(one.with_shape((length + 1, *one.shape)), "arena", -1))
+    base = add(PlanBuffer(one.with_shape((length + 1, *one.shape)), "arena", -1))
 
     def part(start: int, slices: int | None) -> int:
         shape = one.shape if slices is None else (slices, *one.shape)
-        return add(Buffer(one.with_shape(shape), "arena", start * one.nbytes, base))
+        return add(PlanBuffer(one.with_shape(shape), "arena", start * one.nbytes, base))
 
     begun, left = (1, 0) if reverse else (0, 1)
     first, last = (length, 0) if reverse else (0, length)
@@ -127,13 +127,13 @@ def region_step(
     `add_constant` make further ones."""
     plans, constants = _with_constants(plans, add_constant)
     size = max(plan.arena_bytes for plan in plans)
-    memory = add(Buffer(TensorType(DType.bool, (size,)), "arena", -1)) if size else None
+    memory = add(PlanBuffer(TensorType(DType.bool, (size,)), "arena", -1)) if size else None
     parts = _Parts(node, plans, stacks, tuple(reads), constants, tuple(results), memory)
     op = lookup(node.op)
     if isinstance(op, TimeLoop):
         return _time_loop(parts)
     if isinstance(op, WhileLoop):
-        flag = add(Buffer(TensorType(DType.bool, ()), "arena", -1))
+        flag = add(PlanBuffer(TensorType(DType.bool, ()), "arena", -1))
         return _while_loop(parts, flag)
     then, otherwise = plans
     return Branch(

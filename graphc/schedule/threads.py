@@ -59,7 +59,7 @@ RUNS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class WorkSplit:
     """How one step runs. `meet`: all threads meet before it. `inner`: how the steps of each of its
     plans run, for a loop or branch that all threads go through; empty where thread 0 does.
     `thread`: which runs it, where one does."""
@@ -67,7 +67,7 @@ class Split:
     threads: int
     meet: bool
     reason: str
-    inner: tuple[tuple[Split, ...], ...] = ()
+    inner: tuple[tuple[WorkSplit, ...], ...] = ()
     thread: int = 0
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Schedule:
     """How a plan runs: `threads` of the call, one `Split` a step, and the reason for `threads`."""
 
     threads: int
-    steps: tuple[Split, ...]
+    steps: tuple[WorkSplit, ...]
     reason: str
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Schedule:
         return f"{told}; {split} of {len(every)} steps split, {meetings} meetings"
 
 
-def _all_splits(splits: Sequence[Split]) -> Iterator[Split]:
+def _all_splits(splits: Sequence[WorkSplit]) -> Iterator[WorkSplit]:
     for split in splits:
         yield split
         for inner in split.inner:
@@ -106,7 +106,7 @@ def table(plan: Plan, chosen: Schedule) -> str:
 
 
 def _table(
-    plan: Plan, splits: Sequence[Split], names: Mapping[KernelSpec, str], indent: str
+    plan: Plan, splits: Sequence[WorkSplit], names: Mapping[KernelSpec, str], indent: str
 ) -> list[str]:
     lines = []
     for step, split in zip(plan.steps, splits, strict=True):
@@ -204,7 +204,7 @@ def _scheduled(plan: Plan, choices: Sequence[_Choice], together: Sequence[int]) 
 def one_thread(plan: Plan, reason: str, choices: Sequence[_Choice] = ()) -> Schedule:
     """The schedule that runs every step on the calling thread."""
     reasons = [choice.reason for choice in choices] or [reason] * len(plan.steps)
-    return Schedule(1, tuple(Split(1, False, text) for text in reasons), reason)
+    return Schedule(1, tuple(WorkSplit(1, False, text) for text in reasons), reason)
 
 
 def _choice(step: Step, work: Mapping[KernelSpec, Work], threads: int) -> _Choice:
@@ -225,13 +225,9 @@ def _choice(step: Step, work: Mapping[KernelSpec, Work], threads: int) -> _Choic
     return _Choice(wanted, time, gain, f"{told}, range of {estimate.extent}")
 
 
-def _region_choice(
-    step: Loop | Branch, work: Mapping[KernelSpec, Work], threads: int
-) -> _Choice:
+def _region_choice(step: Loop | Branch, work: Mapping[KernelSpec, Work], threads: int) -> _Choice:
     """A loop or branch: through all threads where that saves time, or where it makes checks."""
-    inner = tuple(
-        tuple(_choice(each, work, threads) for each in plan.steps) for plan in step.plans
-    )
+    inner = tuple(tuple(_choice(each, work, threads) for each in plan.steps) for plan in step.plans)
     runs = 1 if isinstance(step, Branch) else RUNS if step.count is None else step.count
     every = [choice for choices in inner for choice in choices]
     time = runs * sum(choice.time for choice in every)
@@ -278,11 +274,11 @@ def _beside(choices: Sequence[_Choice], order: Sequence[Batch]) -> list[_Choice]
 
 def _placed(
     plan: Plan, choices: Sequence[_Choice], at: Sequence[Region], together: Sequence[int]
-) -> tuple[Split, ...]:
+) -> tuple[WorkSplit, ...]:
     """The splits of a plan's steps: the choices, and where threads meet. When the first of them
     runs, threads have just met, or nothing of what these steps touch was touched since."""
     pending = Pending()
-    made: list[Split] = []
+    made: list[WorkSplit] = []
     for count in together:
         batch = range(len(made), len(made) + count)
         ones = {i: choices[i].thread if choices[i].alone else None for i in batch}
@@ -296,15 +292,13 @@ def _placed(
             pending.note(ones[number], bytes_of[number])
             choice = choices[number]
             inner = _inner(plan.steps[number], choice, at)
-            made.append(Split(choice.threads, meet, choice.reason, inner, choice.thread))
+            made.append(WorkSplit(choice.threads, meet, choice.reason, inner, choice.thread))
             if inner:
                 pending.forget()
     return tuple(made)
 
 
-def _inner(
-    step: Step, choice: _Choice, at: Sequence[Region]
-) -> tuple[tuple[Split, ...], ...]:
+def _inner(step: Step, choice: _Choice, at: Sequence[Region]) -> tuple[tuple[WorkSplit, ...], ...]:
     if not choice.inner or not isinstance(step, Loop | Branch):
         return ()
     arguments = [at[i] for i in step.reads]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.autodiff.partition import Split, extract, partition
+from graphc.autodiff.partition import Partition, extract, partition
 from graphc.errors import MemoryLimitError
 from graphc.ops import composite, contract, indexing, losses, normalization, pooling, reduce
 from graphc.ops import elementwise as e
@@ -70,7 +70,7 @@ def joint_of(name: str, *, level: str | None = None) -> tuple[graphc.Graph, int,
     return joint, len(outputs), [*arrays, *cotangents]
 
 
-def run_split(split: Split, outputs: int, arrays: list[Array], run: Any) -> tuple[Array, ...]:
+def run_split(split: Partition, outputs: int, arrays: list[Array], run: Any) -> tuple[Array, ...]:
     """Forward, then backward with what forward saved."""
     count = len(split.forward.inputs)
     primal, cotangents = arrays[:count], arrays[count:]
@@ -107,11 +107,11 @@ def test_compiled_halves_are_the_compiled_joint_graph(name: str) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-def saved_types(split: Split, outputs: int) -> list[str]:
+def saved_types(split: Partition, outputs: int) -> list[str]:
     return [str(type) for type in split.forward.output_types[outputs:]]
 
 
-def saved_ops(split: Split, outputs: int) -> list[str]:
+def saved_ops(split: Partition, outputs: int) -> list[str]:
     forward = split.forward
     return [forward.nodes[value.node].op for value in forward.outputs[outputs:]]
 

@@ -224,9 +224,7 @@ def test_a_scan_of_no_step_hands_the_gradient_through() -> None:
 
 
 def test_a_float_output_that_depends_on_no_float() -> None:
-    body = region(
-        lambda n, x: (n + x, e.cast(n, dtype=graphc.DType.f64)), "i64[]", "i64[]"
-    )
+    body = region(lambda n, x: (n + x, e.cast(n, dtype=graphc.DType.f64)), "i64[]", "i64[]")
     graph = region(
         lambda n, xs, w: (
             (out := scan(n, xs, carry=1, sequences=1, length=3, body=body))[0], out[1] * w
@@ -307,9 +305,7 @@ def second(graph: graphc.Graph) -> None:
     """Derive what one gradient pass gives, and compare with numeric gradients of it."""
     first = graphc.joint(graph)
     g = graphc.GraphBuilder("penalty")
-    inputs = [
-        g.input(f"x{i}", type) for i, type in enumerate(first.input_types)
-    ]
+    inputs = [g.input(f"x{i}", type) for i, type in enumerate(first.input_types)]
     from graphc.autodiff.regions import _inlined
 
     made = _inlined(first, g, inputs, ())
@@ -348,7 +344,7 @@ def test_a_while_loop_has_no_gradient_and_says_where() -> None:
     with pytest.raises(graphc.GraphError, match=r"while_loop has no gradient(.|\n)*test_regions"):
         graphc.joint(graph)
     # One that no gradient goes through is no obstacle.
-    hold(region(lambda x, y: (y * 2), V, V))
+    hold(region(lambda x, y: y * 2, V, V))
 
 
 def test_a_while_loop_in_a_loop_that_no_gradient_goes_through() -> None:

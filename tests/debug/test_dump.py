@@ -12,7 +12,7 @@ import pytest
 
 from graphc.debug import load
 from graphc.debug.cli import main
-from graphc.debug.dump import STAGES, Options, dump
+from graphc.debug.dump import STAGES, DumpOptions, dump
 from graphc.errors import GraphError, VerifyError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph
@@ -379,7 +379,7 @@ def test_unknown_stages_and_broken_graphs_of_the_function() -> None:
         list(dump(graph, "soup"))
     broken = Graph("g", (*graph.nodes[:2], graph.nodes[1]), graph.outputs, ((5, 5),))
     with pytest.raises(VerifyError, match="rule G"):
-        list(dump(broken, "graph", Options()))
+        list(dump(broken, "graph", DumpOptions()))
 
 
 def test_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,9 +52,7 @@ def test_it_learns_and_writes(example: Any, capsys: pytest.CaptureFixture[str]) 
     assert len("\n".join(lines).partition("(this one)\n\n")[2]) == 16 + 30
 
 
-def test_a_loss_above_its_bound_is_a_failure(
-    example: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_above_its_bound_is_a_failure(example: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(example, "bound_after", lambda steps: "the one before")
     assert example.main(["--steps", "2", "--threads", "1", "--sample", "0"]) == 1
 

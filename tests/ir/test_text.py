@@ -260,7 +260,7 @@ def test_garbage_is_a_parse_error() -> None:
     x = g.input("x", "f32[2,3]")
     text = print_graph(g.finish(graphc.ops.reduce.sum(x, axes=(1,)) + 1.0), locations=False)
     random = np.random.default_rng(0)
-    alphabet = list("%(){}[]:=,.->x12 \nf\"#nan")
+    alphabet = list('%(){}[]:=,.->x12 \nf"#nan')
     for _ in range(400):
         at = int(random.integers(len(text)))
         damaged = text[:at] + str(random.choice(alphabet)) + text[at + int(random.integers(3)) :]
@@ -325,10 +325,10 @@ def test_an_attribute_is_given_once() -> None:
 
 
 def test_every_sample_of_every_op_reads_back() -> None:
-    from graphc.ops.kinds.op import Sampler
+    from graphc.ops.kinds.op import SampleDrawer
 
     for op in graphc.ops.table():
-        for sample in op.samples(Sampler()):
+        for sample in op.samples(SampleDrawer()):
             g = graphc.GraphBuilder("sample")
             types = [graphc.TensorType.of(array) for array in sample.operands]
             operands = tuple(g.input(f"x{i}", type) for i, type in enumerate(types))

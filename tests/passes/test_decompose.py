@@ -63,14 +63,14 @@ def test_composites_inside_composites_are_expanded_and_keep_the_outer_location()
     assert {node.location for node in made} == {HERE}
 
 
-
-
 def test_the_check_of_a_composite_stays() -> None:
-    graph = decompose(parse("""
+    graph = decompose(
+        parse("""
         graph g(%x: i64[3]) {
           %1 = one_hot(%x) classes=4 : i64[3,4]
           return %1
-        }"""))
+        }""")
+    )
     assert [node.op for node in graph.nodes if node.op == "check_index"] == ["check_index"]
     assert (run(graph, np.array([0, 3, 1]))[0] == np.eye(4, dtype=np.int64)[[0, 3, 1]]).all()
     with pytest.raises(IndexRangeError, match="class values must be below classes: 4"):

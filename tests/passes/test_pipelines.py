@@ -17,7 +17,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import TensorType
 from graphc.ir.verifier import verify
 from graphc.ops.interpreter import run
-from graphc.ops.kinds.op import Sampler
+from graphc.ops.kinds.op import SampleDrawer
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.common_subexpressions import common_subexpressions
 from graphc.passes.dead_code import dead_code
@@ -34,7 +34,7 @@ def sample_graphs(name: str) -> list[tuple[Graph, tuple[Any, ...]]]:
     that a sample holds."""
     op = lookup(name)
     result = []
-    for sample in op.samples(Sampler()):
+    for sample in op.samples(SampleDrawer()):
         held = any(isinstance(value, Graph) for value in sample.attributes.values())
         floats = np.float64 if held else np.float32
         arrays = tuple(

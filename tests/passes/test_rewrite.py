@@ -227,4 +227,4 @@ def test_bad_rules_are_refused_when_they_are_read(row: tuple[str, ...], message:
 
 
 def test_trees_nest() -> None:
-    assert repr(parse_pattern("add(x, neg(-0.0))")).count("Call") == 2
+    assert repr(parse_pattern("add(x, neg(-0.0))")).count("OpPattern") == 2

@@ -53,9 +53,7 @@ def ops(graph: graphc.Graph) -> list[str]:
 
 def test_a_scan_keeps_only_what_an_output_needs() -> None:
     """b is needed by a, c is not, and with it goes what only c read."""
-    body = region(
-        lambda a, b, c, x, y, w, v: (a + b, b * x, c + y * v, a, c), V, V, V, V, V, V, V
-    )
+    body = region(lambda a, b, c, x, y, w, v: (a + b, b * x, c + y * v, a, c), V, V, V, V, V, V, V)
     graph = region(
         lambda a, b, c, xs, ys, w, v: (
             (
@@ -150,7 +148,11 @@ def test_a_while_loop_keeps_what_its_condition_needs() -> None:
         lambda n, x, s, w, scale: while_loop(
             n, x, s, w, scale, carry=5, condition=condition, body=body
         )[1],
-        S, V, V, V, S,
+        S,
+        V,
+        V,
+        V,
+        S,
     )
     node = the(simplified(graph), "while_loop")
     assert node.attribute("carry") == 3 and len(node.operands) == 3
@@ -184,7 +186,7 @@ def test_a_loop_nobody_reads_is_gone() -> None:
 def test_what_is_the_same_at_each_step_is_computed_ahead() -> None:
     def cell(h: Any, x: Any, w: Any, b: Any) -> Any:
         turned = movement.transpose(w, permutation=(1, 0))
-        return e.tanh(h @ turned + x + e.exp(b)),
+        return (e.tanh(h @ turned + x + e.exp(b)),)
 
     graph = region(
         lambda h, xs, w, b: scan(
@@ -215,9 +217,7 @@ def test_out_of_two_loops_at_once() -> None:
 
 def test_a_result_that_never_changes_is_computed_ahead() -> None:
     body = region(lambda c, w: (c + 1, e.exp(w)), V, V)
-    graph = region(
-        lambda c, w: scan(c, w, carry=1, sequences=0, length=2, body=body), V, V
-    )
+    graph = region(lambda c, w: scan(c, w, carry=1, sequences=0, length=2, body=body), V, V)
     assert "exp" in ops(simplified(graph))
 
 
@@ -260,7 +260,10 @@ def test_regions_that_may_fail_or_not_end_stay_too(kind: str) -> None:
 
     def body(h: Any, x: Any, i: Any) -> Any:
         kept = cond(
-            reduce.sum(x, axes=(0,)) > 0, x, i, then=region(then, V, "i64[3]"),
+            reduce.sum(x, axes=(0,)) > 0,
+            x,
+            i,
+            then=region(then, V, "i64[3]"),
             otherwise=region(lambda x, i: x * 2, V, "i64[3]"),
         )
         return (h + kept,)
@@ -288,9 +291,7 @@ def test_nothing_is_moved_out_of_branches() -> None:
 def test_out_of_a_while_loop_whose_condition_ignores_it() -> None:
     condition = region(lambda x, w: reduce.sum(x, axes=(0,)) < 50.0, V, V, name="condition")
     body = region(lambda x, w: x + e.exp(w), V, V)
-    graph = region(
-        lambda x, w: while_loop(x, w, carry=1, condition=condition, body=body), V, V
-    )
+    graph = region(lambda x, w: while_loop(x, w, carry=1, condition=condition, body=body), V, V)
     made = simplified(graph)
     assert ops(made) == ["exp", "while_loop"]
     assert graphc.parse(str(made)) == made

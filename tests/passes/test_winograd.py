@@ -188,8 +188,7 @@ def bound(graph: graphc.Graph, arrays: list[Array], unit: float) -> Array:
     behind = (2 * t + 2 - dim - by for t, dim, by in zip(tiles, x.shape[2:], padding, strict=True))
     whole = np.pad(x, ((0, 0), (0, 0), *zip(padding, behind, strict=True)))
     under = sum(
-        whole[:, :, i : i + 2 * tiles[0] : 2, j : j + 2 * tiles[1] : 2]
-        for i, j in np.ndindex(4, 4)
+        whole[:, :, i : i + 2 * tiles[0] : 2, j : j + 2 * tiles[1] : 2] for i, j in np.ndindex(4, 4)
     )
     n = (x.shape[1] + 16) * unit
     each = 4 * n / (1 - n) * np.einsum("oc,nchw->nohw", w.sum((2, 3)), under)
@@ -212,9 +211,7 @@ def test_errors_stay_within_the_stated_bound(
     size = tuple(max(dim, 3 - 2 * by) for dim, by in zip(size, padding, strict=True))
     x, w = (images, channels, *size), (outputs, channels, 3, 3)
     graph = (
-        backward(x, w, padding, dtype)
-        if gradient
-        else forward(x, w, dtype, **geometry(padding))
+        backward(x, w, padding, dtype) if gradient else forward(x, w, dtype, **geometry(padding))
     )
     arrays = drawn(graph, seed)
     with pytest.MonkeyPatch.context() as patch:

@@ -325,7 +325,6 @@ def test_the_way_into_native_code_stays_where_two_threads_make_it_at_once() -> N
     assert first(*arrays())[0].tolist() == want and len(junk) == 100
 
 
-
 # -- empty and 0-d --------------------------------------------------------------------------------
 
 

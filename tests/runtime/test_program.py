@@ -126,8 +126,7 @@ def test_a_hit_imports_no_compiler(cache: Any) -> None:
     script = (
         "import sys, numpy as np, frontend as torch\n"
         "f = torch.compile(lambda x: torch.tanh(x) * 2)\n"
-        "with torch.no_grad(): print(f(torch.ones(3)).tolist())\n"
-        + HAS_COMPILER
+        "with torch.no_grad(): print(f(torch.ones(3)).tolist())\n" + HAS_COMPILER
     )
     check_second_run_without_compiler(script)
 
@@ -141,8 +140,7 @@ def test_a_model_with_gradients_imports_no_compiler_either(cache: Any) -> None:
         "y = torch.compile(m)(torch.ones(4, 3)).sum()\n"
         "y.backward()\n"
         "f = torch.compile(torch.freeze(nn.Linear(3, 2).eval()))\n"
-        "print(m.weight.grad.tolist(), y.item(), f(torch.ones(1, 3)).tolist())\n"
-        + HAS_COMPILER
+        "print(m.weight.grad.tolist(), y.item(), f(torch.ones(1, 3)).tolist())\n" + HAS_COMPILER
     )
     check_second_run_without_compiler(script, networkx=(True, False))
 
@@ -160,8 +158,7 @@ def test_a_recurrent_training_step_imports_no_compiler_either(cache: Any) -> Non
         "    loss.backward()\n"
         "    opt.step()\n"
         "    return loss\n"
-        "print(step(torch.ones(5, 2, 3)).item(), m.weight_hh_l0.tolist())\n"
-        + HAS_COMPILER
+        "print(step(torch.ones(5, 2, 3)).item(), m.weight_hh_l0.tolist())\n" + HAS_COMPILER
     )
     # What a step of the loop keeps for backward is decided, by a minimum cut, while it is traced.
     check_second_run_without_compiler(script, networkx=(True, True))

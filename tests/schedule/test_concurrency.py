@@ -15,7 +15,7 @@ from graphc.schedule.arena import aligned
 from graphc.schedule.build import plan_graph
 from graphc.schedule.concurrency import Cost, batches, reordered
 from graphc.schedule.dependences import Pending, root_places, touched
-from graphc.schedule.plan import Buffer, Check, KernelSpec, Launch, Plan, Step
+from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
 from graphc.schedule.threads import Work, schedule, spread
@@ -36,7 +36,7 @@ WORK = {WHOLE: Work(1, 90_000.0), LARGE: Work(16, 40_000.0), BOTH: Work(16, 40_0
 def planned(steps: list[Step], places: list[tuple[str, int]] | None = None) -> Plan:
     """A plan over an argument, b0, and nine buffers of 64 bytes."""
     places = places or [("argument", 0), *(("arena", 64 * i) for i in range(9))]
-    made = tuple(Buffer(SIZE, place, slot) for place, slot in places)
+    made = tuple(PlanBuffer(SIZE, place, slot) for place, slot in places)
     return Plan("made", (SIZE,), (), (), made, tuple(steps), (), (), 64 * 9, 64)
 
 
@@ -140,9 +140,7 @@ def drawn(seed: int) -> tuple[graphc.Graph, list[np.ndarray]]:
 
 @pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("seed", range(8))
-def test_drawn_plans_hold_and_give_the_same_in_any_order_of_a_batch(
-    seed: int, share: bool
-) -> None:
+def test_drawn_plans_hold_and_give_the_same_in_any_order_of_a_batch(seed: int, share: bool) -> None:
     graph, arrays = drawn(seed)
     _, plan = plan_graph(graph, plan_memory=share)
     random = np.random.default_rng(seed)

@@ -96,9 +96,7 @@ def test_gradient_of_gates_is_stored_by_the_kernel_that_computes_it() -> None:
     g = graphc.GraphBuilder("gates")
     x, w = g.input("x", "f32[4,24]"), g.input("w", "f32[24,24]")
     gates = x @ w
-    parts = [
-        slice_(gates, start=(0, 8 * i), size=(4, 8), step=(1, 1)) for i in range(3)
-    ]
+    parts = [slice_(gates, start=(0, 8 * i), size=(4, 8), step=(1, 1)) for i in range(3)]
     out = e.sigmoid(parts[0]) * e.tanh(parts[1]) + parts[2] * parts[0]
     joint = graphc.joint(g.finish(out), ["w"])
     _, join, weight = launches(joint)

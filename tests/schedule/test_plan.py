@@ -14,7 +14,7 @@ from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ops import elementwise as e
 from graphc.ops import indexing, losses, reduce
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import Buffer, Check, Launch, Plan, kernels
+from graphc.schedule.plan import Check, Launch, Plan, PlanBuffer, kernels
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
 
@@ -201,7 +201,7 @@ def late_check(plan: Plan) -> Plan:
 
 
 def unwritten_output(plan: Plan) -> Plan:
-    fresh = Buffer(plan.output_types[1], "output", 1)
+    fresh = PlanBuffer(plan.output_types[1], "output", 1)
     return replace(plan, buffers=(*plan.buffers, fresh), outputs=(plan.outputs[0],
                                                                   len(plan.buffers)))  # fmt: skip
 

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from graphc.ir.nodes import Value
-from graphc.schedule.groups import Group
-from graphc.schedule.reachability import Quotient
+from graphc.schedule.groups import FusionGroup
+from graphc.schedule.reachability import GroupReachability
 
 
-def drawn(rng: np.random.Generator) -> dict[int, Group]:
+def drawn(rng: np.random.Generator) -> dict[int, FusionGroup]:
     """Groups of one node each, of a graph of 4 to 14 nodes; every third number is no kept node."""
     names = [3 * i + int(rng.integers(2)) for i in range(int(rng.integers(4, 15)))]
     groups = {}
     for position, name in enumerate(names):
         earlier = [other for other in names[:position] if rng.random() < 0.3]
-        group = Group([name], ())
+        group = FusionGroup([name], ())
         group.sources = {Value(other) for other in earlier if rng.random() < 0.8}
         group.after = frozenset(set(earlier) - {value.node for value in group.sources})
         group.sources.add(Value(1000))  # an input
@@ -25,7 +25,7 @@ def drawn(rng: np.random.Generator) -> dict[int, Group]:
     return groups
 
 
-def quotient(groups: dict[int, Group], needs: dict[int, set[int]]) -> nx.DiGraph:
+def quotient(groups: dict[int, FusionGroup], needs: dict[int, set[int]]) -> nx.DiGraph:
     graph = nx.DiGraph()
     graph.add_nodes_from(id(group) for group in groups.values())
     for name, group in groups.items():
@@ -48,7 +48,7 @@ def test_paths_are_those_of_the_quotient_after_each_merge(seed: int) -> None:
         name: ({value.node for value in group.sources} | group.after) & groups.keys()
         for name, group in groups.items()
     }
-    paths = Quotient(groups)
+    paths = GroupReachability(groups)
     while True:
         graph = quotient(groups, needs)
         assert nx.is_directed_acyclic_graph(graph)
@@ -65,6 +65,6 @@ def test_paths_are_those_of_the_quotient_after_each_merge(seed: int) -> None:
         if not free:
             return
         one, other = free[int(rng.integers(len(free)))]
-        merged = Group(sorted(one.nodes + other.nodes), ())
+        merged = FusionGroup(sorted(one.nodes + other.nodes), ())
         paths.merge(one, other)
         groups.update(dict.fromkeys(merged.nodes, merged))

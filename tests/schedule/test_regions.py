@@ -179,7 +179,9 @@ def test_levels_agree_bit_by_bit(same_bits: Any) -> None:
 def test_text_of_a_scan() -> None:
     """The carry lies in its result; a y that is the carry is copied before that is overwritten."""
     _, plan = plan_graph(running())
-    assert without_kernels(str(plan)) == """\
+    assert (
+        without_kernels(str(plan))
+        == """\
 plan running {
   arena 64 bytes
   buffer b0: f32[3] in argument 0
@@ -203,12 +205,15 @@ plan running {
   }
   return b3, b4
 }"""
+    )
 
 
 def test_a_carry_whose_values_are_kept_lies_in_their_stack() -> None:
     """Run t reads slice t and writes slice t + 1; nothing is copied."""
     _, plan = plan_graph(keeping())
-    assert without_kernels(str(plan)) == """\
+    assert (
+        without_kernels(str(plan))
+        == """\
 plan keeping {
   arena 128 bytes
   buffer b0: f32[3] in argument 0
@@ -248,11 +253,14 @@ plan keeping {
   b17 = k0_copy(b11)
   return b17, b4, b5, b6
 }"""
+    )
 
 
 def test_text_of_a_while_loop() -> None:
     _, plan = plan_graph(doubling())
-    assert without_kernels(str(plan)) == """\
+    assert (
+        without_kernels(str(plan))
+        == """\
 plan doubling {
   arena 64 bytes
   buffer b0: f32[3] in argument 0
@@ -277,6 +285,7 @@ plan doubling {
   }
   return b2
 }"""
+    )
 
 
 def without_kernels(text: str) -> str:

@@ -12,7 +12,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.attention import attention
 from graphc.schedule import threads as model
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import Buffer, Check, KernelSpec, Launch, Plan, Step
+from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step
 from graphc.schedule.threads import Schedule, Work, nanoseconds, schedule
 
 SIZE = TensorType(DType.f32, (16,))  # 64 bytes
@@ -32,7 +32,7 @@ def planned(buffers: list[tuple[str, int]], steps: list[Step]) -> Plan:
     """A plan of buffers (place, slot), all of 64 bytes."""
     arguments = sum(place == "argument" for place, _ in buffers)
     outputs = sum(place == "output" for place, _ in buffers)
-    made = tuple(Buffer(SIZE, place, slot) for place, slot in buffers)
+    made = tuple(PlanBuffer(SIZE, place, slot) for place, slot in buffers)
     return Plan(
         "made", (SIZE,) * arguments, (SIZE,) * outputs, (), made, tuple(steps), (), (), 1 << 12, 1
     )

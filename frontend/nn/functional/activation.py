@@ -38,9 +38,7 @@ def _apply(op: Any, *operands: Any, **attributes: Any) -> Tensor:
 def _checked(input: Any, kernel: str) -> Any:
     """`input`, a float tensor. Raises TypeError, NotImplementedError."""
     if not isinstance(input, Tensor):
-        raise TypeError(
-            f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
-        )
+        raise TypeError(f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     require_float(input, kernel)
     return input
 
@@ -100,9 +98,7 @@ def rrelu(
     mean of both. Raises RuntimeError where the bounds are not finite or not in order."""
     for name, bound in (("lower", lower), ("upper", upper)):
         if not math.isfinite(bound):
-            raise fail(
-                AttributeValueError, f"rrelu: {name} bound must be finite, got {bound}"
-            )
+            raise fail(AttributeValueError, f"rrelu: {name} bound must be finite, got {bound}")
     if lower > upper:
         raise fail(
             AttributeValueError, "Lower bound should be less than or equal to the upper bound"

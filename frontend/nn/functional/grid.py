@@ -46,7 +46,7 @@ def grid_sample(
     # Per spatial axis of the input: x runs along the last.
     unit = [grid[..., count - 1 - axis] for axis in range(count)]
     places = [_unnormalised(u, n, bool(align_corners)) for u, n in zip(unit, extents)]
-    reader = _Reader(input, grid.shape[1:-1], padding_mode, bool(align_corners))
+    reader = _GridReader(input, grid.shape[1:-1], padding_mode, bool(align_corners))
     if mode == "nearest":
         read = reader.element([p.round() for p in map(reader.inside, places, extents)])
         # The positions take part in the result, with gradient 0.
@@ -88,7 +88,7 @@ def _cubic_taps(place: Tensor) -> Taps:
     return [(first + offset, w) for offset, w in zip(range(-1, 3), weights)]
 
 
-class _Reader:
+class _GridReader:
     """Reads an image at whole positions, given per axis as float tensors [N, *out]."""
 
     def __init__(self, x: Tensor, out: Sequence[int], padding_mode: str, align_corners: bool):

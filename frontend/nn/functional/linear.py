@@ -61,9 +61,7 @@ def _check_linear(rows: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         )
 
 
-def bilinear(
-    input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
-) -> Tensor:
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1ᵀ weight[k] input2 + bias[k] for each k: input1 [*, in1], input2 [*, in2], weight
     [out, in1, in2] and bias [out] give [*, out]. Raises ShapeError, DTypeError."""
     _check_bilinear(input1, input2, weight, bias)

@@ -47,9 +47,7 @@ def cross_entropy(
             f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}",
         )
     if target.shape == input.shape and input.ndim:
-        return _soft_cross_entropy(
-            input, target, weight, ignore_index, reduction, label_smoothing
-        )
+        return _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
     require_float(input, "log_softmax_lastdim_kernel_impl")
     _check_target(input, target)
     rows, classes = _rows(input)
@@ -80,9 +78,7 @@ def _soft_cross_entropy(
             f"{scalar_name(target)}",
         )
     if ignore_index >= 0:
-        raise fail(
-            AttributeValueError, "ignore_index is not supported for floating point target"
-        )
+        raise fail(AttributeValueError, "ignore_index is not supported for floating point target")
     require_float(input, "log_softmax_lastdim_kernel_impl")
     rows, classes = _rows(input)
     probabilities, _ = _rows(target)

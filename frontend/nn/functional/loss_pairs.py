@@ -63,9 +63,7 @@ def smooth_l1_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     warn_of_sizes(input, target)
     if beta < 0:
-        raise fail(
-            AttributeValueError, "smooth_l1_loss does not support negative values for beta."
-        )
+        raise fail(AttributeValueError, "smooth_l1_loss does not support negative values for beta.")
     difference = input - target
     if beta == 0:
         return reduced(pointwise.abs(difference), reduction)

@@ -123,9 +123,7 @@ class _Heads(NamedTuple):
 
     def split(self, x: Tensor) -> Tensor:
         if x.shape[1] != self.batch:
-            raise fail(
-                ShapeError, f"query has batch size {self.batch}, key and value {x.shape[1]}"
-            )
+            raise fail(ShapeError, f"query has batch size {self.batch}, key and value {x.shape[1]}")
         return x.reshape(x.shape[0], self.batch, self.heads, self.size).permute(1, 2, 0, 3)
 
     def given(self, x: Tensor, name: str) -> Tensor:

@@ -162,9 +162,7 @@ def _check_channels(input: Tensor, parts: dict[str, Tensor | None]) -> None:
     channels = input.shape[1] if input.ndim > 1 else 0
     for name, part in parts.items():
         if part is not None and part.numel() != channels:
-            raise fail(
-                ShapeError, f"{name} should contain {channels} elements not {part.numel()}"
-            )
+            raise fail(ShapeError, f"{name} should contain {channels} elements not {part.numel()}")
         if part is not None and part.dtype is not input.dtype:
             raise fail(
                 DTypeError,

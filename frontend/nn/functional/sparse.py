@@ -209,9 +209,7 @@ def _over_stretches(
     """Bags of consecutive rows [n, features]; `kept` [n] says which count."""
     count, bags = rows.shape[0], offsets.shape[0] - bool(include_last)
     if bags < 0:
-        raise fail(
-            ShapeError, "include_last_offset: number of offset should be at least 1"
-        )
+        raise fail(ShapeError, "include_last_offset: number of offset should be at least 1")
     if not bags:
         return rows[:0]
     starts = casted(_checked_offsets(offsets, count)[:bags], DType.i64)

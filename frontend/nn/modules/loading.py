@@ -86,9 +86,7 @@ class _Loading:
         self, module: Any, state_dict: Any, prefix: str
     ) -> list[tuple[Any, str, Tensor, Tensor]]:
         """What is to be copied in a tree without loading code of its own."""
-        found = matched(
-            module, state_dict, prefix, True, self.assign, *self.keys, self.errors
-        )
+        found = matched(module, state_dict, prefix, True, self.assign, *self.keys, self.errors)
         copies = [(module, *item) for item in found]
         for child, part, path in _children(module, state_dict, prefix):
             copies += self.planned(child, part, path)
@@ -99,9 +97,7 @@ class _Loading:
         metadata = dict(self.metadata.get(prefix[:-1], {}))
         if self.assign:
             metadata["assign_to_params_buffers"] = True
-        module._load_from_state_dict(
-            state_dict, prefix, metadata, True, *self.keys, self.errors
-        )
+        module._load_from_state_dict(state_dict, prefix, metadata, True, *self.keys, self.errors)
         for child, part, path in _children(module, state_dict, prefix):
             self.run(child, part, path)
         for hook in module._load_state_dict_post_hooks.values():
@@ -234,7 +230,7 @@ def put(module: Any, name: str, target: Tensor, value: Tensor, assign: bool) -> 
 def _undone_on_error(module: Any) -> Iterator[None]:
     """Put modules, their containers and their tensors back as they were where the body raises."""
     modules = list(module.modules())
-    kept = [_Kept(part) for part in modules]
+    kept = [_OldState(part) for part in modules]
     try:
         yield
     except BaseException:
@@ -244,7 +240,7 @@ def _undone_on_error(module: Any) -> Iterator[None]:
         raise
 
 
-class _Kept:
+class _OldState:
     """The state of one module: its attributes, the content of lists, dicts and sets among them, and
     its tensors. What stands inside other objects is not followed."""
 

@@ -67,9 +67,7 @@ class Module(Tree, Conversion, StateDict, Hooks):
                     f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
                 )
             count = len(args) + 1
-            raise TypeError(
-                f"{name}.__init__() takes 1 positional argument but {count} were given"
-            )
+            raise TypeError(f"{name}.__init__() takes 1 positional argument but {count} were given")
         put = self.__dict__.__setitem__
         for name, make in _STATE.items():
             put(name, make())
@@ -295,9 +293,7 @@ _STATE: dict[str, Any] = {
 _PARAMETERS = _Slot(
     "_parameters", Parameter, "parameter", "parameter '{}' (torch.nn.Parameter", PARAMETER_HOOKS
 )
-_MODULES = _Slot(
-    "_modules", Module, "module", "child module '{}' (torch.nn.Module", MODULE_HOOKS
-)
+_MODULES = _Slot("_modules", Module, "module", "child module '{}' (torch.nn.Module", MODULE_HOOKS)
 _BUFFERS = _Slot(
     "_buffers", Tensor, "buffer", "buffer '{}' (torch.nn.Buffer, torch.Tensor", BUFFER_HOOKS
 )

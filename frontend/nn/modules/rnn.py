@@ -203,9 +203,7 @@ class RNNBase(Module):
         output = PackedSequence(y, packed.batch_sizes, order, packed.unsorted_indices)
         return output, finals if len(finals) > 1 else finals[0]
 
-    def _run(
-        self, x: Tensor, sizes: tuple[int, ...], states: Carry | None
-    ) -> tuple[Tensor, Carry]:
+    def _run(self, x: Tensor, sizes: tuple[int, ...], states: Carry | None) -> tuple[Tensor, Carry]:
         """All layers over x [sum of sizes, input]: the output, and the final states
         [layers · directions, rows, size]."""
         layers = [[weights_of(self, suffix) for suffix in each] for each in self._suffixes()]

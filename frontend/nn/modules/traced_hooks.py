@@ -21,7 +21,7 @@ from frontend.eager.tape import AccumulateGrad, TapeNode, next_sequence
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tensors.views import View
-from frontend.tracing.session import Noted, Session, Slot
+from frontend.tracing.session import GraphInput, Noted, Session
 from frontend.tracing.sources import Source
 from graphc.errors import TraceError
 from graphc.ir.nodes import Location
@@ -135,8 +135,8 @@ class _Watched:
 
 
 _HOLDERS = (
-    Tensor, TapeNode, View, AccumulateGrad, Noted, Slot, Source, list, tuple, dict, FunctionType,
-    CellType, functools.partial,
+    Tensor, TapeNode, View, AccumulateGrad, Noted, GraphInput, Source, list, tuple, dict,
+    FunctionType, CellType, functools.partial,
 )  # fmt: skip
 
 

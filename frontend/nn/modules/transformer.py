@@ -211,9 +211,7 @@ class TransformerEncoder(Module):
         added = additive(mask, "mask", src)
         x = src
         for layer in self.layers:
-            x = layer(
-                x, src_mask=added, is_causal=bool(is_causal), src_key_padding_mask=padding
-            )
+            x = layer(x, src_mask=added, is_causal=bool(is_causal), src_key_padding_mask=padding)
         return x if self.norm is None else self.norm(x)
 
 
@@ -307,9 +305,7 @@ class Transformer(Module):
         if src.dim() == 3 and src.shape[axis] != tgt.shape[axis]:
             raise fail(ShapeError, "the batch number of src and tgt must be equal")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
-            raise fail(
-                ShapeError, "the feature number of src and tgt must be equal to d_model"
-            )
+            raise fail(ShapeError, "the feature number of src and tgt must be equal to d_model")
         memory = self.encoder(
             src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
         )
@@ -321,9 +317,7 @@ class Transformer(Module):
         )  # fmt: skip
 
     @staticmethod
-    def generate_square_subsequent_mask(
-        sz: int, device: Any = None, dtype: Any = None
-    ) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """The causal mask [sz, sz]: 0 where a position may look, -∞ above the diagonal."""
         kind = STATE.default_dtype if dtype is None else dtype
         return triu(full((sz, sz), -math.inf, dtype=kind, device=device), 1)

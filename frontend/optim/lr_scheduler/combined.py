@@ -67,9 +67,7 @@ class SequentialLR(_Several):
         last_epoch: int = -1,
     ):  # fmt: skip
         if len(schedulers) < 1:
-            raise ValueError(
-                "SequentialLR expects at least one scheduler, but got no scheduler."
-            )
+            raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
         _check(schedulers, optimizer, "SequentialLR")
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(

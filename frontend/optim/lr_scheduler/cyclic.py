@@ -136,8 +136,7 @@ class OneCycleLR(_Cycling):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
-                "anneal_strategy must be one of 'cos' or 'linear', instead got "
-                f"{anneal_strategy}"
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
             )
         self._anneal_func_type = anneal_strategy
         total = self.total_steps
@@ -211,9 +210,7 @@ def _total_steps(total: Any, epochs: Any, steps: Any) -> int:
             raise ValueError(f"Expected positive integer total_steps, but got {total}")
         return total
     if epochs is None or steps is None:
-        raise ValueError(
-            "You must define either total_steps OR (epochs AND steps_per_epoch)"
-        )
+        raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
     for name, value in (("epochs", epochs), ("steps_per_epoch", steps)):
         if not isinstance(value, int) or value <= 0:
             raise ValueError(f"Expected positive integer {name}, but got {value}")

@@ -120,9 +120,7 @@ class ConstantLR(LRScheduler):
         last_epoch: int = -1,
     ):  # fmt: skip
         if not 0 <= factor <= 1:
-            raise ValueError(
-                "Constant multiplicative factor expected to be between 0 and 1."
-            )
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)

@@ -44,9 +44,7 @@ def context_of(given: Any) -> Any:
 class Workers:
     """The processes. `fetcher(dataset)` makes, in the worker, the function that fetches."""
 
-    def __init__(
-        self, count: int, dataset: Any, fetcher: Any, seed: int, init: Any, context: Any
-    ):
+    def __init__(self, count: int, dataset: Any, fetcher: Any, seed: int, init: Any, context: Any):
         chosen = context_of(context)
         self.requests: list[Any] = []
         self.results: list[Any] = []

@@ -85,9 +85,7 @@ class Lambda(_Transform):
 
     def __init__(self, lambd: Callable[[Any], Any]):
         if not callable(lambd):
-            raise TypeError(
-                f"Argument lambd should be callable, got {type(lambd).__name__!r}"
-            )
+            raise TypeError(f"Argument lambd should be callable, got {type(lambd).__name__!r}")
         self.lambd = lambd
 
     def __call__(self, img: Any) -> Any:

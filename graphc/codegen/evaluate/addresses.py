@@ -10,7 +10,7 @@ import itertools
 from typing import Any
 
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Index, Value
+from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Atom, Expr, Quotient, Variable, of
@@ -26,14 +26,14 @@ class Integers:
     def __init__(self, builder: LoopBuilder):
         self.builder = builder
         self.root = builder.block
-        self._bound: dict[Variable, tuple[Value, OpenBlock]] = {}
+        self._bound: dict[Variable, tuple[LoopValue, OpenBlock]] = {}
         self._lanes: dict[Variable, OpenBlock] = {}
         self._every: dict[Variable, Variable] = {}
         self._order: dict[Variable, int] = {}
         self._bindings = itertools.count()
-        self._memo: dict[object, list[tuple[Value, OpenBlock]]] = {}
+        self._memo: dict[object, list[tuple[LoopValue, OpenBlock]]] = {}
 
-    def bind(self, variable: Variable, value: Value, block: OpenBlock) -> None:
+    def bind(self, variable: Variable, value: LoopValue, block: OpenBlock) -> None:
         """`variable` is this i64 value, scalar or vector, inside `block`."""
         self._bound[variable] = (value, block)
         self._order[variable] = next(self._bindings)
@@ -136,14 +136,14 @@ class Integers:
             terms.append((self._atom(atom), coefficient))
         return Index(linear.constant, tuple(terms)), self.block_of(linear)
 
-    def scalar(self, expr: Expr) -> Value:
+    def scalar(self, expr: Expr) -> LoopValue:
         """A lane-free expression as an i64 value."""
         block = self.block_of(expr)
         known = self._known(expr, block)
         if known is not None:
             return known
         with self.builder.at(block):
-            total: Value | None = None
+            total: LoopValue | None = None
             for atom, coefficient in sorted(expr.terms, key=self._place):
                 term = self._atom(atom)
                 if coefficient != 1:
@@ -155,7 +155,7 @@ class Integers:
                 total = self.builder.add(total, self.builder.const(DType.i64, expr.constant))
         return self._remember(expr, total, block)
 
-    def _atom(self, atom: Atom) -> Value:
+    def _atom(self, atom: Atom) -> LoopValue:
         if isinstance(atom, Variable):
             return self._bound[atom][0]
         block = self.block_of(atom.dividend)
@@ -167,7 +167,7 @@ class Integers:
             made = self._divided(dividend, atom)
         return self._remember(atom, made, block)
 
-    def _divided(self, dividend: Value, atom: Quotient) -> Value:
+    def _divided(self, dividend: LoopValue, atom: Quotient) -> LoopValue:
         # Of a non-negative number, truncating division is rounding down, and cheaper.
         opcode = "div" if atom.dividend.bounds()[0] >= 0 else "floordiv"
         divisor = self.builder.const(dividend.type.dtype, atom.divisor)
@@ -175,13 +175,13 @@ class Integers:
 
     # -- vectors -----------------------------------------------------------------------------
 
-    def number(self, expr: Expr) -> tuple[Value, OpenBlock]:
+    def number(self, expr: Expr) -> tuple[LoopValue, OpenBlock]:
         """An expression as i64, scalar or vector, and where it stands."""
         if not self.is_vector(expr):
             return self.scalar(expr), self.block_of(expr)
         return self._vector(expr, DType.i64, self.lanes_of(expr)), self.block_of(expr)
 
-    def positions(self, linear: Expr, lanes: int) -> tuple[Value, OpenBlock]:
+    def positions(self, linear: Expr, lanes: int) -> tuple[LoopValue, OpenBlock]:
         """Element positions per lane, i32 where they fit; `lanes` for a lane-free expression."""
         least, greatest = linear.bounds()
         narrow = least >= -_NARROW and greatest < _NARROW
@@ -189,7 +189,7 @@ class Integers:
                               lanes or self.lanes_of(linear))  # fmt: skip
         return vector, self.block_of(linear)
 
-    def _vector(self, expr: Expr, dtype: DType, lanes: int) -> Value:
+    def _vector(self, expr: Expr, dtype: DType, lanes: int) -> LoopValue:
         key = (expr, dtype, lanes)
         block = self.block_of(expr)
         known = self._known(key, block)
@@ -217,7 +217,7 @@ class Integers:
             total = self.builder.splat(total, lanes)
         return self._remember(key, total, block)
 
-    def _converted(self, expr: Expr, dtype: DType) -> Value:
+    def _converted(self, expr: Expr, dtype: DType) -> LoopValue:
         """A lane-free expression in the dtype of lanes' positions."""
         key = ("converted", expr, dtype)
         block = self.block_of(expr)
@@ -233,7 +233,7 @@ class Integers:
             return self._is_vector_variable(atom)
         return self.is_vector(atom.dividend)
 
-    def _vector_atom(self, atom: Atom, dtype: DType, lanes: int) -> Value:
+    def _vector_atom(self, atom: Atom, dtype: DType, lanes: int) -> LoopValue:
         if isinstance(atom, Variable) and atom in self._lanes:
             with self.builder.at(self.root):
                 return self.builder.iota(dtype, lanes)
@@ -248,9 +248,9 @@ class Integers:
 
     # -- masks -------------------------------------------------------------------------------
 
-    def mask(self, guards: tuple[Guard, ...]) -> tuple[Value, OpenBlock]:
+    def mask(self, guards: tuple[Guard, ...]) -> tuple[LoopValue, OpenBlock]:
         """Whether all guards hold, per lane where one varies; and where it stands."""
-        tests: list[tuple[Value, OpenBlock]] = []
+        tests: list[tuple[LoopValue, OpenBlock]] = []
         for expr, low, high in guards:
             least, greatest = expr.bounds()
             if least < low:
@@ -267,7 +267,7 @@ class Integers:
                 held = self.builder.op("and", held, test)
         return held, block
 
-    def _compared(self, expr: Expr, opcode: str, bound: int) -> tuple[Value, OpenBlock]:
+    def _compared(self, expr: Expr, opcode: str, bound: int) -> tuple[LoopValue, OpenBlock]:
         block = self.block_of(expr)
         key = (expr, opcode, bound)
         known = self._known(key, block)
@@ -295,7 +295,7 @@ class Integers:
             count = min(count, max(high - expr.constant, 0))
         return count
 
-    def whole_or_rest(self, guards: tuple[Guard, ...], lanes: int) -> tuple[Value, int] | None:
+    def whole_or_rest(self, guards: tuple[Guard, ...], lanes: int) -> tuple[LoopValue, int] | None:
         """Where vectors lie one behind the other, and only of the last one some lanes are missing:
         whether this is another one, and how many lanes the last one has."""
         unsure = [guard for guard in guards if not guard[0].within(guard[1], guard[2])]
@@ -313,12 +313,12 @@ class Integers:
 
     # -- memory of what was made -------------------------------------------------------------
 
-    def _known(self, key: object, block: OpenBlock) -> Value | None:
+    def _known(self, key: object, block: OpenBlock) -> LoopValue | None:
         for value, where in self._memo.get(key, ()):
             if where.is_open and where.encloses(self.builder.block):
                 return value
         return None
 
-    def _remember(self, key: object, value: Value, block: OpenBlock) -> Value:
+    def _remember(self, key: object, value: LoopValue, block: OpenBlock) -> LoopValue:
         self._memo.setdefault(key, []).append((value, block))
         return value

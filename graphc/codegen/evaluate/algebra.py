@@ -8,14 +8,14 @@ from typing import Any
 from graphc.codegen.evaluate import vector_math
 from graphc.codegen.evaluate.integer_math import integer_pow
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.types import DType
 
 
 def _libm(name: str) -> Any:
     """A method that calls a function of the C library, lane by lane."""
 
-    def method(self: LoopAlgebra, *operands: Value) -> Value:
+    def method(self: LoopAlgebra, *operands: LoopValue) -> LoopValue:
         return self.builder.call(name, *operands)
 
     return method
@@ -27,10 +27,10 @@ class LoopAlgebra:
     def __init__(self, builder: LoopBuilder):
         self.builder = builder
 
-    def constant(self, value: float | int | bool, like: Value) -> Value:
+    def constant(self, value: float | int | bool, like: LoopValue) -> LoopValue:
         return self.builder.const(like.type.dtype, value)
 
-    def flatten(self, index: tuple[Value, ...], shape: tuple[int, ...]) -> Value:
+    def flatten(self, index: tuple[LoopValue, ...], shape: tuple[int, ...]) -> LoopValue:
         """The row-major flat position of a coordinate of i64 values."""
         flat = self.builder.const(DType.i64, 0)
         for coordinate, dim in zip(index, shape, strict=True):
@@ -38,170 +38,170 @@ class LoopAlgebra:
             flat = self.builder.add(scaled, coordinate)
         return flat
 
-    def _op(self, opcode: str, *operands: Value) -> Value:
+    def _op(self, opcode: str, *operands: LoopValue) -> LoopValue:
         return self.builder.op(opcode, *operands)
 
-    def add(self, x: Value, y: Value) -> Value:
+    def add(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("add", x, y)
 
-    def sub(self, x: Value, y: Value) -> Value:
+    def sub(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("sub", x, y)
 
-    def mul(self, x: Value, y: Value) -> Value:
+    def mul(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("mul", x, y)
 
-    def div(self, x: Value, y: Value) -> Value:
+    def div(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("div", x, y)
 
-    def neg(self, x: Value) -> Value:
+    def neg(self, x: LoopValue) -> LoopValue:
         return self._op("neg", x)
 
-    def abs(self, x: Value) -> Value:
+    def abs(self, x: LoopValue) -> LoopValue:
         return self._op("abs", x)
 
-    def floor(self, x: Value) -> Value:
+    def floor(self, x: LoopValue) -> LoopValue:
         return self._op("floor", x)
 
-    def ceil(self, x: Value) -> Value:
+    def ceil(self, x: LoopValue) -> LoopValue:
         return self._op("ceil", x)
 
-    def round(self, x: Value) -> Value:
+    def round(self, x: LoopValue) -> LoopValue:
         return self._op("round", x)
 
-    def trunc(self, x: Value) -> Value:
+    def trunc(self, x: LoopValue) -> LoopValue:
         return self._op("trunc", x)
 
-    def sqrt(self, x: Value) -> Value:
+    def sqrt(self, x: LoopValue) -> LoopValue:
         return self._op("sqrt", x)
 
-    def minimum(self, x: Value, y: Value) -> Value:
+    def minimum(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("minimum", x, y)
 
-    def maximum(self, x: Value, y: Value) -> Value:
+    def maximum(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("maximum", x, y)
 
-    def eq(self, x: Value, y: Value) -> Value:
+    def eq(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("eq", x, y)
 
-    def ne(self, x: Value, y: Value) -> Value:
+    def ne(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("ne", x, y)
 
-    def lt(self, x: Value, y: Value) -> Value:
+    def lt(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("lt", x, y)
 
-    def le(self, x: Value, y: Value) -> Value:
+    def le(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("le", x, y)
 
-    def gt(self, x: Value, y: Value) -> Value:
+    def gt(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("gt", x, y)
 
-    def ge(self, x: Value, y: Value) -> Value:
+    def ge(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("ge", x, y)
 
-    def logical_and(self, x: Value, y: Value) -> Value:
+    def logical_and(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("and", x, y)
 
-    def logical_or(self, x: Value, y: Value) -> Value:
+    def logical_or(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("or", x, y)
 
-    def logical_xor(self, x: Value, y: Value) -> Value:
+    def logical_xor(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("xor", x, y)
 
-    def logical_not(self, x: Value) -> Value:
+    def logical_not(self, x: LoopValue) -> LoopValue:
         return self._op("not", x)
 
-    def xor(self, x: Value, y: Value) -> Value:
+    def xor(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("xor", x, y)
 
-    def bit_or(self, x: Value, y: Value) -> Value:
+    def bit_or(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("or", x, y)
 
-    def bit_and(self, x: Value, y: Value) -> Value:
+    def bit_and(self, x: LoopValue, y: LoopValue) -> LoopValue:
         return self._op("and", x, y)
 
-    def bit_not(self, x: Value) -> Value:
+    def bit_not(self, x: LoopValue) -> LoopValue:
         return self._op("not", x)
 
-    def shift_left(self, x: Value, amount: Value) -> Value:
+    def shift_left(self, x: LoopValue, amount: LoopValue) -> LoopValue:
         return self._op("shl", x, amount)
 
-    def shift_right(self, x: Value, amount: Value) -> Value:
+    def shift_right(self, x: LoopValue, amount: LoopValue) -> LoopValue:
         return self._op("ashr", x, amount)
 
-    def width(self, x: Value) -> int:
+    def width(self, x: LoopValue) -> int:
         """Bits of an element."""
         return 8 * x.type.dtype.itemsize
 
-    def rotl(self, x: Value, count: int) -> Value:
+    def rotl(self, x: LoopValue, count: int) -> LoopValue:
         """The bits of each element turned to the left, 0 < count < width."""
         left = self._op("shl", x, self.constant(count, x))
         return self._op("or", left, self.lshr(x, self.width(x) - count))
 
-    def lshr(self, x: Value, count: int) -> Value:
+    def lshr(self, x: LoopValue, count: int) -> LoopValue:
         return self._op("lshr", x, self.constant(count, x))
 
-    def select(self, condition: Value, x: Value, y: Value) -> Value:
+    def select(self, condition: LoopValue, x: LoopValue, y: LoopValue) -> LoopValue:
         return self.builder.select(condition, x, y)
 
-    def convert(self, x: Value, dtype: DType) -> Value:
+    def convert(self, x: LoopValue, dtype: DType) -> LoopValue:
         return self.builder.convert(x, dtype)
 
-    def wide(self, x: Value) -> Value:
+    def wide(self, x: LoopValue) -> LoopValue:
         """The operand in f64."""
         return self.convert(x, DType.f64)
 
-    def narrow(self, x: Value, like: Value) -> Value:
+    def narrow(self, x: LoopValue, like: LoopValue) -> LoopValue:
         """An f64 value in the dtype of `like`."""
         return self.convert(x, like.type.dtype)
 
-    def exp(self, x: Value) -> Value:
+    def exp(self, x: LoopValue) -> LoopValue:
         return vector_math.exp(self.builder, x)
 
-    def exp_of_nonpositive(self, x: Value) -> Value:
+    def exp_of_nonpositive(self, x: LoopValue) -> LoopValue:
         """`exp` where x is nowhere above 0: the same bits by fewer operations."""
         return vector_math.exp_of_nonpositive(self.builder, x)
 
-    def exp2(self, x: Value) -> Value:
+    def exp2(self, x: LoopValue) -> LoopValue:
         return vector_math.exp2(self.builder, x)
 
-    def expm1(self, x: Value) -> Value:
+    def expm1(self, x: LoopValue) -> LoopValue:
         return vector_math.expm1(self.builder, x)
 
-    def log(self, x: Value) -> Value:
+    def log(self, x: LoopValue) -> LoopValue:
         return vector_math.log(self.builder, x)
 
-    def log2(self, x: Value) -> Value:
+    def log2(self, x: LoopValue) -> LoopValue:
         return vector_math.log2(self.builder, x)
 
-    def log10(self, x: Value) -> Value:
+    def log10(self, x: LoopValue) -> LoopValue:
         return vector_math.log10(self.builder, x)
 
-    def log1p(self, x: Value) -> Value:
+    def log1p(self, x: LoopValue) -> LoopValue:
         return vector_math.log1p(self.builder, x)
 
-    def log1p_of_fraction(self, x: Value) -> Value:
+    def log1p_of_fraction(self, x: LoopValue) -> LoopValue:
         """`log1p` where x is from 0 to 1: a last bit may differ."""
         return vector_math.log1p_of_fraction(self.builder, x)
 
-    def sin(self, x: Value) -> Value:
+    def sin(self, x: LoopValue) -> LoopValue:
         return vector_math.sin(self.builder, x)
 
-    def cos(self, x: Value) -> Value:
+    def cos(self, x: LoopValue) -> LoopValue:
         return vector_math.cos(self.builder, x)
 
-    def tanh(self, x: Value) -> Value:
+    def tanh(self, x: LoopValue) -> LoopValue:
         return vector_math.tanh(self.builder, x)
 
-    def sigmoid(self, x: Value) -> Value:
+    def sigmoid(self, x: LoopValue) -> LoopValue:
         return vector_math.sigmoid(self.builder, x)
 
-    def erf(self, x: Value) -> Value:
+    def erf(self, x: LoopValue) -> LoopValue:
         return vector_math.erf(self.builder, x)
 
-    def rsqrt(self, x: Value) -> Value:
+    def rsqrt(self, x: LoopValue) -> LoopValue:
         return vector_math.rsqrt(self.builder, x)
 
-    def pow(self, x: Value, y: Value) -> Value:
+    def pow(self, x: LoopValue, y: LoopValue) -> LoopValue:
         if x.type.dtype.is_integer:
             return integer_pow(self.builder, x, y)
         return vector_math.pow(self.builder, x, y)
@@ -212,20 +212,20 @@ class LoopAlgebra:
     atan2, hypot = _libm("atan2"), _libm("hypot")
     erfc, lgamma = _libm("erfc"), _libm("lgamma")
 
-    def signbit(self, x: Value) -> Value:
+    def signbit(self, x: LoopValue) -> LoopValue:
         return vector_math.signbit(self.builder, x)
 
-    def copysign(self, x: Value, y: Value) -> Value:
+    def copysign(self, x: LoopValue, y: LoopValue) -> LoopValue:
         magnitude = self.abs(x)
         return self.select(self.signbit(y), self.neg(magnitude), magnitude)
 
-    def sign(self, x: Value) -> Value:
+    def sign(self, x: LoopValue) -> LoopValue:
         """Of NaN it is 0."""
         zero, one = self.constant(0, x), self.constant(1, x)
         negative = self.select(self.lt(x, zero), self.neg(one), zero)
         return self.select(self.gt(x, zero), one, negative)
 
-    def mod(self, x: Value, y: Value) -> Value:
+    def mod(self, x: LoopValue, y: LoopValue) -> LoopValue:
         """The remainder with the divisor's sign, as NumPy's."""
         if x.type.dtype.is_integer:
             return self._op("mod", x, y)
@@ -236,17 +236,17 @@ class LoopAlgebra:
         signed_zero = self.mul(self.sign(y), zero)
         return self.select(self.eq(remainder, zero), signed_zero, moved)
 
-    def fmod(self, x: Value, y: Value) -> Value:
+    def fmod(self, x: LoopValue, y: LoopValue) -> LoopValue:
         """The remainder with the dividend's sign, as C's."""
         return self._op("rem", x, y)
 
-    def _sign_differs(self, remainder: Value, divisor: Value) -> Value:
+    def _sign_differs(self, remainder: LoopValue, divisor: LoopValue) -> LoopValue:
         """Whether a remainder that is not zero has another sign than the divisor."""
         zero = self.constant(0, remainder)
         differs = self._op("xor", self.lt(remainder, zero), self.lt(divisor, zero))
         return self._op("and", differs, self.ne(remainder, zero))
 
-    def floordiv(self, x: Value, y: Value) -> Value:
+    def floordiv(self, x: LoopValue, y: LoopValue) -> LoopValue:
         """Division rounded down, as NumPy's: the float one is exact where x/y would round up."""
         if x.type.dtype.is_integer:
             return self._op("floordiv", x, y)

@@ -13,10 +13,10 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Value
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
-Element = Callable[[Expr, Expr, tuple[Guard, ...]], Value]
+Element = Callable[[Expr, Expr, tuple[Guard, ...]], LoopValue]
 Position = Callable[[Expr, Expr], Expr]
 
 _names = itertools.count()

@@ -17,7 +17,7 @@ from graphc.codegen.evaluate.addresses import Guard, Integers
 from graphc.codegen.evaluate.algebra import LoopAlgebra, NonpositiveAlgebra
 from graphc.codegen.evaluate.shuffles import pick
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Value
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.nodes import Index as LoopIndex
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.errors import LoweringError
@@ -55,17 +55,17 @@ class Evaluator:
         self.integers = Integers(builder)
         self.root = builder.block
         self._buffers = dict(enumerate(buffers))
-        self._memo: dict[object, list[tuple[Value, OpenBlock]]] = {}
+        self._memo: dict[object, list[tuple[LoopValue, OpenBlock]]] = {}
         self._blocks: dict[str, OpenBlock] = {}
         self._loaded_at: dict[Variable, frozenset[Variable]] = {}
         self._rows: dict[GraphValue, tuple[Index, Buffer, Position, OpenBlock]] = {}
 
     # -- blocks ------------------------------------------------------------------------------
 
-    def block_of(self, value: Value) -> OpenBlock:
+    def block_of(self, value: LoopValue) -> OpenBlock:
         return self._blocks.get(value.name, self.root)
 
-    def note(self, value: Value, block: OpenBlock) -> Value:
+    def note(self, value: LoopValue, block: OpenBlock) -> LoopValue:
         """Remember where a value stands."""
         self._blocks[value.name] = block
         return value
@@ -78,7 +78,9 @@ class Evaluator:
 
     # -- values ------------------------------------------------------------------------------
 
-    def bind(self, value: GraphValue, index: Index, loop_value: Value, block: OpenBlock) -> None:
+    def bind(
+        self, value: GraphValue, index: Index, loop_value: LoopValue, block: OpenBlock
+    ) -> None:
         """Element `index` of `value` is `loop_value`, known inside `block` (a recipe's result)."""
         self._memo.setdefault((value, index, ()), []).append((self.note(loop_value, block), block))
 
@@ -89,7 +91,7 @@ class Evaluator:
         """Elements of `value` whose index starts with `prefix` lie in memory, at `position`."""
         self._rows[value] = (prefix, memory, position, filled_in)
 
-    def value(self, value: GraphValue, index: Index, guards: tuple[Guard, ...] = ()) -> Value:
+    def value(self, value: GraphValue, index: Index, guards: tuple[Guard, ...] = ()) -> LoopValue:
         """Element `index` of `value`; elements for which a guard fails are unspecified."""
         relevant = self._relevant(guards, index) if guards else ()
         for key in ((value, index, relevant), (value, index, ())):
@@ -106,7 +108,7 @@ class Evaluator:
 
     def _from_row(
         self, value: GraphValue, index: Index, guards: tuple[Guard, ...]
-    ) -> Value | None:
+    ) -> LoopValue | None:
         if value not in self._rows:
             return None
         prefix, memory, position, filled_in = self._rows[value]
@@ -128,7 +130,7 @@ class Evaluator:
 
     def _made(
         self, node: Node, value: GraphValue, index: Index, guards: tuple[Guard, ...]
-    ) -> Value:
+    ) -> LoopValue:
         if node.op == INPUT:
             shape = self.body.type_of(value).shape
             return self.load(self._buffers[value.node], flatten(index, shape), guards)
@@ -167,7 +169,7 @@ class Evaluator:
 
     def _moved(
         self, op: Movement, node: Node, value: GraphValue, index: Index, guards: tuple[Guard, ...]
-    ) -> Value:
+    ) -> LoopValue:
         cases = movement_cases(op, self.body, value.node, index)
         last = cases[-1]
         made = self.value(node.operands[last.operand], as_index(last.index), guards + last.guards)
@@ -179,7 +181,9 @@ class Evaluator:
                 made = self.note(self.algebra.select(held, inner, made), block)
         return made
 
-    def _gathered(self, op: Gather, node: Node, index: Index, guards: tuple[Guard, ...]) -> Value:
+    def _gathered(
+        self, op: Gather, node: Node, index: Index, guards: tuple[Guard, ...]
+    ) -> LoopValue:
         types = tuple(self.body.type_of(operand) for operand in node.operands)
 
         def read(at: tuple[Expr | int, ...]) -> Expr:
@@ -200,11 +204,11 @@ class Evaluator:
         self._loaded_at[variable] = self._variables(at)
         return of(variable)
 
-    def _generated(self, op: Generate, node: Node, value: GraphValue, index: Index) -> Value:
+    def _generated(self, op: Generate, node: Node, value: GraphValue, index: Index) -> LoopValue:
         coordinates = tuple(self.integers.number(item) for item in index)
-        reads: list[Value] = []
+        reads: list[LoopValue] = []
 
-        def read(operand: int, at: tuple[int, ...]) -> Value:
+        def read(operand: int, at: tuple[int, ...]) -> LoopValue:
             made = self.value(node.operands[operand], tuple(of(i) for i in at))
             reads.append(made)
             return made
@@ -216,7 +220,7 @@ class Evaluator:
         )
         block = self.deepest([b for _, b in coordinates] + [self.block_of(v) for v in reads])
         with self.builder.at(block):
-            made: Value = elements[value.index]()
+            made: LoopValue = elements[value.index]()
         return self.note(made, block)
 
     # -- memory ------------------------------------------------------------------------------
@@ -227,7 +231,7 @@ class Evaluator:
         linear: Expr,
         guards: tuple[Guard, ...],
         filled_in: OpenBlock | None = None,
-    ) -> Value:
+    ) -> LoopValue:
         """The element(s) at a linear position; masked where guards may fail. Scratch is filled in
         some block, and its loads stay there or further in."""
         shape = self.integers.stride(linear)
@@ -263,7 +267,7 @@ class Evaluator:
 
     def _strided(
         self, buffer: Buffer, linear: Expr, guards: tuple[Guard, ...], where: OpenBlock
-    ) -> Value | None:
+    ) -> LoopValue | None:
         """Elements a few apart: loads of all from the first to the last, which touch nothing beside
         them, and shuffles. None where they lie otherwise."""
         step, lane = self.integers.lane_step(linear), self.integers.lane_of(linear)
@@ -292,7 +296,7 @@ class Evaluator:
         return self.note(made, block)
 
     def store(
-        self, buffer: Buffer, linear: Expr, value: Value, guards: tuple[Guard, ...] = ()
+        self, buffer: Buffer, linear: Expr, value: LoopValue, guards: tuple[Guard, ...] = ()
     ) -> None:
         """Store in the current block: element(s) at a linear position, where the guards hold."""
         stride, lanes = self.integers.stride(linear), self.integers.lanes_of(linear)
@@ -310,7 +314,7 @@ class Evaluator:
         self.builder.scatter(buffer, positions, vector, self._as_mask(mask, lanes))
 
     def _store_vector(
-        self, buffer: Buffer, index: LoopIndex, vector: Value, guards: tuple[Guard, ...]
+        self, buffer: Buffer, index: LoopIndex, vector: LoopValue, guards: tuple[Guard, ...]
     ) -> None:
         builder, lanes = self.builder, vector.type.lanes
         for_all = tuple(
@@ -340,7 +344,7 @@ class Evaluator:
             with branch.otherwise():
                 self._store_first(buffer, index, vector, rest)
 
-    def _store_first(self, buffer: Buffer, index: LoopIndex, vector: Value, count: int) -> None:
+    def _store_first(self, buffer: Buffer, index: LoopIndex, vector: LoopValue, count: int) -> None:
         """The first `count` lanes, in pieces: a masked store takes as long as a dozen others on
         some processors."""
         builder, start = self.builder, 0
@@ -353,12 +357,12 @@ class Evaluator:
             builder.store(buffer, index + start, part or builder.extract(vector, start))
             start += piece
 
-    def _mask(self, guards: tuple[Guard, ...]) -> tuple[Value | None, OpenBlock]:
+    def _mask(self, guards: tuple[Guard, ...]) -> tuple[LoopValue | None, OpenBlock]:
         """The mask of guards and where it is known; None where they certainly hold."""
         open_ones = tuple(guard for guard in guards if not guard[0].within(guard[1], guard[2]))
         return self.integers.mask(open_ones) if open_ones else (None, self.root)
 
-    def _as_mask(self, mask: Value | None, lanes: int) -> Value | None:
+    def _as_mask(self, mask: LoopValue | None, lanes: int) -> LoopValue | None:
         if mask is None:
             return None
         if lanes > 1:

@@ -7,10 +7,10 @@ block.
 from __future__ import annotations
 
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 
 
-def integer_pow(b: LoopBuilder, x: Value, y: Value) -> Value:
+def integer_pow(b: LoopBuilder, x: LoopValue, y: LoopValue) -> LoopValue:
     """x^y of integers that wrap, by squaring; 1 / x^-y rounded towards 0 where y is negative, and 0
     where x is 0."""
     dtype, lanes = x.type.dtype, max(x.type.lanes, y.type.lanes)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
-from graphc.codegen.loop_ir.nodes import Buffer, Value
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.nodes import Index as LoopIndex
 from graphc.codegen.recipes.nest.widths import MOST_REGISTERS
 from graphc.ir.nodes import Node
@@ -33,7 +33,7 @@ UNROLL_LIMIT = 32
 # And so few of a single result: combining the lanes of a vector would take as long.
 SCALAR_LIMIT = 4
 
-Parts = tuple[Value, ...]
+Parts = tuple[LoopValue, ...]
 Step = Callable[[Expr, list[Parts]], list[Parts]]
 Chain = Callable[[Expr, int], list[Parts]]
 
@@ -42,7 +42,7 @@ _count = itertools.count()
 
 def reduce_value(
     evaluator: Evaluator, op: Reduce, node: Node, index: Index, guards: tuple[Guard, ...]
-) -> Value:
+) -> LoopValue:
     """The reduction at `index`, in the block that knows the index."""
     return _Reduction(evaluator, op, node, index, guards).value()
 
@@ -83,7 +83,7 @@ class _Reduction:
         # Positions are counted in as few bits as hold them, which leaves vectors wide.
         self.counted = DType.i32 if self.count <= highest(DType.i32) else DType.i64
 
-    def value(self) -> Value:
+    def value(self) -> LoopValue:
         evaluator = self.evaluator
         blocks = [evaluator.integers.block_of(item) for item in self.index]
         blocks += [evaluator.integers.block_of(guard[0]) for guard in self.guards]
@@ -113,7 +113,7 @@ class _Reduction:
             return (value,)
         return (value, self._number(outer * self.run + at))
 
-    def _number(self, position: Expr) -> Value:
+    def _number(self, position: Expr) -> LoopValue:
         integers = self.evaluator.integers
         if position.is_constant:
             return self.builder.const(self.counted, position.constant)
@@ -135,15 +135,13 @@ class _Reduction:
         (a, at_a), (b, at_b) = left, right
         tie = algebra.eq(a, b)
         if self.dtype.is_float:
-            tie = algebra.logical_or(
-                tie, algebra.logical_and(algebra.ne(a, a), algebra.ne(b, b))
-            )
+            tie = algebra.logical_or(tie, algebra.logical_and(algebra.ne(a, a), algebra.ne(b, b)))
         takes = algebra.logical_or(
             self._beats(b, a), algebra.logical_and(tie, algebra.lt(at_b, at_a))
         )
         return algebra.select(takes, b, a), algebra.select(takes, at_b, at_a)
 
-    def _beats(self, b: Value, a: Value) -> Value:
+    def _beats(self, b: LoopValue, a: LoopValue) -> LoopValue:
         """Whether b is strictly better than a. NaN beats all numbers, and nothing beats NaN."""
         algebra = self.evaluator.algebra
         if not self.dtype.is_float:
@@ -390,5 +388,5 @@ class _Reduction:
             self.builder.store(buffer, at, part)
 
 
-def _grouped(flat: list[Value], size: int) -> list[Parts]:
+def _grouped(flat: list[LoopValue], size: int) -> list[Parts]:
     return [tuple(flat[i : i + size]) for i in range(0, len(flat), size)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 
 
-def transpose(builder: LoopBuilder, rows: Sequence[Value]) -> list[Value]:
+def transpose(builder: LoopBuilder, rows: Sequence[LoopValue]) -> list[LoopValue]:
     """Lane c of row r as lane r of row c, by two-operand shuffles: neighbours are interleaved
     inside 16 bytes, which takes one instruction each, then blocks of 16 bytes change places."""
     lanes = len(rows)
@@ -30,17 +30,17 @@ def transpose(builder: LoopBuilder, rows: Sequence[Value]) -> list[Value]:
     return found
 
 
-def _interleaved_quads(builder: LoopBuilder, rows: list[Value]) -> list[Value]:
+def _interleaved_quads(builder: LoopBuilder, rows: list[LoopValue]) -> list[LoopValue]:
     """Blocks of 4 x 4 elements transposed in place."""
     lanes = len(rows)
     blocks = range(0, lanes, 4)
 
-    def shuffled(a: Value, b: Value, order: tuple[int, ...]) -> Value:
+    def shuffled(a: LoopValue, b: LoopValue, order: tuple[int, ...]) -> LoopValue:
         # 0 to 3 are elements of a block of a, 4 to 7 of b's.
         picked = [g + i if i < 4 else lanes + g + i - 4 for g in blocks for i in order]
         return builder.shuffle(a, b, picked)
 
-    found: list[Value] = []
+    found: list[LoopValue] = []
     for first in blocks:
         a, b, c, d = rows[first : first + 4]
         low, high = (0, 4, 1, 5), (2, 6, 3, 7)
@@ -52,8 +52,8 @@ def _interleaved_quads(builder: LoopBuilder, rows: list[Value]) -> list[Value]:
 
 
 def pick(
-    builder: LoopBuilder, parts: Sequence[Value], places: Sequence[tuple[int, int]]
-) -> Value:
+    builder: LoopBuilder, parts: Sequence[LoopValue], places: Sequence[tuple[int, int]]
+) -> LoopValue:
     """The vector whose lane i is lane `place` of part `number`, for (number, place) = places[i]."""
     lanes = len(places)
     made, order = parts[0], [place for _, place in places]

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.types import DType
 
 LOG2_E = 1.4426950408889634
@@ -112,32 +112,32 @@ ERF_Q = (
 ERF_LIMIT = 3.66808  # as TANH_LIMIT
 
 
-class _Writer:
+class _MathWriter:
     """The builder with constants of one vector type at hand."""
 
-    def __init__(self, b: LoopBuilder, x: Value) -> None:
+    def __init__(self, b: LoopBuilder, x: LoopValue) -> None:
         self.b = b
         self.dtype = x.type.dtype
         self.lanes = x.type.lanes
 
-    def number(self, value: float) -> Value:
+    def number(self, value: float) -> LoopValue:
         return self.b.const(self.dtype, value, self.lanes)
 
-    def integer(self, value: int) -> Value:
+    def integer(self, value: int) -> LoopValue:
         return self.b.const(DType.i32, value, self.lanes)
 
-    def polynomial(self, coefficients: Sequence[float], x: Value) -> Value:
+    def polynomial(self, coefficients: Sequence[float], x: LoopValue) -> LoopValue:
         """Horner's scheme, one FMA per coefficient."""
         result = self.number(coefficients[-1])
         for coefficient in reversed(coefficients[:-1]):
             result = self.b.fma(result, x, self.number(coefficient))
         return result
 
-    def clamp(self, x: Value, low: float, high: float) -> Value:
+    def clamp(self, x: LoopValue, low: float, high: float) -> LoopValue:
         """NaN stays NaN."""
         return self.b.maximum(self.number(low), self.b.minimum(self.number(high), x))
 
-    def reduced_exp(self, x: Value, steps: int, bias: int) -> tuple[Value, Value]:
+    def reduced_exp(self, x: LoopValue, steps: int, bias: int) -> tuple[LoopValue, LoopValue]:
         """Integers with k + bias in their low bits, and r, with exp(x) = 2^(k/steps)·exp(r) and
         |r| <= ln 2 / (2·steps), for |x| < 128·ln 2·2. An even bias leaves halves rounded to even k;
         `steps` is a power of two."""
@@ -149,7 +149,7 @@ class _Writer:
         rest = b.fma(count, self.number(-LN2_LOW / steps), rest)
         return b.bitcast(shifted, DType.i32), rest
 
-    def reduced_exp2(self, x: Value, bias: int) -> tuple[Value, Value]:
+    def reduced_exp2(self, x: LoopValue, bias: int) -> tuple[LoopValue, LoopValue]:
         """As reduced_exp, with 2^x = 2^(k/STEPS)·exp(r)."""
         b = self.b
         rounding = self.number(ROUNDING + bias)
@@ -157,12 +157,12 @@ class _Writer:
         rest = b.fma(b.sub(shifted, rounding), self.number(-1 / STEPS), x)
         return b.bitcast(shifted, DType.i32), b.mul(rest, self.number(LN2))
 
-    def exp_less_one(self, r: Value, coefficients: Sequence[float]) -> Value:
+    def exp_less_one(self, r: LoopValue, coefficients: Sequence[float]) -> LoopValue:
         """exp(r) - 1 by one of the fits above."""
         q = self.polynomial(coefficients, r)
         return self.b.fma(self.b.mul(r, r), q, r)
 
-    def scaled(self, bits: Value, r: Value) -> Value:
+    def scaled(self, bits: LoopValue, r: LoopValue) -> LoopValue:
         """2^(k/STEPS)·exp(r) from k + 2·STEPS·EXPONENT_BIAS. Two-step scaling, by normal powers,
         for overflow and underflow: half of the whole exponent is one as floats hold it, and what
         is left of k, eighths included, makes the other."""
@@ -173,7 +173,7 @@ class _Writer:
         p = self.exp_less_one(r, STEP_Q)
         return b.mul(b.fma(p, first, first), b.bitcast(second, DType.f32))
 
-    def power_of_steps(self, bits: Value, raised: int) -> Value:
+    def power_of_steps(self, bits: LoopValue, raised: int) -> LoopValue:
         """The bits of 2^(k/STEPS + raised), from k in the low bits; what stands above is shifted
         out. The table takes off what the eighths add to the mantissa."""
         b = self.b
@@ -182,7 +182,7 @@ class _Writer:
                       for step, power in enumerate(STEP_POWERS.view(np.int32)))  # fmt: skip
         return b.add(b.op("lookup", bits, attribute=table), b.op("shl", bits, self.integer(shift)))
 
-    def raised_exp(self, x: Value) -> Value:
+    def raised_exp(self, x: LoopValue) -> LoopValue:
         """exp(x)·2^RAISED for x <= 0. Nothing overflows, and all powers are normal, or 0 far below,
         where masks put -inf: a result that underflows takes the processor 15 cycles more."""
         b = self.b
@@ -192,37 +192,37 @@ class _Writer:
         return b.fma(self.exp_less_one(r, STEP_Q), raised, raised)
 
 
-def exp(b: LoopBuilder, x: Value) -> Value:
+def exp(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """e^x."""
     if x.type.dtype is DType.f64:
         return b.call("exp", x)
-    w = _Writer(b, x)
+    w = _MathWriter(b, x)
     # exp(89) overflows; far below the powers are 0, as in raised_exp.
     inside = w.clamp(x, -2 * EXPONENT_BIAS * LN2, 89.0)
     return w.scaled(*w.reduced_exp(inside, STEPS, 2 * STEPS * EXPONENT_BIAS))
 
 
-def exp_of_nonpositive(b: LoopBuilder, x: Value) -> Value:
+def exp_of_nonpositive(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """e^x for x <= 0: the bits of `exp`. Taking the constant factor away makes the denormals."""
     if x.type.dtype is DType.f64:
         return b.call("exp", x)
-    return b.mul(_Writer(b, x).raised_exp(x), b.const(DType.f32, 2.0**-RAISED))
+    return b.mul(_MathWriter(b, x).raised_exp(x), b.const(DType.f32, 2.0**-RAISED))
 
 
-def exp2(b: LoopBuilder, x: Value) -> Value:
+def exp2(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """2^x."""
     if x.type.dtype is DType.f64:
         return b.call("exp2", x)
-    w = _Writer(b, x)
+    w = _MathWriter(b, x)
     inside = w.clamp(x, -2 * EXPONENT_BIAS, 129.0)
     return w.scaled(*w.reduced_exp2(inside, 2 * STEPS * EXPONENT_BIAS))
 
 
-def expm1(b: LoopBuilder, x: Value) -> Value:
+def expm1(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """e^x - 1, accurate around 0."""
     if x.type.dtype is DType.f64:
         return b.call("expm1", x)
-    w = _Writer(b, x)
+    w = _MathWriter(b, x)
     # Half the scale (2^n is biased by 127), so that 2^128 is not needed; doubling is exact.
     bits, r = w.reduced_exp(w.clamp(x, -18.0, 89.0), 1, 126)
     scale = b.bitcast(b.op("shl", bits, w.integer(EXPONENT_SHIFT)), DType.f32)
@@ -232,26 +232,28 @@ def expm1(b: LoopBuilder, x: Value) -> Value:
     return b.select(b.compare("lt", b.abs(x), w.number(2.0**-25)), x, result)
 
 
-def log(b: LoopBuilder, x: Value) -> Value:
+def log(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The natural logarithm."""
     return _logarithm(b, x, "log", _log_sum)
 
 
-def log2(b: LoopBuilder, x: Value) -> Value:
+def log2(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The logarithm to base 2."""
     return _logarithm(b, x, "log2", lambda w, n, f: _based_sum(w, n, f, (1.0, 0.0), PER_LN2))
 
 
-def log10(b: LoopBuilder, x: Value) -> Value:
+def log10(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The logarithm to base 10."""
     return _logarithm(b, x, "log10", lambda w, n, f: _based_sum(w, n, f, LG_2, PER_LN10))
 
 
-def _logarithm(b: LoopBuilder, x: Value, name: str, combine: Callable[..., Value]) -> Value:
+def _logarithm(
+    b: LoopBuilder, x: LoopValue, name: str, combine: Callable[..., LoopValue]
+) -> LoopValue:
     """x = 2^n·(1 + f), and `combine(writer, n, f)` of that; libm's `name` for f64."""
     if x.type.dtype is DType.f64:
         return b.call(name, x)
-    w = _Writer(b, x)
+    w = _MathWriter(b, x)
     tiny = b.compare("lt", x, w.number(LEAST_NORMAL))
     scaled = b.select(tiny, b.mul(x, w.number(2.0**EXPONENT_SHIFT)), x)
     # Splitting at sqrt(1/2) keeps 1 + f around 1.
@@ -269,13 +271,13 @@ def _logarithm(b: LoopBuilder, x: Value, name: str, combine: Callable[..., Value
     return b.select(b.compare("eq", x, zero), w.number(-math.inf), result)
 
 
-def _curve(w: _Writer, f: Value) -> tuple[Value, Value]:
+def _curve(w: _MathWriter, f: LoopValue) -> tuple[LoopValue, LoopValue]:
     """f² and f³·q(f), with log(1 + f) = f - f²/2 + f³·q(f)."""
     square = w.b.mul(f, f)
     return square, w.b.mul(w.b.mul(square, f), w.polynomial(LOG_Q, f))
 
 
-def _log_sum(w: _Writer, exponent: Value, f: Value) -> Value:
+def _log_sum(w: _MathWriter, exponent: LoopValue, f: LoopValue) -> LoopValue:
     """exponent·ln 2 + log(1 + f), small parts first."""
     b = w.b
     square, cubic = _curve(w, f)
@@ -285,8 +287,12 @@ def _log_sum(w: _Writer, exponent: Value, f: Value) -> Value:
 
 
 def _based_sum(
-    w: _Writer, exponent: Value, f: Value, two: tuple[float, float], unit: tuple[float, float]
-) -> Value:
+    w: _MathWriter,
+    exponent: LoopValue,
+    f: LoopValue,
+    two: tuple[float, float],
+    unit: tuple[float, float],
+) -> LoopValue:
     """exponent·two + log(1 + f)·unit, small parts first. `two` is the logarithm of 2 and `unit`
     that of e, in two parts each."""
     b = w.b
@@ -297,11 +303,11 @@ def _based_sum(
     return b.fma(exponent, w.number(two[0]), b.fma(f, w.number(unit[0]), small))
 
 
-def log1p(b: LoopBuilder, x: Value) -> Value:
+def log1p(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """log(1 + x), accurate around 0: what rounding 1 + x loses is added back to first order."""
     if x.type.dtype is DType.f64:
         return b.call("log1p", x)
-    w = _Writer(b, x)
+    w = _MathWriter(b, x)
     one = w.number(1.0)
     u = b.add(x, one)
     big = b.compare("gt", x, one)
@@ -315,22 +321,22 @@ def log1p(b: LoopBuilder, x: Value) -> Value:
     return b.select(inside, result, logarithm)
 
 
-def log1p_of_fraction(b: LoopBuilder, x: Value) -> Value:
+def log1p_of_fraction(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """log(1 + x) for 0 <= x <= 1, where what is to be added to a logarithm is known exactly: 1 + x
     is 1 + f, or 2·(1 + f) with f = (x - 1) / 2."""
     if x.type.dtype is DType.f64:
         return b.call("log1p", x)
-    w = _Writer(b, x)
+    w = _MathWriter(b, x)
     zero, one, half = w.number(0.0), w.number(1.0), w.number(0.5)
     big = b.compare("gt", x, w.number(SQRT_2 - 1))
     f = b.select(big, b.mul(b.sub(x, one), half), x)
     return _log_sum(w, b.select(big, one, zero), f)
 
 
-def sigmoid(b: LoopBuilder, x: Value) -> Value:
+def sigmoid(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """1 / (1 + e^-x), from e^-|x|: nothing overflows, and far below 0 it is e^x. In f32 both parts
     of the fraction are raised alike."""
-    w, below = _Writer(b, x), b.neg(b.abs(x))
+    w, below = _MathWriter(b, x), b.neg(b.abs(x))
     if x.type.dtype is DType.f64:
         power, one = b.call("exp", below), w.number(1.0)
     else:
@@ -339,14 +345,14 @@ def sigmoid(b: LoopBuilder, x: Value) -> Value:
     return b.div(b.select(signbit(b, x), power, one), b.add(one, power))
 
 
-def tanh(b: LoopBuilder, x: Value) -> Value:
+def tanh(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The hyperbolic tangent."""
     if x.type.dtype is DType.f64:
         return b.call("tanh", x)
     return _odd_rational(b, x, TANH_P, TANH_Q, TANH_LIMIT)
 
 
-def erf(b: LoopBuilder, x: Value) -> Value:
+def erf(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The error function."""
     if x.type.dtype is DType.f64:
         return b.call("erf", x)
@@ -354,22 +360,22 @@ def erf(b: LoopBuilder, x: Value) -> Value:
 
 
 def _odd_rational(
-    b: LoopBuilder, x: Value, upper: Sequence[float], lower: Sequence[float], limit: float
-) -> Value:
+    b: LoopBuilder, x: LoopValue, upper: Sequence[float], lower: Sequence[float], limit: float
+) -> LoopValue:
     """x·upper(x²) / lower(x²), with x clamped to ±limit."""
-    w = _Writer(b, x)
+    w = _MathWriter(b, x)
     inside = w.clamp(x, -limit, limit)
     square = b.mul(inside, inside)
     numerator = b.mul(inside, w.polynomial(upper, square))
     return b.div(numerator, w.polynomial(lower, square))
 
 
-def rsqrt(b: LoopBuilder, x: Value) -> Value:
+def rsqrt(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """1 / sqrt(x), both rounded."""
-    return b.div(_Writer(b, x).number(1.0), b.sqrt(x))
+    return b.div(_MathWriter(b, x).number(1.0), b.sqrt(x))
 
 
-def pow(b: LoopBuilder, x: Value, y: Value) -> Value:
+def pow(b: LoopBuilder, x: LoopValue, y: LoopValue) -> LoopValue:
     """x^y with C's special cases; f32 goes through f64, whose rounding f32 does not see."""
     if x.type.dtype is DType.f64:
         return b.call("pow", x, y)
@@ -377,17 +383,17 @@ def pow(b: LoopBuilder, x: Value, y: Value) -> Value:
     return b.convert(wide, DType.f32)
 
 
-def sin(b: LoopBuilder, x: Value) -> Value:
+def sin(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The sine, by libm."""
     return b.call("sin", x)
 
 
-def cos(b: LoopBuilder, x: Value) -> Value:
+def cos(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The cosine, by libm."""
     return b.call("cos", x)
 
 
-def signbit(b: LoopBuilder, x: Value) -> Value:
+def signbit(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """Whether the sign bit is set, also that of -0 and NaN."""
     integer = DType.i32 if x.type.dtype is DType.f32 else DType.i64
     return b.compare("lt", b.bitcast(x, integer), b.const(integer, 0, x.type.lanes))

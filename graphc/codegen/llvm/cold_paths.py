@@ -15,14 +15,14 @@ from graphc.codegen.loop_ir.nodes import (
     Block,
     Buffer,
     For,
-    Gather,
     If,
     Load,
+    LoopValue,
     Prefetch,
-    Scatter,
     Statement,
     Store,
-    Value,
+    VectorGather,
+    VectorScatter,
     While,
     inner_blocks,
     operands,
@@ -30,11 +30,11 @@ from graphc.codegen.loop_ir.nodes import (
     walk,
 )
 
-_WRITES = (Store, Scatter, Barrier)
+_WRITES = (Store, VectorScatter, Barrier)
 
 
 @dataclass(slots=True)
-class Call:
+class OutlinedCall:
     """The arguments of a call, and the parameters they are for."""
 
     arguments: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Call:
         self.parameters.append(f"{kind} {name}")
         return name
 
-    def value(self, value: Value, outside: FunctionText, inside: FunctionText) -> None:
+    def value(self, value: LoopValue, outside: FunctionText, inside: FunctionText) -> None:
         """Makes `value`, known `outside`, known `inside`; literals need no parameter."""
         text = outside.text(value)
         if value.name in outside.constants:
@@ -67,7 +67,7 @@ class RareFunctions:
     names: dict[tuple[str, ...], str] = field(default_factory=dict)
     declarations: dict[str, str] = field(default_factory=dict)
 
-    def call(self, call: Call, called: FunctionText, function: FunctionText) -> None:
+    def call(self, call: OutlinedCall, called: FunctionText, function: FunctionText) -> None:
         """Writes into `function` the call of one that does what `called` does."""
         self.declarations.update(called.declarations)
         key = (", ".join(call.parameters), *called.lines)
@@ -86,7 +86,7 @@ class RareFunctions:
         return [*found, *called, *[""] * bool(found)]
 
 
-def split(body: Block, yields: tuple[Value, ...]) -> tuple[Block, Block]:
+def split(body: Block, yields: tuple[LoopValue, ...]) -> tuple[Block, Block]:
     """A rare block as what may be a function, up to its last loop, branch or store, and the rest.
     The first is empty where the rest reads what it defines: a function gives nothing back."""
     acts = [i for i, each in enumerate(body) if inner_blocks(each) or isinstance(each, _WRITES)]
@@ -96,21 +96,21 @@ def split(body: Block, yields: tuple[Value, ...]) -> tuple[Block, Block]:
     return ((), body) if made & needed else (body[:end], body[end:])
 
 
-def outside_of(block: Block) -> tuple[list[Value], list[Buffer]]:
+def outside_of(block: Block) -> tuple[list[LoopValue], list[Buffer]]:
     """What a block reads that is defined around it, and the buffers it accesses, in order of first
     use."""
-    read: dict[str, Value] = {}
+    read: dict[str, LoopValue] = {}
     inside: set[str] = set()
     buffers: dict[str, Buffer] = {}
     for statement in walk(block):
         read.update((value.name, value) for value in (*operands(statement), *_at_ends(statement)))
         inside.update(value.name for value in (*results(statement), *_parameters(statement)))
-        if isinstance(statement, Load | Gather | Store | Scatter | Prefetch):
+        if isinstance(statement, Load | VectorGather | Store | VectorScatter | Prefetch):
             buffers[statement.buffer.name] = statement.buffer
     return [value for name, value in read.items() if name not in inside], list(buffers.values())
 
 
-def _at_ends(statement: Statement) -> tuple[Value, ...]:
+def _at_ends(statement: Statement) -> tuple[LoopValue, ...]:
     """What the ends of the blocks inside `statement` read."""
     match statement:
         case For():
@@ -123,7 +123,7 @@ def _at_ends(statement: Statement) -> tuple[Value, ...]:
             return ()
 
 
-def _parameters(statement: Statement) -> tuple[Value, ...]:
+def _parameters(statement: Statement) -> tuple[LoopValue, ...]:
     """What `statement` defines inside its blocks."""
     match statement:
         case For():

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.codegen.llvm.function_text import ELEMENT, FunctionText, scalar_literal
 from graphc.codegen.loop_ir.interpreter import OPERATIONS
-from graphc.codegen.loop_ir.nodes import Let, Value
+from graphc.codegen.loop_ir.nodes import Let, LoopValue
 from graphc.ir.types import DType
 
 Array = np.ndarray[Any, Any]
@@ -42,7 +42,7 @@ def folded(function: FunctionText, statement: Let) -> bool:
     return True
 
 
-def _lanes(function: FunctionText, value: Value) -> Array:
+def _lanes(function: FunctionText, value: LoopValue) -> Array:
     if value.name in function.lanes:
         return function.lanes[value.name]
     return np.full(value.type.lanes, function.constants[value.name], value.type.dtype.numpy)

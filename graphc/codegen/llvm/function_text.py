@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.loop_ir.nodes import Value, VectorType
+from graphc.codegen.loop_ir.nodes import LoopValue, VectorType
 from graphc.ir.types import DType
 
 # The half types are held as their bits: see emit_convert.
@@ -111,7 +111,7 @@ class FunctionText:
             return text
         return self.temporary(f'call {type} asm "", "=r,0"({type} {text})')
 
-    def own_name(self, value: Value) -> str:
+    def own_name(self, value: LoopValue) -> str:
         """The name `value` has in LLVM when an instruction defines it."""
         plain = f"v.{value.name}"
         name = f"%{plain}" if _PLAIN_NAME.fullmatch(plain) else f'%"{plain}"'
@@ -120,21 +120,21 @@ class FunctionText:
         self._text[value.name] = name
         return name
 
-    def define(self, value: Value, instruction: str) -> None:
+    def define(self, value: LoopValue, instruction: str) -> None:
         self.lines.append(f"  {self.own_name(value)} = {instruction}")
 
-    def alias(self, value: Value, text: str) -> None:
+    def alias(self, value: LoopValue, text: str) -> None:
         """`value` is another name, or a literal, and needs no instruction."""
         self._text[value.name] = text
 
-    def constant(self, value: Value, number: float | int | bool) -> None:
+    def constant(self, value: LoopValue, number: float | int | bool) -> None:
         self.constants[value.name] = number
         self._text[value.name] = literal(number, value.type)
 
-    def text(self, value: Value) -> str:
+    def text(self, value: LoopValue) -> str:
         return self._text[value.name]
 
-    def typed(self, value: Value) -> str:
+    def typed(self, value: LoopValue) -> str:
         return f"{llvm_type(value.type)} {self._text[value.name]}"
 
     def intrinsic(self, name: str, result: str, arguments: Iterable[tuple[str, str]]) -> str:

@@ -12,7 +12,7 @@ is declared noalias; scratch is known apart from them, and from other scratch bu
 
 from __future__ import annotations
 
-from graphc.codegen.llvm.cold_paths import Call, RareFunctions, outside_of, split
+from graphc.codegen.llvm.cold_paths import OutlinedCall, RareFunctions, outside_of, split
 from graphc.codegen.llvm.constants import folded
 from graphc.codegen.llvm.function_text import FunctionText, llvm_type, quoted
 from graphc.codegen.llvm.induction_pointers import Walks
@@ -23,16 +23,16 @@ from graphc.codegen.loop_ir.nodes import (
     Block,
     Buffer,
     For,
-    Gather,
     If,
     Kernel,
     Let,
     Load,
+    LoopValue,
     Prefetch,
-    Scatter,
     Statement,
     Store,
-    Value,
+    VectorGather,
+    VectorScatter,
     While,
     results,
     walk,
@@ -169,9 +169,9 @@ class _Emitter(MemoryText):
                 self.store(statement, pointer)
             case Prefetch():
                 self.prefetch(self.address(statement.buffer, statement.index))
-            case Gather():
+            case VectorGather():
                 self.gather(statement)
-            case Scatter():
+            case VectorScatter():
                 self.scatter(statement)
             case For():
                 self.for_(statement)
@@ -182,7 +182,9 @@ class _Emitter(MemoryText):
             case Barrier():
                 self.function.emit("fence seq_cst")
 
-    def phis(self, carried: tuple[tuple[Value, Value], ...], before: str) -> list[tuple[str, str]]:
+    def phis(
+        self, carried: tuple[tuple[LoopValue, LoopValue], ...], before: str
+    ) -> list[tuple[str, str]]:
         """Names and first incoming edges; the lines follow when the last block is known."""
         phis = []
         for parameter, initial in carried:
@@ -196,7 +198,7 @@ class _Emitter(MemoryText):
         before = self.label
         head, body, done = self.new_labels("for", "body", "done")
         bounds = [
-            function.text(bound) if isinstance(bound, Value) else str(bound)
+            function.text(bound) if isinstance(bound, LoopValue) else str(bound)
             for bound in (statement.begin, statement.end)
         ]
         entry = len(function.lines)
@@ -247,7 +249,11 @@ class _Emitter(MemoryText):
         self.finish_loop(statement)
 
     def insert_phis(
-        self, place: int, parameters: list[Value], names: list[tuple[str, str]], yields: list[str]
+        self,
+        place: int,
+        parameters: list[LoopValue],
+        names: list[tuple[str, str]],
+        yields: list[str],
     ) -> None:
         self.function.lines[place:place] = [
             f"  {name} = phi {llvm_type(parameter.type)} {start}, [ {end}, %{self.label} ]"
@@ -311,11 +317,11 @@ class _Emitter(MemoryText):
             )
             self.seen(result)
 
-    def rarely(self, body: Block, yields: tuple[Value, ...]) -> None:
+    def rarely(self, body: Block, yields: tuple[LoopValue, ...]) -> None:
         """Writes `body`, as far as it can be a function of its own, as a call."""
         head, tail = split(body, yields)
         if head:
-            call, function = Call(), self.function.rare_one()
+            call, function = OutlinedCall(), self.function.rare_one()
             inner = _Emitter(function, self.rare)
             known, buffers = outside_of(head)
             for buffer in buffers:

@@ -12,12 +12,12 @@ from graphc.codegen.llvm.function_text import FunctionText, llvm_type, type_code
 from graphc.codegen.llvm.induction_pointers import Walks
 from graphc.codegen.loop_ir.nodes import (
     Buffer,
-    Gather,
     Index,
     Load,
-    Scatter,
+    LoopValue,
     Store,
-    Value,
+    VectorGather,
+    VectorScatter,
     VectorType,
 )
 from graphc.ir.types import DType
@@ -53,7 +53,7 @@ class MemoryText:
         self.walks: dict[str, Walks] = {}
         """Of the innermost loops that are open, by the name of their variable."""
 
-    def seen(self, *values: Value) -> None:
+    def seen(self, *values: LoopValue) -> None:
         for value in values:
             self.order[value.name] = len(self.order)
             self.depth[value.name] = len(self.ahead)
@@ -84,9 +84,7 @@ class MemoryText:
             pointer = known
         return self.step(element, pointer, str(index.const)) if index.const else pointer
 
-    def step(
-        self, element: str, pointer: str, offset: str, ahead: list[str] | None = None
-    ) -> str:
+    def step(self, element: str, pointer: str, offset: str, ahead: list[str] | None = None) -> str:
         text = f"getelementptr {element}, ptr {pointer}, i64 {offset}"
         return self.function.temporary(text, ahead)
 
@@ -96,7 +94,7 @@ class MemoryText:
         """Notes an address, known in the current block (ahead of a loop: in that loop too)."""
         self.addresses[key] = pointer
 
-    def loaded(self, result: Value, text: str, vector: bool) -> None:
+    def loaded(self, result: LoopValue, text: str, vector: bool) -> None:
         """Gives `result` its value from `text` as it came from memory; `vector`: from <1 x …>."""
         function = self.function
         type = result.type
@@ -109,7 +107,7 @@ class MemoryText:
         function.alias(result, text)
         self.seen(result)
 
-    def stored(self, value: Value, vector: bool) -> str:
+    def stored(self, value: LoopValue, vector: bool) -> str:
         """The text of `value` as it goes to memory; `vector`: as <1 x …>."""
         function = self.function
         text = function.text(value)
@@ -122,7 +120,7 @@ class MemoryText:
             text = function.temporary(f"insertelement {memory} poison, {element} {text}, i64 0")
         return text
 
-    def mask(self, mask: Value | None, lanes: int) -> str:
+    def mask(self, mask: LoopValue | None, lanes: int) -> str:
         if mask is None:
             return "splat (i1 true)"
         if lanes > 1:
@@ -130,7 +128,7 @@ class MemoryText:
         text = self.function.text(mask)
         return self.function.temporary(f"insertelement <1 x i1> poison, i1 {text}, i64 0")
 
-    def load(self, statement: Load | Gather, pointer: str) -> None:
+    def load(self, statement: Load | VectorGather, pointer: str) -> None:
         type = statement.result.type
         align = statement.buffer.dtype.itemsize
         note = self.aliasing.get(statement.buffer.name, "")
@@ -150,7 +148,7 @@ class MemoryText:
         )
         self.loaded(statement.result, text, vector=True)
 
-    def store(self, statement: Store | Scatter, pointer: str) -> None:
+    def store(self, statement: Store | VectorScatter, pointer: str) -> None:
         value = statement.value
         type = value.type
         align = statement.buffer.dtype.itemsize
@@ -178,13 +176,13 @@ class MemoryText:
             f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {reads}, i32 {locality}, i32 {data})"
         )
 
-    def lane_pointers(self, buffer: Buffer, indices: Value) -> str:
+    def lane_pointers(self, buffer: Buffer, indices: LoopValue) -> str:
         element = _memory_type(VectorType(buffer.dtype))
         base = self.pointers[buffer.name]
         typed = self.function.typed(indices)
         return self.function.temporary(f"getelementptr {element}, ptr {base}, {typed}")
 
-    def gather(self, statement: Gather) -> None:
+    def gather(self, statement: VectorGather) -> None:
         type = statement.result.type
         pointers = self.lane_pointers(statement.buffer, statement.indices)
         if type.is_scalar:
@@ -200,7 +198,7 @@ class MemoryText:
         )
         self.loaded(statement.result, text, vector=False)
 
-    def scatter(self, statement: Scatter) -> None:
+    def scatter(self, statement: VectorScatter) -> None:
         type = statement.value.type
         pointers = self.lane_pointers(statement.buffer, statement.indices)
         if type.is_scalar:

@@ -19,7 +19,7 @@ from graphc.codegen.llvm.function_text import (
     type_code,
 )
 from graphc.codegen.llvm.lookup import emit_lookup
-from graphc.codegen.loop_ir.nodes import Let, Value
+from graphc.codegen.loop_ir.nodes import Let, LoopValue
 from graphc.errors import LoweringError
 from graphc.ir.types import DType
 
@@ -76,7 +76,7 @@ def _div(function: FunctionText, statement: Let) -> None:
     function.define(statement.result, f"{name} {function.typed(a)}, {function.text(b)}")
 
 
-def _divide(function: FunctionText, a: Value, b: Value) -> tuple[str, str]:
+def _divide(function: FunctionText, a: LoopValue, b: LoopValue) -> tuple[str, str]:
     """Quotient and remainder of integers, truncated, with the divisors 0 and -1 made harmless."""
     type = llvm_type(a.type)
     x, y = function.text(a), function.text(b)
@@ -194,7 +194,7 @@ def _extremum(function: FunctionText, statement: Let) -> None:
     function.define(statement.result, f"bitcast {bits} {either} to {type}")
 
 
-def _is_never_nan(function: FunctionText, value: Value) -> bool:
+def _is_never_nan(function: FunctionText, value: LoopValue) -> bool:
     number = function.constants.get(value.name)
     return number is not None and number == number
 

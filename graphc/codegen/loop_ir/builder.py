@@ -32,17 +32,17 @@ from graphc.codegen.loop_ir.nodes import (
     Barrier,
     Buffer,
     For,
-    Gather,
     If,
     Index,
     Kernel,
     Let,
     Load,
+    LoopValue,
     Prefetch,
-    Scatter,
     Statement,
     Store,
-    Value,
+    VectorGather,
+    VectorScatter,
     VectorType,
     While,
     result_type,
@@ -62,7 +62,7 @@ class LoopBuilder:
         self._root = self.block
         self._names: dict[str, int] = {}
         self._count = 0
-        self._constants: dict[tuple[object, ...], Value] = {}
+        self._constants: dict[tuple[object, ...], LoopValue] = {}
         self._constant_names: set[str] = set()
         self._leading: list[Statement] = []
         self._buffers: list[Buffer] = []
@@ -90,52 +90,62 @@ class LoopBuilder:
         self._scratch.append(buffer)
         return buffer
 
-    def index(self, const: int = 0, *terms: tuple[Value, int] | Value) -> Index:
+    def index(self, const: int = 0, *terms: tuple[LoopValue, int] | LoopValue) -> Index:
         """`index(3, (i, 64), j)` is the offset 64*i + j + 3."""
         return Index.of(const, *terms)
 
-    def prefetch(self, buffer: Buffer, index: Index | Value | int) -> None:
+    def prefetch(self, buffer: Buffer, index: Index | LoopValue | int) -> None:
         """Ask for an element that will be read later, or is not there."""
         self.append(Prefetch(buffer, _as_index(index)))
 
     def load(
-        self, buffer: Buffer, index: Index | Value | int, lanes: int = 1, mask: Value | None = None
-    ) -> Value:
+        self,
+        buffer: Buffer,
+        index: Index | LoopValue | int,
+        lanes: int = 1,
+        mask: LoopValue | None = None,
+    ) -> LoopValue:
         result = self.fresh(VectorType(buffer.dtype, lanes))
         self.append(Load(result, buffer, _as_index(index), mask))
         return result
 
     def store(
-        self, buffer: Buffer, index: Index | Value | int, value: Value, mask: Value | None = None
+        self,
+        buffer: Buffer,
+        index: Index | LoopValue | int,
+        value: LoopValue,
+        mask: LoopValue | None = None,
     ) -> None:
         self.append(Store(buffer, _as_index(index), value, mask))
 
-    def gather(self, buffer: Buffer, indices: Value, mask: Value | None = None) -> Value:
+    def gather(
+        self, buffer: Buffer, indices: LoopValue, mask: LoopValue | None = None
+    ) -> LoopValue:
         result = self.fresh(VectorType(buffer.dtype, indices.type.lanes))
-        self.append(Gather(result, buffer, indices, mask))
+        self.append(VectorGather(result, buffer, indices, mask))
         return result
 
     def scatter(
-        self, buffer: Buffer, indices: Value, value: Value, mask: Value | None = None
+        self, buffer: Buffer, indices: LoopValue, value: LoopValue, mask: LoopValue | None = None
     ) -> None:
-        self.append(Scatter(buffer, indices, value, mask))
+        self.append(VectorScatter(buffer, indices, value, mask))
 
     def barrier(self) -> None:
         self.append(Barrier())
 
     # -- values -----------------------------------------------------------------------------------
 
-    def fresh(self, type: VectorType, hint: str | None = None) -> Value:
+    def fresh(self, type: VectorType, hint: str | None = None) -> LoopValue:
         """A value with a new name, `hint` or `hint_1`, …; it is defined where you put it."""
         if hint is None:
             name = str(self._count)
             self._count += 1
-            return Value(name, type)
+            return LoopValue(name, type)
         used = self._names.get(hint, 0)
         self._names[hint] = used + 1
-        return Value(f"{hint}_{used}" if used else hint, type)
+        return LoopValue(f"{hint}_{used}" if used else hint, type)
 
-    def const(self, dtype: DType, value: float | int | bool, lanes: int = 1) -> Value:
+    def const(self, dtype: DType, value: float | int | bool, lanes: int = 1) -> LoopValue:
         """`value` rounded to `dtype`. Integers out of range raise OverflowError. Constants stand
         ahead of all loops, each once."""
         # The text of a float tells -0.0 from 0.0, and NaN equals itself in it.
@@ -143,8 +153,8 @@ class LoopBuilder:
         return self._constant(VectorType(dtype, lanes), "const", (), exact)
 
     def _constant(
-        self, type: VectorType, opcode: str, operands: tuple[Value, ...], attribute: Any
-    ) -> Value:
+        self, type: VectorType, opcode: str, operands: tuple[LoopValue, ...], attribute: Any
+    ) -> LoopValue:
         """A value that depends on nothing stands once, ahead of all statements."""
         key = (type, opcode, operands, repr(attribute))
         if key not in self._constants:
@@ -153,7 +163,7 @@ class LoopBuilder:
             self._leading.append(Let(self._constants[key], opcode, operands, attribute))
         return self._constants[key]
 
-    def op(self, opcode: str, *operands: Value, attribute: Any = None) -> Value:
+    def op(self, opcode: str, *operands: LoopValue, attribute: Any = None) -> LoopValue:
         """The result of `opcode`; scalar operands among vectors are splat."""
         known = OPCODES.get(opcode)
         if known is not None and known.elementwise:
@@ -163,7 +173,7 @@ class LoopBuilder:
         self.append(Let(result, opcode, operands, attribute))
         return result
 
-    def _splat_scalars(self, opcode: str, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+    def _splat_scalars(self, opcode: str, operands: tuple[LoopValue, ...]) -> tuple[LoopValue, ...]:
         found = {operand.type.lanes for operand in operands}
         if len(found) < 2:
             return operands
@@ -179,72 +189,72 @@ class LoopBuilder:
         """Adds a ready-made statement to the current block."""
         self.block.statements.append(statement)
 
-    def add(self, a: Value, b: Value) -> Value:
+    def add(self, a: LoopValue, b: LoopValue) -> LoopValue:
         return self.op("add", a, b)
 
-    def sub(self, a: Value, b: Value) -> Value:
+    def sub(self, a: LoopValue, b: LoopValue) -> LoopValue:
         return self.op("sub", a, b)
 
-    def mul(self, a: Value, b: Value) -> Value:
+    def mul(self, a: LoopValue, b: LoopValue) -> LoopValue:
         return self.op("mul", a, b)
 
-    def div(self, a: Value, b: Value) -> Value:
+    def div(self, a: LoopValue, b: LoopValue) -> LoopValue:
         return self.op("div", a, b)
 
-    def fma(self, a: Value, b: Value, c: Value) -> Value:
+    def fma(self, a: LoopValue, b: LoopValue, c: LoopValue) -> LoopValue:
         """a*b + c, rounded once."""
         return self.op("fma", a, b, c)
 
-    def neg(self, a: Value) -> Value:
+    def neg(self, a: LoopValue) -> LoopValue:
         return self.op("neg", a)
 
-    def abs(self, a: Value) -> Value:
+    def abs(self, a: LoopValue) -> LoopValue:
         return self.op("abs", a)
 
-    def sqrt(self, a: Value) -> Value:
+    def sqrt(self, a: LoopValue) -> LoopValue:
         return self.op("sqrt", a)
 
-    def minimum(self, a: Value, b: Value) -> Value:
+    def minimum(self, a: LoopValue, b: LoopValue) -> LoopValue:
         return self.op("minimum", a, b)
 
-    def maximum(self, a: Value, b: Value) -> Value:
+    def maximum(self, a: LoopValue, b: LoopValue) -> LoopValue:
         return self.op("maximum", a, b)
 
-    def compare(self, opcode: str, a: Value, b: Value) -> Value:
+    def compare(self, opcode: str, a: LoopValue, b: LoopValue) -> LoopValue:
         """`opcode` is one of eq ne lt le gt ge."""
         return self.op(opcode, a, b)
 
-    def select(self, condition: Value, a: Value, b: Value) -> Value:
+    def select(self, condition: LoopValue, a: LoopValue, b: LoopValue) -> LoopValue:
         return self.op("select", condition, a, b)
 
-    def convert(self, a: Value, dtype: DType) -> Value:
+    def convert(self, a: LoopValue, dtype: DType) -> LoopValue:
         return a if a.type.dtype is dtype else self.op("convert", a, attribute=dtype)
 
-    def bitcast(self, a: Value, dtype: DType) -> Value:
+    def bitcast(self, a: LoopValue, dtype: DType) -> LoopValue:
         return self.op("bitcast", a, attribute=dtype)
 
-    def splat(self, a: Value, lanes: int) -> Value:
+    def splat(self, a: LoopValue, lanes: int) -> LoopValue:
         if a.type.lanes == lanes:
             return a
         if a.type.is_scalar and a.name in self._constant_names:
             return self._constant(a.type.with_lanes(lanes), "splat", (a,), lanes)
         return self.op("splat", a, attribute=lanes)
 
-    def iota(self, dtype: DType, lanes: int) -> Value:
+    def iota(self, dtype: DType, lanes: int) -> LoopValue:
         type = VectorType(dtype, lanes)
         result_type("iota", (), type)
         return self._constant(type, "iota", (), type)
 
-    def extract(self, a: Value, lane: int) -> Value:
+    def extract(self, a: LoopValue, lane: int) -> LoopValue:
         return self.op("extract", a, attribute=lane)
 
-    def insert(self, a: Value, scalar: Value, lane: int) -> Value:
+    def insert(self, a: LoopValue, scalar: LoopValue, lane: int) -> LoopValue:
         return self.op("insert", a, scalar, attribute=lane)
 
-    def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+    def shuffle(self, a: LoopValue, b: LoopValue, lanes: Sequence[int]) -> LoopValue:
         return self.op("shuffle", a, b, attribute=tuple(lanes))
 
-    def call(self, function: str, *operands: Value) -> Value:
+    def call(self, function: str, *operands: LoopValue) -> LoopValue:
         return self.op("call", *operands, attribute=function)
 
     # -- blocks -----------------------------------------------------------------------------------
@@ -274,10 +284,10 @@ class LoopBuilder:
     @contextmanager
     def loop(
         self,
-        begin: int | Value,
-        end: int | Value,
+        begin: int | LoopValue,
+        end: int | LoopValue,
         step: int = 1,
-        carried: Sequence[Value] = (),
+        carried: Sequence[LoopValue] = (),
         hint: str = "i",
     ) -> Iterator[LoopScope]:
         """A for loop; `carried` are the initial values. `hint` names the variable."""
@@ -296,7 +306,7 @@ class LoopBuilder:
         )  # fmt: skip
 
     @contextmanager
-    def if_(self, condition: Value, rare: bool = False) -> Iterator[IfScope]:
+    def if_(self, condition: LoopValue, rare: bool = False) -> Iterator[IfScope]:
         """`with b.if_(c) as branch:` around `with branch.then():`, `with branch.otherwise():`.
         `rare`: see If."""
         scope = IfScope(self)
@@ -312,7 +322,7 @@ class LoopBuilder:
         )  # fmt: skip
 
     @contextmanager
-    def while_(self, carried: Sequence[Value] = ()) -> Iterator[WhileScope]:
+    def while_(self, carried: Sequence[LoopValue] = ()) -> Iterator[WhileScope]:
         """`with b.while_([x]) as loop:` around `with loop.condition():` and `with loop.body():`."""
         parameters = tuple(self.fresh(value.type, "carry") for value in carried)
         scope = WhileScope(self, parameters)
@@ -350,13 +360,13 @@ def _exact(dtype: DType, value: float | int | bool, text: str) -> Any:
         return dtype.numpy.type(value).item()
 
 
-def _as_index(index: Index | Value | int) -> Index:
+def _as_index(index: Index | LoopValue | int) -> Index:
     if isinstance(index, Index):
         return index
     return Index(index) if isinstance(index, int) else Index(0, ((index, 1),))
 
 
-def _check_yields(kind: str, wanted: Sequence[Value], yields: Sequence[Value]) -> None:
+def _check_yields(kind: str, wanted: Sequence[LoopValue], yields: Sequence[LoopValue]) -> None:
     if [value.type for value in yields] == [value.type for value in wanted]:
         return
     have, want = (", ".join(str(value.type) for value in all) for all in (yields, wanted))

@@ -28,16 +28,16 @@ from graphc.codegen.loop_ir.nodes import (
     Block,
     Buffer,
     For,
-    Gather,
     If,
     Index,
     Kernel,
     Let,
     Load,
+    LoopValue,
     Prefetch,
-    Scatter,
     Store,
-    Value,
+    VectorGather,
+    VectorScatter,
     While,
 )
 from graphc.codegen.loop_ir.opcodes import TABLE_SIZE
@@ -109,8 +109,8 @@ class _Machine:
             Let: self.let,
             Load: self.load,
             Store: self.store,
-            Gather: self.gather,
-            Scatter: self.scatter,
+            VectorGather: self.gather,
+            VectorScatter: self.scatter,
             For: self.for_,
             If: self.if_,
             While: self.while_,
@@ -122,13 +122,13 @@ class _Machine:
         for statement in block:
             self.steps[type(statement)](statement)
 
-    def integer(self, value: Value, number: int) -> None:
+    def integer(self, value: LoopValue, number: int) -> None:
         self.values[value.name] = np.array([number], np.int64)
 
-    def read(self, values: Sequence[Value]) -> list[Array]:
+    def read(self, values: Sequence[LoopValue]) -> list[Array]:
         return [self.values[value.name] for value in values]
 
-    def bind(self, values: Sequence[Value], arrays: Sequence[Array]) -> None:
+    def bind(self, values: Sequence[LoopValue], arrays: Sequence[Array]) -> None:
         for value, array in zip(values, arrays, strict=True):
             self.values[value.name] = array
 
@@ -150,11 +150,11 @@ class _Machine:
             factor * int(self.values[value.name][0]) for value, factor in index.terms
         )
 
-    def mask(self, mask: Value | None, lanes: int) -> Array:
+    def mask(self, mask: LoopValue | None, lanes: int) -> Array:
         return np.ones(lanes, np.bool_) if mask is None else self.values[mask.name]
 
     def places(
-        self, statement: Load | Store | Gather | Scatter, lanes: int
+        self, statement: Load | Store | VectorGather | VectorScatter, lanes: int
     ) -> tuple[Array, Array, Array]:
         """The buffer's memory, the active lanes, and the offset of each active lane, checked."""
         active = self.mask(statement.mask, lanes)
@@ -172,7 +172,7 @@ class _Machine:
             )
         return memory, active, offsets
 
-    def load(self, statement: Load | Gather) -> None:
+    def load(self, statement: Load | VectorGather) -> None:
         type = statement.result.type
         memory, active, offsets = self.places(statement, type.lanes)
         written = self.written.get(statement.buffer.name)
@@ -185,7 +185,7 @@ class _Machine:
         result[active] = memory[offsets]
         self.values[statement.result.name] = result
 
-    def store(self, statement: Store | Scatter) -> None:
+    def store(self, statement: Store | VectorScatter) -> None:
         value = self.values[statement.value.name]
         memory, active, offsets = self.places(statement, value.size)
         memory[offsets] = value[active]
@@ -199,7 +199,7 @@ class _Machine:
 
     def for_(self, statement: For) -> None:
         begin, end = (
-            int(self.values[bound.name][0]) if isinstance(bound, Value) else bound
+            int(self.values[bound.name][0]) if isinstance(bound, LoopValue) else bound
             for bound in (statement.begin, statement.end)
         )
         parameters = [parameter for parameter, _ in statement.carried]

@@ -34,10 +34,10 @@ from graphc.codegen.loop_ir.opcodes import (
 from graphc.ir.types import DType
 
 __all__ = [
-    "Access", "Barrier", "Block", "Buffer", "For", "Gather", "If", "Index", "Kernel", "LIBM_ARITY",
-    "Let", "Load", "OPCODES", "Opcode", "Scatter", "Statement", "Store", "Value", "VectorType",
-    "While", "check_constant", "inner_blocks", "operands", "result_type", "results",
-    "walk",
+    "Access", "Barrier", "Block", "Buffer", "For", "VectorGather", "If", "Index", "Kernel",
+    "LIBM_ARITY", "Let", "Load", "OPCODES", "Opcode", "VectorScatter", "Statement", "Store",
+    "LoopValue", "VectorType", "While", "check_constant", "inner_blocks", "operands",
+    "result_type", "results", "walk",
 ]  # fmt: skip
 
 Access = Literal["read", "write", "readwrite", "scratch"]
@@ -45,7 +45,7 @@ INDEX_TYPE = VectorType(DType.i64)
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class LoopValue:
     """One name. Two values are equal when their names are; names are unique within a kernel."""
 
     name: str
@@ -80,21 +80,21 @@ class Index:
     """The element offset `const + Σ factor·value` over scalar i64 values."""
 
     const: int = 0
-    terms: tuple[tuple[Value, int], ...] = ()
+    terms: tuple[tuple[LoopValue, int], ...] = ()
 
     @staticmethod
-    def of(const: int = 0, *terms: tuple[Value, int] | Value) -> Index:
+    def of(const: int = 0, *terms: tuple[LoopValue, int] | LoopValue) -> Index:
         """Equal values are merged, and terms that vanish are dropped."""
-        factors: dict[Value, int] = {}
+        factors: dict[LoopValue, int] = {}
         for term in terms:
-            value, factor = (term, 1) if isinstance(term, Value) else term
+            value, factor = (term, 1) if isinstance(term, LoopValue) else term
             factors[value] = factors.get(value, 0) + factor
         return Index(const, tuple((value, factor) for value, factor in factors.items() if factor))
 
-    def __add__(self, other: Index | Value | int) -> Index:
+    def __add__(self, other: Index | LoopValue | int) -> Index:
         if isinstance(other, int):
             return Index(self.const + other, self.terms)
-        if isinstance(other, Value):
+        if isinstance(other, LoopValue):
             return Index.of(self.const, *self.terms, other)
         return Index.of(self.const + other.const, *self.terms, *other.terms)
 
@@ -119,9 +119,9 @@ class Index:
 class Let:
     """`result = opcode operands`; the attribute is what the opcode's typing rule wants."""
 
-    result: Value
+    result: LoopValue
     opcode: str
-    operands: tuple[Value, ...] = ()
+    operands: tuple[LoopValue, ...] = ()
     attribute: Any = None
 
 
@@ -129,20 +129,20 @@ class Let:
 class Load:
     """Contiguous lanes from `index` on. Lanes masked off are 0 and their memory is not touched."""
 
-    result: Value
+    result: LoopValue
     buffer: Buffer
     index: Index
-    mask: Value | None = None
+    mask: LoopValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Gather:
+class VectorGather:
     """One element per lane, at the offsets in `indices` (i32 or i64). Masked: see Load."""
 
-    result: Value
+    result: LoopValue
     buffer: Buffer
-    indices: Value
-    mask: Value | None = None
+    indices: LoopValue
+    mask: LoopValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ class Store:
 
     buffer: Buffer
     index: Index
-    value: Value
-    mask: Value | None = None
+    value: LoopValue
+    mask: LoopValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +164,13 @@ class Prefetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Scatter:
+class VectorScatter:
     """One element per lane. Where offsets repeat, the highest lane wins."""
 
     buffer: Buffer
-    indices: Value
-    value: Value
-    mask: Value | None = None
+    indices: LoopValue
+    value: LoopValue
+    mask: LoopValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +179,14 @@ class For:
     then takes the yield of the iteration before; `results` are the last ones (the initial values,
     when no iteration ran)."""
 
-    variable: Value
-    begin: int | Value
-    end: int | Value
+    variable: LoopValue
+    begin: int | LoopValue
+    end: int | LoopValue
     step: int
-    carried: tuple[tuple[Value, Value], ...]
+    carried: tuple[tuple[LoopValue, LoopValue], ...]
     body: Block
-    yields: tuple[Value, ...]
-    results: tuple[Value, ...]
+    yields: tuple[LoopValue, ...]
+    results: tuple[LoopValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +194,12 @@ class If:
     """One of two blocks, by a scalar bool; `results` are the yields of the one that ran. `rare`:
     the first hardly ever runs, so its native code need not be fast, but soon compiled."""
 
-    condition: Value
+    condition: LoopValue
     then_body: Block
-    then_yields: tuple[Value, ...]
+    then_yields: tuple[LoopValue, ...]
     else_body: Block
-    else_yields: tuple[Value, ...]
-    results: tuple[Value, ...]
+    else_yields: tuple[LoopValue, ...]
+    results: tuple[LoopValue, ...]
     rare: bool = False
 
 
@@ -208,12 +208,12 @@ class While:
     """Runs `condition_body`; while `condition` holds, `body`, and again. What condition_body
     defines is visible in body. `results` are the parameters when the condition failed."""
 
-    carried: tuple[tuple[Value, Value], ...]
+    carried: tuple[tuple[LoopValue, LoopValue], ...]
     condition_body: Block
-    condition: Value
+    condition: LoopValue
     body: Block
-    yields: tuple[Value, ...]
-    results: tuple[Value, ...]
+    yields: tuple[LoopValue, ...]
+    results: tuple[LoopValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,9 @@ class Barrier:
     """
 
 
-Statement = Let | Load | Gather | Store | Scatter | Prefetch | For | If | While | Barrier
+Statement = (
+    Let | Load | VectorGather | Store | VectorScatter | Prefetch | For | If | While | Barrier
+)
 Block = tuple[Statement, ...]
 
 
@@ -239,8 +241,8 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     scratch: tuple[Buffer, ...]
     body: Block
-    begin: Value
-    end: Value
+    begin: LoopValue
+    end: LoopValue
     extent: int
     note: str = field(default="", compare=False)
     """What the recipe chose, and why: shown with the text, part of nothing else."""
@@ -251,10 +253,10 @@ class Kernel:
         return print_kernel(self)
 
 
-def results(statement: Statement) -> tuple[Value, ...]:
+def results(statement: Statement) -> tuple[LoopValue, ...]:
     """The names `statement` defines in the block it stands in."""
     match statement:
-        case Let() | Load() | Gather():
+        case Let() | Load() | VectorGather():
             return (statement.result,)
         case For() | If() | While():
             return statement.results
@@ -262,7 +264,7 @@ def results(statement: Statement) -> tuple[Value, ...]:
             return ()
 
 
-def operands(statement: Statement) -> tuple[Value, ...]:
+def operands(statement: Statement) -> tuple[LoopValue, ...]:
     """The names `statement` itself reads in the block it stands in, not those its blocks read."""
     match statement:
         case Let():
@@ -271,12 +273,14 @@ def operands(statement: Statement) -> tuple[Value, ...]:
             read = [value for value, _ in statement.index.terms]
             if isinstance(statement, Store):
                 read.append(statement.value)
-        case Gather():
+        case VectorGather():
             read = [statement.indices]
-        case Scatter():
+        case VectorScatter():
             read = [statement.indices, statement.value]
         case For():
-            read = [bound for bound in (statement.begin, statement.end) if isinstance(bound, Value)]
+            read = [
+                bound for bound in (statement.begin, statement.end) if isinstance(bound, LoopValue)
+            ]
             return (*read, *(initial for _, initial in statement.carried))
         case While():
             return tuple(initial for _, initial in statement.carried)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from graphc.codegen.loop_ir.nodes import Statement, Value
+from graphc.codegen.loop_ir.nodes import LoopValue, Statement
 
 if TYPE_CHECKING:
     from graphc.codegen.loop_ir.builder import LoopBuilder
@@ -36,13 +36,13 @@ class OpenBlock:
 class LoopScope:
     """A for loop being written: `variable`, `carried` inside, `results` after it."""
 
-    def __init__(self, variable: Value, carried: tuple[Value, ...]) -> None:
+    def __init__(self, variable: LoopValue, carried: tuple[LoopValue, ...]) -> None:
         self.variable = variable
         self.carried = carried
-        self.yields: tuple[Value, ...] = ()
-        self.results: tuple[Value, ...] = ()
+        self.yields: tuple[LoopValue, ...] = ()
+        self.results: tuple[LoopValue, ...] = ()
 
-    def yield_(self, *values: Value) -> None:
+    def yield_(self, *values: LoopValue) -> None:
         """What the next iteration, or the result, gets for the carried values."""
         self.yields = values
 
@@ -52,11 +52,11 @@ class IfScope:
 
     def __init__(self, builder: LoopBuilder) -> None:
         self._builder = builder
-        self.blocks: list[tuple[OpenBlock, tuple[Value, ...]]] = [(OpenBlock(None), ())] * 2
-        self._yields: tuple[Value, ...] = ()
-        self.results: tuple[Value, ...] = ()
+        self.blocks: list[tuple[OpenBlock, tuple[LoopValue, ...]]] = [(OpenBlock(None), ())] * 2
+        self._yields: tuple[LoopValue, ...] = ()
+        self.results: tuple[LoopValue, ...] = ()
 
-    def yield_(self, *values: Value) -> None:
+    def yield_(self, *values: LoopValue) -> None:
         """The results of the branch when this block runs; in number and type as in the other."""
         self._yields = values
 
@@ -79,14 +79,14 @@ class IfScope:
 class WhileScope:
     """A while loop being written: blocks `condition()` and `body()`, `results` after it."""
 
-    def __init__(self, builder: LoopBuilder, carried: tuple[Value, ...]) -> None:
+    def __init__(self, builder: LoopBuilder, carried: tuple[LoopValue, ...]) -> None:
         self._builder = builder
         self.condition_block = OpenBlock(None)
         self.body_block = OpenBlock(None)
-        self.tested: Value | None = None
+        self.tested: LoopValue | None = None
         self.carried = carried
-        self.yields: tuple[Value, ...] = ()
-        self.results: tuple[Value, ...] = ()
+        self.yields: tuple[LoopValue, ...] = ()
+        self.results: tuple[LoopValue, ...] = ()
 
     @contextmanager
     def condition(self) -> Iterator[None]:
@@ -100,10 +100,10 @@ class WhileScope:
         with self._builder.inside() as self.body_block:
             yield
 
-    def test(self, condition: Value) -> None:
+    def test(self, condition: LoopValue) -> None:
         """The scalar bool that decides whether the body runs."""
         self.tested = condition
 
-    def yield_(self, *values: Value) -> None:
+    def yield_(self, *values: LoopValue) -> None:
         """What the next test gets for the carried values."""
         self.yields = values

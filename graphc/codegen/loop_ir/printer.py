@@ -8,16 +8,16 @@ from graphc.codegen.loop_ir.nodes import (
     Barrier,
     Block,
     For,
-    Gather,
     If,
     Kernel,
     Let,
     Load,
+    LoopValue,
     Prefetch,
-    Scatter,
     Statement,
     Store,
-    Value,
+    VectorGather,
+    VectorScatter,
     While,
 )
 from graphc.ir.types import DType
@@ -42,13 +42,13 @@ def _attribute_text(attribute: Any) -> str:
 class _Printer:
     """The text of a kernel."""
 
-    def value(self, value: Value) -> str:
+    def value(self, value: LoopValue) -> str:
         return f"%{value.name}"
 
-    def typed(self, value: Value) -> str:
+    def typed(self, value: LoopValue) -> str:
         return f"%{value.name}: {value.type}"
 
-    def values(self, values: tuple[Value, ...]) -> str:
+    def values(self, values: tuple[LoopValue, ...]) -> str:
         return ", ".join(map(self.value, values))
 
     def kernel(self, kernel: Kernel, name: str) -> list[str]:
@@ -84,13 +84,13 @@ class _Printer:
             case _:
                 return [self.memory(statement)]
 
-    def memory(self, statement: Load | Gather | Store | Scatter) -> str:
+    def memory(self, statement: Load | VectorGather | Store | VectorScatter) -> str:
         if isinstance(statement, Load | Store):
             place = str(statement.index)
         else:
             place = self.value(statement.indices)
-        text = f"{type(statement).__name__.lower()} {statement.buffer}[{place}]"
-        if isinstance(statement, Load | Gather):
+        text = f"{type(statement).__name__.removeprefix("Vector").lower()} {statement.buffer}[{place}]"
+        if isinstance(statement, Load | VectorGather):
             text = f"{self.typed(statement.result)} = {text}"
         else:
             text += f", {self.value(statement.value)}"
@@ -118,7 +118,7 @@ class _Printer:
             ]
         else:
             begin, end = (
-                self.value(bound) if isinstance(bound, Value) else str(bound)
+                self.value(bound) if isinstance(bound, LoopValue) else str(bound)
                 for bound in (statement.begin, statement.end)
             )
             variable = self.value(statement.variable)
@@ -126,11 +126,11 @@ class _Printer:
         body = self.yielding(statement.body, statement.yields)
         return [*head, *body, self.closing(statement.results)]
 
-    def yielding(self, block: Block, yields: tuple[Value, ...]) -> list[str]:
+    def yielding(self, block: Block, yields: tuple[LoopValue, ...]) -> list[str]:
         lines = self.block(block)
         return [*lines, f"  yield {self.values(yields)}"] if yields else lines
 
-    def closing(self, results: tuple[Value, ...]) -> str:
+    def closing(self, results: tuple[LoopValue, ...]) -> str:
         listed = ", ".join(map(self.typed, results))
         return f"}} -> ({listed})" if listed else "}"
 

@@ -31,17 +31,17 @@ from graphc.codegen.loop_ir.nodes import (
     Block,
     Buffer,
     For,
-    Gather,
     If,
     Index,
     Kernel,
     Let,
     Load,
+    LoopValue,
     Prefetch,
-    Scatter,
     Statement,
     Store,
-    Value,
+    VectorGather,
+    VectorScatter,
     VectorType,
     While,
     check_constant,
@@ -95,14 +95,14 @@ class _Verifier:
 
     # -- names ------------------------------------------------------------------------------------
 
-    def define(self, values: Iterable[Value]) -> None:
+    def define(self, values: Iterable[LoopValue]) -> None:
         for value in values:
             if value.name in self.defined:
                 raise self.fail("L1", f"{value} is defined twice")
             self.defined.add(value.name)
             self.visible[value.name] = value.type
 
-    def use(self, values: Iterable[Value]) -> None:
+    def use(self, values: Iterable[LoopValue]) -> None:
         for value in values:
             known = self.visible.get(value.name)
             if known is None:
@@ -113,7 +113,7 @@ class _Verifier:
 
     # -- blocks -----------------------------------------------------------------------------------
 
-    def block(self, block: Block, ends: Sequence[Value] = (), keep: bool = False) -> None:
+    def block(self, block: Block, ends: Sequence[LoopValue] = (), keep: bool = False) -> None:
         """Checks a block; `ends` are used at its end. `keep` leaves its names visible."""
         outside = self.visible
         self.visible = dict(outside)
@@ -129,7 +129,7 @@ class _Verifier:
         match statement:
             case Let():
                 self.let(statement)
-            case Load() | Store() | Gather() | Scatter():
+            case Load() | Store() | VectorGather() | VectorScatter():
                 self.access(statement)
             case For():
                 self.for_(statement)
@@ -162,7 +162,7 @@ class _Verifier:
 
     def for_(self, statement: For) -> None:
         for bound in (statement.begin, statement.end):
-            if isinstance(bound, Value):
+            if isinstance(bound, LoopValue):
                 self.bound(bound)
         self.bound(statement.variable)
         if statement.step < 1:
@@ -215,15 +215,15 @@ class _Verifier:
 
     # -- single rules -----------------------------------------------------------------------------
 
-    def bound(self, value: Value) -> None:
+    def bound(self, value: LoopValue) -> None:
         if value.type != INDEX_TYPE:
             raise self.fail("L9", f"{value} is {value.type}, not a scalar i64")
 
-    def condition(self, value: Value) -> None:
+    def condition(self, value: LoopValue) -> None:
         if value.type != _CONDITION:
             raise self.fail("L11", f"the condition {value} is {value.type}")
 
-    def match(self, what: str, values: Sequence[Value], wanted: Sequence[Value]) -> None:
+    def match(self, what: str, values: Sequence[LoopValue], wanted: Sequence[LoopValue]) -> None:
         if [value.type for value in values] == [value.type for value in wanted]:
             return
         have, want = (", ".join(str(value.type) for value in all) for all in (values, wanted))
@@ -239,13 +239,13 @@ class _Verifier:
         if self.buffers.get(buffer.name) != buffer:
             raise self.fail("L4", f"buffer {buffer} is not declared like this")
 
-    def access(self, statement: Load | Store | Gather | Scatter) -> None:
+    def access(self, statement: Load | Store | VectorGather | VectorScatter) -> None:
         buffer = statement.buffer
         self.declared(buffer)
-        loads = isinstance(statement, Load | Gather)
+        loads = isinstance(statement, Load | VectorGather)
         if buffer.access == ("write" if loads else "read"):
             raise self.fail("L5", f"buffer {buffer} is declared `{buffer.access}`")
-        value = statement.result if isinstance(statement, Load | Gather) else statement.value
+        value = statement.result if isinstance(statement, Load | VectorGather) else statement.value
         if value.type.dtype is not buffer.dtype:
             held = buffer.dtype.value
             raise self.fail("L6", f"{value} is {value.type}, buffer {buffer} holds {held}")
@@ -253,7 +253,7 @@ class _Verifier:
         mask = statement.mask
         if mask is not None and mask.type != VectorType(DType.bool, lanes):
             raise self.fail("L6", f"the mask {mask} is {mask.type} for {lanes} lanes")
-        if isinstance(statement, Gather | Scatter):
+        if isinstance(statement, VectorGather | VectorScatter):
             offsets = statement.indices.type
             if offsets.dtype not in _OFFSETS or offsets.lanes != lanes:
                 raise self.fail("L6", f"offsets {offsets} do not address {value.type}")

@@ -31,7 +31,7 @@ from graphc.schedule.plan import (
     Step,
     all_steps,
 )
-from graphc.schedule.threads import Schedule, Split
+from graphc.schedule.threads import Schedule, WorkSplit
 
 _LLVM_TYPE = {DType.i32: "i32", DType.i64: "i64", DType.bool: "i8"}
 
@@ -52,9 +52,7 @@ def scratch_stride(kernels: Mapping[KernelSpec, NativeKernel]) -> int:
     return -(-most // PADDING) * PADDING
 
 
-def block_bytes(
-    plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule
-) -> int:
+def block_bytes(plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule) -> int:
     """Bytes of the block the driver works in: arena, verdict, scratch of each thread."""
     return verdict_start(plan) + PADDING + chosen.threads * scratch_stride(kernels)
 
@@ -72,7 +70,7 @@ def driver_text(
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _BoundPlan:
     """A plan under emission: the pointer to each of its buffers."""
 
     plan: Plan
@@ -80,9 +78,7 @@ class _Frame:
 
 
 class _Driver:
-    def __init__(
-        self, plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule
-    ):
+    def __init__(self, plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule):
         self.plan = plan
         self.kernels = kernels
         self.chosen = chosen
@@ -130,7 +126,7 @@ class _Driver:
             self.lines.append(f"  %is{thread} = icmp eq i64 %thread, {thread}")
             self.lines.append(f"  %runs{thread} = or i1 %alone, %is{thread}")
 
-    def _root_frame(self) -> _Frame:
+    def _root_frame(self) -> _BoundPlan:
         """The plan's own buffers: table and arena."""
         plan = self.plan
         counts = (len(plan.argument_types), len(plan.output_types), len(plan.constants))
@@ -147,7 +143,7 @@ class _Driver:
     def _frame(
         self, plan: Plan, arguments: Sequence[str], outputs: Sequence[str], arena: str,
         constants: Sequence[str] = (),
-    ) -> _Frame:  # fmt: skip
+    ) -> _BoundPlan:  # fmt: skip
         given = {"argument": arguments, "output": outputs, "constant": constants}
         pointers = []
         for buffer in plan.buffers:
@@ -157,7 +153,7 @@ class _Driver:
             name = f"%b{self._name()}"
             pointers.append(name)
             self.lines.append(f"  {name} = getelementptr i8, ptr {arena}, i64 {buffer.slot}")
-        return _Frame(plan, tuple(pointers))
+        return _BoundPlan(plan, tuple(pointers))
 
     def _name(self) -> int:
         """A number for names that have to be new."""
@@ -166,7 +162,7 @@ class _Driver:
 
     # -- steps -------------------------------------------------------------------------------
 
-    def _sequence(self, frame: _Frame, splits: Sequence[Split]) -> None:
+    def _sequence(self, frame: _BoundPlan, splits: Sequence[WorkSplit]) -> None:
         """A plan's steps in order; runs of those for one thread stand behind one branch."""
         steps = frame.plan.steps
         position = 0
@@ -184,11 +180,11 @@ class _Driver:
             self._for_one(frame, steps[position:end], splits[position])
             position = end
 
-    def _is_alone(self, step: Step, split: Split) -> bool:
+    def _is_alone(self, step: Step, split: WorkSplit) -> bool:
         """Whether only one thread runs a step."""
         return self.several and not (isinstance(step, Check) or split.threads > 1 or split.inner)
 
-    def _for_one(self, frame: _Frame, steps: Sequence[Step], split: Split) -> None:
+    def _for_one(self, frame: _BoundPlan, steps: Sequence[Step], split: WorkSplit) -> None:
         """Steps for one thread, before the first of which all may meet."""
         if split.meet:
             self._meet()
@@ -200,14 +196,14 @@ class _Driver:
         self.lines.append(f"  br label %all{number}")
         self.lines.append(f"all{number}:")
 
-    def _on_one(self, frame: _Frame, steps: Sequence[Step]) -> None:
+    def _on_one(self, frame: _BoundPlan, steps: Sequence[Step]) -> None:
         """Steps as a thread runs them that is alone with them."""
         several, self.several = self.several, False
         for step in steps:
             self._step_text(frame, step, _ONE)
         self.several = several
 
-    def _step_text(self, frame: _Frame, step: Step, split: Split) -> None:
+    def _step_text(self, frame: _BoundPlan, step: Step, split: WorkSplit) -> None:
         """One step, as every thread that comes here runs it."""
         if split.meet:
             self._meet()
@@ -226,7 +222,7 @@ class _Driver:
     def _meet(self) -> None:
         self.lines.append("  call void @meet(ptr %counter, ptr %mine, i64 %threads)")
 
-    def _part(self, frame: _Frame, step: Launch, parts: int) -> None:
+    def _part(self, frame: _BoundPlan, step: Launch, parts: int) -> None:
         """This thread's part of the range; all of it where the call has one thread."""
         kernel = self.kernels[step.kernel]
         n = self._name()
@@ -250,7 +246,7 @@ class _Driver:
             self.lines += [f"  br label %parted{n}", f"parted{n}:"]
 
     def _launch(
-        self, frame: _Frame, step: Launch, kernel: NativeKernel, begin: str, end: str
+        self, frame: _BoundPlan, step: Launch, kernel: NativeKernel, begin: str, end: str
     ) -> None:
         n = self._name()
         for slot, buffer in enumerate(step.buffers):
@@ -261,7 +257,7 @@ class _Driver:
             "ptr %scratch)"
         )
 
-    def _check(self, frame: _Frame, check: Check) -> None:
+    def _check(self, frame: _BoundPlan, check: Check) -> None:
         """All threads read the same values, so they go on, or return, together."""
         n = self._name()
         self._checks += 1
@@ -292,14 +288,14 @@ class _Driver:
 
     # -- loops and branches ------------------------------------------------------------------
 
-    def _inner(self, frame: _Frame, splits: Sequence[Split] | None) -> None:
+    def _inner(self, frame: _BoundPlan, splits: Sequence[WorkSplit] | None) -> None:
         """The steps of a plan inside a loop or branch."""
         if splits is None:
             self._on_one(frame, frame.plan.steps)
         else:
             self._sequence(frame, splits)
 
-    def _loop(self, frame: _Frame, step: Loop, split: Split) -> None:
+    def _loop(self, frame: _BoundPlan, step: Loop, split: WorkSplit) -> None:
         """Runs of a plan. Where all threads go round, they meet before each run: it may touch what
         another thread still works on in the run before."""
         n = self._name()
@@ -334,7 +330,7 @@ class _Driver:
             f"done{n}:",
         ]
 
-    def _bound(self, frame: _Frame, step: Loop, n: int) -> list[str]:
+    def _bound(self, frame: _BoundPlan, step: Loop, n: int) -> list[str]:
         """Pointers to what the arguments and outputs of one run stand for."""
         at = f"%i{n}"
         if step.reverse:
@@ -355,7 +351,7 @@ class _Driver:
             bound.append(pointer)
         return bound
 
-    def _branch(self, frame: _Frame, step: Branch, split: Split) -> None:
+    def _branch(self, frame: _BoundPlan, step: Branch, split: WorkSplit) -> None:
         n = self._name()
         arena = "null" if step.memory is None else frame.pointers[step.memory]
         reads = [frame.pointers[i] for i in step.reads]
@@ -373,4 +369,4 @@ class _Driver:
         self.lines.append(f"done{n}:")
 
 
-_ONE = Split(1, False, "")
+_ONE = WorkSplit(1, False, "")

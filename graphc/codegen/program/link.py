@@ -13,7 +13,7 @@ from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.program.barrier import meet_text
 from graphc.codegen.program.compile_worker import compile_all
 from graphc.codegen.program.driver import NativeKernel, block_bytes, driver_text, verdict_start
-from graphc.codegen.program.native_program import Entry
+from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
@@ -59,7 +59,7 @@ def _compile_missing(plan: Plan, target: Target, timings: dict[str, float]) -> N
 
 def link(
     plan: Plan, target: Target, threads: int = 1, reason: str = "", *, grows: bool = True
-) -> tuple[Entry, Plan]:
+) -> tuple[NativeProgram, Plan]:
     """Compile and load all of a plan, to run on at most `threads` threads; also the plan as it then
     runs. `reason`: why not on more, where the number 1 was not asked for. `grows`: the arena may be
     larger for the sake of threads."""
@@ -85,12 +85,10 @@ def link(
         )
         drivers.append(("meet", addresses["meet"]))
     text = driver_text(plan, kernels, target.triple, chosen)
-    address = compile_driver(
-        text, addresses, target=target, store=user_cache(), level=DRIVER_LEVEL
-    )
+    address = compile_driver(text, addresses, target=target, store=user_cache(), level=DRIVER_LEVEL)
     drivers.append(("driver", address))
     timings["driver"] = time.perf_counter() - started
-    entry = Entry(
+    entry = NativeProgram(
         address, block_bytes(plan, kernels, chosen), verdict_start(plan), timings, chosen,
         target.key, symbols, tuple(drivers),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from graphc.schedule.threads import Schedule
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NativeProgram:
     """A linked plan: the driver's address, the bytes its block must have and where in it a failed
     check leaves its verdict, how it runs. `kernels` are the symbols it calls; `drivers` the names
     and addresses of the functions generated for it, in the order they are loaded."""

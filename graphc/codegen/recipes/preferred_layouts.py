@@ -12,7 +12,7 @@ from typing import Any
 
 from graphc.codegen.recipes.contraction.choice import Choice
 from graphc.codegen.recipes.contraction.cost_model import by_lines, choose
-from graphc.codegen.recipes.contraction.view import View
+from graphc.codegen.recipes.contraction.view import ContractionView
 from graphc.codegen.recipes.nest.rows import lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
@@ -47,9 +47,7 @@ def preferred_layouts(target: Target) -> Preferred:
 
 
 @functools.cache
-def _tile_of_product(
-    target: Target, types: tuple[TensorType, ...], position: int
-) -> Tile | None:
+def _tile_of_product(target: Target, types: tuple[TensorType, ...], position: int) -> Tile | None:
     """The tiles in which the operand is read; None where it is broadcast, or read once for a single
     row."""
     choice = _choice(_body(types), target)
@@ -71,7 +69,9 @@ def _tile_of_convolution(
     if geometry["groups"] != 1:
         return None
     body = _body(types, geometry, turned=True)
-    packed = next(by_lines(View(body, swapped=True), lanes_for(body, target), target), None)
+    packed = next(
+        by_lines(ContractionView(body, swapped=True), lanes_for(body, target), target), None
+    )
     if packed is None or packed.cost * GAIN > _choice(_body(types, geometry), target).cost:
         return None
     return packed.tile.vectors, packed.lanes

@@ -9,7 +9,7 @@ from typing import Any
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel, Value
+from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.recipes.nest.rows import declare_buffers, lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
@@ -88,7 +88,7 @@ class _Scan:
             self._store(of(step), others, made, guards)
             loop.yield_(*made)
 
-    def _parts(self, at: Expr, others: Index, guards: tuple[Guard, ...]) -> tuple[Value, ...]:
+    def _parts(self, at: Expr, others: Index, guards: tuple[Guard, ...]) -> tuple[LoopValue, ...]:
         element = self.evaluator.value(self.operand, self._index(at, others), guards)
         parts = self.op.parts(element, lambda: self.evaluator.integers.number(at)[0])
         return tuple(self.builder.splat(part, self.lanes) for part in parts)

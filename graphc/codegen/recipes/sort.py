@@ -11,7 +11,7 @@ import math
 
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Index, Kernel, Value
+from graphc.codegen.loop_ir.nodes import Buffer, Index, Kernel, LoopValue
 from graphc.codegen.recipes.nest.rows import declare_buffers
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
@@ -64,7 +64,7 @@ class _Sort:
             self._store(others, sorted_half)
         return builder.finish(extent=extent)
 
-    def _number(self, value: int) -> Value:
+    def _number(self, value: int) -> LoopValue:
         return self.builder.const(DType.i64, value)
 
     def _index(self, at: Expr, others: Coordinates) -> Coordinates:
@@ -81,7 +81,7 @@ class _Sort:
             self.builder.store(self.keys, place, self._key(element))
             self.builder.store(self.positions, place, loop.variable)
 
-    def _store(self, others: Coordinates, half: Value) -> None:
+    def _store(self, others: Coordinates, half: LoopValue) -> None:
         with self.builder.loop(0, self.size, hint="k") as loop:
             at = Variable("out", self.size)
             self.evaluator.integers.bind(at, loop.variable, self.builder.block)
@@ -89,12 +89,12 @@ class _Sort:
             place = flatten(self._index(of(at), others), self.shape)
             self.evaluator.store(self.out, place, position)
 
-    def _key(self, element: Value) -> Value:
+    def _key(self, element: LoopValue) -> LoopValue:
         """An integer that is in the order of the elements."""
         key = self._float_key(element) if element.type.dtype.is_float else element
         return self.builder.op("not", key) if self.descending else key
 
-    def _float_key(self, element: Value) -> Value:
+    def _float_key(self, element: LoopValue) -> LoopValue:
         # The bits of a float are in order as sign and magnitude; of negative ones the magnitude is
         # complemented. Adding +0 makes -0 to +0.
         builder, integer = self.builder, self.key_type
@@ -107,7 +107,7 @@ class _Sort:
 
     # -- merging -----------------------------------------------------------------------------
 
-    def _merge_rounds(self) -> Value:
+    def _merge_rounds(self) -> LoopValue:
         """Where the sorted half starts in scratch memory."""
         builder = self.builder
         size = self._number(self.size)
@@ -127,7 +127,14 @@ class _Sort:
                 rounds.yield_(double, target)
         return rounds.results[1]
 
-    def _merge(self, source: Value, target: Value, low: Value, middle: Value, high: Value) -> None:
+    def _merge(
+        self,
+        source: LoopValue,
+        target: LoopValue,
+        low: LoopValue,
+        middle: LoopValue,
+        high: LoopValue,
+    ) -> None:
         """The runs [low, middle) and [middle, high) of one half as one run of the other."""
         builder, one = self.builder, self._number(1)
         with builder.loop(low, high, carried=[low, middle], hint="k") as loop:

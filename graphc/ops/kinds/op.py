@@ -49,7 +49,7 @@ class Sample:
     differentiable: bool = True
 
 
-class Sampler:
+class SampleDrawer:
     """Draws sample operands from a fixed seed; `sampler(x, axis=1)` makes a Sample."""
 
     def __init__(self, seed: int = 0):
@@ -78,7 +78,7 @@ class Sampler:
 
 
 @dataclass(frozen=True)
-class Check:
+class ContentCheck:
     """A condition on an operand's content that must hold before the op runs: every element in
     [0, bound), or, with `bound` None, no element zero. `{}` in `message` stands for the element
     that broke it."""
@@ -88,7 +88,7 @@ class Check:
     message: str
 
 
-Samples = Callable[[Sampler], Iterable[Sample]]
+Samples = Callable[[SampleDrawer], Iterable[Sample]]
 
 
 class Op:
@@ -106,7 +106,7 @@ class Op:
         vjp: Callable[..., tuple[Any, ...]] | None,
         samples: Samples | None,
         differentiable: bool = True,
-        checks: Callable[..., tuple[Check, ...]] | None = None,
+        checks: Callable[..., tuple[ContentCheck, ...]] | None = None,
         ulps: int = 0,
         exempt: dict[str, str] | None = None,
     ):
@@ -172,7 +172,7 @@ class Op:
 
     # -- shared ------------------------------------------------------------------------------
 
-    def checks(self, types: Types, attributes: dict[str, Any]) -> tuple[Check, ...]:
+    def checks(self, types: Types, attributes: dict[str, Any]) -> tuple[ContentCheck, ...]:
         """Conditions on the content of operands, tested before anything is written."""
         return self.check_rule(types, **attributes) if self.check_rule else ()
 
@@ -200,7 +200,7 @@ class Op:
             )
 
 
-def raise_if_broken(check: Check, array: Array, name: str) -> None:
+def raise_if_broken(check: ContentCheck, array: Array, name: str) -> None:
     """Raise what PyTorch raises for an index out of range or a zero divisor."""
     if check.bound is None:
         if not array.all():

@@ -94,7 +94,7 @@ def _runner(*, reference: bool) -> Callable[[Graph, Sequence[Any]], Arrays]:
     return lambda region, arrays: evaluate(region, tuple(arrays), reference=reference)
 
 
-class Branch(Region):
+class Cond(Region):
     """`cond(predicate, *operands)`: the results of `then` on the operands where the bool
     `predicate` holds, else those of `otherwise`. Only one of them runs."""
 
@@ -157,9 +157,7 @@ class TimeLoop(Region):
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         carry = _count(self.name, "carry", attributes["carry"], 0, len(types))
-        sequences = _count(
-            self.name, "sequences", attributes["sequences"], 0, len(types) - carry
-        )
+        sequences = _count(self.name, "sequences", attributes["sequences"], 0, len(types) - carry)
         length = _count(self.name, "length", attributes["length"], 0, None)
         xs = types[carry : carry + sequences]
         for position, type in enumerate(xs):
@@ -184,8 +182,7 @@ class TimeLoop(Region):
         carry = tuple(arrays[:count])
         xs, rest = arrays[count : count + sequences], arrays[count + sequences :]
         ys = [
-            np.empty((length, *type.shape), type.dtype.numpy)
-            for type in body.output_types[count:]
+            np.empty((length, *type.shape), type.dtype.numpy) for type in body.output_types[count:]
         ]
         order = reversed(range(length)) if attributes["reverse"] else range(length)
         for t in order:

@@ -11,7 +11,7 @@ from graphc.codegen import target
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.interpreter import fma32, run
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel, Value, VectorType, result_type
+from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue, VectorType, result_type
 from graphc.errors import VerifyError
 from graphc.ir.types import DType
 
@@ -408,11 +408,11 @@ class Program:
         self.outputs = {d: self.b.buffer(f"y_{d}", d, 64 * 8, "write") for d in DTYPES}
         self.stored = dict.fromkeys(DTYPES, 0)
 
-    def pick(self, values: list[Value], *dtypes: DType) -> Value:
+    def pick(self, values: list[LoopValue], *dtypes: DType) -> LoopValue:
         fitting = [v for v in values if v.type.dtype in dtypes and v.type.lanes == self.lanes]
         return fitting[self.random.integers(len(fitting))]
 
-    def step(self, values: list[Value]) -> Value:
+    def step(self, values: list[LoopValue]) -> LoopValue:
         b, random = self.b, self.random
         kind = random.integers(7)
         if kind <= 1:
@@ -435,7 +435,7 @@ class Program:
         dtype = NUMERIC[random.integers(4)]
         return b.op(["neg", "abs"][random.integers(2)], self.pick(values, dtype))
 
-    def nest(self, values: list[Value], depth: int) -> list[Value]:
+    def nest(self, values: list[LoopValue], depth: int) -> list[LoopValue]:
         b = self.b
         before = [self.pick(values, d) for d in DTYPES]
         if self.random.random() < 0.5:
@@ -449,7 +449,7 @@ class Program:
                 branch.yield_(*before)
         return list(branch.results)
 
-    def body(self, values: list[Value], depth: int) -> list[Value]:
+    def body(self, values: list[LoopValue], depth: int) -> list[LoopValue]:
         values = list(values)
         for _ in range(int(self.random.integers(3, 10))):
             values.append(self.step(values))

@@ -22,9 +22,9 @@ from graphc.codegen.loop_ir.nodes import (
     Kernel,
     Let,
     Load,
+    LoopValue,
     Statement,
     Store,
-    Value,
     VectorType,
     While,
     operands,
@@ -38,11 +38,11 @@ from graphc.ir.types import DType
 F32, I32, I64, BOOL = DType.f32, DType.i32, DType.i64, DType.bool
 X = Buffer("x", F32, 16, "read")
 Y = Buffer("y", F32, 16, "write")
-BEGIN, END = Value("begin", INDEX_TYPE), Value("end", INDEX_TYPE)
+BEGIN, END = LoopValue("begin", INDEX_TYPE), LoopValue("end", INDEX_TYPE)
 
 
-def value(name: str, dtype: DType = F32, lanes: int = 1) -> Value:
-    return Value(name, VectorType(dtype, lanes))
+def value(name: str, dtype: DType = F32, lanes: int = 1) -> LoopValue:
+    return LoopValue(name, VectorType(dtype, lanes))
 
 
 def const(name: str, number: float, dtype: DType = F32, lanes: int = 1) -> Let:
@@ -247,7 +247,9 @@ A, B, C, STEP, COUNT = value("a"), value("b"), value("c"), value("i", I64), valu
 FLAG = value("flag", BOOL)
 
 
-def loop(*body: Statement, begin: int | Value = 0, end: int | Value = 4, step: int = 1) -> For:
+def loop(
+    *body: Statement, begin: int | LoopValue = 0, end: int | LoopValue = 4, step: int = 1
+) -> For:
     return For(STEP, begin, end, step, (), body, (), ())
 
 

@@ -77,9 +77,7 @@ def test_of_several_vectors_the_last_is_told_from_the_others(width: int, target:
     """Which vector of a row a tile holds is known when it runs: the end of a row is a branch."""
     graph = convolution(width)
     random = np.random.default_rng(width)
-    given = [
-        random.standard_normal(type.shape).astype(np.float32) for type in graph.input_types
-    ]
+    given = [random.standard_normal(type.shape).astype(np.float32) for type in graph.input_types]
     (expected,) = graphc.compile(graph)(*given)
     reference = graphc.run(graph, *given)[0]
     np.testing.assert_allclose(expected, reference, rtol=1e-5, atol=1e-5)
@@ -103,9 +101,7 @@ def test_vectors_along_output_channels(side: int, channels: int, target: str) ->
     """Channels lie an image apart; so does what is added."""
     graph = channels_along_vectors(side, channels)
     random = np.random.default_rng(side)
-    given = [
-        random.standard_normal(type.shape).astype(np.float32) for type in graph.input_types
-    ]
+    given = [random.standard_normal(type.shape).astype(np.float32) for type in graph.input_types]
     (expected,) = graphc.compile(graph)(*given)
     np.testing.assert_allclose(expected, graphc.run(graph, *given)[0], rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(interpreted(graph, given, target), expected)

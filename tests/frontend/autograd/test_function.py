@@ -229,6 +229,7 @@ def test_missing_parts_are_named() -> None:
     with pytest.raises(NotImplementedError, match="forward function"):
         Empty.apply(leaf(1))
     with pytest.raises(TypeError, match="can only save variables"):
+
         class Saver(Cube):
             @staticmethod
             def forward(ctx: Any, x: Any) -> Any:

@@ -132,9 +132,7 @@ def test_second_derivatives() -> None:
             for sign in (1, -1):
                 moved = [array.copy() for array in arrays]
                 moved[position][at] += sign * step
-                around.append(
-                    penalty(*(torch.tensor(x, requires_grad=True) for x in moved)).item()
-                )
+                around.append(penalty(*(torch.tensor(x, requires_grad=True) for x in moved)).item())
             want = (around[0] - around[1]) / (2 * step)
             np.testing.assert_allclose(tensor.grad.numpy()[at], want, rtol=1e-4, atol=1e-6)
 

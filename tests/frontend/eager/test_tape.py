@@ -41,7 +41,7 @@ def test_graph_is_visible() -> None:
     y = (x * 2).sum()
     assert x.is_leaf and x.grad_fn is None and not y.is_leaf
     assert y.grad_fn.name() == "SumBackward0"
-    (inner, index), = y.grad_fn.next_functions
+    ((inner, index),) = y.grad_fn.next_functions
     assert inner.name() == "MulBackward0" and index == 0
     assert inner.next_functions[0][0].variable is x
     assert inner.next_functions[0][0].name() == "AccumulateGrad"

@@ -447,9 +447,7 @@ def test_random_numbers_in_bodies_are_the_eager_ones() -> None:
 
         def f(xs: Any) -> Any:
             def inner(d: Any, z: Any) -> Any:
-                e = torch.cond(
-                    z > 0, lambda z: torch.rand(3) * z, lambda z: drop(ones(3)), (z,)
-                )
+                e = torch.cond(z > 0, lambda z: torch.rand(3) * z, lambda z: drop(ones(3)), (z,))
                 return d + e, torch.randint(0, 9, (2,), generator=own)
 
             def outer(c: Any, x: Any) -> Any:

@@ -176,7 +176,8 @@ def test_out() -> None:
     ("make", "message"),
     [
         (lambda: torch.zeros(2.5), r"zeros\(\): argument 'size' must be tuple of ints, not float"),
-        (lambda: torch.zeros(True), "not bool"), (lambda: torch.zeros("a"), "not str"),
+        (lambda: torch.zeros(True), "not bool"),
+        (lambda: torch.zeros("a"), "not str"),
         (lambda: torch.zeros(), 'missing 1 required positional arguments: "size"'),
         (lambda: torch.zeros(2, size=(2,)), "multiple values for argument 'size'"),
         (lambda: torch.full(2, 3), r"full\(\): argument 'size' .* must be tuple of ints, not int"),

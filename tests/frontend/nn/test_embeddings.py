@@ -84,9 +84,7 @@ def test_bags(mode: str, check: Any, check_gradient: Any) -> None:
     check(torch.compile(call)(torch.tensor(TABLE)), want)
     check_gradient(call, TABLE)
     ends = torch.tensor([*STARTS, len(FLAT)])
-    made = F.embedding_bag(
-        tokens, torch.tensor(TABLE), ends, mode=mode, include_last_offset=True
-    )
+    made = F.embedding_bag(tokens, torch.tensor(TABLE), ends, mode=mode, include_last_offset=True)
     check(made, want)
     rows = np.array([reduce(TABLE[row], 0) for row in TOKENS])
     check(F.embedding_bag(torch.tensor(TOKENS), torch.tensor(TABLE), mode=mode), rows)
@@ -121,10 +119,7 @@ def test_weighted_bags(check: Any, check_gradient: Any) -> None:
     w = RANDOM.standard_normal(9)
     ends = [*STARTS[1:], 9]
     want = np.array(
-        [
-            (TABLE[FLAT[a:b]] * w[a:b, None]).sum(0)
-            for a, b in zip(STARTS, ends, strict=True)
-        ]
+        [(TABLE[FLAT[a:b]] * w[a:b, None]).sum(0) for a, b in zip(STARTS, ends, strict=True)]
     )
     call = lambda table, w: F.embedding_bag(  # noqa: E731
         torch.tensor(FLAT), table, torch.tensor(STARTS), mode="sum", per_sample_weights=w

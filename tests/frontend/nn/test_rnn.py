@@ -247,9 +247,7 @@ def test_what_the_layers_show() -> None:
         [(16, 4), (16, 2), (2, 4)], [(16, 4), (16, 2), (2, 4)],
     ]  # fmt: skip
     assert layer.flatten_parameters() is None
-    assert repr(layer) == (
-        "LSTM(3, 4, proj_size=2, num_layers=2, bias=False, bidirectional=True)"
-    )
+    assert repr(layer) == ("LSTM(3, 4, proj_size=2, num_layers=2, bias=False, bidirectional=True)")
     assert repr(nn.RNNCell(3, 4, nonlinearity="relu")) == "RNNCell(3, 4, nonlinearity=relu)"
     assert nn.RNN(3, 4, 1, "relu").mode == "RNN_RELU"
     with pytest.raises(NotImplementedError):

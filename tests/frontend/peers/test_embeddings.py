@@ -44,9 +44,7 @@ def test_rows_longer_than_the_bound_are_scaled_in_place(peer: Any) -> None:
 
 def test_second_derivative_of_embedding(peer: Any) -> None:
     def twice(system: Any, weight: Any) -> Any:
-        rows = system.nn.functional.embedding(
-            system.tensor(TOKENS), weight, padding_idx=1
-        )
+        rows = system.nn.functional.embedding(system.tensor(TOKENS), weight, padding_idx=1)
         return system.autograd.grad((rows**3).sum(), [weight], create_graph=True)[0]
 
     peer.function(twice, peer.normal(6, 3))

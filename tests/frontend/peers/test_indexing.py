@@ -187,9 +187,7 @@ def _random_index(random: np.random.Generator, shape: tuple[int, ...], masks: bo
 
 
 def _native(system: Any, index: Any) -> Any:
-    return tuple(
-        system.tensor(item) if isinstance(item, np.ndarray) else item for item in index
-    )
+    return tuple(system.tensor(item) if isinstance(item, np.ndarray) else item for item in index)
 
 
 def test_random_indices_read_and_write(peer: Any) -> None:
@@ -307,9 +305,7 @@ def test_errors_have_pytorchs_types(peer: Any, name: str) -> None:
     words = str(ours.value).split("\n")[0]
     assert len(words) > 15
     alike = set(words.split()) & set(str(theirs.value).split("\n")[0].split())
-    assert len(alike) >= 0.6 * len(words.split()) or name in OWN_WORDS, (
-        f"{words}\n{theirs.value}"
-    )
+    assert len(alike) >= 0.6 * len(words.split()) or name in OWN_WORDS, f"{words}\n{theirs.value}"
 
 
 OWN_WORDS = {
@@ -395,7 +391,8 @@ SLICES = {
     "index_put": lambda s, x, y: x.index_put((T(s, [0, 1]), T(s, [3, -1])), y[0, :2]),
     "index_put of rows": lambda s, x, y: x.index_put([T(s, [1])], y[0, 0]),
     "index_put, adding": lambda s, x, y: x.index_put(
-        (T(s, [0, 0, 1]), T(s, [3, 3, 0])), y[1], True),
+        (T(s, [0, 0, 1]), T(s, [3, 3, 0])), y[1], True
+    ),
     "index_put_": lambda s, x, y: (x * 1).index_put_((T(s, [0, 0]), T(s, [3, 1])), y[0, :2]),
     "take": lambda s, x, y: x.take(T(s, [[0, 5], [-1, 5]])),
     "put": lambda s, x, y: x.put(T(s, [0, 5, -1]), y[0]),

@@ -117,9 +117,7 @@ def made(nn: Any, name: str, options: dict[str, Any], reduction: str) -> Any:
 @pytest.mark.parametrize("shape", SCORES)
 def test_cross_entropy(peer: Any, shape: str, options: dict[str, Any], reduction: str) -> None:
     x, y = SCORES[shape]
-    peer.module(
-        lambda nn: made(nn, "CrossEntropyLoss", options, reduction), x, y, training=(True,)
-    )
+    peer.module(lambda nn: made(nn, "CrossEntropyLoss", options, reduction), x, y, training=(True,))
     if "label_smoothing" not in options:
         peer.module(lambda nn: made(nn, "NLLLoss", options, reduction), x, y, training=(True,))
 
@@ -132,9 +130,7 @@ def test_class_probabilities(peer: Any, shape: str, options: Any, reduction: str
     y = np.exp(normal(*x.shape))
     axis = 0 if x.ndim == 1 else 1
     y /= y.sum(axis, keepdims=True)
-    peer.module(
-        lambda nn: made(nn, "CrossEntropyLoss", options, reduction), x, y, training=(True,)
-    )
+    peer.module(lambda nn: made(nn, "CrossEntropyLoss", options, reduction), x, y, training=(True,))
 
 
 def test_all_rows_ignored(peer: Any) -> None:
@@ -237,9 +233,7 @@ def test_alone_and_empty(peer: Any) -> None:
     )
     peer.function(lambda t, x, y: t.nn.functional.triplet_margin_loss(x, y, x), X[0], Y[0])
     peer.function(lambda t, x, y: t.nn.functional.mse_loss(x, y), X[:0], Y[:0])
-    peer.function(
-        lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([], dtype=t.int64)), X[:0]
-    )
+    peer.function(lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([], dtype=t.int64)), X[:0])
     peer.function(lambda t, x, y: t.nn.functional.mse_loss(x, y), X, Y[0])
     peer.function(
         lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([1, 2, 0, 3], dtype=t.uint8)), X

@@ -285,9 +285,7 @@ def test_gradients_at_kinks(peer: Any, name: str) -> None:
     x = np.array([0.0, 0.0, 1, 1, 0, 0.5], F32)
     y = np.array([0.0, 2, 1, 0, -1, 0.5], F32)
     single = name in ("sinc", "logit")
-    peer.function(
-        lambda t, x, y: getattr(t, name)(x) if single else getattr(t, name)(x, y), x, y
-    )
+    peer.function(lambda t, x, y: getattr(t, name)(x) if single else getattr(t, name)(x, y), x, y)
 
 
 # -- integers ------------------------------------------------------------------------------------

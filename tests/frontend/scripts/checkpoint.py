@@ -38,7 +38,7 @@ def trainer(model, optimizer, compile):
 def main(compile=False):
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.standard_normal((24, 5)).astype(np.float32))
-    y = (x ** 2).sum(1, keepdim=True)
+    y = (x**2).sum(1, keepdim=True)
     model, optimizer = build(1)
     step = trainer(model, optimizer, compile)
     losses = []

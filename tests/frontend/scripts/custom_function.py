@@ -12,12 +12,12 @@ class Cubic(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        return 0.5 * (5 * x ** 3 - 3 * x)
+        return 0.5 * (5 * x**3 - 3 * x)
 
     @staticmethod
     def backward(ctx, grad_output):
         (x,) = ctx.saved_tensors
-        return grad_output * 1.5 * (5 * x ** 2 - 1)
+        return grad_output * 1.5 * (5 * x**2 - 1)
 
 
 class Round(torch.autograd.Function):

@@ -19,9 +19,9 @@ def newton(x, steps):
         h = hessian(rosenbrock, x)
         g = jacobian(rosenbrock, x)
         det = h[0, 0] * h[1, 1] - h[0, 1] * h[1, 0]
-        inverse = torch.stack(
-            [torch.stack([h[1, 1], -h[0, 1]]), torch.stack([-h[1, 0], h[0, 0]])]
-        ) / det
+        inverse = (
+            torch.stack([torch.stack([h[1, 1], -h[0, 1]]), torch.stack([-h[1, 0], h[0, 0]])]) / det
+        )
         x = x - inverse @ g
         path.append(rosenbrock(x).item())
     return x, path
@@ -33,7 +33,7 @@ def main(compile=False):
     gradient, none = torch.autograd.grad(rosenbrock(x), [x, unused], allow_unused=True)
     print(gradient, none)
     weighted = torch.autograd.grad(
-        outputs=x ** 2, inputs=x, grad_outputs=torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64)
+        outputs=x**2, inputs=x, grad_outputs=torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64)
     )
     both = jacobian(polar, (torch.tensor(2.0), torch.tensor(0.5)))
     matrix = jacobian(lambda m: m @ m.t(), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))

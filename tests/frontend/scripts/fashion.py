@@ -40,9 +40,7 @@ def made_up(count, seed):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 10, count)
     pictures = 0.5 * patterns[labels] + 0.5 * rng.random((count, 1, 28, 28))
-    return TensorDataset(
-        torch.from_numpy(pictures.astype(np.float32)), torch.from_numpy(labels)
-    )
+    return TensorDataset(torch.from_numpy(pictures.astype(np.float32)), torch.from_numpy(labels))
 
 
 def datasets(folder):

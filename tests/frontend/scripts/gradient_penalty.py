@@ -46,14 +46,17 @@ def main(compile=False):
         losses.append([value.item() for value in made])
 
     x = torch.tensor([1.0, 2.0], requires_grad=True)
-    y = (x ** 4).sum()
+    y = (x**4).sum()
     orders = []
     for _ in range(3):
         (y,) = torch.autograd.grad(y.sum(), x, create_graph=True)
         orders.append(y.tolist())
     print(y, y.grad_fn is not None)
-    return {"losses": losses, "orders": orders,
-            "weight": critic[0].weight.detach().abs().sum().item()}
+    return {
+        "losses": losses,
+        "orders": orders,
+        "weight": critic[0].weight.detach().abs().sum().item(),
+    }
 
 
 if __name__ == "__main__":

@@ -64,8 +64,12 @@ def main(compile=False):
         outputs = net(images)
         _, predicted = torch.max(outputs, 1)
     correct = (predicted == labels).sum().item()
-    return {"losses": losses, "predicted": predicted.tolist(), "correct": correct,
-            "outputs": outputs[0].tolist()}
+    return {
+        "losses": losses,
+        "predicted": predicted.tolist(),
+        "correct": correct,
+        "outputs": outputs[0].tolist(),
+    }
 
 
 if __name__ == "__main__":

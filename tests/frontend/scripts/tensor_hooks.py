@@ -82,7 +82,7 @@ def change():
     y.backward()
     clipped = torch.tensor([3.0, -4.0], requires_grad=True)
     clipped.register_hook(lambda grad: grad.clamp(-1, 1))
-    (clipped ** 2).sum().backward()
+    (clipped**2).sum().backward()
     return {
         "plain": plain.tolist(),
         "changed": changed.tolist(),

@@ -8,8 +8,8 @@ rows. The bits are those of the definition (ops/attention.py).
 
 from __future__ import annotations
 
-from graphc.codegen.loop_ir.nodes import Kernel, Value
-from graphc.codegen.recipes.attention.heads import Body, Matrix, Number, Rows
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.recipes.attention.heads import Body, HeadRows, Matrix, Number
 from graphc.codegen.recipes.attention.operands import GROUP
 from graphc.codegen.recipes.attention.parts import AttentionKernel, Finish
 from graphc.codegen.recipes.contraction.k_blocks import CHAIN
@@ -75,7 +75,7 @@ class _AttentionGrad(AttentionKernel):
         for index, matrix in self.sums.items():
             self._out(index, matrix)
 
-    def _block(self, rows: Rows) -> None:
+    def _block(self, rows: HeadRows) -> None:
         taint = self.copy(self.q, rows.first, rows.count, self.queries, self.taint, self.scaled)
         self.meet_all(self.copy(self.g, rows.first, rows.count, self.by_out, taint))
         self.scores(rows, self.queries, self.keys, self.depth, self._keep(rows))
@@ -93,16 +93,17 @@ class _AttentionGrad(AttentionKernel):
 
     # -- rows --------------------------------------------------------------------------------
 
-    def _keep(self, rows: Rows) -> Finish:
+    def _keep(self, rows: HeadRows) -> Finish:
         """Stores scores."""
-        def finish(sums: list[Value], row: Number, column: Number, vectors: int) -> None:
+
+        def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i, scores in enumerate(self.hide(rows, sums, row, column, vectors)):
                 lane = self.plus(column, i % vectors * self.lanes)
                 self.store(self.weights, self.plus(row, i // vectors), lane, scores)
 
         return finish
 
-    def _weights(self, rows: Rows, row: Number, count: int) -> None:
+    def _weights(self, rows: HeadRows, row: Number, count: int) -> None:
         """Scores of the rows of a tile become weights."""
         levels = []
         for i in range(count):
@@ -119,9 +120,10 @@ class _AttentionGrad(AttentionKernel):
 
         self.loop(0, self.vector_end(self.plus(rows.first, row)), "exp", vector)
 
-    def _by_scores(self, rows: Rows) -> Finish:
+    def _by_scores(self, rows: HeadRows) -> Finish:
         """From g vᵀ the gradient of the scores."""
-        def finish(sums: list[Value], row: Number, column: Number, vectors: int) -> None:
+
+        def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i in range(len(sums) // vectors):
                 at = self.plus(row, i)
                 place: Expr = self.expression(self.plus(rows.first, at), self.rows)
@@ -135,8 +137,8 @@ class _AttentionGrad(AttentionKernel):
 
         return finish
 
-    def _scale(self, rows: Rows) -> Finish:
-        def finish(sums: list[Value], row: Number, column: Number, vectors: int) -> None:
+    def _scale(self, rows: HeadRows) -> Finish:
+        def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i, total in enumerate(sums):
                 place = self.plus(rows.first, self.plus(row, i // vectors))
                 value = self.scaled(total)
@@ -147,7 +149,7 @@ class _AttentionGrad(AttentionKernel):
     # -- sums over rows ----------------------------------------------------------------------
 
     def _over_rows(
-        self, rows: Rows, left: Matrix, right: Matrix, columns: int, sums: Matrix
+        self, rows: HeadRows, left: Matrix, right: Matrix, columns: int, sums: Matrix
     ) -> None:
         """Adds leftᵀ · right of a block of rows."""
         whole, rest = divmod(self.columns, self.tile_rows)
@@ -197,7 +199,7 @@ class _AttentionGrad(AttentionKernel):
     def _clear(self, matrix: Matrix, number: Number) -> None:
         self.builder.store(matrix.memory, self.at((number, self.lanes)), self.zero)
 
-    def _end_chains(self, rows: Rows) -> None:
+    def _end_chains(self, rows: HeadRows) -> None:
         """Where `CHAIN` rows are done, or all, their sums go to the totals."""
         done = self.plus(rows.first, rows.count)
         left = self.builder.op("rem", self.value(done), self.value(CHAIN))

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from graphc.codegen.evaluate.reduction import LANES
 from graphc.codegen.evaluate.vector_math import exp_of_nonpositive
-from graphc.codegen.loop_ir.nodes import Kernel, Value
-from graphc.codegen.recipes.attention.heads import Matrix, Number, Rows
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.recipes.attention.heads import HeadRows, Matrix, Number
 from graphc.codegen.recipes.attention.parts import AttentionKernel, Finish
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
@@ -47,7 +47,7 @@ class _Attention(AttentionKernel):
             self.meet_all(self.copy(self.v, 0, self.columns, self.values, self.untainted()))
         self.each_block(self._block)
 
-    def _block(self, rows: Rows) -> None:
+    def _block(self, rows: HeadRows) -> None:
         self.copy(self.q, rows.first, rows.count, self.queries, [], self.scaled)
         self.loop(0, rows.count, "best", lambda row: self.store(self.best, row, 0, self.hidden))
         self.scores(rows, self.queries, self.panels, self.depth, self._keep(rows))
@@ -59,9 +59,10 @@ class _Attention(AttentionKernel):
 
     # -- rows --------------------------------------------------------------------------------
 
-    def _keep(self, rows: Rows) -> Finish:
+    def _keep(self, rows: HeadRows) -> Finish:
         """Stores scores, and of each row the greatest so far."""
-        def finish(sums: list[Value], row: Number, column: Number, vectors: int) -> None:
+
+        def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             sums = self.hide(rows, sums, row, column, vectors)
             for i in range(len(sums) // vectors):
                 place = self.plus(row, i)
@@ -73,11 +74,11 @@ class _Attention(AttentionKernel):
 
         return finish
 
-    def _greater(self, x: Value, y: Value) -> Value:
+    def _greater(self, x: LoopValue, y: LoopValue) -> LoopValue:
         """NaN in x is left out: it makes the sum NaN, and with it all results of the row."""
         return self.builder.select(self.builder.compare("gt", x, y), x, y)
 
-    def _softmax(self, rows: Rows, row: Number, count: int) -> None:
+    def _softmax(self, rows: HeadRows, row: Number, count: int) -> None:
         """Scores of the rows of a tile become weights; keeps their maxima and their sums."""
         builder = self.builder
         places = [self.plus(row, i) for i in range(count)]
@@ -113,10 +114,10 @@ class _Attention(AttentionKernel):
             one = builder.const(self.dtype, 1)
             self._put(self.divisors, place, builder.select(blind, one, total))
 
-    def _put(self, matrix: Matrix, row: Number, value: Value) -> None:
+    def _put(self, matrix: Matrix, row: Number, value: LoopValue) -> None:
         self.builder.store(matrix.memory, self.at((row, 1)), value)
 
-    def _logsumexps(self, rows: Rows) -> None:
+    def _logsumexps(self, rows: HeadRows) -> None:
         def vector(number: Number) -> None:
             column = self.times(number, self.lanes)
             total = self.evaluator.algebra.log(self.load(self.totals, 0, column))
@@ -131,8 +132,8 @@ class _Attention(AttentionKernel):
         self.loop(0, self.padded(self.block) // self.lanes, "log", vector)
         self.loop(0, rows.count, "out", out)
 
-    def _divide(self, rows: Rows) -> Finish:
-        def finish(sums: list[Value], row: Number, column: Number, vectors: int) -> None:
+    def _divide(self, rows: HeadRows) -> Finish:
+        def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i in range(len(sums) // vectors):
                 at = self.plus(row, i)
                 divisor = self.element(self.divisors, 0, at)

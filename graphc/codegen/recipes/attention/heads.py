@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Index, Value
+from graphc.codegen.loop_ir.nodes import Buffer, Index, LoopValue
 from graphc.codegen.recipes.attention.results import stored
 from graphc.codegen.recipes.contraction.tiles import vector_registers
 from graphc.codegen.recipes.nest.rows import declare_buffers
@@ -25,7 +25,7 @@ from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import unflatten
 
-Number = Value | int
+Number = LoopValue | int
 Body = Callable[[Number], None]
 
 
@@ -38,7 +38,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Rows:
+class HeadRows:
     """Rows of a block: `tiles` whole tiles, and `rest` rows where `has_rest` (0 or 1)."""
 
     first: Number
@@ -77,7 +77,7 @@ class Heads:
         # Names of its own for each kernel: its loops do not depend on what was lowered before.
         self.names = itertools.count()
         self.lead: tuple[Expr, ...] = ()
-        self.whole: Value | None = None
+        self.whole: LoopValue | None = None
         """S where nothing may be skipped, else 0."""
 
     def shaped(self, q: GraphValue, v: GraphValue, mask: Sequence[GraphValue]) -> None:
@@ -102,8 +102,8 @@ class Heads:
     def padded(self, columns: int) -> int:
         return -(-columns // self.lanes) * self.lanes
 
-    def value(self, number: Number) -> Value:
-        return number if isinstance(number, Value) else self.builder.const(DType.i64, number)
+    def value(self, number: Number) -> LoopValue:
+        return number if isinstance(number, LoopValue) else self.builder.const(DType.i64, number)
 
     def computed(self, opcode: str, x: Number, y: Number) -> Number:
         """`opcode` of two i64 numbers, done here where both are known."""
@@ -125,7 +125,7 @@ class Heads:
     def at(self, *terms: tuple[Number, int]) -> Index:
         """The offset Σ factor · number."""
         constant = sum(number * factor for number, factor in terms if isinstance(number, int))
-        return Index.of(constant, *((n, f) for n, f in terms if isinstance(n, Value)))
+        return Index.of(constant, *((n, f) for n, f in terms if isinstance(n, LoopValue)))
 
     def loop(self, begin: Number, end: Number, hint: str, body: Body, step: int = 1) -> None:
         """`body` for each position; nothing is written for a loop that is known to be empty."""
@@ -137,9 +137,9 @@ class Heads:
             body(scope.variable)
 
     def fold(
-        self, end: Number, hint: str, start: list[Value],
-        body: Callable[[Number, list[Value]], list[Value]],
-    ) -> list[Value]:  # fmt: skip
+        self, end: Number, hint: str, start: list[LoopValue],
+        body: Callable[[Number, list[LoopValue]], list[LoopValue]],
+    ) -> list[LoopValue]:  # fmt: skip
         """What `body(position, so far)` makes of `start` in positions 0 … end."""
         if isinstance(end, int) and end <= 1:
             return body(0, start) if end else start
@@ -164,16 +164,16 @@ class Heads:
         stride = self.padded(columns)
         return Matrix(self.builder.scratch(name, self.dtype, rows * stride), stride)
 
-    def load(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> Value:
+    def load(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> LoopValue:
         """A vector at `column + plus` of a row."""
         index = self.at((row, matrix.stride), (column, 1), (plus, 1))
         return self.builder.load(matrix.memory, index, self.lanes)
 
-    def element(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> Value:
+    def element(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> LoopValue:
         index = self.at((row, matrix.stride), (column, 1), (plus, 1))
         return self.builder.splat(self.builder.load(matrix.memory, index), self.lanes)
 
-    def store(self, matrix: Matrix, row: Number, column: Number, value: Value) -> None:
+    def store(self, matrix: Matrix, row: Number, column: Number, value: LoopValue) -> None:
         index = self.at((row, matrix.stride), (column, 1))
         self.builder.store(matrix.memory, index, value)
 
@@ -183,30 +183,31 @@ class Heads:
         """`body` for the heads of this call, with `lead` as their index; gives their number."""
         count = math.prod(self.heads)
         with self.builder.loop(self.builder.begin, self.builder.end, hint="head") as scope:
-            self.head: Value = scope.variable
+            self.head: LoopValue = scope.variable
             self.lead = unflatten(self.expression(scope.variable, count), self.heads)
             every = [target for targets in self.outputs.values() for target in targets]
             self.starts = {t: self.integers.number(t.start(self.lead))[0] for t in every}
             body()
         return count
 
-    def each_block(self, body: Callable[[Rows], None]) -> None:
+    def each_block(self, body: Callable[[HeadRows], None]) -> None:
         rest = self.rows % self.tile_rows
         if self.rows <= self.block:
             tiles = self.rows // self.tile_rows
-            body(Rows(0, self.rows, tiles, rest, int(rest > 0)))
+            body(HeadRows(0, self.rows, tiles, rest, int(rest > 0)))
             return
 
         def block(first: Number) -> None:
             count = self.computed("minimum", self.computed("sub", self.rows, first), self.block)
             tiles = self.computed("div", count, self.tile_rows)
             left = self.computed("sub", count, self.times(tiles, self.tile_rows))
-            body(Rows(first, count, tiles, rest, self.computed("minimum", left, int(rest > 0))))
+            body(HeadRows(first, count, tiles, rest, self.computed("minimum", left, int(rest > 0))))
 
         self.loop(0, self.rows, "block", block, step=self.block)
 
-    def row_tiles(self, rows: Rows, begin: Number, body: Callable[[Number, int], None]) -> None:
+    def row_tiles(self, rows: HeadRows, begin: Number, body: Callable[[Number, int], None]) -> None:
         """`body(first row within the block, rows)` for the tiles from `begin` on, and the rest."""
+
         def tile(number: Number) -> None:
             body(self.times(number, self.tile_rows), self.tile_rows)
 
@@ -232,12 +233,14 @@ class Heads:
 
     # -- values ------------------------------------------------------------------------------
 
-    def finite(self, level: Value) -> Value:
+    def finite(self, level: LoopValue) -> LoopValue:
         """What is subtracted from scores: 0 for -∞."""
         zero, lowest = (self.builder.const(self.dtype, x) for x in (0, -math.inf))
         return self.builder.select(self.builder.compare("eq", level, lowest), zero, level)
 
-    def horizontal(self, vector: Value, combine: Callable[[Value, Value], Value]) -> Value:
+    def horizontal(
+        self, vector: LoopValue, combine: Callable[[LoopValue, LoopValue], LoopValue]
+    ) -> LoopValue:
         """All lanes combined as a tree: lane i with i + half, and so on."""
         width = self.lanes
         while width > 1:

@@ -12,15 +12,15 @@ from collections.abc import Callable
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.shuffles import transpose
-from graphc.codegen.loop_ir.nodes import Index, Value
+from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.recipes.attention.heads import Heads, Matrix, Number
 from graphc.ir.nodes import INPUT
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import reads
 
-Change = Callable[[Value], Value]
-Taint = list[Value]
+Change = Callable[[LoopValue], LoopValue]
+Taint = list[LoopValue]
 """Sums of what was read, not finite in some lane where something of it is not; without vectors
 nothing is tested."""
 
@@ -36,7 +36,7 @@ class Operands(Heads):
     def vector(
         self, source: GraphValue, block: Expr, columns: int,
         index: Callable[[Expr], tuple[Expr, ...]],
-    ) -> Value:  # fmt: skip
+    ) -> LoopValue:  # fmt: skip
         """Vector `block` of so many elements of an operand that lie at `index`; zeros behind."""
         at = block * self.lanes + self.lane()
         guards: tuple[Guard, ...] = () if at.within(0, columns) else ((at, 0, columns),)
@@ -65,7 +65,7 @@ class Operands(Heads):
         rest = self.padded(columns) // self.lanes - groups * group
         return several(of(groups * group), rest, found)
 
-    def scaled(self, value: Value) -> Value:
+    def scaled(self, value: LoopValue) -> LoopValue:
         return self.builder.mul(value, self.builder.const(self.dtype, self.scale))
 
     def copy(
@@ -184,12 +184,13 @@ class Operands(Heads):
         """To start from. Only a causal kernel skips anything."""
         return [self.zero] * TAINTS if self.causal else []
 
-    def _with(self, taint: Taint, vector: Value) -> Taint:
+    def _with(self, taint: Taint, vector: LoopValue) -> Taint:
         """A vector more that was read."""
         return [*taint[1:], self.builder.add(taint[0], vector)] if taint else taint
 
     def read(self, source: GraphValue, taint: Taint, change: Change | None = None) -> Taint:
         """All rows' numbers of an operand [.., L], changed: nothing but what they do to `taint`."""
+
         def vector(block: Expr, taint: Taint) -> Taint:
             value = self.vector(source, block, self.rows, lambda row: (row,))
             return self._with(taint, value if change is None else change(value))

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import Value
-from graphc.codegen.recipes.attention.heads import Matrix, Number, Rows
+from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.recipes.attention.heads import HeadRows, Matrix, Number
 from graphc.codegen.recipes.attention.operands import Operands
 from graphc.codegen.recipes.contraction.k_blocks import CHAIN
 from graphc.ir.types import DType
 
-Finish = Callable[[list[Value], Number, Number, int], None]
+Finish = Callable[[list[LoopValue], Number, Number, int], None]
 """Takes the sums of a tile: `finish(sums, first row within the block, first column, vectors)`."""
 
 
@@ -35,11 +35,11 @@ class AttentionKernel(Operands):
         end = self.computed("minimum", self.plus(row, rows), self.columns)
         return end if self.whole is None else self.computed("maximum", end, self.whole)
 
-    def first_tile(self, rows: Rows, column: Number) -> Number:
+    def first_tile(self, rows: HeadRows, column: Number) -> Number:
         """The first tile of rows of a block that sees a column."""
         return self.computed("div", self.first_row(rows, column), self.tile_rows)
 
-    def first_row(self, rows: Rows, column: Number) -> Number:
+    def first_row(self, rows: HeadRows, column: Number) -> Number:
         """The first row of a block that sees a column, at most their number."""
         if not self.causal:
             return 0
@@ -55,8 +55,8 @@ class AttentionKernel(Operands):
         return self.computed("div", end, self.lanes)
 
     def hide(
-        self, rows: Rows, sums: list[Value], row: Number, column: Number, vectors: int
-    ) -> list[Value]:
+        self, rows: HeadRows, sums: list[LoopValue], row: Number, column: Number, vectors: int
+    ) -> list[LoopValue]:
         """Scores of a tile with the mask, -∞ where a row does not see a column."""
         builder = self.builder
         kind = DType.i32 if self.dtype is DType.f32 else DType.i64
@@ -78,7 +78,7 @@ class AttentionKernel(Operands):
             made.append(scores)
         return made
 
-    def _masked(self, scores: Value, row: Number, column: Number, vector: int) -> Value:
+    def _masked(self, scores: LoopValue, row: Number, column: Number, vector: int) -> LoopValue:
         """A vector of scores of a tile with the mask."""
         assert self.mask is not None
         builder = self.builder
@@ -99,14 +99,14 @@ class AttentionKernel(Operands):
     # -- products ----------------------------------------------------------------------------
 
     def product(
-        self, count: int, extent: int, end: Number, left: Callable[[Value], list[Value]],
-        right: Callable[[Value], list[Value]],
-        begin: Number = 0, start: list[Value] | None = None,
-    ) -> list[Value]:  # fmt: skip
+        self, count: int, extent: int, end: Number, left: Callable[[LoopValue], list[LoopValue]],
+        right: Callable[[LoopValue], list[LoopValue]],
+        begin: Number = 0, start: list[LoopValue] | None = None,
+    ) -> list[LoopValue]:  # fmt: skip
         """The `count` sums over k of left(k) x right(k), row by row of the tile, from begin to end;
         on top of `start`, or cut into chains of an index below `extent`."""
 
-        def chain(first: Number, last: Number, sums: list[Value]) -> list[Value]:
+        def chain(first: Number, last: Number, sums: list[LoopValue]) -> list[LoopValue]:
             with self.builder.loop(first, last, carried=sums, hint="k") as scope:
                 vectors = right(scope.variable)
                 scope.yield_(*(
@@ -128,7 +128,7 @@ class AttentionKernel(Operands):
         return list(outer.results)
 
     def scores(
-        self, rows: Rows, left: Matrix, panels: Matrix, depth: int, finish: Finish
+        self, rows: HeadRows, left: Matrix, panels: Matrix, depth: int, finish: Finish
     ) -> None:
         """left · panels for a block of rows, tile by tile, where some row sees some column. On the
         diagonal of a causal matrix tiles are narrower: they end with the vector they see last."""
@@ -164,7 +164,7 @@ class AttentionKernel(Operands):
         self.column_tiles(self.columns, columns)
 
     def rows_times(
-        self, rows: Rows, weights: Matrix, right: Matrix, columns: int,
+        self, rows: HeadRows, weights: Matrix, right: Matrix, columns: int,
         finish: Finish,
     ) -> None:  # fmt: skip
         """weights · right for a block of rows, each row over the columns of weights it sees."""
@@ -190,7 +190,7 @@ class AttentionKernel(Operands):
         self.column_tiles(columns, tiles)
 
     def write(
-        self, result: int, columns: int, row: Number, column: Number, value: Value,
+        self, result: int, columns: int, row: Number, column: Number, value: LoopValue,
         vector: int = 0,
     ) -> None:  # fmt: skip
         """A vector of a result of the head at `column`, `vector` vectors on; lanes behind the end

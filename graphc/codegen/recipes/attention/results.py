@@ -17,7 +17,7 @@ from graphc.schedule.output_layouts import positions
 
 
 @dataclass(frozen=True)
-class Target:
+class Destination:
     """A result's elements lie at `place` of a buffer, an expression of their index."""
 
     buffer: Buffer
@@ -37,9 +37,9 @@ class Target:
         return found
 
 
-def stored(body: Graph, anchor: int, buffers: list[Buffer]) -> dict[int, list[Target]]:
+def stored(body: Graph, anchor: int, buffers: list[Buffer]) -> dict[int, list[Destination]]:
     """By result of the node `anchor` the places of its elements."""
-    found: dict[int, list[Target]] = {}
+    found: dict[int, list[Destination]] = {}
     for value, buffer in zip(body.outputs, buffers, strict=True):
         shape = body.type_of(value).shape
         placed: Mapping[Value, tuple[Expr, ...]] = positions(body, value) or {}
@@ -48,5 +48,5 @@ def stored(body: Graph, anchor: int, buffers: list[Buffer]) -> dict[int, list[Ta
         for result, places in placed.items():
             index = coordinates(body.type_of(result).shape)
             targets = found.setdefault(result.index, [])
-            targets += [Target(buffer, place, index) for place in places]
+            targets += [Destination(buffer, place, index) for place in places]
     return found

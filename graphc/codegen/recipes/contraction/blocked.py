@@ -12,24 +12,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.contraction.broadcast_operand import Run, Runs
 from graphc.codegen.recipes.contraction.k_blocks import CHAIN
 from graphc.codegen.recipes.contraction.tiled import TiledOrder
-from graphc.codegen.recipes.contraction.tiles import OutputTile, Part
+from graphc.codegen.recipes.contraction.tiles import OutputTile, TileRun
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowRun:
     """A run of tiles, or of groups of tiles, of `rows` rows each: from `begin` to `end`, at most
     `count`. They are counted over all blocks: then a loop's variable has the extent of the operand,
     and no index seems to lie beyond it."""
 
-    begin: int | Value
-    end: int | Value
+    begin: int | LoopValue
+    end: int | LoopValue
     count: int
     rows: int
 
@@ -44,9 +44,9 @@ class Block:
     """Tiles of columns: those of `part` from `begin` to `end`. Their copy and their sums lie behind
     those of tile `first`."""
 
-    part: Part
-    begin: int | Value
-    end: int | Value
+    part: TileRun
+    begin: int | LoopValue
+    end: int | LoopValue
     first: Expr
 
 
@@ -67,8 +67,8 @@ class RowBlock:
     in groups of tiles in the copy of the broadcast operand, which starts with tile `copied`.
     `packed`: this block packs them."""
 
-    tiles: Sequence[Rows]
-    groups: Sequence[Rows]
+    tiles: Sequence[RowRun]
+    groups: Sequence[RowRun]
     first: Expr
     copied: Expr
     packed: bool
@@ -144,13 +144,13 @@ class ByBlocks(TiledOrder):
             copied = first if self.packs_rows else of(0)
             self._against(batch, RowBlock(tiles, groups, first, copied, self.packs_rows))
 
-    def _runs(self, rows: int) -> list[Rows]:
+    def _runs(self, rows: int) -> list[RowRun]:
         """All rows, so many at a time, and what is left of them."""
         whole, rest = divmod(self.rows, rows)
-        runs = [Rows(0, whole, whole, rows)] if whole else []
-        return runs + ([Rows(whole, whole + 1, whole + 1, rest)] if rest else [])
+        runs = [RowRun(0, whole, whole, rows)] if whole else []
+        return runs + ([RowRun(whole, whole + 1, whole + 1, rest)] if rest else [])
 
-    def _clipped(self, run: Rows, block: Value, size: int) -> Rows:
+    def _clipped(self, run: RowRun, block: LoopValue, size: int) -> RowRun:
         """The part of a run in a block of so many."""
         assert isinstance(run.begin, int) and isinstance(run.end, int)
         builder = self.builder
@@ -165,7 +165,7 @@ class ByBlocks(TiledOrder):
         row `at` of the copy."""
         first = block.copied // self.left.group
 
-        def place(run: Rows, group: Expr) -> Expr:
+        def place(run: RowRun, group: Expr) -> Expr:
             return at + run.behind(group, first) * count
 
         for run in block.groups:
@@ -174,7 +174,7 @@ class ByBlocks(TiledOrder):
                 count,
             )  # fmt: skip
 
-    def _tiles(self, run: Rows, name: str, body: Callable[[Expr], None]) -> None:
+    def _tiles(self, run: RowRun, name: str, body: Callable[[Expr], None]) -> None:
         """`body(number)` for each of a run of rows."""
         with self.builder.loop(run.begin, run.end, hint=name) as loop:
             variable = Variable(f"{name}{run.count}_{run.rows}", run.count)
@@ -197,9 +197,7 @@ class ByBlocks(TiledOrder):
             return
         if rows.packed:
             self.left_runs(
-                lambda begin, count: self._pack_rows(
-                    batch, rows, begin * self.groups, begin, count
-                )
+                lambda begin, count: self._pack_rows(batch, rows, begin * self.groups, begin, count)
             )
             rows = replace(rows, packed=False)
         for part in self.parts:
@@ -209,7 +207,7 @@ class ByBlocks(TiledOrder):
                 first = Variable(f"first{part.number}", part.count)
                 self.integers.bind(first, loop.variable, self.builder.block)
                 behind = self.builder.add(loop.variable, self.builder.const(DType.i64, size))
-                last = end if isinstance(end, Value) else self.builder.const(DType.i64, end)
+                last = end if isinstance(end, LoopValue) else self.builder.const(DType.i64, end)
                 last = self.builder.minimum(behind, last)
                 self._chains(batch, [Block(part, loop.variable, last, of(first))], rows)
 
@@ -265,7 +263,7 @@ class ByBlocks(TiledOrder):
         chain(of(begin), self.depth - begin, True)
 
     def _clear(self, block: Block, rows: RowBlock) -> None:
-        def clear(column: Expr, run: Rows, tile: Expr) -> None:
+        def clear(column: Expr, run: RowRun, tile: Expr) -> None:
             vectors = run.rows * self.tile.vectors
             at = self._sum(block, column, run.behind(tile, rows.first))
             self.clear(self.sums, vectors, lambda i: at + i * self.lanes)
@@ -292,7 +290,7 @@ class ByBlocks(TiledOrder):
                 start = (column - block.first) * chain.count - chain.begin
             vector, vectors = self._first_vector(block, column), block.part.vectors
 
-            def tile(run: Rows, number: Expr) -> None:
+            def tile(run: RowRun, number: Expr) -> None:
                 row = number * self.tile.rows
                 at = OutputTile(batch, row, run.rows, self.columns, vector, vectors)
                 sums = self._sum(block, column, run.behind(number, rows.first))

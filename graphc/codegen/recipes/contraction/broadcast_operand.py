@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.evaluate.copier import Copier
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.contraction.choice import Choice
 from graphc.codegen.recipes.contraction.panel import Panel, Tiles
 from graphc.codegen.recipes.contraction.view import operand_value
@@ -145,7 +145,7 @@ class BroadcastOperand:
 
     def element(
         self, batch: Index, m: Index, k: Index, tile: Expr, row: int, run: Run | None = None
-    ) -> Value:
+    ) -> LoopValue:
         """The element at a row and k, in all lanes; in the copy it is that of row `row` of `tile`,
         and k lies in `run` (by default: all of k)."""
         lanes = self.choice.lanes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from graphc.codegen.recipes.contraction.halo import BoxAxis
 from graphc.codegen.recipes.contraction.k_blocks import CHAIN
 from graphc.codegen.recipes.contraction.tiles import Columns, Tile
-from graphc.codegen.recipes.contraction.view import Phase, View
+from graphc.codegen.recipes.contraction.view import ContractionView, Phase
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Choice:
     each is read `direct`ly, from a `panel`, or (right) from a `box`. `right` also names what has an
     order of loops of its own: `streamed` and `turned` for one row, `batch`, `listed`, `lines`."""
 
-    view: View
+    view: ContractionView
     lanes: int
     lane_axes: tuple[int, ...]
     down: int

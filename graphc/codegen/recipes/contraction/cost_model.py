@@ -34,7 +34,12 @@ from graphc.codegen.recipes.contraction.operands import (
     window_cases,
 )
 from graphc.codegen.recipes.contraction.tiles import Columns, Tile, choose_tile, vector_registers
-from graphc.codegen.recipes.contraction.view import Phase, View, batch_variables, channel_variable
+from graphc.codegen.recipes.contraction.view import (
+    ContractionView,
+    Phase,
+    batch_variables,
+    channel_variable,
+)
 from graphc.codegen.recipes.contraction.windows import copied_elements, windows_of
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
@@ -70,7 +75,7 @@ def choose(body: Graph, lanes: int, target: Target) -> Choice:
 
 def _families(body: Graph, lanes: int, target: Target) -> Iterator[Family]:
     for swapped in (False, True):
-        view = View(body, swapped)
+        view = ContractionView(body, swapped)
         if not swapped:
             yield lambda limit, view=view: _along_batch(view, lanes, target)  # type: ignore[misc]
             yield lambda limit, view=view: _listed(view, lanes, target)  # type: ignore[misc]
@@ -83,7 +88,7 @@ def _families(body: Graph, lanes: int, target: Target) -> Iterator[Family]:
             yield functools.partial(_with, view, axes, lanes, target)
 
 
-def _along_batch(view: View, lanes: int, target: Target) -> Iterator[Choice]:
+def _along_batch(view: ContractionView, lanes: int, target: Target) -> Iterator[Choice]:
     """The candidate whose vectors run along the last axis of the batch: for one row and few
     columns, all of which are summed at once."""
     columns = math.prod(view.n)
@@ -135,7 +140,7 @@ def _along_batch(view: View, lanes: int, target: Target) -> Iterator[Choice]:
     )  # fmt: skip
 
 
-def _listed(view: View, lanes: int, target: Target) -> Iterator[Choice]:
+def _listed(view: ContractionView, lanes: int, target: Target) -> Iterator[Choice]:
     """The candidates whose taps are listed: vectors along images, or along the channels of a
     weight gradient."""
     for by_column in (False, True):
@@ -176,7 +181,7 @@ def _listed(view: View, lanes: int, target: Target) -> Iterator[Choice]:
         )  # fmt: skip
 
 
-def by_lines(view: View, lanes: int, target: Target) -> Iterator[Choice]:
+def by_lines(view: ContractionView, lanes: int, target: Target) -> Iterator[Choice]:
     """The candidate whose rows are positions, which leaves out what falls on padding. Vectors run
     along output channels, which must lie side by side."""
     if len(view.n) != 1 or 0 in (*view.n, *view.k) or math.prod(view.k[1:]) > CHAIN:
@@ -222,7 +227,7 @@ def _takes(vectors: set[int], tile: Tile) -> bool:
 
 
 def _with(
-    view: View, lane_axes: tuple[int, ...], lanes: int, target: Target, limit: float
+    view: ContractionView, lane_axes: tuple[int, ...], lanes: int, target: Target, limit: float
 ) -> Iterator[Choice]:
     """The candidates whose vectors run along these axes of n."""
     phases = view.phases()
@@ -248,9 +253,7 @@ def _with(
     products = count * rows * vectors * depth / _phase_share(view, phases) / max(efficiency, 1e-6)
     unrolled = first_unrolled(view, len(phases) > 1)
     batch = tuple(of(variable) for variable in batch_variables(view))
-    left, left_width, left_cost = left_operand(
-        view, batch, tile, vectors, lanes, len(phases)
-    )
+    left, left_width, left_cost = left_operand(view, batch, tile, vectors, lanes, len(phases))
     if products + left_cost >= limit:
         return
     base = Choice(
@@ -305,7 +308,7 @@ def _down(columns: list[Columns], tile: Tile) -> int:
 
 
 def _blocks(
-    view: View, tile: Tile, lanes: int, left_width: int, target: Target
+    view: ContractionView, tile: Tile, lanes: int, left_width: int, target: Target
 ) -> tuple[int, int, bool]:
     """Tiles of rows, and tiles of columns, to take at a time; whether each block of rows is copied
     by itself. Rows: as many as fill a part of L2 with one chain, or all (0) where all fit. As few
@@ -334,7 +337,7 @@ def _blocks(
     return row_block, -(-columns // -(-columns // max(int(fit), 1))), blocks > 1
 
 
-def _matrices_beside(view: View) -> int:
+def _matrices_beside(view: ContractionView) -> int:
     """Inputs of the body of the results' size that are no operands of the contraction."""
     node = view.body.nodes[view.anchor.node]
     size = view.body.type_of(view.anchor).numel
@@ -345,6 +348,6 @@ def _matrices_beside(view: View) -> int:
     )
 
 
-def _phase_share(view: View, phases: list[Phase]) -> float:
+def _phase_share(view: ContractionView, phases: list[Phase]) -> float:
     """How many times fewer products a phase has, its kernel positions being those that fit."""
     return float(math.prod(phases[0].steps)) if len(phases) > 1 else 1.0

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.contraction.halo import Box
 from graphc.codegen.recipes.contraction.k_blocks import Chains
 from graphc.codegen.recipes.contraction.loop_order import LoopOrder
@@ -58,7 +58,7 @@ class ByChannels(LoopOrder):
             self.last(whole if split else None, lambda: self._block(first, rest))
         return -(-channels // self.lanes)
 
-    def _block(self, first: Value, channels: int) -> None:
+    def _block(self, first: LoopValue, channels: int) -> None:
         """So many channels from `first` on, for every index of the axes before them."""
 
         def inside() -> None:
@@ -84,13 +84,13 @@ class ByChannels(LoopOrder):
         outer = tuple(of(variable) for variable in batch_variables(self.view)[:-1])
         return (*outer, of(channel_variable(self.view)) + lane)
 
-    def _group(self, begin: Value, end: Value, is_first: Value) -> None:
+    def _group(self, begin: LoopValue, end: LoopValue, is_first: LoopValue) -> None:
         """Adds the products of one group of k to all sums."""
         lane = self.copier.lane()
         batch = self._batch(lane)
         columns = [unflatten(of(i), self.view.n) for i in range(self.count)]
 
-        def body(k: Index, sums: list[Value]) -> list[Value]:
+        def body(k: Index, sums: list[LoopValue]) -> list[LoopValue]:
             left = self.view.broadcast(batch, self.m(of(0)), k)
             assert left is not None
             wide = self.left.load(left)
@@ -130,11 +130,12 @@ class ByChannels(LoopOrder):
             self.finish(self.view.out(batch, self.m(of(0)), n), guards, total)
 
     def _checked(
-        self, batch: Index, lane: Expr, guards: tuple[Guard, ...], totals: list[Value]
-    ) -> list[Value]:
+        self, batch: Index, lane: Expr, guards: tuple[Guard, ...], totals: list[LoopValue]
+    ) -> list[LoopValue]:
         """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
         with self.builder.if_(self.guarded.any_nan(totals), rare=True) as branch:
             with branch.then():
+
                 def one(i: Expr) -> None:
                     n = unflatten(i, self.view.n)
                     total = self.guarded.total(batch, self.m(of(0)), n, guards)

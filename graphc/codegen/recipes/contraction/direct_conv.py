@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.contraction.k_blocks import CHAIN, cut
 from graphc.codegen.recipes.contraction.lines import Segment, lines_of
 from graphc.codegen.recipes.contraction.operands import CACHE_LINE
@@ -70,7 +70,7 @@ class ByLines(TiledOrder):
     def _columns(self, batch: Index, vector: Expr, vectors: int) -> None:
         """One tile of columns, all rows."""
 
-        def chain(begin: int | Value, end: int | Value, added: bool) -> None:
+        def chain(begin: int | LoopValue, end: int | LoopValue, added: bool) -> None:
             for segment in self.lines.segments:
                 self._each(
                     segment,
@@ -96,9 +96,7 @@ class ByLines(TiledOrder):
         def tile(i: Expr) -> None:
             first = i * segment.rows + segment.first
             lines = self.lines.count
-            self.copier.loop(
-                lines, "line", lambda line: body(line, line * self.view.m[-1] + first)
-            )
+            self.copier.loop(lines, "line", lambda line: body(line, line * self.view.m[-1] + first))
 
         self.copier.loop(segment.count, "segment", tile)
 
@@ -106,7 +104,7 @@ class ByLines(TiledOrder):
 
     def _chain(
         self, at: OutputTile, segment: Segment, line: Expr,
-        planes: tuple[int | Value, int | Value], added: bool,
+        planes: tuple[int | LoopValue, int | LoopValue], added: bool,
     ) -> None:  # fmt: skip
         """The products of some indices of k's first axis, stored or added to the tile's sums."""
         builder, zeros = self.builder, self.zeros[: at.rows * at.vectors]
@@ -136,8 +134,8 @@ class ByLines(TiledOrder):
         store_sums(self, self.sums, positions, list(outer.results), added)
 
     def _added(
-        self, at: OutputTile, lane: Expr, rows: list[int], k: Index, sums: list[Value]
-    ) -> list[Value]:
+        self, at: OutputTile, lane: Expr, rows: list[int], k: Index, sums: list[LoopValue]
+    ) -> list[LoopValue]:
         """The sums with the products of one tap, which these rows have."""
         right = [
             self.right.vector(at.batch, n, guards, k, lane, of(0)) for n, guards in at.places(lane)

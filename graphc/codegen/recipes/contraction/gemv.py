@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.shuffles import transpose
-from graphc.codegen.loop_ir.nodes import Buffer, Value
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastOperand
 from graphc.codegen.recipes.contraction.k_blocks import CHAIN
 from graphc.codegen.recipes.contraction.loop_order import LoopOrder
@@ -135,11 +135,11 @@ class OneRow(LoopOrder):
 
         self._blocks(split, block)
 
-    def _left(self, batch: Index, k: Expr) -> Value:
+    def _left(self, batch: Index, k: Expr) -> LoopValue:
         """An element of the vector, in all lanes."""
         return self.left.element(batch, self.m(of(0)), self.k(k), of(0), 0)
 
-    def _element(self, batch: Index, n: Index, k: Expr, guards: tuple[Guard, ...]) -> Value:
+    def _element(self, batch: Index, n: Index, k: Expr, guards: tuple[Guard, ...]) -> LoopValue:
         case = self.view.vector(batch, n, self.k(k))
         assert case is not None
         value = operand_value(self.evaluator, self.view, case, guards)
@@ -151,7 +151,7 @@ class OneRow(LoopOrder):
         """The results of one block of columns."""
         zeros = self.zeros[:vectors]
 
-        def chain(begin: Expr, count: int) -> list[Value]:
+        def chain(begin: Expr, count: int) -> list[LoopValue]:
             # Whole cache lines of each row at a time: rows often lie at distances that put them
             # into one set, where half a line would not stay until its other half is wanted.
             step = max(CACHE_LINE // self.dtype.itemsize, self.lanes)
@@ -186,8 +186,8 @@ class OneRow(LoopOrder):
             self.finish(self.view.out(batch, self.m(of(0)), n), guards, totals[v])
 
     def _turned_block(
-        self, batch: Index, first: Expr, k: Expr, count: int, sums: tuple[Value, ...]
-    ) -> list[Value]:
+        self, batch: Index, first: Expr, k: Expr, count: int, sums: tuple[LoopValue, ...]
+    ) -> list[LoopValue]:
         """`count` products more for each column."""
         lane = self.copier.lane()
         k_blocks = range(0, count, self.lanes)
@@ -196,7 +196,7 @@ class OneRow(LoopOrder):
         for v, total in enumerate(sums):
             rows = [(first + v) * self.lanes + r for r in range(self.lanes)]
             exist = [row.bounds()[0] < self.columns.lanes_used for row in rows]
-            loaded: dict[int, list[Value]] = {start: [] for start in k_blocks}
+            loaded: dict[int, list[LoopValue]] = {start: [] for start in k_blocks}
             for row, exists in zip(rows, exist, strict=True):
                 for start in k_blocks:
                     kept = min(self.lanes, count - start)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.evaluate.evaluator import Evaluator
-from graphc.codegen.loop_ir.nodes import Buffer, Value
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.recipes.contraction.k_blocks import Chains
 from graphc.codegen.recipes.contraction.tiles import OutputTile
-from graphc.codegen.recipes.contraction.view import View, operand_value
+from graphc.codegen.recipes.contraction.view import ContractionView, operand_value
 from graphc.ops.kinds.index_expr import Expr
 from graphc.schedule.access import Index, unflatten
 
@@ -20,7 +20,7 @@ from graphc.schedule.access import Index, unflatten
 class GuardedSums:
     """Checks and recomputes sums of one contraction; `zero` is a vector."""
 
-    def __init__(self, copier: Copier, view: View, zero: Value) -> None:
+    def __init__(self, copier: Copier, view: ContractionView, zero: LoopValue) -> None:
         self.copier = copier
         self.builder = copier.builder
         self.evaluator: Evaluator = copier.evaluator
@@ -31,7 +31,7 @@ class GuardedSums:
         self.dtype = view.dtype
         self.memory: dict[int, Buffer] = {}
 
-    def tile(self, at: OutputTile, totals: list[Value]) -> list[Value]:
+    def tile(self, at: OutputTile, totals: list[LoopValue]) -> list[LoopValue]:
         """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
         builder = self.builder
         with builder.if_(self.any_nan(totals), rare=True) as branch:
@@ -64,7 +64,7 @@ class GuardedSums:
             self.memory[size] = self.builder.scratch(f"again{size}", self.dtype, size)
         return self.memory[size]
 
-    def any_nan(self, values: list[Value]) -> Value:
+    def any_nan(self, values: list[LoopValue]) -> LoopValue:
         """Whether some lane of some value is NaN (or: infinities of both signs are)."""
         total = values[0]
         for value in values[1:]:
@@ -78,9 +78,10 @@ class GuardedSums:
             total = self.builder.extract(total, 0)
         return self.builder.compare("ne", total, total)
 
-    def total(self, batch: Index, m: Index, n: Index, guards: tuple[Guard, ...]) -> Value:
+    def total(self, batch: Index, m: Index, n: Index, guards: tuple[Guard, ...]) -> LoopValue:
         """One vector of results, each product under its guards."""
-        def body(k: Index, sums: list[Value]) -> list[Value]:
+
+        def body(k: Index, sums: list[LoopValue]) -> list[LoopValue]:
             left, right = self.view.broadcast(batch, m, k), self.view.vector(batch, n, k)
             if left is None or right is None:
                 return sums

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.codegen.recipes.contraction.view import View, operand_value
+from graphc.codegen.recipes.contraction.view import ContractionView, operand_value
 from graphc.ir.types import Shape, row_major_strides
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, of
 from graphc.ops.kinds.movement import Case
@@ -49,7 +49,9 @@ class BoxAxis:
 class Box:
     """Scratch that holds what a window sweeps over. Made by `plan_box`."""
 
-    def __init__(self, copier: Copier, view: View, operand: int, axes: Sequence[BoxAxis]) -> None:
+    def __init__(
+        self, copier: Copier, view: ContractionView, operand: int, axes: Sequence[BoxAxis]
+    ) -> None:
         self.copier = copier
         self.view = view
         self.operand = operand
@@ -79,7 +81,7 @@ class Box:
             found = found + at * next(strides)
         return found
 
-    def load(self, case: Case) -> Value:
+    def load(self, case: Case) -> LoopValue:
         linear = self.position(case.index)
         return self.copier.evaluator.load(self.memory, linear, (), self.filled_in)
 
@@ -127,7 +129,7 @@ class Box:
                 found[source.axis] = row + first_row
             return found
 
-        def read(row: Expr, column: Expr, guards: tuple[Guard, ...]) -> Value:
+        def read(row: Expr, column: Expr, guards: tuple[Guard, ...]) -> LoopValue:
             where = self._source_index(index(row, column))
             return operand_value(
                 self.copier.evaluator, self.view, Case(self.operand, where), guards
@@ -177,9 +179,12 @@ class Box:
 
 
 def plan_box(
-    view: View, cases: Sequence[Case], inner: frozenset[Variable], lane_axes: Sequence[int],
+    view: ContractionView,
+    cases: Sequence[Case],
+    inner: frozenset[Variable],
+    lane_axes: Sequence[int],
     split: int,
-) -> tuple[BoxAxis, ...] | None:  # fmt: skip
+) -> tuple[BoxAxis, ...] | None:
     """The axes of a box that holds what `cases` read while the `inner` variables run over their
     extents; those in `lane_axes` come last, the very last one split into `split` parts. None where
     no box does: an address that is not affine, or guards other than the operand's own bounds."""
@@ -200,9 +205,7 @@ def plan_box(
             return None
         base = bases.pop()
         low, high = min(b[0] for b in bounds), max(b[1] for b in bounds)
-        guarded = [
-            guard for case in cases for guard in case.guards if guard[0] == case.index[axis]
-        ]
+        guarded = [guard for case in cases for guard in case.guards if guard[0] == case.index[axis]]
         if any(guard[1:] != (0, shape[axis]) for guard in guarded) or (guarded and base.terms):
             return None
         found.append(

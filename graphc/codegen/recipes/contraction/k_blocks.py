@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.schedule.access import Index
@@ -30,7 +30,7 @@ def cut(k: Shape) -> tuple[int, int]:
     return 0, k[0] if k else 1
 
 
-Accumulate = Callable[[Index, list[Value]], list[Value]]
+Accumulate = Callable[[Index, list[LoopValue]], list[LoopValue]]
 
 
 class Chains:
@@ -49,11 +49,11 @@ class Chains:
 
     def total(
         self,
-        zeros: list[Value],
-        start: list[Value] | None = None,
-        first: int | Value = 0,
-        last: int | Value | None = None,
-    ) -> list[Value]:
+        zeros: list[LoopValue],
+        start: list[LoopValue] | None = None,
+        first: int | LoopValue = 0,
+        last: int | LoopValue | None = None,
+    ) -> list[LoopValue]:
         """The sums, on top of those in `start`; of indices first…last of the first axis only."""
         if 0 in self.k:
             return start or zeros
@@ -64,9 +64,9 @@ class Chains:
         return self._chains(0, (), start or zeros, bounds)
 
     def _chains(
-        self, level: int, prefix: Index, totals: list[Value],
-        bounds: tuple[int | Value, int | Value],
-    ) -> list[Value]:  # fmt: skip
+        self, level: int, prefix: Index, totals: list[LoopValue],
+        bounds: tuple[int | LoopValue, int | LoopValue],
+    ) -> list[LoopValue]:  # fmt: skip
         extent, step = self.k[level], self.step if level == self.axis else 1
         if level == self.axis and bounds == (0, extent) and step >= extent:
             return self._added(totals, self._nest(level, prefix, self.zeros, 0, extent))
@@ -84,22 +84,27 @@ class Chains:
                 loop.yield_(*self._chains(level + 1, (*prefix, of(variable)), carried, inner))
         return list(loop.results)
 
-    def _limit(self, begin: Value, end: int | Value, step: int) -> int | Value:
+    def _limit(self, begin: LoopValue, end: int | LoopValue, step: int) -> int | LoopValue:
         """Where the chain that starts at `begin` ends."""
-        if step == 1 and not isinstance(end, Value):
+        if step == 1 and not isinstance(end, LoopValue):
             return self.builder.add(begin, self.builder.const(DType.i64, 1))
         behind = self.builder.add(begin, self.builder.const(DType.i64, step))
         if isinstance(end, int) and end % step == 0:
             return behind
-        bound = end if isinstance(end, Value) else self.builder.const(DType.i64, end)
+        bound = end if isinstance(end, LoopValue) else self.builder.const(DType.i64, end)
         return self.builder.minimum(behind, bound)
 
-    def _added(self, totals: list[Value], chain: list[Value]) -> list[Value]:
+    def _added(self, totals: list[LoopValue], chain: list[LoopValue]) -> list[LoopValue]:
         return [self.builder.add(a, b) for a, b in zip(totals, chain, strict=True)]
 
     def _nest(
-        self, level: int, prefix: Index, sums: list[Value], begin: int | Value, end: int | Value
-    ) -> list[Value]:
+        self,
+        level: int,
+        prefix: Index,
+        sums: list[LoopValue],
+        begin: int | LoopValue,
+        end: int | LoopValue,
+    ) -> list[LoopValue]:
         """One chain: indices begin…end of axis `level`, and all of the axes behind it."""
         if level >= len(self.k):
             return self.body(prefix, sums)
@@ -114,7 +119,7 @@ class Chains:
             loop.yield_(*self._inner(level, (*prefix, of(variable)), list(loop.carried)))
         return list(loop.results)
 
-    def _inner(self, level: int, prefix: Index, sums: list[Value]) -> list[Value]:
+    def _inner(self, level: int, prefix: Index, sums: list[LoopValue]) -> list[LoopValue]:
         if level + 1 == len(self.k):
             return self.body(prefix, sums)
         return self._nest(level + 1, prefix, sums, 0, self.k[level + 1])

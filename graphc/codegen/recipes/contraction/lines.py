@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.recipes.contraction.view import View, batch_variables
+from graphc.codegen.recipes.contraction.view import ContractionView, batch_variables
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.ops.kinds.movement import guards_hold
 
@@ -46,7 +46,7 @@ class Lines:
         return sum(segment.count for segment in self.segments)
 
 
-def lines_of(view: View, rows: int) -> Lines | None:
+def lines_of(view: ContractionView, rows: int) -> Lines | None:
     """The lines of a view in tiles of at most so many positions. None where no product is skipped,
     or where what is depends on more than a line and its taps, or a place in it and its."""
     if not view.m or len(view.k) < 2 or 0 in (*view.m, *view.k):
@@ -69,9 +69,8 @@ def lines_of(view: View, rows: int) -> Lines | None:
     return Lines(math.prod(view.m[:-1]), tuple(segments), int(exists.sum()))
 
 
-def _existing(view: View) -> Array | None:
-    """Which taps exist: [lines, positions of a line, taps of the outer kernel axes, of the last].
-    """
+def _existing(view: ContractionView) -> Array | None:
+    """Which taps exist: [lines, positions of a line, taps of outer kernel axes, of the last]."""
     batch = tuple(of(variable) for variable in batch_variables(view))
     m = tuple(of(Variable(f"probe_m{axis}", dim)) for axis, dim in enumerate(view.m))
     k = tuple(of(Variable(f"probe_k{axis}", dim)) for axis, dim in enumerate(view.k))

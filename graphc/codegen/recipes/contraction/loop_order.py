@@ -15,11 +15,11 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel, Value
+from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.recipes.contraction.choice import Choice
 from graphc.codegen.recipes.contraction.guarded_sums import GuardedSums
-from graphc.codegen.recipes.contraction.tiles import Part
-from graphc.codegen.recipes.contraction.view import View, batch_variables
+from graphc.codegen.recipes.contraction.tiles import TileRun
+from graphc.codegen.recipes.contraction.view import ContractionView, batch_variables
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, behind_reshape, unflatten
@@ -36,7 +36,7 @@ class LoopOrder(ABC):
         self.integers = evaluator.integers
         self.outputs = outputs
         self.choice = choice
-        self.view: View = choice.view
+        self.view: ContractionView = choice.view
         self.body = self.view.body
         self.dtype = self.view.dtype
         self.tile = choice.tile
@@ -90,7 +90,9 @@ class LoopOrder(ABC):
 
     # -- ranges ------------------------------------------------------------------------------
 
-    def range_of(self, done: int, whole: int, split: bool) -> tuple[int | Value, int | Value]:
+    def range_of(
+        self, done: int, whole: int, split: bool
+    ) -> tuple[int | LoopValue, int | LoopValue]:
         """Of tiles done…done + whole all, or with `split` those in begin…end, counted from
         `done`."""
         if not split:
@@ -103,9 +105,7 @@ class LoopOrder(ABC):
             end = builder.sub(end, offset)
         return begin, builder.minimum(end, builder.const(DType.i64, whole))
 
-    def run(
-        self, part: Part, done: int, split: bool, body: Callable[[Expr, int], None]
-    ) -> None:
+    def run(self, part: TileRun, done: int, split: bool, body: Callable[[Expr, int], None]) -> None:
         """`body(first vector, vectors)` for the tiles of a run, or, with `split`, for those in
         begin…end; `done` tiles come before all of them."""
         begin, end = self.range_of(done + part.number, part.count, split)
@@ -132,7 +132,7 @@ class LoopOrder(ABC):
     def k(self, flat: Expr) -> Index:
         return unflatten(flat, self.view.k)
 
-    def multiply_add(self, x: Value, y: Value, total: Value) -> Value:
+    def multiply_add(self, x: LoopValue, y: LoopValue, total: LoopValue) -> LoopValue:
         if self.dtype.is_float:
             return self.builder.fma(x, y, total)
         return self.builder.add(self.builder.mul(x, y), total)
@@ -145,7 +145,7 @@ class LoopOrder(ABC):
             lambda at: self.evaluator.store(memory, first(at) + self.copier.lane(), zero),
         )  # fmt: skip
 
-    def finish(self, index: Index, guards: tuple[Guard, ...], total: Value) -> None:
+    def finish(self, index: Index, guards: tuple[Guard, ...], total: LoopValue) -> None:
         """Compute and store the body's outputs for one vector of results. A reshaped output has
         its elements where they lie without."""
         self.evaluator.bind(self.view.anchor, index, total, self.builder.block)

@@ -15,7 +15,7 @@ from graphc.codegen.recipes.contraction.choice import Choice
 from graphc.codegen.recipes.contraction.halo import BoxAxis, plan_box
 from graphc.codegen.recipes.contraction.k_blocks import CHAIN, cut
 from graphc.codegen.recipes.contraction.tiles import Columns, Tile
-from graphc.codegen.recipes.contraction.view import View, group_variable
+from graphc.codegen.recipes.contraction.view import ContractionView, group_variable
 from graphc.codegen.target import Target
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
@@ -40,7 +40,7 @@ ALIASING = 2048
 PAGE, CACHE_LINE = 4096, 64
 
 
-def group_size(view: View, elements: int, target: Target) -> int:
+def group_size(view: ContractionView, elements: int, target: Target) -> int:
     """How many indices of the first axis of k to add at a time: a divisor of its extent, whole
     chains, as many as keep the copy in half of L2. `elements`: those of the copy for one index."""
     axis, step = cut(view.k)
@@ -51,7 +51,7 @@ def group_size(view: View, elements: int, target: Target) -> int:
     return max((g for g in found if g <= fit), default=found[0])
 
 
-def first_unrolled(view: View, needed: bool) -> int:
+def first_unrolled(view: ContractionView, needed: bool) -> int:
     """The first axis of k that is written out: kernel positions are few."""
     axis, count = len(view.k), 1
     while axis > 1:
@@ -63,12 +63,12 @@ def first_unrolled(view: View, needed: bool) -> int:
     return axis
 
 
-def k_variables(view: View) -> tuple[Variable, ...]:
+def k_variables(view: ContractionView) -> tuple[Variable, ...]:
     return tuple(Variable(f"probe_k{axis}", dim) for axis, dim in enumerate(view.k))
 
 
 def left_operand(
-    view: View, batch: Index, tile: Tile, vectors: int, lanes: int, phases: int
+    view: ContractionView, batch: Index, tile: Tile, vectors: int, lanes: int, phases: int
 ) -> tuple[str, int, float]:
     """How the broadcast operand is read, the width of its panel, and the cost of that."""
     rows, depth = math.prod(view.m), math.prod(view.k)
@@ -118,7 +118,7 @@ class Right:
 
 
 def right_operands(
-    view: View, base: Choice, columns: list[Columns], batch: Index, target: Target
+    view: ContractionView, base: Choice, columns: list[Columns], batch: Index, target: Target
 ) -> Iterator[Right]:
     rows, depth, count = math.prod(view.m), math.prod(view.k), math.prod(view.batch)
     lane = Variable("probe_lane", max(base.lanes, 2))
@@ -156,7 +156,7 @@ def right_operands(
         yield found
 
 
-def _thin(view: View, base: Choice, case: Case | None, lane: Variable) -> Right | None:
+def _thin(view: ContractionView, base: Choice, case: Case | None, lane: Variable) -> Right | None:
     """One row of results, the other operand a matrix that is read once."""
     if len(view.k) != 1 or base.left != "direct" or base.lanes < 4 or view.k[0] < base.lanes:
         return None
@@ -176,7 +176,12 @@ def _any_place(columns: Columns, lane: Variable) -> Index:
 
 
 def _panel_pays(
-    view: View, case: Case | None, rows: int, columns: Columns, vectors: int, target: Target
+    view: ContractionView,
+    case: Case | None,
+    rows: int,
+    columns: Columns,
+    vectors: int,
+    target: Target,
 ) -> bool:
     """Whether columns that could be read where they lie are better copied first: not where what a
     tile of so many vectors reads is one run of memory already."""
@@ -194,7 +199,7 @@ def _panel_pays(
 
 
 def _box(
-    view: View, base: Choice, columns: list[Columns], batch: Index, target: Target
+    view: ContractionView, base: Choice, columns: list[Columns], batch: Index, target: Target
 ) -> Right | None:
     """The vector operand through a box, where one does."""
     lane = Variable("probe_lane", max(base.lanes, 2))
@@ -237,7 +242,7 @@ def _n_variables(columns: Columns) -> list[Variable]:
 
 
 def window_cases(
-    view: View, base: Choice, columns: list[Columns], batch: Index, group: int | None,
+    view: ContractionView, base: Choice, columns: list[Columns], batch: Index, group: int | None,
     vector: bool = True,
 ) -> tuple[list[Case], frozenset[Variable]]:  # fmt: skip
     """What the vector operand (or the other) is asked for by all phases and kernel positions, with
@@ -261,7 +266,7 @@ def window_cases(
     return cases, frozenset(inner)
 
 
-def _at_tap(view: View, base: Choice, tap: tuple[int, ...]) -> Index:
+def _at_tap(view: ContractionView, base: Choice, tap: tuple[int, ...]) -> Index:
     variables = k_variables(view)
     return (*(of(v) for v in variables[: base.unrolled]), *(of(t) for t in tap))
 
@@ -300,7 +305,7 @@ def _box_stride(box: tuple[BoxAxis, ...], case: Case, lane: Variable) -> int | N
     return flatten(index, dims).coefficient(lane)
 
 
-def _contiguous_axis(view: View, box: tuple[BoxAxis, ...], case: Case) -> int | None:
+def _contiguous_axis(view: ContractionView, box: tuple[BoxAxis, ...], case: Case) -> int | None:
     """The axis along which the operand lies contiguous in memory."""
     shape: Shape = view.body.type_of(view.node.operands[case.operand]).shape
     probes = [Variable(f"probe_x{axis}", max(dim, 2)) for axis, dim in enumerate(shape)]
@@ -309,7 +314,7 @@ def _contiguous_axis(view: View, box: tuple[BoxAxis, ...], case: Case) -> int | 
     return next((axis for axis in order if view.stride(plain, probes[axis]) == 1), None)
 
 
-def scatter_cost(view: View, columns: list[Columns], batch: Index) -> float:
+def scatter_cost(view: ContractionView, columns: list[Columns], batch: Index) -> float:
     """Cost of storing one vector of results."""
     if not columns:
         return 0.0

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.evaluate.evaluator import Evaluator
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.codegen.recipes.contraction.view import View, operand_value
+from graphc.codegen.recipes.contraction.view import ContractionView, operand_value
 from graphc.ops.kinds.index_expr import Expr, Variable, of, resolved
 from graphc.ops.kinds.movement import Case
 
@@ -30,7 +30,9 @@ _names = itertools.count()
 class Panel:
     """Scratch [k][columns] of one operand; `columns` is a multiple of the lanes of its reader."""
 
-    def __init__(self, copier: Copier, view: View, name: str, depth: int, columns: int) -> None:
+    def __init__(
+        self, copier: Copier, view: ContractionView, name: str, depth: int, columns: int
+    ) -> None:
         self.copier = copier
         self.view = view
         self.depth = depth
@@ -59,7 +61,7 @@ class Panel:
         def one(tile: Expr, begin: Expr, count: int) -> None:
             start = first(tile)
 
-            def read(at: Expr, c: Expr, guards: tuple[Guard, ...]) -> Value:
+            def read(at: Expr, c: Expr, guards: tuple[Guard, ...]) -> LoopValue:
                 case = element(tile, begin + at, c)
                 return guarded_value(copier.evaluator, view, case, guards)
 
@@ -86,19 +88,19 @@ class Panel:
         if rest:
             rows(of(whole * together), rest)
 
-    def load(self, position: Expr) -> Value:
+    def load(self, position: Expr) -> LoopValue:
         return self.copier.evaluator.load(self.memory, position, (), self.filled_in)
 
 
-def _side_by_side(view: View, case: Case | None, along: Variable) -> bool:
+def _side_by_side(view: ContractionView, case: Case | None, along: Variable) -> bool:
     """Whether elements lie behind one another in memory."""
     linear = view.linear(case) if case is not None and not case.guards else None
     return linear is not None and resolved(linear).coefficient(along) == 1
 
 
 def guarded_value(
-    evaluator: Evaluator, view: View, case: Case | None, guards: tuple[Guard, ...] = ()
-) -> Value:
+    evaluator: Evaluator, view: ContractionView, case: Case | None, guards: tuple[Guard, ...] = ()
+) -> LoopValue:
     """An operand's element, 0 where the case's guards fail."""
     builder = evaluator.builder
     zero = builder.const(view.dtype, 0)

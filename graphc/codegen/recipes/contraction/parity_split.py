@@ -14,7 +14,7 @@ from dataclasses import replace
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Value
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.choice import Choice
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile
@@ -59,7 +59,7 @@ class ByPhases(ByColumns):
                     self._outputs(batch, of(rows), self.choice.columns(phase))
         return 1
 
-    def store(self, at: OutputTile, lane: Expr, totals: list[Value]) -> None:
+    def store(self, at: OutputTile, lane: Expr, totals: list[LoopValue]) -> None:
         """The results of one phase, in scratch."""
         for r in range(at.rows):
             for v in range(at.vectors):
@@ -74,7 +74,7 @@ class ByPhases(ByColumns):
 
     def _result(
         self, m: Expr, columns: Columns, row: Expr, block: Expr, lane: Expr, filled_in: OpenBlock
-    ) -> Value:
+    ) -> LoopValue:
         if columns.phase.offsets in self.zero:
             return self.zeros[0]
         at = self._position(m, columns, row, block) + lane
@@ -116,7 +116,7 @@ class ByPhases(ByColumns):
 
         self.copier.loop(math.prod(extents), "r", row)
 
-    def _interleaved(self, a: Value, b: Value, half: int) -> Value:
+    def _interleaved(self, a: LoopValue, b: LoopValue, half: int) -> LoopValue:
         if self.lanes == 1:
             return b if half else a
         first = half * self.lanes // 2

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.contraction.tiled import TiledOrder
 from graphc.codegen.recipes.contraction.tiles import OutputTile
 from graphc.codegen.recipes.contraction.view import group_variable
@@ -26,12 +26,12 @@ caches; fewer where there would be less than so many blocks of rows, among which
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowRange:
     """A block of tiles of rows: the first tile, how many there are, at most how many, and the rows
     in each."""
 
     first: Expr
-    count: int | Value
+    count: int | LoopValue
     size: int
     rows: int
 
@@ -70,7 +70,7 @@ class ByGroups(TiledOrder):
         self._row_blocks(split, lambda rows: self._outputs(batch, rows))
         return count
 
-    def _row_blocks(self, split: bool, body: Callable[[Rows], None]) -> None:
+    def _row_blocks(self, split: bool, body: Callable[[RowRange], None]) -> None:
         """`body` for all blocks of tiles of rows, or those of this call."""
         whole, rest = divmod(self.rows, self.tile.rows)
         blocks = -(-whole // self.block)
@@ -79,18 +79,18 @@ class ByGroups(TiledOrder):
             with self.builder.loop(begin, end, hint="rows") as loop:
                 block = Variable("row_block", blocks)
                 self.integers.bind(block, loop.variable, self.builder.block)
-                count: int | Value = self.block
+                count: int | LoopValue = self.block
                 if whole % self.block:
                     size = self.builder.const(DType.i64, self.block)
                     done = self.builder.mul(loop.variable, size)
                     left = self.builder.sub(self.builder.const(DType.i64, whole), done)
                     count = self.builder.minimum(left, size)
-                body(Rows(of(block) * self.block, count, self.block, self.tile.rows))
+                body(RowRange(of(block) * self.block, count, self.block, self.tile.rows))
         if rest:
-            last = Rows(of(whole), 1, 1, rest)
+            last = RowRange(of(whole), 1, 1, rest)
             self.last(blocks if split else None, lambda: body(last))
 
-    def _tiles(self, rows: Rows, body: Callable[[Expr, Expr], None]) -> None:
+    def _tiles(self, rows: RowRange, body: Callable[[Expr, Expr], None]) -> None:
         """`body(first row, first row in the block)` for each tile of a block."""
         with self.builder.loop(0, rows.count, hint="tile") as loop:
             tile = Variable(f"tile{rows.size}", rows.size)
@@ -101,7 +101,7 @@ class ByGroups(TiledOrder):
         """The row of scratch that holds a row's sums: of all rows, or of those of a block."""
         return row if self.groups.extent > 1 else inside
 
-    def _clear(self, rows: Rows) -> None:
+    def _clear(self, rows: RowRange) -> None:
         vectors = rows.rows * self.columns.vectors
         self._tiles(
             rows,
@@ -111,7 +111,7 @@ class ByGroups(TiledOrder):
         )
 
     def _products_of(
-        self, batch: Index, rows: Rows, first: int | Value, last: Value | None
+        self, batch: Index, rows: RowRange, first: int | LoopValue, last: LoopValue | None
     ) -> None:
         """Adds the products of one group to a block of rows, all columns; of the only group, also
         computes the outputs."""
@@ -129,7 +129,7 @@ class ByGroups(TiledOrder):
             self._outputs(batch, rows)
 
     def _group_tile(
-        self, at: OutputTile, inside: Expr, first: int | Value, last: Value | None
+        self, at: OutputTile, inside: Expr, first: int | LoopValue, last: LoopValue | None
     ) -> None:
         """Adds the products of indices first…last to the sums of a tile; with no `last`, of all."""
         lane = self.lane()
@@ -148,7 +148,7 @@ class ByGroups(TiledOrder):
         for position, total in zip(positions, totals, strict=True):
             self.evaluator.store(self.sums, position, total)
 
-    def _outputs(self, batch: Index, rows: Rows) -> None:
+    def _outputs(self, batch: Index, rows: RowRange) -> None:
         """The body's outputs for a block of rows, by vectors along the op's own order of n."""
         if self.groups.extent > 1 and self.choice.zeros_stand_in and self.dtype.is_float:
             self._tiles(rows, lambda row, inside: self._check(batch, row, rows.rows))
@@ -174,9 +174,7 @@ class ByGroups(TiledOrder):
 
         def one(row: Expr, kept: Expr) -> None:
             if whole:
-                self.copier.loop(
-                    whole, "out", lambda block: vectors(row, kept, block * step, step)
-                )
+                self.copier.loop(whole, "out", lambda block: vectors(row, kept, block * step, step))
             vectors(row, kept, of(whole * step), rest)
 
         self._tiles(

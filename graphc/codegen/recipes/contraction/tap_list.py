@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import Buffer, Value
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.recipes.contraction.k_blocks import CHAIN, cut
 from graphc.codegen.recipes.contraction.loop_order import LoopOrder
 from graphc.ir.types import DType
@@ -31,13 +31,13 @@ class TapList:
     starts: Buffer
     size: int
 
-    def bounds(self, position: Value) -> tuple[Value, Value]:
+    def bounds(self, position: LoopValue) -> tuple[LoopValue, LoopValue]:
         """Where the entries of a position begin and end."""
         builder = self.order.builder
         behind = builder.index(1, position)
         return builder.load(self.starts, position), builder.load(self.starts, behind)
 
-    def number(self, entry: Value, number: int, variable: Variable) -> Expr:
+    def number(self, entry: LoopValue, number: int, variable: Variable) -> Expr:
         """One of the numbers of the entry that begins there, as `variable`."""
         builder = self.order.builder
         value = builder.load(self.listed, builder.index(number, entry))
@@ -72,7 +72,7 @@ def list_taps(order: LoopOrder, positions: int, taps: int, size: int, entry: Ent
 
 def over_chains(
     order: LoopOrder, sums: Buffer, vectors: int,
-    body: Callable[[int | Value, int | Value, bool], None],
+    body: Callable[[int | LoopValue, int | LoopValue, bool], None],
 ) -> None:  # fmt: skip
     """`body(begin, end, added)` for the indices of k's first axis, those of one chain of products
     at a time: their sums are to be stored, or, where there are several chains, to be `added` to
@@ -90,7 +90,7 @@ def over_chains(
 
 
 def store_sums(
-    order: LoopOrder, sums: Buffer, positions: list[Expr], totals: list[Value], added: bool
+    order: LoopOrder, sums: Buffer, positions: list[Expr], totals: list[LoopValue], added: bool
 ) -> None:
     """Stores vectors of sums, or adds them to what is there."""
     for position, total in zip(positions, totals, strict=True):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.contraction.loop_order import LoopOrder
 from graphc.codegen.recipes.contraction.tap_list import list_taps, over_chains, store_sums
 from graphc.codegen.recipes.contraction.transposed_epilogue import TurnedOutputs
@@ -85,7 +85,7 @@ class ByTaps(LoopOrder):
             self.clear(self.copy, self.copy.size // self.lanes, lambda at: at * self.lanes)
 
         def plane(number: Expr) -> None:
-            def read(place: Expr, along: Expr, guards: tuple[Guard, ...]) -> Value:
+            def read(place: Expr, along: Expr, guards: tuple[Guard, ...]) -> LoopValue:
                 found = dict(enumerate(index_of(view, windows, first + along, number)))
                 found |= zip(windows.places, unflatten(place, windows.size), strict=True)
                 index = tuple(found[axis] for axis in range(len(found)))
@@ -130,7 +130,7 @@ class ByTaps(LoopOrder):
             )
         return count
 
-    def _part(self, along: Expr, begin: int | Value, end: int | Value) -> None:
+    def _part(self, along: Expr, begin: int | LoopValue, end: int | LoopValue) -> None:
         """Blocks of rows begin…end of the part that starts at `along`."""
         self.first = along
         self._copy_operand(along)
@@ -138,7 +138,7 @@ class ByTaps(LoopOrder):
         whole, rest = divmod(self.rows, self.tile.rows)
         if whole:
             last = end
-            if isinstance(end, Value):
+            if isinstance(end, LoopValue):
                 last = self.builder.minimum(end, self.builder.const(DType.i64, whole))
             with self.builder.loop(begin, min(last, whole) if isinstance(last, int) else last,
                                    hint="rows") as loop:  # fmt: skip
@@ -161,7 +161,7 @@ class ByTaps(LoopOrder):
         self.copier.loop(rows, "r", lambda r: self._outputs(first_row, r))
 
     def _chain(
-        self, first_row: Expr, rows: int, begin: int | Value, end: int | Value, added: bool
+        self, first_row: Expr, rows: int, begin: int | LoopValue, end: int | LoopValue, added: bool
     ) -> None:
         """The products of planes begin…end for all positions, in place of the sums in scratch or
         `added` to them."""
@@ -173,9 +173,14 @@ class ByTaps(LoopOrder):
             self._tile_of(first_row, rows, of(position), (begin, end), taps, added)
 
     def _tile_of(
-        self, first_row: Expr, rows: int, position: Expr,
-        planes: tuple[int | Value, int | Value], taps: tuple[Value, Value], added: bool,
-    ) -> None:  # fmt: skip
+        self,
+        first_row: Expr,
+        rows: int,
+        position: Expr,
+        planes: tuple[int | LoopValue, int | LoopValue],
+        taps: tuple[LoopValue, LoopValue],
+        added: bool,
+    ) -> None:
         builder, vectors = self.builder, self.tile.vectors
         zeros = self.zeros[: rows * vectors]
         with builder.loop(*planes, carried=zeros, hint="plane") as outer:
@@ -194,8 +199,8 @@ class ByTaps(LoopOrder):
         store_sums(self, self.sums, positions, list(outer.results), added)
 
     def _tap(
-        self, first_row: Expr, rows: int, plane: Expr, entry: Value, sums: list[Value]
-    ) -> list[Value]:
+        self, first_row: Expr, rows: int, plane: Expr, entry: LoopValue, sums: list[LoopValue]
+    ) -> list[LoopValue]:
         """Adds the products of one listed tap."""
         view = self.view
         place = self.taps.number(entry, 0, Variable("place", self.places * self.width))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from graphc.codegen.evaluate.addresses import Guard, Integers
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.contraction.tiles import Place
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
@@ -21,8 +21,8 @@ from graphc.schedule.access import Index
 
 PlaceOf = Callable[[Expr, int, Expr], Place]
 """The place of the result of a row, a vector of columns, and a lane of it."""
-Finish = Callable[[Index, tuple[Guard, ...], Value], None]
-Sums = list[list[Value]]
+Finish = Callable[[Index, tuple[Guard, ...], LoopValue], None]
+Sums = list[list[LoopValue]]
 
 
 def store_tile(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Value
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastOperand, Run, Runs
 from graphc.codegen.recipes.contraction.choice import Choice
 from graphc.codegen.recipes.contraction.k_blocks import Accumulate, Chains
@@ -63,7 +63,7 @@ class TiledOrder(LoopOrder):
         places = at.places(lane)
         m = [self.m(at.row + r) for r in range(at.rows)]
 
-        def body(k: Index, sums: list[Value]) -> list[Value]:
+        def body(k: Index, sums: list[LoopValue]) -> list[LoopValue]:
             right = [
                 self.right.vector(at.batch, n, guards, k, lane + v * self.lanes, start)
                 for v, (n, guards) in enumerate(places)
@@ -84,13 +84,13 @@ class TiledOrder(LoopOrder):
         body = self.products(at, lane, tile)
         return Chains(self.builder, self.evaluator, self.view.k, self.choice.unrolled, body)
 
-    def checked(self, at: OutputTile, totals: list[Value]) -> list[Value]:
+    def checked(self, at: OutputTile, totals: list[LoopValue]) -> list[LoopValue]:
         """The totals, without the zeros that stood in for what a window does not have."""
         if self.choice.zeros_stand_in and self.dtype.is_float and self.depth:
             return self.guarded.tile(at, totals)
         return totals
 
-    def store(self, at: OutputTile, lane: Expr, totals: list[Value]) -> None:
+    def store(self, at: OutputTile, lane: Expr, totals: list[LoopValue]) -> None:
         """The body's outputs for a tile."""
         sums = [totals[r * at.vectors : (r + 1) * at.vectors] for r in range(at.rows)]
 

@@ -60,7 +60,7 @@ Place = tuple[Index, tuple[Guard, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TileRun:
     """A run of `count` tiles of so many `vectors`: their first vector, the first's number."""
 
     first: int
@@ -106,7 +106,7 @@ class Columns:
         """One row of whole vectors."""
         return self.row_count == 1 and self.lanes_used % self.lanes == 0
 
-    def tiles(self, tile: Tile) -> list[Part]:
+    def tiles(self, tile: Tile) -> list[TileRun]:
         """The vectors as tiles, runs of equal ones. What is left over joins the last whole tile and
         is halved with it where alone it would keep too few sums under way. A single row's masked
         vector stands in a run of one, so that no other tile needs a mask."""
@@ -119,14 +119,14 @@ class Columns:
             whole -= 1
             rest += tile.vectors
             sizes = [rest - rest // 2, rest // 2]
-        parts = [Part(0, 0, whole, tile.vectors)] if whole else []
+        parts = [TileRun(0, 0, whole, tile.vectors)] if whole else []
         first = whole * tile.vectors
         for number, size in enumerate(sizes, whole):
             last = parts[-1] if parts else None
             if last is not None and last.vectors == size and self.is_plain:
                 parts[-1] = replace(last, count=last.count + 1)  # no code of its own
             else:
-                parts.append(Part(first, number, 1, size))
+                parts.append(TileRun(first, number, 1, size))
             first += size
         return parts
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import Buffer, Value
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.recipes.contraction.loop_order import LoopOrder
 from graphc.ops.kinds.index_expr import Expr, of
 from graphc.schedule.access import Index
@@ -41,7 +41,7 @@ class TurnedOutputs:
         evaluator, copier, lanes = order.evaluator, order.copier, order.lanes
         block = order.builder.block
 
-        def read(i: Expr, position: Expr, guards: tuple[Guard, ...]) -> Value:
+        def read(i: Expr, position: Expr, guards: tuple[Guard, ...]) -> LoopValue:
             return evaluator.load(sums, first(position) + i, guards, block)
 
         copier.transposed(along, positions, read, lambda i, p: i * positions + p, self.turned)

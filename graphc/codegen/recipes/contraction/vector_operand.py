@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.choice import Choice
 from graphc.codegen.recipes.contraction.halo import Box
@@ -31,7 +31,7 @@ class VectorOperand:
         self.width = choice.tile.vectors * self.lanes
         self.box: Box | None = None
         self.panel: Panel | None = None
-        self._loaded: dict[Expr, list[tuple[Value, OpenBlock]]] = {}
+        self._loaded: dict[Expr, list[tuple[LoopValue, OpenBlock]]] = {}
 
     def new_box(self) -> None:
         assert self.choice.box is not None
@@ -61,7 +61,7 @@ class VectorOperand:
 
     def vector(
         self, batch: Index, n: Index, guards: tuple[Guard, ...], k: Index, column: Expr, start: Expr
-    ) -> Value | None:
+    ) -> LoopValue | None:
         """The elements at n and k; None where their products are skipped. In the panel they are
         those from `column` on, and index k is row `start` + k."""
         if self.panel is not None:
@@ -75,7 +75,7 @@ class VectorOperand:
         value = operand_value(self.evaluator, self.view, case, guards)
         return self.builder.splat(value, self.lanes)
 
-    def _from_box(self, box: Box, case: Case) -> Value:
+    def _from_box(self, box: Box, case: Case) -> LoopValue:
         """A vector of the box; for tiles of one row loaded once where windows share it."""
         at = box.position(case.index)
         for known, block in self._loaded.get(at, ()) if self.choice.tile.rows == 1 else ():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -36,7 +36,7 @@ class Phase:
         )
 
 
-class View:
+class ContractionView:
     """The contraction of `body`. `swapped`: what the op calls left is read by vectors here.
 
     A convolution with a kernel of one element that reads every position is a product: its positions
@@ -152,17 +152,17 @@ class View:
         return linear is not None and not any(isinstance(a, Quotient) for a, _ in linear.terms)
 
 
-def batch_variables(view: View) -> tuple[Variable, ...]:
+def batch_variables(view: ContractionView) -> tuple[Variable, ...]:
     """The variables the recipe's loops over the batch bind."""
     return tuple(Variable(f"b{axis}", dim) for axis, dim in enumerate(view.batch))
 
 
-def group_variable(view: View, group: int) -> Variable:
+def group_variable(view: ContractionView, group: int) -> Variable:
     """The variable the recipe's loop over groups of k binds."""
     return Variable("group", view.k[0] // group)
 
 
-def channel_variable(view: View) -> Variable:
+def channel_variable(view: ContractionView) -> Variable:
     """The variable for the first of the neighbours along the last axis of the batch that share a
     vector."""
     return Variable("channel", view.batch[-1])
@@ -187,8 +187,8 @@ def settled(case: Case) -> Case | None:
 
 
 def operand_value(
-    evaluator: Evaluator, view: View, case: Case, guards: tuple[Guard, ...] = ()
-) -> Value:
+    evaluator: Evaluator, view: ContractionView, case: Case, guards: tuple[Guard, ...] = ()
+) -> LoopValue:
     """An operand's element; where the case's guards fail, unspecified."""
     operand = view.node.operands[case.operand]
     return evaluator.value(operand, as_index(case.index), guards + tuple(case.guards))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.codegen.recipes.contraction.view import View, batch_variables
+from graphc.codegen.recipes.contraction.view import ContractionView, batch_variables
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import guards_hold
@@ -41,7 +41,7 @@ class Windows:
         return (at, (along, *n)) if self.by_column else ((along, *at[1:]), n)
 
 
-def windows_of(view: View, by_column: bool) -> Windows | None:
+def windows_of(view: ContractionView, by_column: bool) -> Windows | None:
     """The windows of a view, whose other operand does not depend on what runs along vectors."""
     if view.swapped or len(view.k) < 2 or len(view.m) != 1 or not view.batch:
         return None
@@ -84,7 +84,7 @@ def _kind(item: Expr, along: Variable, moving: set[Variable], fixed: set[Variabl
     return "place" if variables <= moving else None
 
 
-def _products(view: View, by_column: bool) -> int:
+def _products(view: ContractionView, by_column: bool) -> int:
     first = 1 if by_column else 0
     shape = view.n[first:] + view.k[1:]
     grid = np.indices(shape, sparse=True)
@@ -95,15 +95,14 @@ def _products(view: View, by_column: bool) -> int:
     return int(guards_hold(case.guards, shape).sum())
 
 
-def index_of(view: View, windows: Windows, along: Expr, first: Expr) -> Index:
-    """The operand's index for the coordinate along vectors and the first of k; its places are any.
-    """
+def index_of(view: ContractionView, windows: Windows, along: Expr, first: Expr) -> Index:
+    """The operand's index for the coordinate along vectors and the first of k, at any place."""
     at = tuple(of(variable) for variable in batch_variables(view))
     batch, n = windows.index(at, along, of(0))
     k = (first, *(of(0) for _ in view.k[1:]))
     return as_index(view.op.right(batch, n, k, view.types, **view.attributes).index)
 
 
-def copied_elements(view: View, windows: Windows) -> int:
+def copied_elements(view: ContractionView, windows: Windows) -> int:
     """Elements of the operand that one lane is computed from."""
     return int(view.k[0]) * math.prod(windows.size)

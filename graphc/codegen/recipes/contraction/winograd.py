@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Index, Kernel, Value
+from graphc.codegen.loop_ir.nodes import Index, Kernel, LoopValue
 from graphc.codegen.recipes.contraction.k_blocks import CHAIN
 from graphc.codegen.recipes.contraction.tiles import choose_tile, vector_registers
 from graphc.codegen.recipes.nest.rows import declare_buffers
@@ -31,7 +31,7 @@ from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.winograd import PLANES, after, before, both_ways, predicted_gain
 from graphc.schedule.access import unflatten
 
-Number = Value | int
+Number = LoopValue | int
 CHUNK_ROWS = 64
 """Rows whose products are kept before they are transformed back."""
 
@@ -42,17 +42,17 @@ def lower_winograd(name: str, body: Graph, target: Target) -> Kernel:
 
 
 @dataclass(frozen=True)
-class _Vector:
+class _TransformVector:
     """A loop value that is added and subtracted as the transforms are written."""
 
     builder: LoopBuilder
-    value: Value
+    value: LoopValue
 
-    def __add__(self, other: _Vector) -> _Vector:
-        return _Vector(self.builder, self.builder.add(self.value, other.value))
+    def __add__(self, other: _TransformVector) -> _TransformVector:
+        return _TransformVector(self.builder, self.builder.add(self.value, other.value))
 
-    def __sub__(self, other: _Vector) -> _Vector:
-        return _Vector(self.builder, self.builder.sub(self.value, other.value))
+    def __sub__(self, other: _TransformVector) -> _TransformVector:
+        return _TransformVector(self.builder, self.builder.sub(self.value, other.value))
 
 
 def _never(guards: tuple[Guard, ...]) -> bool:
@@ -125,13 +125,13 @@ class _Winograd:
 
     # -- numbers and loops -------------------------------------------------------------------
 
-    def _times(self, x: Value, by: int) -> Value:
+    def _times(self, x: LoopValue, by: int) -> LoopValue:
         return self.builder.mul(x, self._number(by))
 
-    def _number(self, number: Number) -> Value:
-        return number if isinstance(number, Value) else self.builder.const(DType.i64, number)
+    def _number(self, number: Number) -> LoopValue:
+        return number if isinstance(number, LoopValue) else self.builder.const(DType.i64, number)
 
-    def _minimum(self, x: Value, y: Number) -> Value:
+    def _minimum(self, x: LoopValue, y: Number) -> LoopValue:
         return self.builder.minimum(x, self._number(y))
 
     def _bound(self, value: Number, extent: int) -> Expr:
@@ -162,7 +162,7 @@ class _Winograd:
 
     # -- Bᵀ d B ------------------------------------------------------------------------------
 
-    def _transform(self, first: Value, group: Expr) -> None:
+    def _transform(self, first: LoopValue, group: Expr) -> None:
         """One group of tiles, all channels. Behind the last group it is taken once more, so that no
         column of the products is undefined."""
         number = self._minimum(
@@ -187,7 +187,7 @@ class _Winograd:
 
         self._each(self.channels, "c", channel)
 
-    def _element(self, image: Expr, channel: Expr, row: Expr, column: Expr) -> Value:
+    def _element(self, image: Expr, channel: Expr, row: Expr, column: Expr) -> LoopValue:
         """A vector along a row of an image, zeros where there is none."""
         guards: tuple[Guard, ...] = tuple(
             (at, 0, dim)
@@ -205,16 +205,18 @@ class _Winograd:
         held, _ = self.integers.mask(guards)
         return self.builder.select(held, value, nothing)
 
-    def _parted(self, vector: Value) -> list[_Vector]:
+    def _parted(self, vector: LoopValue) -> list[_TransformVector]:
         """Its even elements and its odd ones."""
         return [
-            _Vector(self.builder, self.builder.shuffle(vector, vector, range(i, 2 * self.group, 2)))
+            _TransformVector(
+                self.builder, self.builder.shuffle(vector, vector, range(i, 2 * self.group, 2))
+            )
             for i in range(2)
         ]
 
     # -- products ----------------------------------------------------------------------------
 
-    def _chunk(self, first: Value, chunk: Expr) -> None:
+    def _chunk(self, first: LoopValue, chunk: Expr) -> None:
         """So many rows of all planes, and their results."""
         top = chunk * self.chunk
         rest = self.rows % self.chunk
@@ -242,9 +244,7 @@ class _Winograd:
             if not last:
                 return
             begin = (rest if rest else self.chunk) // self.tile.rows * self.tile.rows
-            self._each(
-                2, "rest", lambda _: self._tile(p, top, of(begin), last), has_rest
-            )
+            self._each(2, "rest", lambda _: self._tile(p, top, of(begin), last), has_rest)
 
         self._each(PLANES, "plane", plane)
         left = self.builder.sub(self._number(self.groups), first)
@@ -258,7 +258,7 @@ class _Winograd:
         builder, vectors = self.builder, range(self.tile.vectors)
         zeros = [builder.splat(self.zero, self.lanes)] * (rows * self.tile.vectors)
 
-        def chain(begin: Number, end: Number) -> list[Value]:
+        def chain(begin: Number, end: Number) -> list[LoopValue]:
             with builder.loop(begin, end, carried=zeros, hint="k") as loop:
                 k = self._bound(loop.variable, self.channels)
                 at = plane * self.tiles_stride + k * self.width
@@ -281,9 +281,7 @@ class _Winograd:
             sums = chain(0, self.channels)
         else:
             with builder.loop(0, self.channels, CHAIN, carried=zeros, hint="chain") as outer:
-                end = self._minimum(
-                    builder.add(outer.variable, self._number(CHAIN)), self.channels
-                )
+                end = self._minimum(builder.add(outer.variable, self._number(CHAIN)), self.channels)
                 made = chain(outer.variable, end)
                 outer.yield_(*map(builder.add, outer.carried, made))
             sums = list(outer.results)
@@ -294,7 +292,7 @@ class _Winograd:
 
     # -- Aᵀ m A ------------------------------------------------------------------------------
 
-    def _results(self, first: Value, group: Expr, top: Expr, count: Number) -> None:
+    def _results(self, first: LoopValue, group: Expr, top: Expr, count: Number) -> None:
         """The body's outputs for one group of tiles and the rows of a chunk."""
         number = self.builder.add(first, self.integers.scalar(group))
         image, high, wide = unflatten(self._bound(number, self.groups), self.grid)
@@ -307,7 +305,7 @@ class _Winograd:
                 self.builder.load(self.sums, self._at(at + p * self.sums_stride), self.group)
                 for p in range(PLANES)
             ]
-            vectors = [_Vector(self.builder, plane) for plane in planes]
+            vectors = [_TransformVector(self.builder, plane) for plane in planes]
             square = [vectors[4 * i : 4 * i + 4] for i in range(4)]
             order = [i // 2 + i % 2 * self.group for i in range(2 * self.group)]
             for i, pair in enumerate(both_ways(after, square)):
@@ -316,7 +314,7 @@ class _Winograd:
 
         self._each(self.chunk, "row", row, count)
 
-    def _finish(self, index: tuple[Expr, ...], value: Value) -> None:
+    def _finish(self, index: tuple[Expr, ...], value: LoopValue) -> None:
         guards: tuple[Guard, ...] = tuple(
             (at, 0, dim)
             for at, dim in zip(index[2:], self.places, strict=True)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.reduction import BLOCK
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel, Value
+from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.recipes.nest.rows import Nest
 from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.nodes import Value as GraphValue
@@ -106,7 +106,7 @@ class ColumnNest(Nest):
             self._outer(0, loop.variable, ())
         return self.builder.finish(extent=outer[0].variable.extent)
 
-    def _outer(self, level: int, variable: Value, index: Index) -> None:
+    def _outer(self, level: int, variable: LoopValue, index: Index) -> None:
         loop = self.loops[level]
         self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
         index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
@@ -119,7 +119,7 @@ class ColumnNest(Nest):
 
     # -- columns -----------------------------------------------------------------------------
 
-    def _chunks(self, index: Index, begin: int | Value, end: Value) -> None:
+    def _chunks(self, index: Index, begin: int | LoopValue, end: LoopValue) -> None:
         """Tiles `begin` to below `end`, as many at a time as have their sums in scratch."""
         self.index = index
         with self.builder.loop(begin, end, step=self.chunk, hint="chunk") as loop:
@@ -130,7 +130,7 @@ class ColumnNest(Nest):
             self.present_whole = self.builder.minimum(self.present, rest)
             self._sweep()
 
-    def _number(self, value: int) -> Value:
+    def _number(self, value: int) -> LoopValue:
         return self.builder.const(DType.i64, value)
 
     def _each_tile(self, body: Callable[[list[_Vector]], None]) -> None:
@@ -194,7 +194,7 @@ class ColumnNest(Nest):
         for level in self.levels:
             self._store(level, tile, self._identities(tile))
 
-    def _carry_over(self, done: Value, level: int) -> None:
+    def _carry_over(self, done: LoopValue, level: int) -> None:
         """What a level holds to the next one, when the `done` groups of rows fill it."""
         if level + 1 == len(self.levels):
             return
@@ -225,7 +225,7 @@ class ColumnNest(Nest):
         self._store(target, tile, sums)
         self._store(source, tile, self._identities(tile))
 
-    def _element(self, identity: int, row: Expr, vector: _Vector) -> Value:
+    def _element(self, identity: int, row: Expr, vector: _Vector) -> LoopValue:
         """What a row adds to a sum."""
         columns = self.loops[-1]
         at = unflatten(vector.column, self.domain[columns.first : columns.last + 1])
@@ -240,7 +240,7 @@ class ColumnNest(Nest):
     def _dtype(self, identity: int) -> DType:
         return self.body.type_of(GraphValue(identity, 0)).dtype
 
-    def _identities(self, tile: list[_Vector]) -> list[Value]:
+    def _identities(self, tile: list[_Vector]) -> list[LoopValue]:
         found = []
         for identity in self.sums:
             op, dtype = lookup(self.body.nodes[identity].op), self._dtype(identity)
@@ -248,7 +248,7 @@ class ColumnNest(Nest):
             found.append(self.builder.const(dtype, op.identity(dtype), self.lanes))
         return found * len(tile)
 
-    def _combined(self, left: list[Value], right: list[Value]) -> list[Value]:
+    def _combined(self, left: list[LoopValue], right: list[LoopValue]) -> list[LoopValue]:
         made = []
         for i, (a, b) in enumerate(zip(left, right, strict=True)):
             op = lookup(self.body.nodes[self.sums[i % len(self.sums)]].op)
@@ -256,14 +256,14 @@ class ColumnNest(Nest):
             made.append(op.combine(self.evaluator.algebra, a, b))
         return made
 
-    def _load(self, level: Level, tile: list[_Vector]) -> list[Value]:
+    def _load(self, level: Level, tile: list[_Vector]) -> list[LoopValue]:
         block = self.builder.block
         return [
             self.evaluator.load(memory, vector.place, (), block)
             for vector in tile for memory in level
         ]  # fmt: skip
 
-    def _store(self, level: Level, tile: list[_Vector], values: list[Value]) -> None:
+    def _store(self, level: Level, tile: list[_Vector], values: list[LoopValue]) -> None:
         places = [(memory, vector.place) for vector in tile for memory in level]
         for (memory, place), value in zip(places, values, strict=True):
             self.evaluator.store(memory, place, value)

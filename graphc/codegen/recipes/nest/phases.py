@@ -22,9 +22,9 @@ from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.reduction import UNROLL_LIMIT
 from graphc.codegen.evaluate.shuffles import pick
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Value
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.nest.destinations import Place
-from graphc.codegen.recipes.nest.rows import Loop, Nest
+from graphc.codegen.recipes.nest.rows import AxisLoop, Nest
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
@@ -77,10 +77,10 @@ class PhasedNest(Nest):
         self.shape = super()._domain()
         return tuple(-(-dim // p) for dim, p in zip(self.shape, self.period, strict=True))
 
-    def _index(self, loops: tuple[Loop, ...]) -> Index:
+    def _index(self, loops: tuple[AxisLoop, ...]) -> Index:
         return self._place(super()._index(loops), (0,) * len(self.period))
 
-    def _is_affine(self, loops: tuple[Loop, ...]) -> bool:
+    def _is_affine(self, loops: tuple[AxisLoop, ...]) -> bool:
         """Also of what is stored: neighbouring cells must be neighbours in memory."""
         stored = flatten(self._index(loops), self.shape)
         along = stored.coefficient(loops[-1].variable)
@@ -88,7 +88,7 @@ class PhasedNest(Nest):
 
     # -- cells -------------------------------------------------------------------------------
 
-    def _keep_rows(self, loop: Loop, index: Index) -> None:
+    def _keep_rows(self, loop: AxisLoop, index: Index) -> None:
         """Nothing: a row is swept once."""
 
     def _place(self, cell: Index, phases: tuple[int, ...]) -> Index:
@@ -97,7 +97,7 @@ class PhasedNest(Nest):
         return tuple(item * period + phase for item, period, phase in steps)
 
     def _store_inner(
-        self, loop: Loop, index: Index, position: Expr, guards: tuple[Guard, ...]
+        self, loop: AxisLoop, index: Index, position: Expr, guards: tuple[Guard, ...]
     ) -> None:
         cell = index + unflatten(position, self.domain[loop.first : loop.last + 1])
         *outer, last = (range(period) for period in self.period)
@@ -118,7 +118,7 @@ class PhasedNest(Nest):
         return tuple((item, 0, dim) for item, dim, period in limits if dim % period)
 
     def _store_cells(
-        self, number: int, places: list[Index], values: list[Value], guards: tuple[Guard, ...]
+        self, number: int, places: list[Index], values: list[LoopValue], guards: tuple[Guard, ...]
     ) -> None:
         """Stores a value for each phase along the last axis, at `places`, into an output."""
         evaluator, buffer = self.evaluator, self.outputs[number].buffer

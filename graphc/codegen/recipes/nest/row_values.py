@@ -65,9 +65,7 @@ def output_to_hold(body: Graph, domain: Shape, first: int, kept: list[Value]) ->
     return whole[0]
 
 
-def _costly(
-    body: Graph, domain: Shape, roots: list[Value], stop: frozenset[Value]
-) -> set[Value]:
+def _costly(body: Graph, domain: Shape, roots: list[Value], stop: frozenset[Value]) -> set[Value]:
     """The costly values on the ways from the roots to what is read or reduced; behind those in
     `stop` no others are looked for."""
     found: set[Value] = set()

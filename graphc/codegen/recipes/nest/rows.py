@@ -17,7 +17,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Access, Buffer, Kernel, Value
+from graphc.codegen.loop_ir.nodes import Access, Buffer, Kernel, LoopValue
 from graphc.codegen.recipes.nest.destinations import Place, by_parts
 from graphc.codegen.recipes.nest.row_values import output_to_hold, rows_to_keep
 from graphc.codegen.recipes.nest.widths import registers
@@ -88,7 +88,7 @@ ROW_LIMIT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class AxisLoop:
     """A loop over the neighbouring axes `first..last` of the domain as one."""
 
     first: int
@@ -125,7 +125,7 @@ class Nest:
 
     # -- loops -------------------------------------------------------------------------------
 
-    def _enter(self, loop: Loop, variable: Value, level: int, index: Index) -> None:
+    def _enter(self, loop: AxisLoop, variable: LoopValue, level: int, index: Index) -> None:
         """Inside loop `level`: bind its variable, store the outputs of this level, go on."""
         self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
         index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
@@ -141,7 +141,7 @@ class Nest:
         with self.builder.loop(0, inner.variable.extent, hint=hint) as nested:
             self._enter(inner, nested.variable, level + 1, index)
 
-    def _keep_rows(self, loop: Loop, index: Index) -> None:
+    def _keep_rows(self, loop: AxisLoop, index: Index) -> None:
         """Computes costly values that several sweeps over this row read once, into memory."""
         extent = loop.variable.extent
         if extent > ROW_LIMIT:
@@ -171,10 +171,10 @@ class Nest:
 
     def _vector_loop(
         self,
-        loop: Loop,
+        loop: AxisLoop,
         index: Index,
-        begin: int | Value = 0,
-        end: int | Value | None = None,
+        begin: int | LoopValue = 0,
+        end: int | LoopValue | None = None,
         blocks: int = 0,
     ) -> None:
         """The innermost loop in blocks of `lanes`, and the masked rest. With `begin` and `end`
@@ -195,12 +195,12 @@ class Nest:
                 pass
 
     def _whole_vectors(
-        self, loop: Loop, index: Index, begin: int | Value, end: int | Value | None
+        self, loop: AxisLoop, index: Index, begin: int | LoopValue, end: int | LoopValue | None
     ) -> None:
         lanes = self.lanes
         whole, rest = divmod(loop.variable.extent, lanes)
         if end is None:
-            limit: int | Value = whole
+            limit: int | LoopValue = whole
         elif rest:
             limit = self.builder.minimum(end, self.builder.const(DType.i64, whole))  # type: ignore[arg-type]
         else:
@@ -212,7 +212,7 @@ class Nest:
             self.evaluator.integers.bind_lane(lane, self.builder.block)
             self._store_inner(loop, index, of(block) * lanes + of(lane), ())
 
-    def _store_rest(self, loop: Loop, index: Index, whole: int, rest: int) -> None:
+    def _store_rest(self, loop: AxisLoop, index: Index, whole: int, rest: int) -> None:
         """The elements behind `whole` vectors. Index maps are told that there are no more, so that
         rows of an image stay rows also where a vector is longer."""
         lanes = self.lanes
@@ -226,7 +226,7 @@ class Nest:
         self._store_inner(loop, index, of(lane) + whole * self.lanes, guards)
 
     def _store_inner(
-        self, loop: Loop, index: Index, position: Expr, guards: tuple[Guard, ...]
+        self, loop: AxisLoop, index: Index, position: Expr, guards: tuple[Guard, ...]
     ) -> None:
         inner = unflatten(position, self.domain[loop.first : loop.last + 1])
         self._store_level(len(self.loops), index + inner, guards)
@@ -252,7 +252,7 @@ class Nest:
     def _domain(self) -> Shape:
         return max((type.shape for type in self.body.output_types), key=len)
 
-    def _choose_loops(self) -> tuple[Loop, ...]:
+    def _choose_loops(self) -> tuple[AxisLoop, ...]:
         """As few loops as keep every address affine. Outputs of lower rank, and reductions at a
         lower rank, must find a loop that ends where they do."""
         rank = len(self.domain)
@@ -286,21 +286,21 @@ class Nest:
                     found.add(len(axes))
         return found
 
-    def _loops(self, split: list[int]) -> tuple[Loop, ...]:
+    def _loops(self, split: list[int]) -> tuple[AxisLoop, ...]:
         edges = [0, *split, len(self.domain)]
         return tuple(
-            Loop(a, b - 1, Variable(f"d{a}_{b}", math.prod(self.domain[a:b])))
+            AxisLoop(a, b - 1, Variable(f"d{a}_{b}", math.prod(self.domain[a:b])))
             for a, b in pairwise(edges)
         )
 
-    def _index(self, loops: tuple[Loop, ...]) -> Index:
+    def _index(self, loops: tuple[AxisLoop, ...]) -> Index:
         return tuple(
             item
             for loop in loops
             for item in unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
         )
 
-    def _memory_reads(self, loops: tuple[Loop, ...]) -> list[Read]:
+    def _memory_reads(self, loops: tuple[AxisLoop, ...]) -> list[Read]:
         index = self._index(loops)
         found: list[Read] = []
         for output in self.body.outputs:
@@ -319,7 +319,7 @@ class Nest:
         """Whether every address is affine in the innermost loop."""
         return self._is_affine(self.loops)
 
-    def _is_affine(self, loops: tuple[Loop, ...]) -> bool:
+    def _is_affine(self, loops: tuple[AxisLoop, ...]) -> bool:
         """Guards count: in one loop over rows and columns each lane would be divided into both."""
         inner = loops[-1].variable
         index = self._index(loops)
@@ -328,9 +328,7 @@ class Nest:
         for read in self._memory_reads(loops):
             found.append(flatten(read.index, self.body.type_of(read.value).shape))
             found += [guard[0] for guard in read.guards]
-        quotients = [
-            atom for expr in found for atom, _ in expr.terms if isinstance(atom, Quotient)
-        ]
+        quotients = [atom for expr in found for atom, _ in expr.terms if isinstance(atom, Quotient)]
         return not any(inner in atom.dividend.variables() for atom in quotients)
 
     def _choose_lanes(self) -> int:

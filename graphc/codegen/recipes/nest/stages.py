@@ -13,8 +13,8 @@ is kept is a block's, and stays in L1. The bits of a result do not depend on it.
 
 from __future__ import annotations
 
-from graphc.codegen.loop_ir.nodes import Kernel, Value
-from graphc.codegen.recipes.nest.rows import Loop, Nest
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.recipes.nest.rows import AxisLoop, Nest
 from graphc.codegen.recipes.nest.widths import CHAIN, chain_length
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType
@@ -53,16 +53,16 @@ class StagedNest(Nest):
         self._vector_loop(self.loops[0], (), begin, end, blocks)
         return self.builder.finish(extent=blocks)
 
-    def _vectors(self, loop: Loop) -> int:
+    def _vectors(self, loop: AxisLoop) -> int:
         """Vectors of a block."""
         whole = loop.variable.extent // self.lanes
         return next((count for count in VECTORS if whole % count == 0), VECTORS[-1])
 
-    def _blocks(self, loop: Loop) -> int:
+    def _blocks(self, loop: AxisLoop) -> int:
         return -(-(loop.variable.extent // self.lanes) // self._vectors(loop))
 
     def _whole_vectors(
-        self, loop: Loop, index: Index, begin: int | Value, end: int | Value | None
+        self, loop: AxisLoop, index: Index, begin: int | LoopValue, end: int | LoopValue | None
     ) -> None:
         """As Nest's; `begin` and `end` number blocks. The last block may have fewer vectors."""
         b, vectors, whole = self.builder, self._vectors(loop), loop.variable.extent // self.lanes
@@ -70,14 +70,14 @@ class StagedNest(Nest):
         with b.loop(begin, blocks if end is None else end, hint="u") as scope:
             block = Variable(f"u_{loop.first}", blocks)
             self.evaluator.integers.bind(block, scope.variable, b.block)
-            count: int | Value = vectors
+            count: int | LoopValue = vectors
             if whole % vectors:
                 most = b.const(DType.i64, vectors)
                 left = b.sub(b.const(DType.i64, whole), b.mul(scope.variable, most))
                 count = b.minimum(most, left)
             self._block(loop, index, of(block) * vectors, count)
 
-    def _block(self, loop: Loop, index: Index, first: Expr, count: int | Value) -> None:
+    def _block(self, loop: AxisLoop, index: Index, first: Expr, count: int | LoopValue) -> None:
         """All stages for `count` vectors from `first` on."""
         shape, vectors = self.domain[loop.first :], self._vectors(loop)
 
@@ -100,7 +100,7 @@ class StagedNest(Nest):
         with self.builder.loop(0, count, hint="v") as scope:
             self._store_inner(loop, index, self._position(first, scope.variable, vectors), ())
 
-    def _position(self, first: Expr, number: Value, vectors: int) -> Expr:
+    def _position(self, first: Expr, number: LoopValue, vectors: int) -> Expr:
         """The elements of one vector of a block."""
         integers, inside = self.evaluator.integers, self.builder.block
         vector, lane = Variable(number.name, vectors), Variable(f"lane_{number.name}", self.lanes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.shuffles import transpose
-from graphc.codegen.loop_ir.nodes import Kernel, Value
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.nest.rows import Nest
 from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.registry import lookup
@@ -52,7 +52,7 @@ class TurnedNest(Nest):
             self._outer(0, loop.variable, ())
         return self.builder.finish(extent=outer[0].variable.extent)
 
-    def _outer(self, level: int, variable: Value, index: Index) -> None:
+    def _outer(self, level: int, variable: LoopValue, index: Index) -> None:
         loop = self.loops[level]
         self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
         index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
@@ -63,10 +63,10 @@ class TurnedNest(Nest):
         with self.builder.loop(0, extent, hint=f"i{level + 1}") as inner:
             self._outer(level + 1, inner.variable, index)
 
-    def _row_blocks(self, prefix: Index, begin: int | Value, end: Value | None) -> None:
+    def _row_blocks(self, prefix: Index, begin: int | LoopValue, end: LoopValue | None) -> None:
         """All blocks of rows, or those from `begin` to below `end`."""
         whole, rest = divmod(self.rows.variable.extent, self.lanes)
-        limit: int | Value = whole
+        limit: int | LoopValue = whole
         if end is not None:
             limit = self.builder.minimum(end, self.builder.const(DType.i64, whole))
         with self.builder.loop(begin, limit, hint="rows") as loop:

@@ -81,8 +81,7 @@ def operations(op: str, dtypes: tuple[DType, ...], attributes: tuple[Any, ...]) 
     """Operations an elementwise op is made of; -1 where it calls libm."""
     builder = LoopBuilder("operations")
     operands = [
-        builder.load(builder.buffer(f"x{i}", dtype, 1, "read"), 0)
-        for i, dtype in enumerate(dtypes)
+        builder.load(builder.buffer(f"x{i}", dtype, 1, "read"), 0) for i, dtype in enumerate(dtypes)
     ]
     lookup(op).scalar(LoopAlgebra(builder), *operands, **dict(attributes))
     made = [one.opcode for one in walk(tuple(builder.block.statements)) if isinstance(one, Let)]

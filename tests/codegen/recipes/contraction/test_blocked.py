@@ -16,7 +16,7 @@ from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.recipes.contraction.cost_model import choose
-from graphc.codegen.recipes.contraction.view import View
+from graphc.codegen.recipes.contraction.view import ContractionView
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import host
 from graphc.ops import contract, movement
@@ -134,13 +134,13 @@ def test_small_caches_have_many_blocks() -> None:
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_convolutions_with_kernels_of_one_element_are_products(axes: int) -> None:
-    def view(stride: int, swapped: bool = False) -> View:
+    def view(stride: int, swapped: bool = False) -> ContractionView:
         g = graphc.GraphBuilder("pointwise")
         x = g.input("x", f"f32{[2, 40, *size]}")
         w = g.input("w", f"f32{[24, 40, *(1,) * axes]}")
         geometry: Any = {"stride": (stride,) * axes, "padding": (0,) * axes,
                          "dilation": (1,) * axes, "groups": 1}  # fmt: skip
-        return View(g.finish(contract.conv(x, w, **geometry)), swapped)
+        return ContractionView(g.finish(contract.conv(x, w, **geometry)), swapped)
 
     size = (16, 32, 4)[:axes]
     for swapped in (False, True):

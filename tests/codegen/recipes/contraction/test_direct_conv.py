@@ -14,7 +14,7 @@ import graphc
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.contraction.lines import lines_of
 from graphc.codegen.recipes.contraction.recipe import lower_contract
-from graphc.codegen.recipes.contraction.view import View
+from graphc.codegen.recipes.contraction.view import ContractionView
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import named
 from graphc.ops import contract
@@ -77,7 +77,7 @@ def test_small_planes_are_computedby_lines() -> None:
 
 
 def test_segments_of_a_line_have_the_same_taps() -> None:
-    view = View(contraction(convolution((1, 4, 5, 14), (8, 4, 3, 3))[0]), swapped=True)
+    view = ContractionView(contraction(convolution((1, 4, 5, 14), (8, 4, 3, 3))[0]), swapped=True)
     lines = lines_of(view, 4)
     assert lines is not None and lines.count == 5 and lines.tiles == 4
     found = [(part.first, part.rows, part.count) for part in lines.segments]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import graphc
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.contraction.recipe import lower_contract
-from graphc.codegen.recipes.contraction.view import View
+from graphc.codegen.recipes.contraction.view import ContractionView
 from graphc.codegen.recipes.contraction.windows import windows_of
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import named
@@ -172,5 +172,5 @@ def test_bias_activation_and_residual(priced: Priced, threads: int) -> None:
 def test_what_is_no_convolution_has_no_windows() -> None:
     g = graphc.GraphBuilder("product")
     x, w = g.input("x", "f32[16,8,9]"), g.input("w", "f32[16,9,7]")
-    view = View(g.finish(x @ w))
+    view = ContractionView(g.finish(x @ w))
     assert windows_of(view, False) is None and windows_of(view, True) is None

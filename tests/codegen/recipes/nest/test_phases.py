@@ -72,9 +72,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 def built(name: str) -> tuple[graphc.Graph, list[Array]]:
     function, shapes = CASES[name]
     b = graphc.GraphBuilder("phases")
-    given = [
-        b.input(f"x{i}", "f32[" + ",".join(map(str, s)) + "]") for i, s in enumerate(shapes)
-    ]
+    given = [b.input(f"x{i}", "f32[" + ",".join(map(str, s)) + "]") for i, s in enumerate(shapes)]
     random = np.random.default_rng(len(name))
     # Few numbers, so that maxima are often equal.
     arrays = [random.integers(-4, 5, shape).astype(np.float32) for shape in shapes]
