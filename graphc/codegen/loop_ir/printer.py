@@ -89,7 +89,8 @@ class _Printer:
             place = str(statement.index)
         else:
             place = self.value(statement.indices)
-        text = f"{type(statement).__name__.removeprefix("Vector").lower()} {statement.buffer}[{place}]"
+        name = type(statement).__name__.removeprefix("Vector").lower()
+        text = f"{name} {statement.buffer}[{place}]"
         if isinstance(statement, Load | VectorGather):
             text = f"{self.typed(statement.result)} = {text}"
         else:
