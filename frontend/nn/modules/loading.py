@@ -86,8 +86,8 @@ class _Loading:
         self, module: Any, state_dict: Any, prefix: str
     ) -> list[tuple[Any, str, Tensor, Tensor]]:
         """What is to be copied in a tree without loading code of its own."""
-        found = matched(module, state_dict, prefix, True, self.assign, *self.keys, self.errors)
-        copies = [(module, *item) for item in found]
+        members = matched(module, state_dict, prefix, True, self.assign, *self.keys, self.errors)
+        copies = [(module, *item) for item in members]
         for child, part, path in _children(module, state_dict, prefix):
             copies += self.planned(child, part, path)
         return copies
@@ -157,7 +157,7 @@ def matched(
     transient = module._non_persistent_buffers_set
     members = {**module._parameters, **module._buffers}
     members = {k: v for k, v in members.items() if v is not None and k not in transient}
-    found = []
+    matches = []
     for name, target in members.items():
         key = prefix + name
         if key not in state_dict:
@@ -170,9 +170,9 @@ def matched(
             continue
         if target.dim() == 0 and value.dim() == 1:  # as very old checkpoints hold scalars
             value = value[0]
-        found.append((name, target, value))
+        matches.append((name, target, value))
     if not strict:
-        return found
+        return matches
     extra = prefix + EXTRA_STATE
     if takes_extra_state(module) and extra not in state_dict:
         missing_keys.append(extra)
@@ -184,7 +184,7 @@ def matched(
         name, dot, _ = key[len(prefix) :].partition(".")
         if name not in (module._modules if dot else members):
             unexpected_keys.append(key)
-    return found
+    return matches
 
 
 def _mismatch(key: str, target: Tensor, value: Any, assign: bool) -> str | None:
@@ -194,10 +194,10 @@ def _mismatch(key: str, target: Tensor, value: Any, assign: bool) -> str | None:
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like '
             f"object from checkpoint but received {type(value)}"
         )
-    given, wanted = tuple(value.shape), tuple(target.shape)
-    if given != wanted and not (wanted == () and given == (1,)):
+    have, wanted = tuple(value.shape), tuple(target.shape)
+    if have != wanted and not (wanted == () and have == (1,)):
         return (
-            f"size mismatch for {key}: copying a param with shape torch.Size({list(given)}) "
+            f"size mismatch for {key}: copying a param with shape torch.Size({list(have)}) "
             f"from checkpoint, the shape in current model is torch.Size({list(wanted)})."
         )
     array = target._value

@@ -50,10 +50,10 @@ class StateDict:
             )
             if len(args) > 3:
                 raise TypeError(f"state_dict() takes at most 3 arguments, got {len(args)}")
-            given = dict(zip(("destination", "prefix", "keep_vars"), args))
-            destination = given.get("destination", destination)
-            prefix = given.get("prefix", prefix)
-            keep_vars = given.get("keep_vars", keep_vars)
+            positional = dict(zip(("destination", "prefix", "keep_vars"), args))
+            destination = positional.get("destination", destination)
+            prefix = positional.get("prefix", prefix)
+            keep_vars = positional.get("keep_vars", keep_vars)
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -128,10 +128,10 @@ class StateDict:
                 error_msgs,
             )  # fmt: skip
         assign = bool(local_metadata.get("assign_to_params_buffers", False))
-        found = matched(
+        matches = matched(
             self, state_dict, prefix, strict, assign, missing_keys, unexpected_keys, error_msgs
         )
-        for name, target, value in found:
+        for name, target, value in matches:
             put(self, name, target, value, assign)
         key = prefix + EXTRA_STATE
         if key in state_dict and takes_extra_state(self):

@@ -113,10 +113,10 @@ class Tree:
 
     def get_submodule(self, target: str) -> Module:
         """The module at a dotted path ("" is this one). Raises AttributeError."""
-        found: Any = self
+        module: Any = self
         for name in target.split(".") if target else ():
-            found = _module_at(found, name)
-        return found
+            module = _module_at(module, name)
+        return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put `module` at a dotted path, in place of the module there. The name may be new unless
@@ -138,19 +138,19 @@ class Tree:
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted path. Raises AttributeError."""
         path, _, name = target.rpartition(".")
-        found = _part(self.get_submodule(path), name)
-        if not isinstance(found, Parameter):
+        parameter = _part(self.get_submodule(path), name)
+        if not isinstance(parameter, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
-        return found
+        return parameter
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer at a dotted path. Raises AttributeError."""
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
-        found = _part(owner, name)
+        buffer = _part(owner, name)
         if name not in owner._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
-        return found
+        return buffer
 
 
 def _part(module: Any, name: str) -> Any:
@@ -160,7 +160,7 @@ def _part(module: Any, name: str) -> Any:
 
 
 def _module_at(module: Any, name: str) -> Any:
-    found = _part(module, name)
-    if not isinstance(found, Tree):
+    part = _part(module, name)
+    if not isinstance(part, Tree):
         raise AttributeError(f"`{name}` is not an nn.Module")
-    return found
+    return part
