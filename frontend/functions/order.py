@@ -43,7 +43,7 @@ def _as_line(x: Tensor) -> Tensor:
     return x if x.dim() else s.reshape(x, 1)
 
 
-def _as_given(result: Tensor, x: Tensor) -> Tensor:
+def _as_ranked(result: Tensor, x: Tensor) -> Tensor:
     return result if x.dim() else s.reshape(result, ())
 
 
@@ -72,7 +72,7 @@ def sort(
     x = _as_line(input)
     indices = order_of(x, axis, descending)
     pair = picked(x, indices, axis), indices
-    return stored(return_types.sort(*(_as_given(each, input) for each in pair)), out)
+    return stored(return_types.sort(*(_as_ranked(each, input) for each in pair)), out)
 
 
 @numpy_names
@@ -82,7 +82,7 @@ def argsort(
     """The indices of `sort`."""
     need_tensors("argsort", input=input)
     axis = dimension(dim, input.dim())
-    return _as_given(order_of(_as_line(input), axis, descending), input)
+    return _as_ranked(order_of(_as_line(input), axis, descending), input)
 
 
 def msort(input: Tensor, *, out: Any = None) -> Tensor:
@@ -105,7 +105,7 @@ def topk(
         raise _fail(AttributeValueError, "selected index k out of range")
     indices = s.narrow(order_of(x, axis, largest), axis, 0, k)
     pair = picked(x, indices, axis), indices
-    whole = return_types.topk(*(each if not k else _as_given(each, input) for each in pair))
+    whole = return_types.topk(*(each if not k else _as_ranked(each, input) for each in pair))
     return stored(whole, out)
 
 
@@ -158,7 +158,7 @@ def _scanned(op: Any, name: str, input: Tensor, dim: int, dtype: Any) -> Tensor:
         input = casted(input, as_dtype(dtype))
     elif not input.dtype.is_float:
         input = casted(input, DType.i64)
-    return _as_given(_apply(op, _as_line(input), axis=axis), input)
+    return _as_ranked(_apply(op, _as_line(input), axis=axis), input)
 
 
 @numpy_names
@@ -183,7 +183,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
     if not input.dtype.is_float:
         raise not_implemented("logcumsumexp_out_cpu", input.dtype)
     axis = dimension(dim, input.dim())
-    return stored(_as_given(_apply(o.logcumsumexp, _as_line(input), axis=axis), input), out)
+    return stored(_as_ranked(_apply(o.logcumsumexp, _as_line(input), axis=axis), input), out)
 
 
 def _running_best(op: Any, kind: Any, input: Tensor, dim: int) -> Any:
@@ -192,7 +192,7 @@ def _running_best(op: Any, kind: Any, input: Tensor, dim: int) -> Any:
     x = _as_line(input)
     keys = casted(x, DType.i32) if x.dtype is DType.bool else x
     indices = _apply(op, keys.detach(), axis=axis)
-    return kind(_as_given(picked(x, indices, axis), input), _as_given(indices, input))
+    return kind(_as_ranked(picked(x, indices, axis), input), _as_ranked(indices, input))
 
 
 @numpy_names
