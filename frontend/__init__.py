@@ -98,8 +98,8 @@ def is_tensor(obj: object) -> bool:  # type: ignore[valid-type]
 def numel(input: Tensor) -> int:  # type: ignore[valid-type]
     """How many elements a tensor has. Raises TypeError for anything else."""
     if not isinstance(input, Tensor):
-        found = type(input).__name__
-        raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {found}")
+        name = type(input).__name__
+        raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {name}")
     return input.numel()
 
 

@@ -29,7 +29,7 @@ def softsign() -> Iterator[Any]:
         vjp=lambda g, out, x: (g * (1 - ops.abs(out)) * (1 - ops.abs(out)),),
         dtypes=FLOATS,
         cost=10,
-        ulps=1,
+        ulps=2,
         samples=lambda m: [m(m.normal(3, 5))],
     )
     # -- end

@@ -129,21 +129,21 @@ class _Rule:
         return had
 
     def vjp(self, gradients: Any, outputs: Any, *inputs: Any) -> tuple[Any, ...]:
-        given = gradients if isinstance(gradients, tuple) else (gradients,)
+        cotangents = gradients if isinstance(gradients, tuple) else (gradients,)
         if self.ctx._materialize:
-            pairs = zip(given, self.result_types)
-            given = tuple(filled_like(0, type) if g is None else g for g, type in pairs)
-        made = self.function.backward(self.ctx, *given)
-        found = list(made) if isinstance(made, tuple | list) else [made]
-        while len(found) > self.count and found[-1] is None:
-            found.pop()
-        if len(found) != self.count:
+            pairs = zip(cotangents, self.result_types)
+            cotangents = tuple(filled_like(0, type) if g is None else g for g, type in pairs)
+        returned = self.function.backward(self.ctx, *cotangents)
+        results = list(returned) if isinstance(returned, tuple | list) else [returned]
+        while len(results) > self.count and results[-1] is None:
+            results.pop()
+        if len(results) != self.count:
             raise RuntimeError(
                 f"function {self.node_name} returned an incorrect number of gradients (expected "
-                f"{self.count}, got {len(found)})"
+                f"{self.count}, got {len(results)})"
             )
         return tuple(
-            self._fitted(found[position], type, position)
+            self._fitted(results[position], type, position)
             for position, type in zip(self.positions, self.types)
         )
 
@@ -260,23 +260,23 @@ def _recorded(
         else x
         for x in results
     )
-    made = [x for x in shown if isinstance(x, Tensor)]
-    taking = [x for x in made if id(x) not in ctx._undifferentiable]
+    outputs = [x for x in shown if isinstance(x, Tensor)]
+    taking = [x for x in outputs if id(x) not in ctx._undifferentiable]
     taking = [x for x in taking if x.tensor_type.dtype.is_float]
     rule.types = tuple(x.tensor_type for x in operands)
-    rule.result_types = tuple(x.tensor_type for x in made)
+    rule.result_types = tuple(x.tensor_type for x in outputs)
     ctx._saved = tuple(
         _Saved(x, rule.node_name) if isinstance(x, Tensor) else x for x in ctx._saved
     )
     if taking:
-        history = [(x._edge, x._requires_grad) for x in made]
+        history = [(x._edge, x._requires_grad) for x in outputs]
         saves = Saves(rule.types, rule.result_types, ((), ()))
-        node = record(rule, {}, operands, tuple(made), saves)
-        for x, (edge, requires_grad) in zip(made, history):
+        node = record(rule, {}, operands, tuple(outputs), saves)
+        for x, (edge, requires_grad) in zip(outputs, history):
             if not any(x is y for y in taking):
                 x._edge, x._requires_grad = edge, requires_grad
         for saved in ctx._saved:
-            for index, x in enumerate(made):
+            for index, x in enumerate(outputs):
                 if type(saved) is _Saved and saved.tensor is x:
                     saved.of_result((node, index))
     return shown
@@ -288,15 +288,15 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(ctx: Any, *gradients: Any) -> Any:
         with no_grad():
-            made = function(ctx, *gradients)
+            returned = function(ctx, *gradients)
         again = STATE.grad_enabled and any(
             isinstance(g, OnTape) and g.requires_grad for g in gradients
         )
         if not again:
-            return made
-        found = made if isinstance(made, tuple) else (made,)
-        blocked = tuple(_Once.apply(g, *gradients) if isinstance(g, Tensor) else g for g in found)
-        return blocked if isinstance(made, tuple) else blocked[0]
+            return returned
+        results = returned if isinstance(returned, tuple) else (returned,)
+        blocked = tuple(_Once.apply(g, *gradients) if isinstance(g, Tensor) else g for g in results)
+        return blocked if isinstance(returned, tuple) else blocked[0]
 
     return wrapped
 

@@ -38,16 +38,16 @@ def jacobian(
 def _rows(
     output: Tensor, operands: Sequence[Tensor], create_graph: bool, strict: bool
 ) -> tuple[Tensor, ...]:
-    found: list[list[Tensor]] = [[] for _ in operands]
+    rows: list[list[Tensor]] = [[] for _ in operands]
     flat = reshape(output, -1)
     for index in range(output.numel()):
         gradients = _gradients(flat[index], operands, None, create_graph, strict)
-        for row, gradient in zip(found, gradients):
+        for row, gradient in zip(rows, gradients):
             row.append(gradient)
     shape = tuple(output.shape)
     return tuple(
         reshape(stack(row), *shape, *x.shape) if row else zeros_like(x).new_zeros(*shape, *x.shape)
-        for row, x in zip(found, operands)
+        for row, x in zip(rows, operands)
     )
 
 
@@ -64,14 +64,16 @@ def hessian(
         if not isinstance(result, Tensor):
             raise TypeError("hessian: the function has to return a single Tensor")
         _scalar(result, "hessian")
-        found = jacobian(func, operands if not single else operands[0], create_graph=True,
+        gradients = jacobian(func, operands if not single else operands[0], create_graph=True,
                          strict=strict)  # fmt: skip
-        return tuple(reshape(g, *x.shape) for g, x in zip((found,) if single else found, operands))
+        return tuple(
+            reshape(g, *x.shape) for g, x in zip((gradients,) if single else gradients, operands)
+        )
 
-    given = inputs if single else tuple(inputs)
-    made = jacobian(gradient, given, create_graph=create_graph, strict=strict,
+    points = inputs if single else tuple(inputs)
+    blocks = jacobian(gradient, points, create_graph=create_graph, strict=strict,
                     strategy=outer_jacobian_strategy)  # fmt: skip
-    return made[0] if single else made
+    return blocks[0] if single else blocks
 
 
 def vjp(
@@ -83,9 +85,9 @@ def vjp(
     with enable_grad():
         outputs, one = _results(func(*operands), "vjp")
         weights = _weights(outputs, v, "vjp")
-        found = _gradients(outputs, operands, weights, create_graph, strict)
+        products = _gradients(outputs, operands, weights, create_graph, strict)
     shown = _detached(outputs, create_graph)
-    return (shown[0] if one else shown), (found[0] if single else found)
+    return (shown[0] if one else shown), (products[0] if single else products)
 
 
 def jvp(
@@ -99,9 +101,9 @@ def jvp(
         outputs, one = _results(func(*operands), "jvp")
         dummies = tuple(zeros_like(y).requires_grad_() for y in outputs)
         pulled = _gradients(outputs, operands, dummies, True, strict)
-        found = _gradients(pulled, dummies, vectors, create_graph, strict)
+        products = _gradients(pulled, dummies, vectors, create_graph, strict)
     shown = _detached(outputs, create_graph)
-    return (shown[0] if one else shown), (found[0] if one else found)
+    return (shown[0] if one else shown), (products[0] if one else products)
 
 
 def vhp(
@@ -115,8 +117,8 @@ def vhp(
         outputs, _ = _results(func(*operands), "vhp")
         _scalar(outputs[0], "vhp")
         first = _gradients(outputs, operands, None, True, strict)
-        found = _gradients(first, operands, vectors, create_graph, strict)
-    return _detached(outputs, create_graph)[0], (found[0] if single else found)
+        products = _gradients(first, operands, vectors, create_graph, strict)
+    return _detached(outputs, create_graph)[0], (products[0] if single else products)
 
 
 def hvp(
@@ -133,8 +135,8 @@ def hvp(
 def _operands(inputs: Any, name: str, create_graph: bool) -> tuple[tuple[Tensor, ...], bool]:
     """The inputs as fresh tensors that require grad; whether there was a single one."""
     single = isinstance(inputs, Tensor)
-    given = (inputs,) if single else tuple(inputs)
-    for position, x in enumerate(given):
+    tensors = (inputs,) if single else tuple(inputs)
+    for position, x in enumerate(tensors):
         if not isinstance(x, Tensor):
             raise TypeError(
                 f"The inputs given to {name} must be either a Tensor or a tuple of Tensors but the "
@@ -142,9 +144,9 @@ def _operands(inputs: Any, name: str, create_graph: bool) -> tuple[tuple[Tensor,
             )
     if create_graph:
         with enable_grad():
-            fresh = [x.view_as(x) if x.requires_grad else x.detach() for x in given]
+            fresh = [x.view_as(x) if x.requires_grad else x.detach() for x in tensors]
     else:
-        fresh = [x.detach() for x in given]
+        fresh = [x.detach() for x in tensors]
     return tuple(x if x.requires_grad else x.requires_grad_() for x in fresh), single
 
 
@@ -174,40 +176,40 @@ def _weights(of: Sequence[Tensor], v: Any, name: str) -> tuple[Tensor, ...]:
                 f"The vector v can only be None in {name} where it weighs a single scalar"
             )
         return (ones_like(of[0]),)
-    given = (v,) if isinstance(v, Tensor) else tuple(v)
-    if len(given) != len(of):
+    weights = (v,) if isinstance(v, Tensor) else tuple(v)
+    if len(weights) != len(of):
         raise RuntimeError(
-            f"v is a tuple of invalid length: should be {len(of)} but got {len(given)}."
+            f"v is a tuple of invalid length: should be {len(of)} but got {len(weights)}."
         )
-    for position, (weight, x) in enumerate(zip(given, of)):
+    for position, (weight, x) in enumerate(zip(weights, of)):
         if weight.shape != x.shape:
             raise RuntimeError(
                 f"Entry {position} of v has invalid size: should be {x.shape} but got "
                 f"{weight.shape}."
             )
-    return given
+    return weights
 
 
 def _gradients(
     outputs: Any, operands: Sequence[Tensor], weights: Any, create_graph: bool, strict: bool
 ) -> tuple[Tensor, ...]:
     listed = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    given = [None] * len(listed) if weights is None else list(weights)
-    taken = [(y, w) for y, w in zip(listed, given) if y.requires_grad]
-    found: Sequence[Any] = [None] * len(operands)
+    vectors = [None] * len(listed) if weights is None else list(weights)
+    taken = [(y, w) for y, w in zip(listed, vectors) if y.requires_grad]
+    gradients: Sequence[Any] = [None] * len(operands)
     if taken:
         chosen, seeds = [y for y, _ in taken], [w for _, w in taken]
-        found = grad(
+        gradients = grad(
             chosen, operands, None if weights is None else seeds, retain_graph=True,
             create_graph=create_graph, allow_unused=True,
         )  # fmt: skip
-    for position, gradient in enumerate(found):
+    for position, gradient in enumerate(gradients):
         if gradient is None and strict:
             raise RuntimeError(
                 f"The output of the user-provided function is independent of input {position}. "
                 "This is not allowed in strict mode."
             )
-    return tuple(zeros_like(x) if g is None else g for g, x in zip(found, operands))
+    return tuple(zeros_like(x) if g is None else g for g, x in zip(gradients, operands))
 
 
 def _detached(outputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:

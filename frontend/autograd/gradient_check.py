@@ -37,9 +37,9 @@ def gradcheck(
     |a - n| <= atol + rtol · |n|. Raises GradcheckError where not, or gives False without
     `raise_exception`. `nondet_tol` bounds how far two backward passes may differ.
     """
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    operands = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
-        _check(func, given, eps, atol, rtol, nondet_tol, check_grad_dtypes)
+        _check(func, operands, eps, atol, rtol, nondet_tol, check_grad_dtypes)
     except GradcheckError:
         if raise_exception:
             raise
@@ -98,8 +98,8 @@ def _jacobians(output: Tensor, inputs: Sequence[Tensor], dtypes: bool) -> list[n
         weight = np.zeros(output.numel(), output.dtype.numpy)
         weight[index] = 1
         seed = from_data(weight.reshape(output.shape))
-        found = grad(output, inputs, seed, retain_graph=True, allow_unused=True)
-        for column, x, g in zip(columns, inputs, found):
+        gradients = grad(output, inputs, seed, retain_graph=True, allow_unused=True)
+        for column, x, g in zip(columns, inputs, gradients):
             if g is not None and dtypes and g.dtype is not x.dtype:
                 raise GradcheckError("Gradient has dtype mismatch")
             array = np.zeros(x.shape) if g is None else g.detach().numpy()
@@ -143,22 +143,22 @@ def gradgradcheck(
     fast_mode: bool = False,
 ) -> bool:
     """`gradcheck` of the gradient of `func`, weighted by `grad_outputs` (random by default)."""
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    outputs = [x for x in _tensors(func(*given)) if x.requires_grad]
+    points = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outputs = [x for x in _tensors(func(*points)) if x.requires_grad]
     if grad_outputs is None:
         weights = tuple(randn(tuple(x.shape), dtype=x.dtype).requires_grad_() for x in outputs)
     else:
         weights = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
 
     def gradients(*values: Any) -> tuple[Tensor, ...]:
-        operands, seeds = values[: len(given)], values[len(given) :]
+        operands, seeds = values[: len(points)], values[len(points) :]
         chosen = [x for x in operands if isinstance(x, Tensor) and x.requires_grad]
         results = [x for x in _tensors(func(*operands)) if x.dtype.is_float]
-        made = grad(results, chosen, seeds, create_graph=True, allow_unused=True)
-        return tuple(g for g in made if g is not None and g.requires_grad)
+        second = grad(results, chosen, seeds, create_graph=True, allow_unused=True)
+        return tuple(g for g in second if g is not None and g.requires_grad)
 
     return gradcheck(
-        enable_grad()(gradients), (*given, *weights), eps=eps, atol=atol, rtol=rtol,
+        enable_grad()(gradients), (*points, *weights), eps=eps, atol=atol, rtol=rtol,
         raise_exception=raise_exception, nondet_tol=nondet_tol,
         check_grad_dtypes=check_grad_dtypes,
     )  # fmt: skip

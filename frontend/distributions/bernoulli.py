@@ -47,9 +47,9 @@ class Bernoulli(Distribution):
         raise AttributeError(name)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        made = super().expand(batch_shape, _instance)
-        made.__dict__["probs" if self._is_probs else "logits"] = made._given
-        return made
+        expanded = super().expand(batch_shape, _instance)
+        expanded.__dict__["probs" if self._is_probs else "logits"] = expanded._given
+        return expanded
 
     @property
     def param_shape(self) -> Any:

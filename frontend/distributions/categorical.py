@@ -30,16 +30,16 @@ class Categorical(Distribution):
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
         one_of(probs, logits)
-        given = logits if probs is None else probs
-        if given.dim() < 1:
+        parameter = logits if probs is None else probs
+        if parameter.dim() < 1:
             name = "logits" if probs is None else "probs"
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if probs is None:
             self.logits = logits - logsumexp(logits, -1, keepdim=True)
         else:
             self.probs = probs / probs.sum(-1, keepdim=True)
-        self._num_events = given.shape[-1]
-        super().__init__(given.shape[:-1], validate_args=validate_args)
+        self._num_events = parameter.shape[-1]
+        super().__init__(parameter.shape[:-1], validate_args=validate_args)
 
     def __getattr__(self, name: str) -> Any:
         # The parameter that was not given follows from the other.

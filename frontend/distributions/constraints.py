@@ -97,12 +97,12 @@ class IndependentConstraint(Constraint):
         self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
 
     def check(self, value: Tensor) -> Tensor:
-        found = self.base_constraint.check(value)
+        fulfilled = self.base_constraint.check(value)
         count = self.reinterpreted_batch_ndims
-        if found.dim() < count:
+        if fulfilled.dim() < count:
             expected = self.base_constraint.event_dim + count
             raise ValueError(f"Expected value.dim() >= {expected} but got {value.dim()}")
-        return found.reshape(*found.shape[: found.dim() - count], -1).all(-1)
+        return fulfilled.reshape(*fulfilled.shape[: fulfilled.dim() - count], -1).all(-1)
 
     def __repr__(self) -> str:
         return (

@@ -139,14 +139,14 @@ class Distribution:
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         """The same distribution with its parameters expanded to `batch_shape`."""
-        made = type(self).__new__(type(self)) if _instance is None else _instance
-        made.__dict__.update(self.__dict__)
-        made._batch_shape = Size(batch_shape)
+        expanded = type(self).__new__(type(self)) if _instance is None else _instance
+        expanded.__dict__.update(self.__dict__)
+        expanded._batch_shape = Size(batch_shape)
         for name in self.parameters:
             value = self.__dict__.get(name)
             if value is not None:
-                made.__dict__[name] = expand(value, (*batch_shape, *self._own_dims(name)))
-        return made
+                expanded.__dict__[name] = expand(value, (*batch_shape, *self._own_dims(name)))
+        return expanded
 
     def _own_dims(self, name: str) -> tuple[int, ...]:
         """The dimensions of a parameter beside those of the batch."""
@@ -171,12 +171,12 @@ class Distribution:
             return
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
-        wanted, given = self._extended_shape(), tuple(value.shape)
-        for i, j in zip(reversed(given), reversed(wanted)):
+        wanted, shape = self._extended_shape(), tuple(value.shape)
+        for i, j in zip(reversed(shape), reversed(wanted)):
             if i not in (1, j) and j != 1:
                 raise ValueError(
                     "Value is not broadcastable with batch_shape+event_shape: "
-                    f"{Size(given)} vs {Size(wanted)}."
+                    f"{Size(shape)} vs {Size(wanted)}."
                 )
         support = self.support
         if support is None or is_dependent(support) or STATE.session is not None:
@@ -185,7 +185,7 @@ class Distribution:
             valid = bool(support.check(value).all())
         if not valid:
             raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {given}) to be within "
+                f"Expected value argument ({type(value).__name__} of shape {shape}) to be within "
                 f"the support ({support!r}) of the distribution {self!r}, but found invalid "
                 f"values:\n{value}"
             )

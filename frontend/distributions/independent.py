@@ -41,9 +41,9 @@ class Independent(Distribution):
 
     @constraints.dependent_property
     def support(self) -> Constraint:
-        found = self.base_dist.support
+        support = self.base_dist.support
         count = self.reinterpreted_batch_ndims
-        return constraints.independent(found, count) if count else found
+        return constraints.independent(support, count) if count else support
 
     @property
     def mean(self) -> Tensor:
@@ -75,12 +75,12 @@ class Independent(Distribution):
         return self.summed(self.base_dist.entropy())
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        made = type(self).__new__(type(self)) if _instance is None else _instance
-        made.__dict__.update(self.__dict__)
+        expanded = type(self).__new__(type(self)) if _instance is None else _instance
+        expanded.__dict__.update(self.__dict__)
         count = self.reinterpreted_batch_ndims
-        made.base_dist = self.base_dist.expand((*batch_shape, *self.event_shape[:count]))
-        made._batch_shape = Size(batch_shape)
-        return made
+        expanded.base_dist = self.base_dist.expand((*batch_shape, *self.event_shape[:count]))
+        expanded._batch_shape = Size(batch_shape)
+        return expanded
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"

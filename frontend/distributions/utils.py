@@ -26,11 +26,11 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
             )
     model = next((value for value in values if isinstance(value, Tensor)), None)
     dtype = None if model is None else model.dtype
-    made = [
+    tensors = [
         value if isinstance(value, Tensor) else tensor(float(value), dtype=dtype)
         for value in values
     ]
-    return tuple(broadcast_tensors(*made))
+    return tuple(broadcast_tensors(*tensors))
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

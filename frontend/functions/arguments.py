@@ -28,8 +28,8 @@ def stored(result: Any, out: Any) -> Any:
     if isinstance(result, tuple):
         if not isinstance(out, tuple | list) or len(out) != len(result):
             raise TypeError(f"argument 'out' must be tuple of {len(result)} Tensors")
-        made = [stored(part, place) for part, place in zip(result, out)]
-        return type(result)(*made) if hasattr(result, "_fields") else tuple(made)
+        parts = [stored(part, place) for part, place in zip(result, out)]
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     if STATE.grad_enabled and (result.requires_grad or out.requires_grad):

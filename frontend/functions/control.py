@@ -81,11 +81,11 @@ def _check_tensors(op: str, leaves: Sequence[Any], structure: Any) -> None:
 
 
 def _kinds(structure: Any) -> set[str]:
-    found = {structure[0]}
+    kinds = {structure[0]}
     if structure[0] in ("tuple", "list", "dict"):
         for item in structure[-1]:
-            found |= _kinds(item)
-    return found
+            kinds |= _kinds(item)
+    return kinds
 
 
 # -- cond ----------------------------------------------------------------------------------------
@@ -180,9 +180,9 @@ def _traced_while(
     cond_fn: Any, body_fn: Any, leaves: list[Tensor], structure: Any
 ) -> tuple[Any, ...]:
     types = _types(leaves)
-    given = tree.build(structure, iter(leaves))
+    expected = tree.build(structure, iter(leaves))
     condition = traced_steps("condition", _tested(cond_fn), types, structure)
-    body = traced_steps("body", lambda *xs: _next_carry(body_fn(*xs), given), types, structure)
+    body = traced_steps("body", lambda *xs: _next_carry(body_fn(*xs), expected), types, structure)
     if condition.region.changed_tensors:
         raise error(
             TraceError, "while_loop: cond_fn changes a tensor in place",
@@ -326,8 +326,8 @@ def _traced_scan(
     structure: Any, steps: int, reverse: bool,
 ) -> tuple[Any, Any]:  # fmt: skip
     slices = [x.tensor_type.with_shape(x.shape[1:]) for x in sequences]
-    given = ("tuple", tuple, (carry_structure, structure))
-    body = traced_steps("body", step, [*_types(carry), *slices], given)
+    expected = ("tuple", tuple, (carry_structure, structure))
+    body = traced_steps("body", step, [*_types(carry), *slices], expected)
     changed = changed_by(body)
     captured = captured_by(changed, body)
     count = len(carry)
@@ -346,6 +346,6 @@ def _traced_scan(
         },
     )  # fmt: skip
     _assign(changed, results[count : count + len(changed)], body)
-    found = iter((*results[:count], *results[count + len(changed) :]))
-    made: tuple[Any, Any] = tree.build(body.structure, found)
-    return made
+    leaves = iter((*results[:count], *results[count + len(changed) :]))
+    outcome: tuple[Any, Any] = tree.build(body.structure, leaves)
+    return outcome

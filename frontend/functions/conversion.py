@@ -32,25 +32,25 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     names: tuple[str, ...] = _DTYPE if _is_dtype(first) else _DEVICE
     if isinstance(first, Tensor):
         names = _OTHER
-    given = dict(zip(names, args)) | kwargs
-    flags = (given.get("non_blocking"), given.get("copy"))
-    wrong = given.keys() - {*names, "memory_format"} or not all(
+    arguments = dict(zip(names, args)) | kwargs
+    flags = (arguments.get("non_blocking"), arguments.get("copy"))
+    wrong = arguments.keys() - {*names, "memory_format"} or not all(
         flag is None or flag is True or flag is False for flag in flags
     )
-    if wrong or len(given) < len(args) + len(kwargs):
+    if wrong or len(arguments) < len(args) + len(kwargs):
         shown = ", ".join([*(type(x).__name__ for x in args), *(f"{name}=" for name in kwargs)])
         raise TypeError(
             f"to() received an invalid combination of arguments - got ({shown}); it takes (device, "
             "dtype, non_blocking, copy), (dtype, non_blocking, copy) or (Tensor other, "
             "non_blocking, copy)"
         )
-    on_cpu(given.get("device"))
-    check_format(given.get("memory_format"), self)
-    dtype, other = given.get("dtype"), given.get("other")
+    on_cpu(arguments.get("device"))
+    check_format(arguments.get("memory_format"), self)
+    dtype, other = arguments.get("dtype"), arguments.get("other")
     if other is not None:
         dtype = other.dtype
     result = self if dtype is None else casted(self, as_dtype(dtype))
-    return result.clone() if given.get("copy") and result is self else result
+    return result.clone() if arguments.get("copy") and result is self else result
 
 
 def _is_dtype(value: Any) -> builtins.bool:

@@ -54,8 +54,8 @@ def tensor(
 
 def _copied(source: Tensor, dtype: Any) -> Tensor:
     plain = source.detach()
-    made = plain if dtype is None else casted(plain, as_dtype(dtype))
-    return plain.clone() if made is plain else made
+    cast = plain if dtype is None else casted(plain, as_dtype(dtype))
+    return plain.clone() if cast is plain else cast
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -78,23 +78,23 @@ def asarray(
     Raises ValueError where `copy` is False and a copy is needed."""
     on_cpu(device)
     kind = None if dtype is None else as_dtype(dtype)
-    made = _aliased(obj, kind)
-    if made is None:
+    result = _aliased(obj, kind)
+    if result is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        made = from_data(obj, kind)
-    elif kind is not None and made.dtype is not kind:
+        result = from_data(obj, kind)
+    elif kind is not None and result.dtype is not kind:
         if copy is False:
             raise ValueError(
-                f"can't alias tensor with dtype '{SCALAR_NAMES[made.dtype]}' into dtype "
+                f"can't alias tensor with dtype '{SCALAR_NAMES[result.dtype]}' into dtype "
                 f"'{SCALAR_NAMES[kind]}'."
             )
-        made = casted(made, kind)
+        result = casted(result, kind)
     elif copy:
-        made = made.clone()
-    if requires_grad is None or requires_grad == made.requires_grad:
-        return made
-    return finished(made.detach(), requires_grad)
+        result = result.clone()
+    if requires_grad is None or requires_grad == result.requires_grad:
+        return result
+    return finished(result.detach(), requires_grad)
 
 
 def _aliased(obj: Any, kind: DType | None) -> Tensor | None:

@@ -86,28 +86,28 @@ def _parsed_text(arguments: Sequence[Any]) -> tuple[list[Tensor], list[Any], Any
 
 
 def _read(text: str, where: str) -> list[Any]:
-    found: list[Any] = []
+    subscripts: list[Any] = []
     rest = text
     while rest:
         if rest.startswith("..."):
-            if Ellipsis in found:
+            if Ellipsis in subscripts:
                 raise RuntimeError(
                     f"einsum(): found '.' for {where} but an ellipsis (...) was already found"
                 )
-            found.append(Ellipsis)
+            subscripts.append(Ellipsis)
             rest = rest[3:]
             continue
         letter, rest = rest[0], rest[1:]
         if letter == ".":
             raise RuntimeError(f"einsum(): found '.' for {where} that is not part of any ellipsis")
         if letter in LETTERS:
-            found.append(LETTERS.index(letter))
+            subscripts.append(LETTERS.index(letter))
         elif letter != " ":
             raise RuntimeError(
                 f"einsum(): invalid subscript {letter!r} given in {text!r}, subscripts must be in "
                 "[a-zA-Z]"
             )
-    return found
+    return subscripts
 
 
 def _parsed_lists(arguments: Sequence[Any]) -> tuple[list[Tensor], list[Any], Any]:
@@ -227,13 +227,13 @@ def _contracted(terms: list[Term], sizes: dict[int, int], wanted: set[int]) -> T
     for step in _path(terms, sizes, wanted):
         chosen = [terms[i] for i in step]
         terms = [term for i, term in enumerate(terms) if i not in step]
-        made = chosen.pop(0)
+        joined = chosen.pop(0)
         while chosen:
             following = chosen.pop(0)
             later = wanted.union(*(labels for _, labels in [*terms, *chosen]))
-            left, right = _summed(made, later.union(following[1])), following
-            made = _pair(left, _summed(right, later.union(left[1])), later)
-        terms.append(made)
+            left, right = _summed(joined, later.union(following[1])), following
+            joined = _pair(left, _summed(right, later.union(left[1])), later)
+        terms.append(joined)
     return _summed(terms[0], wanted)
 
 
@@ -248,8 +248,8 @@ def _path(terms: list[Term], sizes: dict[int, int], wanted: set[int]) -> list[tu
     shown = [np.broadcast_to(zero, tuple(sizes[label] for label in labels)) for _, labels in terms]
     # All orders of a few terms are soon compared; of many they are not.
     kind = "optimal" if len(terms) <= 5 else "greedy"
-    found = np.einsum_path(f"{text}->{result}", *shown, optimize=kind)[0]
-    return [tuple(step) for step in found[1:]]
+    path = np.einsum_path(f"{text}->{result}", *shown, optimize=kind)[0]
+    return [tuple(step) for step in path[1:]]
 
 
 def _summed(term: Term, kept: set[int]) -> Term:
@@ -272,8 +272,8 @@ def _pair(left: Term, right: Term, kept: set[int]) -> Term:
         return _aligned_product(left, right, [*batch, *rows, *columns])
     if batch and not rows and not columns:
         # Many inner products: one reduction rather than a batch of tiny matrix products.
-        made, labels = _aligned_product(left, right, [*batch, *inner])
-        return _summed((made, labels), kept)
+        products, labels = _aligned_product(left, right, [*batch, *inner])
+        return _summed((products, labels), kept)
     sizes = dict(zip([*a, *b], [*x.tensor_type.shape, *y.tensor_type.shape]))
     count = lambda labels: math.prod(sizes[label] for label in labels)  # noqa: E731
     lead = (count(batch),) if batch else ()
@@ -317,15 +317,15 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.dim(), b.dim()):
             raise RuntimeError(f"tensordot expects dims <= ndim_a or ndim_b, but got dims={dims}")
-        given = [list(range(-dims, 0)), list(range(dims))]
+        pairs = [list(range(-dims, 0)), list(range(dims))]
     else:
-        given = [[d] if isinstance(d, int) else [int(i) for i in d] for d in dims]
-    if len(given) != 2 or len(given[0]) != len(given[1]):
+        pairs = [[d] if isinstance(d, int) else [int(i) for i in d] for d in dims]
+    if len(pairs) != 2 or len(pairs[0]) != len(pairs[1]):
         raise RuntimeError("both dimension lists should have same length")
     if a.dtype is not b.dtype:
         raise DTypeError("both inputs should have same dtype", location=user_location())
-    left, right = ([dimension(d, x.dim()) for d in ds] for x, ds in zip((a, b), given))
-    for i, j, first, second in zip(left, right, *given):
+    left, right = ([dimension(d, x.dim()) for d in ds] for x, ds in zip((a, b), pairs))
+    for i, j, first, second in zip(left, right, *pairs):
         if a.shape[i] != b.shape[j]:
             raise ShapeError(
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim "
@@ -348,5 +348,5 @@ def kron(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     shapes = [(1,) * (rank - x.dim()) + x.tensor_type.shape for x in (input, other)]
     outer = reshaped(input, tuple(n for size in shapes[0] for n in (size, 1)))
     inner = reshaped(other, tuple(n for size in shapes[1] for n in (1, size)))
-    made = reshaped(outer * inner, tuple(n * k for n, k in zip(*shapes)))
-    return stored(made, out)
+    result = reshaped(outer * inner, tuple(n * k for n, k in zip(*shapes)))
+    return stored(result, out)

@@ -94,8 +94,8 @@ def _placed(view: Tensor, part: IndexPart, value: Tensor) -> Tensor:
 def _put(x: Tensor, indices: dict[int, Tensor], value: Tensor, op: Any) -> Tensor:
     joined = Joined(x, indices)
     new = _spread(value, joined.shape)
-    made = CONTEXT.apply(op, (joined.x, joined.position, new), {"axis": joined.at})[0]
-    return joined.undone(made)
+    replaced = CONTEXT.apply(op, (joined.x, joined.position, new), {"axis": joined.at})[0]
+    return joined.undone(replaced)
 
 
 def _masked(view: Tensor, mask: Tensor, axis: int, value: Tensor) -> Tensor:
@@ -104,18 +104,18 @@ def _masked(view: Tensor, mask: Tensor, axis: int, value: Tensor) -> Tensor:
     sizes = mask.tensor_type.shape or (1,)
     behind = len(shape) - axis - len(sizes)
     held = s.reshape(mask, *(1,) * axis, *sizes, *(1,) * behind)
-    given = value.tensor_type.shape
-    extra = len(given) - (axis + 1 + behind)
-    if extra > 0 and given[:extra] == (1,) * extra:
-        given = given[extra:]
-        value = s.reshape(value, given)
-    at = len(given) - behind - 1  # the dimension of `value` that counts the masked elements
+    have = value.tensor_type.shape
+    extra = len(have) - (axis + 1 + behind)
+    if extra > 0 and have[:extra] == (1,) * extra:
+        have = have[extra:]
+        value = s.reshape(value, have)
+    at = len(have) - behind - 1  # the dimension of `value` that counts the masked elements
     if at < 0:
         new = _spread(value, shape)
-    elif given[at] == 1 and at <= axis:
-        new = _spread(s.reshape(value, *given[:at], *(1,) * len(sizes), *given[at + 1 :]), shape)
+    elif have[at] == 1 and at <= axis:
+        new = _spread(s.reshape(value, *have[:at], *(1,) * len(sizes), *have[at + 1 :]), shape)
     else:
-        count = given[at]
+        count = have[at]
         message = (
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
             f"indexing result: the mask {list(mask.shape)} does not hold {count} times"
@@ -175,21 +175,21 @@ def _same_dtype(target: Tensor, value: Tensor, part: IndexPart) -> Tensor:
 def _spread(value: Tensor, shape: tuple[int, ...], *, indexed: bool = True) -> Tensor:
     """`value` broadcast to `shape`, without leading dimensions of size 1 that are too many.
     `indexed` says in which of PyTorch's words to refuse."""
-    given = value.tensor_type.shape
-    if given == shape:
+    have = value.tensor_type.shape
+    if have == shape:
         return value
-    while len(given) > len(shape) and given[0] == 1:
-        given = given[1:]
-    tail = shape[len(shape) - len(given) :]
-    fits = len(given) <= len(shape) and all(a in (1, b) for a, b in zip(given, tail))
-    if not fits and (indexed or len(given) > len(shape)):
+    while len(have) > len(shape) and have[0] == 1:
+        have = have[1:]
+    tail = shape[len(shape) - len(have) :]
+    fits = len(have) <= len(shape) and all(a in (1, b) for a, b in zip(have, tail))
+    if not fits and (indexed or len(have) > len(shape)):
         raise ShapeError(
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
             f"indexing result of shape {list(shape)}",
             location=user_location(),
         )
-    if given != value.tensor_type.shape:
-        value = CONTEXT.apply(m.reshape, (value,), {"shape": given})[0]
+    if have != value.tensor_type.shape:
+        value = CONTEXT.apply(m.reshape, (value,), {"shape": have})[0]
     return s.expand(value, shape)
 
 

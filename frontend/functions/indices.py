@@ -149,15 +149,15 @@ class IndexPart:
     def positions(self) -> dict[int, Tensor]:
         """Index tensors by axis of the view: masks as the positions where they hold, negative
         positions counted from the end. Raises TraceError for a mask in a trace."""
-        found: dict[int, Tensor] = {}
+        positions: dict[int, Tensor] = {}
         for axis, item in self.advanced.items():
             if not is_mask(item):
-                found[axis] = wrapped(item, self.shape[axis], axis)
+                positions[axis] = wrapped(item, self.shape[axis], axis)
                 continue
             array = item._array("indexing by a bool mask")
             for offset, places in enumerate(np.atleast_1d(array).nonzero()):
-                found[axis + offset] = from_data(places, copy=False)
-        return found
+                positions[axis + offset] = from_data(places, copy=False)
+        return positions
 
 
 def is_mask(item: Tensor) -> bool:
@@ -261,10 +261,10 @@ def wrapped(index: Tensor, dim: int, axis: int, message: str = OUT_OF_BOUNDS) ->
     zero, size = filled(0, index.dtype, shape), filled(dim, index.dtype, shape)
     negative = CONTEXT.apply(e.lt, (index, zero), {})[0]
     from_end = CONTEXT.apply(e.add, (index, size), {})[0]
-    made = CONTEXT.apply(e.where, (negative, from_end, index), {})[0]
+    from_start = CONTEXT.apply(e.where, (negative, from_end, index), {})[0]
     if STATE.session is None:
-        return made
-    return CONTEXT.apply(indexing.check_index, (made,), {"bound": dim, "message": message})[0]
+        return from_start
+    return CONTEXT.apply(indexing.check_index, (from_start,), {"bound": dim, "message": message})[0]
 
 
 # -- index tensors -------------------------------------------------------------------------------

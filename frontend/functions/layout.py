@@ -37,13 +37,13 @@ def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return CONTEXT.apply(m.reshape, (x,), {"shape": shape})[0]
 
 
-def listed(given: tuple[Any, ...], keyword: Any) -> list[int]:
+def listed(items: tuple[Any, ...], keyword: Any) -> list[int]:
     """Sizes or dimensions given one by one, as one sequence, or by keyword."""
     if keyword is not None:
-        given = (keyword,)
-    if len(given) == 1 and isinstance(given[0], Sequence):
-        given = tuple(given[0])
-    return [int(item) for item in given]
+        items = (keyword,)
+    if len(items) == 1 and isinstance(items[0], Sequence):
+        items = tuple(items[0])
+    return [int(item) for item in items]
 
 
 # -- shape ---------------------------------------------------------------------------------------
@@ -257,14 +257,14 @@ def hermitian(input: Tensor) -> Tensor:
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Dimensions `source` (one or several) moved to `destination`; the others keep their order."""
     rank = input.dim()
-    given = [[n] if isinstance(n, int) else list(n) for n in (source, destination)]
-    if len(given[0]) != len(given[1]):
+    lists = [[n] if isinstance(n, int) else list(n) for n in (source, destination)]
+    if len(lists[0]) != len(lists[1]):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain "
-            f"the same number of dims as destination ({given[1]} dims)"
+            f"movedim: Invalid source or destination dims: source ({lists[0]} dims) should contain "
+            f"the same number of dims as destination ({lists[1]} dims)"
         )
-    places = [[dimension(n, rank) for n in dims] for dims in given]
-    for name, dims, shown in zip(("source", "destination"), places, given):
+    places = [[dimension(n, rank) for n in dims] for dims in lists]
+    for name, dims, shown in zip(("source", "destination"), places, lists):
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({shown})")
     if not rank:
@@ -321,9 +321,9 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
 
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes (sequences or single sizes) broadcast to."""
-    given = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    sizes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
     try:
-        return Size(_broadcast_shapes(*given))
+        return Size(_broadcast_shapes(*sizes))
     except ShapeError as error:
         raise ShapeError(
             str(error), hint="sizes must be equal or 1", location=user_location()
@@ -344,10 +344,10 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """Itself where its elements lie in row-major order, else a copy that does."""
     if self.is_contiguous():
         return self
-    made = self.clone()
-    if isinstance(made._value, np.ndarray):
-        made._value = np.ascontiguousarray(made._value)  # a clone keeps the order of the axes
-    return made
+    copy = self.clone()
+    if isinstance(copy._value, np.ndarray):
+        copy._value = np.ascontiguousarray(copy._value)  # a clone keeps the order of the axes
+    return copy
 
 
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:

@@ -62,8 +62,8 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
         items[-1] = items[-1].unsqueeze(1)
     else:
         shape += items[-1].tensor_type.shape[1:]
-    made = _chained(items)
-    return stored(made if made.tensor_type.shape == shape else made.reshape(shape), out)
+    product = _chained(items)
+    return stored(product if product.tensor_type.shape == shape else product.reshape(shape), out)
 
 
 def _chained(matrices: list[Tensor]) -> Tensor:
@@ -231,8 +231,8 @@ def matrix_norm(
     summed, chosen = (row, column) if builtins.abs(ord) == 1 else (column, row)
     totals = reduce.sum(abs(A.to(kind)), summed, keepdim=True)
     best = reduce.amax if ord > 0 else reduce.amin
-    made = best(totals, chosen, keepdim=True)
-    return stored(made if keepdim else made.squeeze((row, column)), out)
+    norms = best(totals, chosen, keepdim=True)
+    return stored(norms if keepdim else norms.squeeze((row, column)), out)
 
 
 @numpy_names

@@ -25,8 +25,8 @@ IN_PLACE = "masked_fill masked_scatter"
 
 
 def _fail(error: Any, message: str) -> Exception:
-    made: Exception = error(message, location=user_location())
-    return made
+    exception: Exception = error(message, location=user_location())
+    return exception
 
 
 def _need_mask(name: str, mask: Tensor) -> None:
@@ -96,8 +96,8 @@ def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
     array = input._array("nonzero()")
     if as_tuple:
         return tuple(from_data(places) for places in np.atleast_1d(array).nonzero())
-    found = np.argwhere(array).astype(np.int64)
-    return stored(make(found, TensorType.of(found)), out)
+    positions = np.argwhere(array).astype(np.int64)
+    return stored(make(positions, TensorType.of(positions)), out)
 
 
 def argwhere(input: Tensor) -> Tensor:

@@ -44,9 +44,9 @@ def _check(name: str, **operands: Any) -> None:
     need_tensors(name, **operands)
     first, second = (x.dtype for x in operands.values())
     if first is not second:
-        found = [_C_NAMES[SCALAR_NAMES[kind]] for kind in (first, second)]
+        names = [_C_NAMES[SCALAR_NAMES[kind]] for kind in (first, second)]
         raise DTypeError(
-            f"expected m1 and m2 to have the same dtype, but got: {found[0]} != {found[1]}",
+            f"expected m1 and m2 to have the same dtype, but got: {names[0]} != {names[1]}",
             hint="convert one of them with .to(dtype)",
             location=user_location(),
         )
@@ -173,8 +173,8 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
             f"the same number of elements, but got {left[0]} and {right[0]} elements respectively",
             location=user_location(),
         )
-    made = product(reshaped(input, (1, *left)), reshaped(tensor, (*right, 1)))
-    return stored(reshaped(made, ()), out)
+    total = product(reshaped(input, (1, *left)), reshaped(tensor, (*right, 1)))
+    return stored(reshaped(total, ()), out)
 
 
 def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
@@ -198,8 +198,8 @@ def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
         raise DTypeError("both inputs should have same dtype", location=user_location())
     rows = reshaped(input, (math.prod(left[:-1]), left[-1]))
     columns = reshaped(other, (math.prod(right[:-1]), right[-1]))
-    made = product(rows, columns.transpose(0, 1))
-    return stored(reshaped(made, (*left[:-1], *right[:-1])), out)
+    totals = product(rows, columns.transpose(0, 1))
+    return stored(reshaped(totals, (*left[:-1], *right[:-1])), out)
 
 
 def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
@@ -224,14 +224,14 @@ def attached(result: Tensor, to: Tensor) -> Tensor:
     return result + where(never, to, 0.0)
 
 
-def _plus(input: Tensor, made: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
-    """beta · input + alpha · made, in the shape of `made`. With beta 0 the input is not read: NaN
+def _plus(input: Tensor, term: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
+    """beta · input + alpha · term, in the shape of `term`. With beta 0 the input is not read: NaN
     in it does not spread."""
-    spread = expand(input, made.tensor_type.shape)
-    kind = promote_types(spread.dtype, made.dtype)
+    spread = expand(input, term.tensor_type.shape)
+    kind = promote_types(spread.dtype, term.dtype)
     if not kind.is_float:
         beta, alpha = int(beta), int(alpha)
-    scaled = made if alpha == 1 else made * alpha
+    scaled = term if alpha == 1 else term * alpha
     if beta == 0:
         return stored(attached(casted(scaled, kind), spread), out)
     return stored((spread if beta == 1 else spread * beta) + scaled, out)
@@ -253,9 +253,9 @@ def addmm(
     need_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
     _ranked(mat1, 2, "mat1")
     _ranked(mat2, 2, "mat2")
-    made = mm(mat1, mat2)
+    term = mm(mat1, mat2)
     _same_dtype(input, mat2, "mat2")
-    return _plus(input, made, beta, alpha, out)
+    return _plus(input, term, beta, alpha, out)
 
 
 def addmv(
@@ -263,9 +263,9 @@ def addmv(
 ) -> Tensor:
     """beta · input + alpha · (mat @ vec)."""
     need_tensors("addmv", input=input, mat=mat, vec=vec)
-    made = mv(mat, vec)
+    term = mv(mat, vec)
     _same_dtype(input, vec, "vec")
-    return _plus(input, made, beta, alpha, out)
+    return _plus(input, term, beta, alpha, out)
 
 
 def addr(
@@ -277,8 +277,8 @@ def addr(
         if x.dim() != 1:
             raise RuntimeError(f"addr: Expected 1-D argument vec{position}, but got {x.dim()}-D")
     kind = result_type(input, vec1, vec2)
-    made = outer(casted(vec1, kind), casted(vec2, kind))
-    return _plus(input, made, beta, alpha, out)
+    term = outer(casted(vec1, kind), casted(vec2, kind))
+    return _plus(input, term, beta, alpha, out)
 
 
 def baddbmm(
@@ -287,9 +287,9 @@ def baddbmm(
 ) -> Tensor:  # fmt: skip
     """beta · input + alpha · (batch1 @ batch2)."""
     need_tensors("baddbmm", input=input, batch1=batch1, batch2=batch2)
-    made = bmm(batch1, batch2)
+    term = bmm(batch1, batch2)
     _same_dtype(input, batch2, "batch2")
-    return _plus(input, made, beta, alpha, out)
+    return _plus(input, term, beta, alpha, out)
 
 
 def addbmm(
@@ -298,6 +298,6 @@ def addbmm(
 ) -> Tensor:  # fmt: skip
     """beta · input + alpha · the sum of the products of two batches of matrices."""
     need_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
-    made = bmm(batch1, batch2).sum(0, dtype=batch1.dtype)
+    term = bmm(batch1, batch2).sum(0, dtype=batch1.dtype)
     _same_dtype(input, batch2, "batch2")
-    return _plus(input, made, beta, alpha, out)
+    return _plus(input, term, beta, alpha, out)

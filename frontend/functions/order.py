@@ -29,13 +29,13 @@ IN_PLACE = "cumprod cumsum"
 
 
 def _apply(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
-    made: Tensor = CONTEXT.apply(op, operands, attributes)[0]
-    return made
+    result: Tensor = CONTEXT.apply(op, operands, attributes)[0]
+    return result
 
 
 def _fail(error: Any, message: str) -> Exception:
-    made: Exception = error(message, location=user_location())
-    return made
+    exception: Exception = error(message, location=user_location())
+    return exception
 
 
 def _as_line(x: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def _as_line(x: Tensor) -> Tensor:
     return x if x.dim() else s.reshape(x, 1)
 
 
-def _as_given(result: Tensor, x: Tensor) -> Tensor:
+def _as_ranked(result: Tensor, x: Tensor) -> Tensor:
     return result if x.dim() else s.reshape(result, ())
 
 
@@ -71,8 +71,8 @@ def sort(
     axis = dimension(dim, input.dim())
     x = _as_line(input)
     indices = order_of(x, axis, descending)
-    made = picked(x, indices, axis), indices
-    return stored(return_types.sort(*(_as_given(each, input) for each in made)), out)
+    pair = picked(x, indices, axis), indices
+    return stored(return_types.sort(*(_as_ranked(each, input) for each in pair)), out)
 
 
 @numpy_names
@@ -82,7 +82,7 @@ def argsort(
     """The indices of `sort`."""
     need_tensors("argsort", input=input)
     axis = dimension(dim, input.dim())
-    return _as_given(order_of(_as_line(input), axis, descending), input)
+    return _as_ranked(order_of(_as_line(input), axis, descending), input)
 
 
 def msort(input: Tensor, *, out: Any = None) -> Tensor:
@@ -104,8 +104,8 @@ def topk(
     if not 0 <= k <= x.tensor_type.shape[axis]:
         raise _fail(AttributeValueError, "selected index k out of range")
     indices = s.narrow(order_of(x, axis, largest), axis, 0, k)
-    made = picked(x, indices, axis), indices
-    whole = return_types.topk(*(each if not k else _as_given(each, input) for each in made))
+    pair = picked(x, indices, axis), indices
+    whole = return_types.topk(*(each if not k else _as_ranked(each, input) for each in pair))
     return stored(whole, out)
 
 
@@ -158,7 +158,7 @@ def _scanned(op: Any, name: str, input: Tensor, dim: int, dtype: Any) -> Tensor:
         input = casted(input, as_dtype(dtype))
     elif not input.dtype.is_float:
         input = casted(input, DType.i64)
-    return _as_given(_apply(op, _as_line(input), axis=axis), input)
+    return _as_ranked(_apply(op, _as_line(input), axis=axis), input)
 
 
 @numpy_names
@@ -183,7 +183,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
     if not input.dtype.is_float:
         raise not_implemented("logcumsumexp_out_cpu", input.dtype)
     axis = dimension(dim, input.dim())
-    return stored(_as_given(_apply(o.logcumsumexp, _as_line(input), axis=axis), input), out)
+    return stored(_as_ranked(_apply(o.logcumsumexp, _as_line(input), axis=axis), input), out)
 
 
 def _running_best(op: Any, kind: Any, input: Tensor, dim: int) -> Any:
@@ -192,7 +192,7 @@ def _running_best(op: Any, kind: Any, input: Tensor, dim: int) -> Any:
     x = _as_line(input)
     keys = casted(x, DType.i32) if x.dtype is DType.bool else x
     indices = _apply(op, keys.detach(), axis=axis)
-    return kind(_as_given(picked(x, indices, axis), input), _as_given(indices, input))
+    return kind(_as_ranked(picked(x, indices, axis), input), _as_ranked(indices, input))
 
 
 @numpy_names
@@ -219,8 +219,8 @@ def _places(boundaries: Tensor, x: Tensor, right: bool, out_int32: bool) -> Tens
         raise not_implemented("searchsorted_out_cpu", kind)
     flat = s.ravel(x) if boundaries.dim() == 1 else x
     operands = casted(boundaries, kind).detach(), casted(flat, kind).detach()
-    made = s.reshape(_apply(o.searchsorted, *operands, right=right), x.tensor_type.shape)
-    return casted(made, DType.i32) if out_int32 else made
+    places = s.reshape(_apply(o.searchsorted, *operands, right=right), x.tensor_type.shape)
+    return casted(places, DType.i32) if out_int32 else places
 
 
 def searchsorted(
@@ -312,10 +312,10 @@ def isin(
     line = s.ravel(casted(tests, kind)).detach()
     wanted = s.ravel(casted(x, kind)).detach()
     if not line.numel():
-        found = _apply(e.ne, casted(wanted, DType.i64), casted(wanted, DType.i64))
+        absent = _apply(e.ne, casted(wanted, DType.i64), casted(wanted, DType.i64))
     else:
         line = picked(line, order_of(line, 0), 0)
         place = _apply(o.searchsorted, line, wanted, right=False).clamp(max=line.numel() - 1)
-        found = _apply(e.eq, picked(line, place, 0), wanted)
-    found = s.reshape(found, x.tensor_type.shape)
-    return _apply(e.logical_not, found) if invert else found
+        absent = _apply(e.eq, picked(line, place, 0), wanted)
+    absent = s.reshape(absent, x.tensor_type.shape)
+    return _apply(e.logical_not, absent) if invert else absent

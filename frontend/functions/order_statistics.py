@@ -37,13 +37,13 @@ METHODS = "bincount histc median mode nanmedian nanquantile quantile unique uniq
 
 
 def _apply(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
-    made: Tensor = CONTEXT.apply(op, operands, attributes)[0]
-    return made
+    result: Tensor = CONTEXT.apply(op, operands, attributes)[0]
+    return result
 
 
 def _fail(error: Any, message: str) -> Exception:
-    made: Exception = error(message, location=user_location())
-    return made
+    exception: Exception = error(message, location=user_location())
+    return exception
 
 
 # -- medians and modes ---------------------------------------------------------------------------
@@ -106,8 +106,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
 
 
 def _apply_iota(shape: tuple[int, ...], axis: int) -> Tensor:
-    made: Tensor = CONTEXT.apply(iota, (), {"shape": shape, "axis": axis, "dtype": DType.i64})[0]
-    return made
+    counted: Tensor = CONTEXT.apply(iota, (), {"shape": shape, "axis": axis, "dtype": DType.i64})[0]
+    return counted
 
 
 # -- quantiles -----------------------------------------------------------------------------------
@@ -210,14 +210,14 @@ def nanquantile(
 
 
 def _tensor(array: Any, like: Any = np.int64) -> Tensor:
-    made = np.array(array, like, order="C")
-    return make(made, TensorType.of(made))
+    copy = np.array(array, like, order="C")
+    return make(copy, TensorType.of(copy))
 
 
 def _results(values: Any, inverse: Any, counts: Any, wanted: tuple[bool, bool], like: Any) -> Any:
-    made = [_tensor(values, like)]
-    made += [_tensor(each) for each, want in zip((inverse, counts), wanted) if want]
-    return made[0] if len(made) == 1 else tuple(made)
+    results = [_tensor(values, like)]
+    results += [_tensor(each) for each, want in zip((inverse, counts), wanted) if want]
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def unique(

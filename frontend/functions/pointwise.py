@@ -173,11 +173,11 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Any = None) -> Tensor:
         raise not_implemented("lerp_kernel", input.dtype)
     way = end - input
     if isinstance(weight, Tensor):
-        made = where(abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
+        between = where(abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
     else:
         near = -0.5 < weight < 0.5
-        made = input + way * weight if near else end - way * (1 - weight)
-    return stored(made, out)
+        between = input + way * weight if near else end - way * (1 - weight)
+    return stored(between, out)
 
 
 # -- quotients -----------------------------------------------------------------------------------
@@ -342,8 +342,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
     _no_bool(kind, "clamp_cpu")
     least, greatest = limits(kind)
     low, high = least if min is None else min, greatest if max is None else max
-    made = CONTEXT.apply(e.clamp, aligned((input, low, high), kind), {})[0]
-    return made if out is None else stored(made, out)
+    clamped = CONTEXT.apply(e.clamp, aligned((input, low, high), kind), {})[0]
+    return clamped if out is None else stored(clamped, out)
 
 
 clip = clamp
@@ -353,8 +353,8 @@ def limits(kind: DType) -> tuple[Any, Any]:
     """The least and the greatest value of a dtype, for floats the infinities."""
     if kind.is_float:
         return -math.inf, math.inf
-    found = np.iinfo(kind.numpy)
-    return int(found.min), int(found.max)
+    info = np.iinfo(kind.numpy)
+    return int(info.min), int(info.max)
 
 
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
@@ -385,8 +385,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
         expanded(casted(v, kind), shape) if isinstance(v, Tensor) else filled(v, kind, shape)
         for v in (input, other)
     )
-    made = CONTEXT.apply(e.where, (expanded(condition, shape), x, y), {})[0]
-    return made if out is None else stored(made, out)
+    chosen = CONTEXT.apply(e.where, (expanded(condition, shape), x, y), {})[0]
+    return chosen if out is None else stored(chosen, out)
 
 
 # -- conversion ----------------------------------------------------------------------------------

@@ -59,16 +59,18 @@ def arange(
     `end`."""
     check_options(device, layout, pin_memory)
     names = ("end",) if len(bounds) == 1 and end is _MISSING else ("start", "end", "step")
-    given = {"start": start, "end": end, "step": step}
-    if len(bounds) > 3 or any(given[name] is not _MISSING for name in names[: len(bounds)]):
+    arguments = {"start": start, "end": end, "step": step}
+    if len(bounds) > 3 or any(arguments[name] is not _MISSING for name in names[: len(bounds)]):
         raise TypeError(
             f"arange() takes (end) or (start, end, step=1), got {len(bounds)} positional arguments"
         )
-    given |= dict(zip(names, bounds))
-    if given["end"] is _MISSING:
+    arguments |= dict(zip(names, bounds))
+    if arguments["end"] is _MISSING:
         raise TypeError('arange() missing 1 required positional arguments: "end"')
-    given = {"start": 0, "step": 1} | {k: v for k, v in given.items() if v is not _MISSING}
-    first, last, by = (_number("arange", name, given[name]) for name in ("start", "end", "step"))
+    arguments = {"start": 0, "step": 1} | {k: v for k, v in arguments.items() if v is not _MISSING}
+    first, last, by = (
+        _number("arange", name, arguments[name]) for name in ("start", "end", "step")
+    )
     whole = all(isinstance(x, int) for x in (first, last, by))
     kind = kind_of(dtype, out, DType.i64 if whole else STATE.default_dtype)
     _check_range(first, last, by)
@@ -78,8 +80,8 @@ def arange(
             raise overflow(DType.i64)
     count = -((first - last) // by) if isinstance(by, int) else math.ceil((last - first) / by)
     if STATE.session is not None and (first, by) == (0, 1):
-        made = kind.computes_as if kind is not DType.bool else DType.i64
-        counted = CONTEXT.apply(iota, (), {"shape": (count,), "axis": 0, "dtype": made})[0]
+        counter = kind.computes_as if kind is not DType.bool else DType.i64
+        counted = CONTEXT.apply(iota, (), {"shape": (count,), "axis": 0, "dtype": counter})[0]
         result = casted(counted, kind)
     else:
         result = from_data(_in(kind, first + by * np.arange(count)), copy=False)

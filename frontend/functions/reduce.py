@@ -62,11 +62,11 @@ def reduced(op: Any, x: Tensor, dim: Any, keepdim: bool, **attributes: Any) -> T
     """`op` over `dim`, the reduced dimensions kept with size 1 where `keepdim`."""
     shape = x.tensor_type.shape
     axes = axes_of(dim, len(shape))
-    made = CONTEXT.apply(op, (x,), {"axes": axes, **attributes})[0]
+    result = CONTEXT.apply(op, (x,), {"axes": axes, **attributes})[0]
     if not keepdim:
-        return made
+        return result
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    return CONTEXT.apply(m.reshape, (made,), {"shape": kept})[0]
+    return CONTEXT.apply(m.reshape, (result,), {"shape": kept})[0]
 
 
 # -- sums ----------------------------------------------------------------------------------------
@@ -85,8 +85,8 @@ def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
     """The sum; integers and bools sum to int64."""
-    made = reduced(reduce.sum, _summand("sum", input, dtype), dim, keepdim)
-    return made if out is None else stored(made, out)
+    total = reduced(reduce.sum, _summand("sum", input, dtype), dim, keepdim)
+    return total if out is None else stored(total, out)
 
 
 @numpy_names
@@ -108,8 +108,8 @@ def prod(
     """The product; integers and bools multiply to int64."""
     if dim is not None and not isinstance(dim, int):
         raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
-    made = reduced(reduce.prod, _summand("prod", input, dtype), dim, keepdim)
-    return made if out is None else stored(made, out)
+    product = reduced(reduce.prod, _summand("prod", input, dtype), dim, keepdim)
+    return product if out is None else stored(product, out)
 
 
 @numpy_names
@@ -193,9 +193,9 @@ def _position(name: str, op: Any, x: Tensor, dim: int | None, keepdim: bool) -> 
         return filled(0, DType.i64, ()).clone()
     if dim is None:
         flat = CONTEXT.apply(m.reshape, (x,), {"shape": (x.numel(),)})[0]
-        made = reduced(op, flat, 0, False)
+        position = reduced(op, flat, 0, False)
         ones = (1,) * x.dim()
-        return CONTEXT.apply(m.reshape, (made,), {"shape": ones})[0] if keepdim else made
+        return CONTEXT.apply(m.reshape, (position,), {"shape": ones})[0] if keepdim else position
     return reduced(op, x, dim, keepdim)
 
 
@@ -259,8 +259,8 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = Non
 def _judged(op: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     truths = truth(x)
     # Unlike elsewhere, an empty list of dims names none.
-    made = truths if dim == () or dim == [] else reduced(op, truths, dim, keepdim)
-    return casted(made, DType.u8) if x.dtype is DType.u8 else made
+    verdict = truths if dim == () or dim == [] else reduced(op, truths, dim, keepdim)
+    return casted(verdict, DType.u8) if x.dtype is DType.u8 else verdict
 
 
 # -- compositions --------------------------------------------------------------------------------

@@ -37,9 +37,9 @@ def repeat(self: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     target = shape_of((tuple(time * size for time, size in zip(times, full)),))
     inner = reshaped(self, tuple(n for size in full for n in (1, size)))
     spread = expand(inner, tuple(n for time, size in zip(times, full) for n in (time, size)))
-    made = reshaped(spread, target)
+    result = reshaped(spread, target)
     # Always a copy, also where nothing is repeated.
-    return made if made._view is None else made.clone()
+    return result if result._view is None else result.clone()
 
 
 def tile(input: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
@@ -80,8 +80,8 @@ def repeat_interleave(
         raise RuntimeError("Repeats must be non-negative")
     wide = (*shape[: axis + 1], times, *shape[axis + 1 :])
     spread = expand(unsqueeze(x, axis + 1), wide)
-    made = reshaped(spread, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
-    return made if made._view is None else made.clone()
+    result = reshaped(spread, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
+    return result if result._view is None else result.clone()
 
 
 def _positions(repeats: Tensor, output_size: int | None) -> Tensor:

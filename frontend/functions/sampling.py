@@ -81,8 +81,8 @@ def normal(
 ) -> Tensor:  # fmt: skip
     """Normal numbers of a mean and a standard deviation: tensors that broadcast, a tensor and a
     number, or two numbers and a `size`. Raises RuntimeError for a negative deviation."""
-    given = [x for x in (mean, std) if isinstance(x, Tensor)]
-    if bool(given) != (size is None):
+    tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if bool(tensors) != (size is None):
         shown = ", ".join(type(x).__name__ for x in (mean, std, size) if x is not None)
         raise TypeError(
             f"normal() received an invalid combination of arguments - got ({shown}); it takes "
@@ -94,13 +94,13 @@ def normal(
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    kind = given[0].dtype if given else kind_of(dtype, out, STATE.default_dtype)
+    kind = tensors[0].dtype if tensors else kind_of(dtype, out, STATE.default_dtype)
     if not kind.is_float:
         raise not_implemented("normal_kernel_cpu", kind)
     with no_grad():
-        if given:
+        if tensors:
             mean, std = aligned((mean, std), kind)
-        shape = mean.tensor_type.shape if given else shape_of((size,), "normal()")
+        shape = mean.tensor_type.shape if tensors else shape_of((size,), "normal()")
         numbers = normal_numbers(shape, kind, generator) * std + mean
     return finished(stored(numbers, out), requires_grad)
 
@@ -167,11 +167,11 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     """How many of `count` tries succeed, each with probability `prob`; broadcast, in the dtype of
     `count`. Not inside a trace. Raises ValueError for integer dtypes and values out of range."""
     need_tensors("binomial", count=count, prob=prob)
-    for name, given in (("count", count), ("prob", prob)):
-        if not given.dtype.is_float:
+    for name, parameter in (("count", count), ("prob", prob)):
+        if not parameter.dtype.is_float:
             raise ValueError(
                 f"binomial only supports floating-point dtypes for {name}, got: "
-                f"{SCALAR_NAMES[given.dtype]}"
+                f"{SCALAR_NAMES[parameter.dtype]}"
             )
     tries, chances = (x._array("binomial()").astype(np.float64) for x in (count, prob))
     if not ((tries >= 0).all() and (chances >= 0).all() and (chances <= 1).all()):
@@ -303,9 +303,9 @@ def random_(
     if len(limits) == 1 and not named:
         last = limits[0]
     elif limits or named:
-        given = dict(zip(("from", "to"), limits), **named)
-        first, last = given.pop("from", 0), given.pop("to", None)
-        if given or len(limits) > 2:
+        ends = dict(zip(("from", "to"), limits), **named)
+        first, last = ends.pop("from", 0), ends.pop("to", None)
+        if ends or len(limits) > 2:
             raise TypeError("random_() takes 'from' and 'to'")
     if last is None:
         kind = self.dtype

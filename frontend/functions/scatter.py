@@ -35,13 +35,13 @@ IN_PLACE = "index_add index_copy index_fill index_reduce put scatter scatter_add
 
 
 def _apply(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
-    made: Tensor = CONTEXT.apply(op, operands, attributes)[0]
-    return made
+    result: Tensor = CONTEXT.apply(op, operands, attributes)[0]
+    return result
 
 
 def _fail(error: Any, message: str) -> Exception:
-    made: Exception = error(message, location=user_location())
-    return made
+    exception: Exception = error(message, location=user_location())
+    return exception
 
 
 def _one_dimension(x: Tensor) -> Tensor:
@@ -81,8 +81,8 @@ def gather(
                 f"Size does not match at dimension {other} expected index {list(wanted)} to be no "
                 f"larger than self {list(shape)} apart from dimension {axis}",
             )
-    made = _apply(indexing.gather, x, at, axis=axis)
-    return stored(made if index.dim() else s.reshape(made, ()), out)
+    gathered = _apply(indexing.gather, x, at, axis=axis)
+    return stored(gathered if index.dim() else s.reshape(gathered, ()), out)
 
 
 def take_along_dim(
@@ -121,8 +121,8 @@ def _aligned(input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Any, 
     _need_integer(index, "scatter(): Expected dtype int32/int64 for index")
     if src.dtype is not input.dtype:
         raise _fail(DTypeError, "scatter(): Expected self.dtype to be equal to src.dtype")
-    x, at, given = _one_dimension(input), _one_dimension(index), _one_dimension(src)
-    shape, wanted, have = x.tensor_type.shape, at.tensor_type.shape, given.tensor_type.shape
+    x, at, source = _one_dimension(input), _one_dimension(index), _one_dimension(src)
+    shape, wanted, have = x.tensor_type.shape, at.tensor_type.shape, source.tensor_type.shape
     if not at.numel():
         nothing = filled(0, index.dtype, (*shape[:axis], 0, *shape[axis + 1 :]))
         return x, nothing, filled(0, x.dtype, nothing.tensor_type.shape), axis
@@ -141,14 +141,14 @@ def _aligned(input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Any, 
         )
     if have != wanted:
         rank = len(wanted)
-        given = _apply(m.slice_, given, start=(0,) * rank, size=wanted, step=(1,) * rank)
-    return x, at, given, axis
+        source = _apply(m.slice_, source, start=(0,) * rank, size=wanted, step=(1,) * rank)
+    return x, at, source, axis
 
 
 def _scattered(op: Any, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    x, at, given, axis = _aligned(input, dim, index, src)
-    made = _apply(op, x, at, given, axis=axis)
-    return made if input.dim() else s.reshape(made, ())
+    x, at, source, axis = _aligned(input, dim, index, src)
+    result = _apply(op, x, at, source, axis=axis)
+    return result if input.dim() else s.reshape(result, ())
 
 
 def _source(input: Tensor, index: Tensor, src: Any, value: Any) -> Tensor:
@@ -175,9 +175,9 @@ def scatter(
     order stays, and it alone has a gradient. `reduce` "add" or "multiply" combines instead. Raises
     RuntimeError where shapes or dtypes do not fit, or an index is out of range."""
     need_tensors("scatter", input=input)
-    given = _source(input, index, src, value)
+    source = _source(input, index, src, value)
     if reduce is None:
-        return stored(_scattered(indexing.scatter_set, input, dim, index, given), out)
+        return stored(_scattered(indexing.scatter_set, input, dim, index, source), out)
     if reduce not in _REDUCTIONS:
         raise RuntimeError("reduce argument must be either add or multiply.")
     if isinstance(src, Tensor):
@@ -188,7 +188,7 @@ def scatter(
             UserWarning,
             stacklevel=2,
         )
-    return stored(_scattered(_REDUCTIONS[reduce], input, dim, index, given), out)
+    return stored(_scattered(_REDUCTIONS[reduce], input, dim, index, source), out)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Any = None) -> Tensor:
@@ -215,15 +215,15 @@ def scatter_reduce(
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
-    x, at, given, axis = _aligned(input, dim, index, src)
+    x, at, source, axis = _aligned(input, dim, index, src)
     op, start = _COMBINES[reduce]
     if not include_self:
         none = filled(start(x.dtype), x.dtype, at.tensor_type.shape)
         x = _apply(indexing.scatter_set, x, at, none, axis=axis)
-    made = _apply(op, x, at, given, axis=axis)
+    result = _apply(op, x, at, source, axis=axis)
     if reduce == "mean":
-        made = _mean(made, at, axis, include_self)
-    return stored(made if input.dim() else s.reshape(made, ()), out)
+        result = _mean(result, at, axis, include_self)
+    return stored(result if input.dim() else s.reshape(result, ()), out)
 
 
 def _mean(total: Tensor, index: Tensor, axis: int, include_self: bool) -> Tensor:
@@ -250,8 +250,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> 
     axis = dimension(dim, input.dim())
     at = _vector(index, "index_select")
     _need_integer(index, "index_select(): Expected dtype int32 or int64 for index")
-    made = _apply(indexing.take, _one_dimension(input), at, axis=axis)
-    return stored(made if input.dim() else s.reshape(made, ()), out)
+    rows = _apply(indexing.take, _one_dimension(input), at, axis=axis)
+    return stored(rows if input.dim() else s.reshape(rows, ()), out)
 
 
 def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
@@ -264,14 +264,14 @@ def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -
             f"{name}(): self ({SCALAR_NAMES[input.dtype]}) and source "
             f"({SCALAR_NAMES[source.dtype]}) must have the same scalar type",
         )
-    x, given = _one_dimension(input), _one_dimension(source)
-    shape, have, count = x.tensor_type.shape, given.tensor_type.shape, at.numel()
-    found = have[axis] if axis < len(have) else 1
-    if count != found:
+    x, values = _one_dimension(input), _one_dimension(source)
+    shape, have, count = x.tensor_type.shape, values.tensor_type.shape, at.numel()
+    size = have[axis] if axis < len(have) else 1
+    if count != size:
         raise _fail(
             IndexRangeError,
             f"{name}(): Number of indices ({count}) should be equal to source.size(dim): "
-            f"({found}), for dim: {axis}",
+            f"({size}), for dim: {axis}",
         )
     if have != (*shape[:axis], count, *shape[axis + 1 :]):
         raise _fail(
@@ -279,7 +279,7 @@ def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}",
         )
-    return x, at, given, axis
+    return x, at, values, axis
 
 
 def index_add(
@@ -290,10 +290,10 @@ def index_add(
     need_tensors("index_add", input=input)
     _need_integer(index, "index_add_(): Expected dtype int32/int64 for index but got: ",
                   DType.i32, DType.i64)  # fmt: skip
-    x, at, given, axis = _slices("index_add_", input, dim, index, source)
-    scaled = given if type(alpha) is int and alpha == 1 else casted(given * alpha, input.dtype)
-    made = _apply(indexing.index_add, x, at, scaled, axis=axis)
-    return stored(made if input.dim() else s.reshape(made, ()), out)
+    x, at, values, axis = _slices("index_add_", input, dim, index, source)
+    scaled = values if type(alpha) is int and alpha == 1 else casted(values * alpha, input.dtype)
+    result = _apply(indexing.index_add, x, at, scaled, axis=axis)
+    return stored(result if input.dim() else s.reshape(result, ()), out)
 
 
 def index_copy(
@@ -303,9 +303,9 @@ def index_copy(
     position the last stays."""
     need_tensors("index_copy", input=input)
     _need_integer(index, "index_copy_(): Expected a long tensor for index, but got ", DType.i64)
-    x, at, given, axis = _slices("index_copy_", input, dim, index, source)
-    made = _apply(indexing.index_set, x, at, given, axis=axis)
-    return stored(made if input.dim() else s.reshape(made, ()), out)
+    x, at, values, axis = _slices("index_copy_", input, dim, index, source)
+    result = _apply(indexing.index_set, x, at, values, axis=axis)
+    return stored(result if input.dim() else s.reshape(result, ()), out)
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
@@ -319,8 +319,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     at = wrapped(_vector(index, "index_fill_"), shape[axis], axis)
     spread = (*shape[:axis], at.numel(), *shape[axis + 1 :])
     filling = expanded(fill_value("index_fill_", x, value), spread)
-    made = _apply(indexing.index_set, x, at, filling, axis=axis)
-    return made if input.dim() else s.reshape(made, ())
+    result = _apply(indexing.index_set, x, at, filling, axis=axis)
+    return result if input.dim() else s.reshape(result, ())
 
 
 def index_reduce(
@@ -333,11 +333,13 @@ def index_reduce(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
             f"{reduce}."
         )
-    x, at, given, axis = _slices("index_reduce", input, dim, index, source)
-    shape = given.tensor_type.shape
+    x, at, values, axis = _slices("index_reduce", input, dim, index, source)
+    shape = values.tensor_type.shape
     along = s.reshape(at, *(shape[axis] if a == axis else 1 for a in range(len(shape))))
-    made = scatter_reduce(x, axis, s.expand(along, shape), given, reduce, include_self=include_self)
-    return stored(made if input.dim() else s.reshape(made, ()), out)
+    result = scatter_reduce(
+        x, axis, s.expand(along, shape), values, reduce, include_self=include_self
+    )
+    return stored(result if input.dim() else s.reshape(result, ()), out)
 
 
 # -- flat positions ------------------------------------------------------------------------------
@@ -380,5 +382,5 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         )
     at = s.ravel(_flat("put_", input, index))
     op = indexing.index_add if accumulate else indexing.index_set
-    made = _apply(op, s.ravel(input), at, s.ravel(source), axis=0)
-    return s.reshape(made, input.tensor_type.shape)
+    line = _apply(op, s.ravel(input), at, s.ravel(source), axis=0)
+    return s.reshape(line, input.tensor_type.shape)

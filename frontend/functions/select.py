@@ -37,8 +37,8 @@ IN_PLACE = "tril triu"
 
 
 def _fail(error: Any, message: str) -> Exception:
-    made: Exception = error(message, location=user_location())
-    return made
+    exception: Exception = error(message, location=user_location())
+    return exception
 
 
 # -- triangles -----------------------------------------------------------------------------------

@@ -104,8 +104,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
                     f"{first[other]} but got size {size} for tensor number {position} in the list.",
                     location=user_location(),
                 )
-    made = CONTEXT.apply(m.concat, tuple(kept), {"axis": axis})[0]
-    return made if out is None else stored(made, out)
+    joined = CONTEXT.apply(m.concat, tuple(kept), {"axis": axis})[0]
+    return joined if out is None else stored(joined, out)
 
 
 concat = concatenate = cat
@@ -124,8 +124,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor
                 location=user_location(),
             )
     axis = dimension(dim, len(first) + 1)
-    made = CONTEXT.apply(composite.stack, tuple(items), {"axis": axis})[0]
-    return made if out is None else stored(made, out)
+    stacked = CONTEXT.apply(composite.stack, tuple(items), {"axis": axis})[0]
+    return stacked if out is None else stored(stacked, out)
 
 
 def _all_tensors(tensors: Any, name: str) -> tuple[Tensor, ...]:
@@ -281,10 +281,10 @@ def _split_along(name: str, x: Tensor, places: Any, axis: int, rank: int) -> tup
 
 
 def _places(indices: Any, sections: Any, indices_or_sections: Any) -> Any:
-    given = [x for x in (indices, sections, indices_or_sections) if x is not None]
-    if len(given) != 1:
+    places = [x for x in (indices, sections, indices_or_sections) if x is not None]
+    if len(places) != 1:
         raise TypeError("expected exactly one of 'indices' and 'sections'")
-    return given[0]
+    return places[0]
 
 
 def hsplit(

@@ -40,5 +40,5 @@ __all__ = [
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
     """Maxima of adaptive windows over the last axis, and where they stand: at the top level the
     positions always come along."""
-    found: tuple[Tensor, Tensor] = adaptive_max_pool1d_with_indices(input, output_size)
-    return found
+    pair: tuple[Tensor, Tensor] = adaptive_max_pool1d_with_indices(input, output_size)
+    return pair

@@ -34,8 +34,8 @@ def mean(
             f"{SCALAR_NAMES[kind]}",
             location=user_location(),
         )
-    made = reduced(composite.mean, casted(input, kind), dim, keepdim)
-    return made if out is None else stored(made, out)
+    average = reduced(composite.mean, casted(input, kind), dim, keepdim)
+    return average if out is None else stored(average, out)
 
 
 @numpy_names
@@ -100,9 +100,9 @@ def std(
 
 def _with_mean(spread: Any, input: Tensor, dim: Any, unbiased: Any, keepdim: bool,
                correction: Any, out: Any) -> Any:  # fmt: skip
-    found = _spread(spread, input, dim, unbiased, keepdim, correction)
+    deviation = _spread(spread, input, dim, unbiased, keepdim, correction)
     level = mean(input, None if isinstance(dim, bool) else dim, keepdim)
-    return stored((found, level), out)
+    return stored((deviation, level), out)
 
 
 @numpy_names

@@ -82,8 +82,8 @@ def polygamma(n: int, input: Tensor, *, out: Any = None) -> Tensor:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     if n == 0:
         return digamma(input, out=out)
-    made = CONTEXT.apply(special.polygamma, (floating(input),), {"order": int(n)})[0]
-    return stored(made, out)
+    result = CONTEXT.apply(special.polygamma, (floating(input),), {"order": int(n)})[0]
+    return stored(result, out)
 
 
 # -- rounding ------------------------------------------------------------------------------------
@@ -123,8 +123,8 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     if not input.dtype.is_float:
         raise not_implemented("round_cpu", input.dtype)
     scale = 10.0 ** builtins.abs(decimals)
-    made = _round(input * scale) / scale if decimals > 0 else _round(input / scale) * scale
-    return stored(made, out)
+    rounded = _round(input * scale) / scale if decimals > 0 else _round(input / scale) * scale
+    return stored(rounded, out)
 
 
 def frac(input: Tensor, *, out: Any = None) -> Tensor:

@@ -75,7 +75,7 @@ def pairs(items: Any, owner: str) -> list[tuple[str, Any]]:
         )
     if isinstance(items, Mapping) or hasattr(items, "items"):
         return list(items.items())
-    made = []
+    checked = []
     for position, item in enumerate(items):
         if not isinstance(item, Iterable):
             raise TypeError(
@@ -87,5 +87,5 @@ def pairs(items: Any, owner: str) -> list[tuple[str, Any]]:
             raise ValueError(
                 f"{owner} update sequence element #{position} has length {len(pair)}; 2 is required"
             )
-        made.append(pair)
-    return made
+        checked.append(pair)
+    return checked

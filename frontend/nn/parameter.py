@@ -64,9 +64,9 @@ class Buffer(metaclass=_BufferMeta):
     no tensor."""
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
-        given = empty((0,)) if data is None else _tensor(data, "Buffer")
-        made: Any = given.detach()
-        made.requires_grad = given.requires_grad
-        made.persistent = persistent
-        made._is_buffer = True
-        return made
+        source = empty((0,)) if data is None else _tensor(data, "Buffer")
+        buffer: Any = source.detach()
+        buffer.requires_grad = source.requires_grad
+        buffer.persistent = persistent
+        buffer._is_buffer = True
+        return buffer

@@ -196,14 +196,14 @@ def run_layers(
     finals: list[Carry] = []
     for depth, directions in enumerate(layers):
         x = F.dropout(x, dropout) if depth else x
-        found = []
+        outputs = []
         for reverse, weights in enumerate(directions):
             gates = gates_of(mode, weights, x)
             step, carry = step_of(mode, weights), initial[len(finals)]
             final, ys = _over_time(step, carry, gates, sizes, bool(reverse))
             finals.append(final)
-            found.append(ys)
-        x = found[0] if len(found) == 1 else cat(found, 1)
+            outputs.append(ys)
+        x = outputs[0] if len(outputs) == 1 else cat(outputs, 1)
     return x, finals
 
 

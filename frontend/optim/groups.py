@@ -206,13 +206,13 @@ class MembersGuard:
 
     def _members(self) -> list[Any]:
         optimizer = self.optimizer
-        found: list[Any] = []
+        members: list[Any] = []
         for group in optimizer.param_groups:
-            found += [group, *dict.__getitem__(group, "params")]
+            members += [group, *dict.__getitem__(group, "params")]
         for state in optimizer.state.values():
-            found += [None, *[value for value in state.values() if isinstance(value, Tensor)]]
+            members += [None, *[value for value in state.values() if isinstance(value, Tensor)]]
         hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
-        return [*found, *hooks[0].values(), None, *hooks[1].values()]
+        return [*members, *hooks[0].values(), None, *hooks[1].values()]
 
     def holds(self) -> bool:
         now = self._members()

@@ -61,15 +61,15 @@ def _hooked(step: Any) -> Any:
         self._opt_called = True
         guard = self._guarded()
         for hook in [*_GLOBAL_PRE.values(), *self._optimizer_step_pre_hooks.values()]:
-            given = hook(self, (self, *arguments), keywords)
-            if given is None:
+            replaced = hook(self, (self, *arguments), keywords)
+            if replaced is None:
                 continue
-            if not (isinstance(given, tuple) and len(given) == 2):
+            if not (isinstance(replaced, tuple) and len(replaced) == 2):
                 raise RuntimeError(
                     f"{hook!r} must return None or a tuple of (new_args, new_kwargs), but got "
-                    f"{given}."
+                    f"{replaced}."
                 )
-            (_, *changed_arguments), keywords = given
+            (_, *changed_arguments), keywords = replaced
             arguments = tuple(changed_arguments)
         result = step(self, *arguments, **keywords)
         for hook in [*self._optimizer_step_post_hooks.values(), *_GLOBAL_POST.values()]:
@@ -113,10 +113,10 @@ class Optimizer:
         self._make_hooks()
         self.state: Any = States(Held)
         self.param_groups: list[Any] = Listing()
-        given = list(params)
-        if not given:
+        members = list(params)
+        if not members:
             raise ValueError("optimizer got an empty parameter list")
-        for group in given if isinstance(given[0], dict) else [{"params": given}]:
+        for group in members if isinstance(members[0], dict) else [{"params": members}]:
             self.add_param_group(group)
 
     def _make_hooks(self) -> None:
@@ -190,7 +190,7 @@ class Optimizer:
     def read(self, group: ParameterGroup) -> SimpleNamespace:
         """The options of a group: `numbers` as they are (in a trace as inputs), `optional` ones
         None where they are 0, the others frozen."""
-        found = SimpleNamespace()
+        options = SimpleNamespace()
         for name in self.defaults:
             if name not in self.numbers and name not in self.optional:
                 value = group.frozen(name) if name not in EXECUTION else None
@@ -198,8 +198,8 @@ class Optimizer:
                 value = tuple(group.number(name, index) for index in range(2))
             else:
                 value = group.number(name, optional=name in self.optional)
-            setattr(found, name, value)
-        return found
+            setattr(options, name, value)
+        return options
 
     def _guarded(self) -> MembersGuard | None:
         """In a trace, the guard on parameters, state and hooks; it is refreshed after a step."""
@@ -209,9 +209,9 @@ class Optimizer:
         for guard in session.guards:
             if isinstance(guard, MembersGuard) and guard.optimizer is self:
                 return guard
-        made = MembersGuard(self)
-        session.guard((id(self), "members"), made)
-        return made
+        members = MembersGuard(self)
+        session.guard((id(self), "members"), members)
+        return members
 
     def _gradient(self, options: SimpleNamespace, p: Tensor) -> Tensor:
         """The gradient to go down by: with `maximize` its opposite, plus weight_decay · p; weight
@@ -230,8 +230,8 @@ class Optimizer:
         if state.get(name) is None:
             with tracer.suspended():
                 state[name] = zeros_like(p, requires_grad=False) + value
-        found: Tensor = state[name]
-        return found
+        buffer: Tensor = state[name]
+        return buffer
 
     def _clocks(self, params: list[Tensor], start: Callable[[Tensor], float] | None = None
                 ) -> list[tuple[Tensor, list[Tensor]]]:  # fmt: skip
@@ -265,10 +265,10 @@ class Optimizer:
         references, not copies. Parameters are numbered through the groups in order."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
-        made = saving.packed(self)
+        packed = saving.packed(self)
         for hook in self._optimizer_state_dict_post_hooks.values():
-            made = _or(hook(self, made), made)
-        return made
+            packed = _or(hook(self, packed), packed)
+        return packed
 
     def _saved_state(self, held: Mapping[str, Any]) -> dict[str, Any]:
         """The state of a parameter as a state dict has it."""

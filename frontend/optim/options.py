@@ -56,13 +56,13 @@ def checked_parameters(params: Any) -> tuple[list[Tensor], list[str] | None]:
             "optimizer parameters need to be organized in ordered collections, but the ordering of "
             "tensors in sets will change between runs. Please use a list instead."
         )
-    given = list(params)
-    named = [item for item in given if isinstance(item, tuple)]
-    if named and len(named) != len(given):
+    items = list(params)
+    named = [item for item in items if isinstance(item, tuple)]
+    if named and len(named) != len(items):
         raise ValueError(
             "all optimizer params should be with/without names. Some param names are missing"
         )
-    checked = [item[1] for item in named] or given
+    checked = [item[1] for item in named] or items
     for p in checked:
         if not isinstance(p, Tensor):
             raise TypeError(

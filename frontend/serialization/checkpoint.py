@@ -164,8 +164,8 @@ class _Reader:
         size = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
         if metadata.get("format") != FORMAT:
-            found = metadata.get("format")
-            raise ValueError(f"its format is {found!r}, not {FORMAT!r}")
+            name = metadata.get("format")
+            raise ValueError(f"its format is {name!r}, not {FORMAT!r}")
         self.structure = json.loads(metadata["structure"])
         self._made: dict[Any, Tensor] = {}
         self._arrays: dict[str, np.ndarray] = {}

@@ -111,13 +111,13 @@ class _Unpickler(pickle.Unpickler):
     """Builds placeholders; every name outside the table is refused."""
 
     def find_class(self, module: str, name: str) -> Any:
-        found = _ALLOWED.get((module, name))
-        if found is None:
+        builder = _ALLOWED.get((module, name))
+        if builder is None:
             raise Refused(
                 f"it names {module}.{name}, which a file of plain tensors does not need; nothing "
                 "of it was run"
             )
-        return found
+        return builder
 
     def persistent_load(self, identity: Any) -> Any:
         match identity:
@@ -142,8 +142,8 @@ def read(data: bytes) -> Any:
         order = _member(archive, f"{folder}byteorder", b"little")
         if order != b"little":
             raise ValueError(f"its byte order is {order[:20]!r}")
-        found = _Unpickler(io.BytesIO(archive.read(pickles[0]))).load()
-        return _PickleBuilder(archive, folder).built(found, 0)
+        content = _Unpickler(io.BytesIO(archive.read(pickles[0]))).load()
+        return _PickleBuilder(archive, folder).built(content, 0)
 
 
 def _member(archive: zipfile.ZipFile, name: str, default: bytes | None = None) -> bytes:
@@ -177,14 +177,14 @@ class _PickleBuilder:
         if type(value) in (list, tuple, set):
             return type(value)(self.built(item, depth + 1) for item in value)
         if type(value) in (dict, OrderedDict):
-            made = type(value)(
+            container = type(value)(
                 (self.built(key, depth + 1), self.built(item, depth + 1))
                 for key, item in dict.items(value)
             )
             metadata = getattr(value, "__dict__", {}).get("_metadata")
             if metadata is not None:  # versions of the modules of a state dict
-                made._metadata = self.built(metadata, depth + 1)
-            return made
+                container._metadata = self.built(metadata, depth + 1)
+            return container
         raise Refused(f"it holds a {type(value).__module__}.{type(value).__qualname__}")
 
     def _tensor(self, value: Any) -> Tensor:

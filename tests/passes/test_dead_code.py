@@ -48,3 +48,29 @@ def test_all_results_of_a_node_stay_while_one_is_read() -> None:
 def test_a_graph_without_outputs_keeps_its_inputs() -> None:
     graph = parse("graph g(%x: f32[2]) { %1 = exp(%x) : f32[2] return }")
     assert [node.op for node in dead_code(graph).nodes] == ["input"]
+
+
+def test_what_a_rewrite_replaced_stays_for_dead_code() -> None:
+    # -- declaration
+    import graphc
+    from graphc.passes.dead_code import dead_code
+    from graphc.passes.simplify import simplify
+
+    before = graphc.parse("""
+        graph difference(%x: f32[2,3], %y: f32[2,3]) {
+          %one = constant f32[2,3] splat 1.0
+          %scaled = mul(%x, %one) : f32[2,3]
+          %minus = neg(%y) : f32[2,3]
+          %sum = add(%scaled, %minus) : f32[2,3]
+          return %sum
+        }""")
+    after = graphc.parse("""
+        graph difference(%x: f32[2,3], %y: f32[2,3]) {
+          %z = sub(%x, %y) : f32[2,3]
+          return %z
+        }""")
+    simpler = simplify(before)  # the constant and the neg are still there, without users
+    assert simpler != after
+    assert dead_code(simpler) == after
+    # -- end
+    assert [node.op for node in simpler.nodes[2:]] == ["constant", "neg", "sub"]

@@ -31,8 +31,8 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 def _apply(op: Any, *operands: Any, **attributes: Any) -> Tensor:
-    made: Tensor = CONTEXT.apply(op, operands, attributes)[0]
-    return made
+    result: Tensor = CONTEXT.apply(op, operands, attributes)[0]
+    return result
 
 
 def _checked(input: Any, kernel: str) -> Any:

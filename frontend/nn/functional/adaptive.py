@@ -88,8 +88,8 @@ def _adaptive_max_with_indices(count: int) -> Any:
     def function(
         input: Tensor, output_size: Any, return_indices: bool = False
     ) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = pool(input, output_size, True)
-        return found
+        pair: tuple[Tensor, Tensor] = pool(input, output_size, True)
+        return pair
 
     function.__name__ = function.__qualname__ = f"adaptive_max_pool{count}d_with_indices"
     function.__doc__ = (

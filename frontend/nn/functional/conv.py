@@ -294,11 +294,11 @@ def _check_groups(weight: Tensor, groups: int) -> None:
         )
 
 
-def _check_bias(bias: Tensor | None, outputs: int, given: str) -> None:
+def _check_bias(bias: Tensor | None, outputs: int, origin: str) -> None:
     if bias is not None and tuple(bias.shape) != (outputs,):
         raise fail(
             ShapeError,
-            f"Given {given}, expected bias to be 1-dimensional with {outputs} elements, but got "
+            f"Given {origin}, expected bias to be 1-dimensional with {outputs} elements, but got "
             f"bias of size {sizes(bias)} instead",
         )
 

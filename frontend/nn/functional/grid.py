@@ -115,8 +115,8 @@ class _GridReader:
         for place, extent in zip(places, self.extents):
             index = index * extent + place.clamp(0, extent - 1).detach().to(DType.i64)
             if self.padding_mode == "zeros":
-                found = (place >= 0).logical_and(place <= extent - 1)
-                held = found if held is None else held.logical_and(found)
+                inside = (place >= 0).logical_and(place <= extent - 1)
+                held = inside if held is None else held.logical_and(inside)
         count = math.prod(self.out)
         spread = index.reshape(self.lead[0], 1, count).expand(*self.lead, count)
         read = self.flat.gather(2, spread).reshape(*self.lead, *self.out)
@@ -162,17 +162,17 @@ def _check_modes(mode: str, padding_mode: str) -> None:
 
 
 def _check_operands(x: Tensor, grid: Tensor, mode: str) -> None:
-    given = f"input with sizes {sizes(x)} and grid with sizes {sizes(grid)}"
+    shown = f"input with sizes {sizes(x)} and grid with sizes {sizes(grid)}"
     if x.ndim not in (4, 5) or grid.ndim != x.ndim:
         raise fail(
             ShapeError,
             "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but "
-            f"got {given}",
+            f"got {shown}",
         )
     if x.shape[0] != grid.shape[0]:
         raise fail(
             ShapeError,
-            f"grid_sampler(): expected grid and input to have same batch size, but got {given}",
+            f"grid_sampler(): expected grid and input to have same batch size, but got {shown}",
         )
     if grid.shape[-1] != x.ndim - 2:
         raise fail(

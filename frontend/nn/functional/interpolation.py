@@ -61,9 +61,9 @@ def interpolate(
     rule = _RULES[mode] + ("_aligned" if align_corners else "")
     result = input
     for axis in reversed(range(len(new))):
-        given = old[axis], new[axis], _step(old[axis], new[axis], scales[axis], align_corners)
-        if resampling.repeats(rule, *given, input.dtype) != 1:
-            attributes = {"axis": axis + 2, "size": given[1], "rule": rule, "step": given[2]}
+        geometry = old[axis], new[axis], _step(old[axis], new[axis], scales[axis], align_corners)
+        if resampling.repeats(rule, *geometry, input.dtype) != 1:
+            attributes = {"axis": axis + 2, "size": geometry[1], "rule": rule, "step": geometry[2]}
             result = resampling.resample(result, **attributes)
     return input.clone() if result is input else result
 
@@ -87,12 +87,12 @@ def _sizes(
     if size is not None:
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-        given = _per_axis(x, size, "output size", "output size in (o1, o2, ...,oK)")
-        if not all(hasattr(item, "__index__") for item in given):
+        entries = _per_axis(x, size, "output size", "output size in (o1, o2, ...,oK)")
+        if not all(hasattr(item, "__index__") for item in entries):
             raise TypeError(f"expected size to be one of int or Tuple of ints, but got {size!r}")
-        return tuple(item.__index__() for item in given), (None,) * count
-    given = _per_axis(x, scale_factor, "scale_factor", "scale_factor in (s1, s2, ...,sK)")
-    scales = tuple(float(scale) for scale in given)
+        return tuple(item.__index__() for item in entries), (None,) * count
+    entries = _per_axis(x, scale_factor, "scale_factor", "scale_factor in (s1, s2, ...,sK)")
+    scales = tuple(float(scale) for scale in entries)
     new = tuple(math.floor(n * scale) for n, scale in zip(x.shape[2:], scales))
     return new, (None,) * count if recompute else scales
 

@@ -130,8 +130,8 @@ def multi_margin_loss(
 
 def _labels(target: Tensor, classes: int, message: str) -> Tensor:
     attributes = {"bound": classes, "message": message}
-    made: Tensor = CONTEXT.apply(indexing.check_index, (target,), attributes)[0]
-    return made
+    labels: Tensor = CONTEXT.apply(indexing.check_index, (target,), attributes)[0]
+    return labels
 
 
 def multilabel_margin_loss(
@@ -154,11 +154,11 @@ def multilabel_margin_loss(
     if not classes or not count:
         return reduced(input.sum(-1), reduction)
     first = pointwise.where(listed < 0, place, classes).amin(1, keepdim=True)
-    given = place < first
-    wanted = pointwise.where(given, listed, 0)
+    valid = place < first
+    wanted = pointwise.where(valid, listed, 0)
     label = _labels(wanted, classes, "argument #2 'target' is out of range")
-    hits = (label.unsqueeze(2) == place) & given.unsqueeze(2)
-    pairs = given.unsqueeze(2) & ~hits.any(1).unsqueeze(1)
+    hits = (label.unsqueeze(2) == place) & valid.unsqueeze(2)
+    pairs = valid.unsqueeze(2) & ~hits.any(1).unsqueeze(1)
     over = pointwise.relu(rows.unsqueeze(1) - rows.gather(1, label).unsqueeze(2) + 1)
     lost = pointwise.where(pairs, over, 0.0).sum((1, 2)) / classes
     return reduced(lost.reshape(tuple(input.shape[:-1])), reduction)

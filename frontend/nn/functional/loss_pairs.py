@@ -177,8 +177,8 @@ def kl_div(
         lost = pointwise.exp(target) * (target - input)
     else:
         lost = special.xlogy(target, target) - target * input
-    made = reduced(lost, name)
-    return made / input.shape[0] if reduction == "batchmean" and input.ndim else made
+    loss = reduced(lost, name)
+    return loss / input.shape[0] if reduction == "batchmean" and input.ndim else loss
 
 
 def poisson_nll_loss(

@@ -96,8 +96,8 @@ def multi_head_attention_forward(
         assert bias_k is None, "bias_k is set but bias_v is None"
         assert bias_v is None, "bias_v is set but bias_k is None"
     q = shape.split(q)
-    k = shape.split(k) if static_k is None else shape.given(static_k, "static_k")
-    v = shape.split(v) if static_v is None else shape.given(static_v, "static_v")
+    k = shape.split(k) if static_k is None else shape.split_static(static_k, "static_k")
+    v = shape.split(v) if static_v is None else shape.split_static(static_v, "static_v")
     if add_zero_attn:
         zero = zeros(shape.batch, shape.heads, 1, shape.size, dtype=k.dtype)
         k, v = cat((k, zero), 2), cat((v, zero), 2)
@@ -126,7 +126,7 @@ class _Heads(NamedTuple):
             raise fail(ShapeError, f"query has batch size {self.batch}, key and value {x.shape[1]}")
         return x.reshape(x.shape[0], self.batch, self.heads, self.size).permute(1, 2, 0, 3)
 
-    def given(self, x: Tensor, name: str) -> Tensor:
+    def split_static(self, x: Tensor, name: str) -> Tensor:
         """Keys or values [batch · heads, length, size] that are projected already."""
         for axis, wanted in ((0, self.batch * self.heads), (2, self.size)):
             assert x.shape[axis] == wanted, (

@@ -132,8 +132,8 @@ def batch_norm(
     scale, shift = _constant(weight, 1, input, channels), _constant(bias, 0, input, channels)
     if not training:
         assert running_mean is not None and running_var is not None
-        given = (input, running_mean.detach(), running_var.detach(), scale, shift)
-        return CONTEXT.apply(n.batch_norm_by, given, {"eps": eps})[0]
+        operands = (input, running_mean.detach(), running_var.detach(), scale, shift)
+        return CONTEXT.apply(n.batch_norm_by, operands, {"eps": eps})[0]
     out, level, variance = CONTEXT.apply(n.batch_norm, (input, scale, shift), {"eps": eps})
     count = input.numel() // channels[0] if channels[0] else 0
     if count:
@@ -299,5 +299,5 @@ def normalize(
             f"{scalar_name(input)}",
         )
     length = reduce.norm(input, p, dim, keepdim=True)
-    made = input / pointwise.clamp(length, min=eps)
-    return made if out is None else out.copy_(made)
+    normalized = input / pointwise.clamp(length, min=eps)
+    return normalized if out is None else out.copy_(normalized)

@@ -90,8 +90,8 @@ def fold(
 
 
 def _geometry(kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> dict[str, Any]:
-    given = {"kernel": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
-    geometry = {name: ints(value, 2, name) for name, value in given.items()}
+    arguments = {"kernel": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
+    geometry = {name: ints(value, 2, name) for name, value in arguments.items()}
     for name, numbers in geometry.items():
         if min(numbers) < (0 if name == "padding" else 1):
             rule = "non-negative" if name == "padding" else "greater than zero"

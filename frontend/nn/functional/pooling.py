@@ -70,10 +70,10 @@ def _max_pool_with_indices(count: int) -> Any:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = pool(
+        pair: tuple[Tensor, Tensor] = pool(
             input, kernel_size, stride, padding, dilation, ceil_mode, True
         )
-        return found
+        return pair
 
     function.__name__ = function.__qualname__ = f"max_pool{count}d_with_indices"
     function.__doc__ = f"`max_pool{count}d` with `return_indices`, whatever that is set to."
@@ -306,9 +306,11 @@ def _check_unpool(op: str, count: int, x: Tensor, indices: Tensor) -> None:
         )
 
 
-def _unpool_size(given: Sequence[int], natural: tuple[int, ...], step: tuple[int, ...]) -> Any:
+def _unpool_size(
+    output_size: Sequence[int], natural: tuple[int, ...], step: tuple[int, ...]
+) -> Any:
     count = len(natural)
-    size = tuple(given)
+    size = tuple(output_size)
     if len(size) == count + 2:
         size = size[2:]
     if len(size) != count:

@@ -55,8 +55,8 @@ def embedding(
 
 def _rows(input: Tensor, weight: Tensor, padding: int, by_frequency: bool) -> Tensor:
     attributes = {"padding": padding, "by_frequency": bool(by_frequency)}
-    made: Tensor = CONTEXT.apply(rows_of, (weight, input), attributes)[0]
-    return made
+    rows: Tensor = CONTEXT.apply(rows_of, (weight, input), attributes)[0]
+    return rows
 
 
 def _check_indices(input: Tensor, name: str) -> None:
@@ -230,8 +230,8 @@ def _over_stretches(
 
 def _added(values: Tensor, bag: Tensor, bags: int) -> Tensor:
     zero = filled(0, values.dtype, (bags, *values.shape[1:]))
-    made: Tensor = CONTEXT.apply(indexing.index_add, (zero, bag, values), {"axis": 0})[0]
-    return made
+    sums: Tensor = CONTEXT.apply(indexing.index_add, (zero, bag, values), {"axis": 0})[0]
+    return sums
 
 
 def _checked_offsets(offsets: Tensor, count: int) -> Tensor:

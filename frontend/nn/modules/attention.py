@@ -55,23 +55,23 @@ class MultiheadAttention(Module):
         self.head_dim = embed_dim // num_heads
         assert self.head_dim * num_heads == embed_dim, "embed_dim must be divisible by num_heads"
 
-        def made(*shape: int) -> Parameter:
+        def parameter(*shape: int) -> Parameter:
             return Parameter(empty(shape, device=device, dtype=dtype))
 
         sizes = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
         if self._qkv_same_embed_dim:
-            self.in_proj_weight = made(3 * embed_dim, embed_dim)
+            self.in_proj_weight = parameter(3 * embed_dim, embed_dim)
         for name, size in sizes.items():
-            apart = None if self._qkv_same_embed_dim else made(embed_dim, size)
+            apart = None if self._qkv_same_embed_dim else parameter(embed_dim, size)
             self.register_parameter(name, apart)
         if not self._qkv_same_embed_dim:
             self.register_parameter("in_proj_weight", None)
-        self.register_parameter("in_proj_bias", made(3 * embed_dim) if bias else None)
+        self.register_parameter("in_proj_bias", parameter(3 * embed_dim) if bias else None)
         self.out_proj = NonDynamicallyQuantizableLinear(
             embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
         )
-        self.bias_k = made(1, 1, embed_dim) if add_bias_kv else None
-        self.bias_v = made(1, 1, embed_dim) if add_bias_kv else None
+        self.bias_k = parameter(1, 1, embed_dim) if add_bias_kv else None
+        self.bias_v = parameter(1, 1, embed_dim) if add_bias_kv else None
         self.add_zero_attn = add_zero_attn
         self._reset_parameters()
 

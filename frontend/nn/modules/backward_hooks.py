@@ -125,8 +125,8 @@ class BackwardHook:
             return result
         self.outputs = len(values)
         self.output_positions = positions
-        made = _around(values, positions, self._at_outputs)
-        return made if isinstance(result, tuple) else made[0]
+        wrapped = _around(values, positions, self._at_outputs)
+        return wrapped if isinstance(result, tuple) else wrapped[0]
 
     @staticmethod
     def _is_recorded(values: Any, positions: list[int]) -> bool:
@@ -183,14 +183,14 @@ def _replaced(
     hook: Any, current: tuple[Any, ...], returned: Any, kind: str, what: str
 ) -> tuple[Any, ...]:
     """What a hook returned, checked: as many as before, and of the same types."""
-    made = (returned,) if isinstance(returned, Tensor) else returned
-    if len(made) != len(current):
+    replacements = (returned,) if isinstance(returned, Tensor) else returned
+    if len(replacements) != len(current):
         raise RuntimeError(
-            f"Backward {kind} returned an invalid number of {what}, got {len(made)}, but expected "
-            f"{len(current)}"
+            f"Backward {kind} returned an invalid number of {what}, got {len(replacements)}, but "
+            f"expected {len(current)}"
         )
     name = getattr(hook, "__name__", type(hook).__name__)
-    for before, after in zip(current, made):
+    for before, after in zip(current, replacements):
         if before is None or after is None:
             continue
         if not isinstance(after, Tensor):
@@ -200,16 +200,16 @@ def _replaced(
                 f"hook {name!r} has changed the type of a gradient: {before.tensor_type} became "
                 f"{after.tensor_type}"
             )
-    return tuple(made)
+    return tuple(replacements)
 
 
 # -- the old kind --------------------------------------------------------------------------------
 
 
-def run_old_hook(hook: Any, module: Any, found: Any, gradients: Any) -> tuple[Any, ...] | None:
+def run_old_hook(hook: Any, module: Any, current: Any, gradients: Any) -> tuple[Any, ...] | None:
     """`hook(module, grad_input, grad_output)` on a node: what it returned, checked."""
-    returned = run_hook(hook, module, found, gradients)
-    return None if returned is None else _replaced(hook, found, returned, "hook", "grad_input")
+    returned = run_hook(hook, module, current, gradients)
+    return None if returned is None else _replaced(hook, current, returned, "hook", "grad_input")
 
 
 _DEPRECATED = (

@@ -53,8 +53,8 @@ class _NormBase(Module):
         self.track_running_stats = track_running_stats
         options = {"device": device, "dtype": dtype}
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(empty(num_features, **options)) if wanted else None
-            self.register_parameter(name, made)
+            parameter = Parameter(empty(num_features, **options)) if wanted else None
+            self.register_parameter(name, parameter)
         for name in ("running_mean", "running_var"):
             kept = empty(num_features, **options) if track_running_stats else None
             self.register_buffer(name, kept)

@@ -71,9 +71,9 @@ class _Ordered(Module):
 
     def pop(self, key: SupportsIndex | slice) -> Any:
         """Take out the module at a position, or a slice, and return it."""
-        found = self[key]
+        module = self[key]
         del self[key]
-        return found
+        return module
 
     def _renumber(self, children: list[Any]) -> None:
         self._check_write("_modules", None)
@@ -207,9 +207,9 @@ class ModuleDict(Module):
 
     def pop(self, key: str) -> Any:
         """Take out the module under a name and return it. Raises KeyError."""
-        found = self[key]
+        module = self[key]
         del self[key]
-        return found
+        return module
 
     def keys(self) -> Any:
         return self._modules.keys()

@@ -59,8 +59,8 @@ class _ConvNd(Module):
             channels = (in_channels, out_channels // groups)
         options = {"device": device, "dtype": dtype}
         self.weight = Parameter(empty((*channels, *self.kernel_size), **options))
-        made = Parameter(empty((out_channels,), **options)) if bias else None
-        self.register_parameter("bias", made)
+        parameter = Parameter(empty((out_channels,), **options)) if bias else None
+        self.register_parameter("bias", parameter)
         self.reset_parameters()
 
     def _checked_padding(self, padding: IntOrInts | str) -> tuple[int, ...] | str:

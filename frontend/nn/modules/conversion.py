@@ -126,9 +126,9 @@ class Conversion:
 
 def _convert(tensor: Tensor, fn: Callable[[Any], Any]) -> None:
     with no_grad():
-        made = fn(tensor)
-    if made is not tensor:
-        tensor.data = made
+        converted = fn(tensor)
+    if converted is not tensor:
+        tensor.data = converted
 
 
 _NAMES = ("device", "dtype", "non_blocking", "copy", "memory_format")
@@ -136,7 +136,7 @@ _NAMES = ("device", "dtype", "non_blocking", "copy", "memory_format")
 
 def _wanted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType | None]:
     """The device and dtype `Module.to` is asked for; None where it is not. Checks the rest."""
-    given = dict(kwargs)
+    arguments = dict(kwargs)
     if args and isinstance(args[0], Tensor):
         names = ["tensor", "non_blocking"]
     elif args and _is_dtype(args[0]):
@@ -144,32 +144,36 @@ def _wanted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType |
     else:
         names = ["device", "dtype", "non_blocking"]
     named = dict(zip(names, args))
-    if len(args) > len(names) or named.keys() & given.keys() or given.keys() - {*_NAMES, "tensor"}:
-        shown = ", ".join([*(type(x).__name__ for x in args), *(f"{k}=" for k in given)])
+    if (
+        len(args) > len(names)
+        or named.keys() & arguments.keys()
+        or arguments.keys() - {*_NAMES, "tensor"}
+    ):
+        shown = ", ".join([*(type(x).__name__ for x in args), *(f"{k}=" for k in arguments)])
         raise TypeError(
             f"to() received an invalid combination of arguments - got ({shown}); it takes "
             "(device, dtype, non_blocking), (dtype, non_blocking), (tensor, non_blocking) or "
             "(memory_format=)"
         )
-    given |= named
-    place, dtype, like = given.get("device"), given.get("dtype"), given.get("tensor")
+    arguments |= named
+    place, dtype, like = arguments.get("device"), arguments.get("dtype"), arguments.get("tensor")
     place = None if place is None else device(place)
-    if not isinstance(given.get("memory_format"), memory_format | None):
+    if not isinstance(arguments.get("memory_format"), memory_format | None):
         raise TypeError(
             "to(): argument 'memory_format' must be torch.memory_format, not "
-            f"{type(given['memory_format']).__name__}"
+            f"{type(arguments['memory_format']).__name__}"
         )
     if like is not None:
         dtype = like.dtype
     if dtype is None:
         return place, None
-    found = as_dtype(dtype)
-    if not found.is_float:
+    kind = as_dtype(dtype)
+    if not kind.is_float:
         raise TypeError(
             "nn.Module.to only accepts floating point or complex dtypes, but got desired "
-            f"dtype={TORCH_NAMES[found]}"
+            f"dtype={TORCH_NAMES[kind]}"
         )
-    return place, found
+    return place, kind
 
 
 def _is_dtype(value: Any) -> bool:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from frontend.nn.parameter import Parameter
+from frontend.nn.modules.own_state import OwnState, matched, put, takes_extra_state
 from frontend.tensors.epoch import changed
-from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 
 
@@ -61,9 +60,7 @@ def load_into(module: Any, state_dict: Any, strict: bool, assign: bool) -> Incom
 def _is_plain(module: Any) -> bool:
     """Whether no module of the tree takes part in loading with code of its own, so that checking
     first is enough."""
-    from frontend.nn.modules.state_dict import StateDict, takes_extra_state
-
-    default = StateDict._load_from_state_dict
+    default = OwnState._load_from_state_dict
     for part in module.modules():
         own = getattr(part._load_from_state_dict, "__func__", None) is not default
         hooked = part._load_state_dict_pre_hooks or part._load_state_dict_post_hooks
@@ -86,8 +83,8 @@ class _Loading:
         self, module: Any, state_dict: Any, prefix: str
     ) -> list[tuple[Any, str, Tensor, Tensor]]:
         """What is to be copied in a tree without loading code of its own."""
-        found = matched(module, state_dict, prefix, True, self.assign, *self.keys, self.errors)
-        copies = [(module, *item) for item in found]
+        members = matched(module, state_dict, prefix, True, self.assign, *self.keys, self.errors)
+        copies = [(module, *item) for item in members]
         for child, part, path in _children(module, state_dict, prefix):
             copies += self.planned(child, part, path)
         return copies
@@ -136,91 +133,6 @@ def _children(module: Any, state_dict: Any, prefix: str) -> Iterator[tuple[Any, 
 
 def _quoted(names: list[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
-
-
-# -- one module ----------------------------------------------------------------------------------
-
-
-def matched(
-    module: Any,
-    state_dict: Any,
-    prefix: str,
-    strict: bool,
-    assign: bool,
-    missing_keys: list[str],
-    unexpected_keys: list[str],
-    error_msgs: list[str],
-) -> list[tuple[str, Tensor, Tensor]]:
-    """Name, tensor and new value of what `module` alone loads; problems go into the lists."""
-    from frontend.nn.modules.state_dict import EXTRA_STATE, takes_extra_state
-
-    transient = module._non_persistent_buffers_set
-    members = {**module._parameters, **module._buffers}
-    members = {k: v for k, v in members.items() if v is not None and k not in transient}
-    found = []
-    for name, target in members.items():
-        key = prefix + name
-        if key not in state_dict:
-            missing_keys.extend([key] if strict else ())
-            continue
-        value = state_dict[key]
-        problem = _mismatch(key, target, value, assign)
-        if problem is not None:
-            error_msgs.append(problem)
-            continue
-        if target.dim() == 0 and value.dim() == 1:  # as very old checkpoints hold scalars
-            value = value[0]
-        found.append((name, target, value))
-    if not strict:
-        return found
-    extra = prefix + EXTRA_STATE
-    if takes_extra_state(module) and extra not in state_dict:
-        missing_keys.append(extra)
-    if not takes_extra_state(module) and extra in state_dict:
-        unexpected_keys.append(extra)
-    for key in state_dict:
-        if not key.startswith(prefix) or key == extra:
-            continue
-        name, dot, _ = key[len(prefix) :].partition(".")
-        if name not in (module._modules if dot else members):
-            unexpected_keys.append(key)
-    return found
-
-
-def _mismatch(key: str, target: Tensor, value: Any, assign: bool) -> str | None:
-    """Why `value` cannot be loaded into `target`."""
-    if not isinstance(value, Tensor):
-        return (
-            f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like '
-            f"object from checkpoint but received {type(value)}"
-        )
-    given, wanted = tuple(value.shape), tuple(target.shape)
-    if given != wanted and not (wanted == () and given == (1,)):
-        return (
-            f"size mismatch for {key}: copying a param with shape torch.Size({list(given)}) "
-            f"from checkpoint, the shape in current model is torch.Size({list(wanted)})."
-        )
-    array = target._value
-    if not assign and isinstance(array, np.ndarray) and not array.flags.writeable:
-        return (
-            f'While copying the parameter named "{key}", whose dimensions in the model are '
-            f"torch.Size({list(wanted)}): its elements share memory and cannot be written."
-        )
-    return None
-
-
-def put(module: Any, name: str, target: Tensor, value: Tensor, assign: bool) -> None:
-    """Copy `value` into `target`, or put it in its place."""
-    if not assign:
-        with no_grad():
-            target.copy_(value)
-        return
-    if isinstance(target, Parameter):
-        if not isinstance(value, Parameter):
-            value = Parameter(value, requires_grad=target.requires_grad)
-        else:
-            value.requires_grad_(target.requires_grad)
-    setattr(module, name, value)
 
 
 # -- the way back --------------------------------------------------------------------------------

@@ -151,9 +151,9 @@ class ParameterDict(_Parameters):
 
     def pop(self, key: str) -> Any:
         """Take out the value under a name and return it."""
-        found = self[key]
+        value = self[key]
         del self[key]
-        return found
+        return value
 
     def popitem(self) -> tuple[str, Any]:
         """Take out the last (name, value) and return it. Raises KeyError where there is none."""
@@ -178,20 +178,20 @@ class ParameterDict(_Parameters):
     def update(self, parameters: Any) -> None:
         """Add the values of a mapping, or of an iterable of (name, value) pairs. Raises TypeError
         and ValueError for anything else, before a value is added."""
-        given = pairs(parameters, "ParameterDict")
+        entries = pairs(parameters, "ParameterDict")
         unordered = isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict)
-        for key, value in sorted(given, key=lambda pair: pair[0]) if unordered else given:
+        for key, value in sorted(entries, key=lambda pair: pair[0]) if unordered else entries:
             self[key] = value
 
     def __or__(self, other: Any) -> ParameterDict:
-        made = self.copy()
-        made.update(other)
-        return made
+        merged = self.copy()
+        merged.update(other)
+        return merged
 
     def __ror__(self, other: Any) -> Any:
-        made = other.copy()
-        made.update(self)
-        return made
+        merged = other.copy()
+        merged.update(self)
+        return merged
 
     def __ior__(self, other: Any) -> Self:
         self.update(other)

@@ -75,8 +75,8 @@ class RNNBase(Module):
         if self.proj_size:
             shapes["weight_hr"] = (self.proj_size, self.hidden_size)
         for name, shape in shapes.items():
-            made = Parameter(empty(shape, device=device, dtype=dtype))
-            self.register_parameter(name + suffix, made)
+            parameter = Parameter(empty(shape, device=device, dtype=dtype))
+            self.register_parameter(name + suffix, parameter)
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
@@ -110,10 +110,10 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raise where the input's dtype, dimensions or size do not fit."""
         if input.dtype is not self.weight_ih_l0.dtype:
-            found, wanted = TORCH_NAMES[input.dtype], TORCH_NAMES[self.weight_ih_l0.dtype]
+            have, wanted = TORCH_NAMES[input.dtype], TORCH_NAMES[self.weight_ih_l0.dtype]
             raise ValueError(
-                f"RNN input dtype ({found}) does not match weight dtype ({wanted}). Convert input: "
-                f"input.to({wanted}), or convert model: model.to({found})"
+                f"RNN input dtype ({have}) does not match weight dtype ({wanted}). Convert input: "
+                f"input.to({wanted}), or convert model: model.to({have})"
             )
         rank = 3 if batch_sizes is None else 2
         if input.dim() != rank:
@@ -254,11 +254,11 @@ def _check_ranks(states: Carry, batched: bool) -> None:
     if all(state.dim() == rank for state in states):
         return
     kind = "batched 3-D" if batched else "unbatched 2-D"
-    found = [f"{state.dim()}-D" for state in states]
+    ranks = [f"{state.dim()}-D" for state in states]
     if len(states) == 1:
-        shown = f"hx should also be {rank}-D but got {found[0]} tensor"
+        shown = f"hx should also be {rank}-D but got {ranks[0]} tensor"
     else:
-        shown = f"hx and cx should also be {rank}-D but got ({', '.join(found)}) tensors"
+        shown = f"hx and cx should also be {rank}-D but got ({', '.join(ranks)}) tensors"
     raise fail(ShapeError, f"For {kind} input, {shown}")
 
 

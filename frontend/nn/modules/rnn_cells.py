@@ -37,13 +37,13 @@ class RNNCellBase(Module):
         self.bias = bias
         rows = num_chunks * hidden_size
 
-        def made(*shape: int) -> Parameter:
+        def parameter(*shape: int) -> Parameter:
             return Parameter(empty(shape, device=device, dtype=dtype))
 
-        self.weight_ih = made(rows, input_size)
-        self.weight_hh = made(rows, hidden_size)
+        self.weight_ih = parameter(rows, input_size)
+        self.weight_hh = parameter(rows, hidden_size)
         for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, made(rows) if bias else None)
+            self.register_parameter(name, parameter(rows) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -34,15 +34,15 @@ class _Table(Module):
             padding_idx %= self.num_embeddings
         self.padding_idx = padding_idx
 
-    def _set_weight(self, given: Tensor | None, frozen: bool, options: dict[str, Any]) -> None:
+    def _set_weight(self, weight: Tensor | None, frozen: bool, options: dict[str, Any]) -> None:
         size = (self.num_embeddings, self.embedding_dim)
-        if given is None:
+        if weight is None:
             self.weight = Parameter(empty(size, **options), requires_grad=not frozen)
             self.reset_parameters()
             return
-        if tuple(given.shape) != size:
+        if tuple(weight.shape) != size:
             raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-        self.weight = Parameter(given, requires_grad=not frozen)
+        self.weight = Parameter(weight, requires_grad=not frozen)
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
@@ -203,9 +203,9 @@ class EmbeddingBag(_Table):
     ) -> Self:
         """As `Embedding.from_pretrained`."""
         rows, columns = _table_of(embeddings)
-        made = cls(
+        bag = cls(
             rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
             _weight=embeddings, include_last_offset=include_last_offset, padding_idx=padding_idx,
         )  # fmt: skip
-        made.weight.requires_grad = not freeze
-        return made
+        bag.weight.requires_grad = not freeze
+        return bag

@@ -1,5 +1,5 @@
-"""What a Module saves and loads: `state_dict`, `load_state_dict`, their hooks and extension points.
-The checks and the copying stand in `loading.py`."""
+"""What a Module saves and loads with all below it: `state_dict`, `load_state_dict` and their hooks.
+One module's part stands in `own_state.py`, the course of a load in `loading.py`."""
 
 from __future__ import annotations
 
@@ -9,26 +9,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from frontend.nn.modules.loading import IncompatibleKeys, load_into, matched, put
+from frontend.nn.modules.loading import IncompatibleKeys, load_into
+from frontend.nn.modules.own_state import OwnState
 from frontend.utils.hooks import RemovableHandle
 
-EXTRA_STATE = "_extra_state"
 
-
-class StateDict:
-    """Members of Module that save and load."""
+class StateDict(OwnState):
+    """Members of Module that save and load a tree of modules."""
 
     _version: int = 1
     """Written into `_metadata` of state dicts, for `_load_from_state_dict` to tell old ones by."""
 
     if TYPE_CHECKING:
-        _parameters: dict[str, Any]
-        _buffers: dict[str, Any]
         _modules: dict[str, Any]
-        _non_persistent_buffers_set: set[str]
         _state_dict_hooks: OrderedDict[int, Any]
         _state_dict_pre_hooks: OrderedDict[int, Any]
-        _load_state_dict_pre_hooks: OrderedDict[int, Any]
         _load_state_dict_post_hooks: OrderedDict[int, Any]
 
     # -- saving ------------------------------------------------------------------------------
@@ -50,10 +45,10 @@ class StateDict:
             )
             if len(args) > 3:
                 raise TypeError(f"state_dict() takes at most 3 arguments, got {len(args)}")
-            given = dict(zip(("destination", "prefix", "keep_vars"), args))
-            destination = given.get("destination", destination)
-            prefix = given.get("prefix", prefix)
-            keep_vars = given.get("keep_vars", keep_vars)
+            positional = dict(zip(("destination", "prefix", "keep_vars"), args))
+            destination = positional.get("destination", destination)
+            prefix = positional.get("prefix", prefix)
+            keep_vars = positional.get("keep_vars", keep_vars)
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -76,26 +71,6 @@ class StateDict:
             destination = returned
         return destination
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Add what this module alone holds to `destination`; a subclass may add more."""
-        members = [*self._parameters.items()]
-        transient = self._non_persistent_buffers_set
-        members += [item for item in self._buffers.items() if item[0] not in transient]
-        for name, value in members:
-            if value is not None:
-                destination[prefix + name] = value if keep_vars else value.detach()
-        if type(self).get_extra_state is not StateDict.get_extra_state:
-            destination[prefix + EXTRA_STATE] = self.get_extra_state()
-
-    def get_extra_state(self) -> Any:
-        """More state than tensors, for the state dict; a subclass that has some defines this and
-        `set_extra_state`."""
-        raise RuntimeError(f"{type(self).__name__} defines no get_extra_state()")
-
-    def set_extra_state(self, state: Any) -> None:
-        """Takes what `get_extra_state` gave, when a state dict is loaded."""
-        raise RuntimeError(f"{type(self).__name__} defines no set_extra_state()")
-
     # -- loading -----------------------------------------------------------------------------
 
     def load_state_dict(
@@ -109,33 +84,6 @@ class StateDict:
         then as it was before. Raises TypeError where `state_dict` is no mapping.
         """
         return load_into(self, state_dict, strict, assign)
-
-    def _load_from_state_dict(
-        self,
-        state_dict: Any,
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        """Load what this module alone holds from the entries of `state_dict` under `prefix`; a
-        subclass may change how. Problems are added to the three lists."""
-        for hook in self._load_state_dict_pre_hooks.values():
-            hook(
-                state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-                error_msgs,
-            )  # fmt: skip
-        assign = bool(local_metadata.get("assign_to_params_buffers", False))
-        found = matched(
-            self, state_dict, prefix, strict, assign, missing_keys, unexpected_keys, error_msgs
-        )
-        for name, target, value in found:
-            put(self, name, target, value, assign)
-        key = prefix + EXTRA_STATE
-        if key in state_dict and takes_extra_state(self):
-            self.set_extra_state(state_dict[key])
 
     # -- hooks -------------------------------------------------------------------------------
 
@@ -175,11 +123,6 @@ class StateDict:
         """`hook(module, incompatible_keys)` runs when this module and those below it have loaded;
         it may change the lists of keys, whose content decides whether a strict load fails."""
         return RemovableHandle(self._load_state_dict_post_hooks, hook)
-
-
-def takes_extra_state(module: Any) -> bool:
-    """Whether the class of a module defines `set_extra_state`."""
-    return type(module).set_extra_state is not StateDict.set_extra_state
 
 
 class WrappedHook:

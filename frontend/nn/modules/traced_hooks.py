@@ -59,23 +59,23 @@ class _Watched:
         outer, self.session.watched = self.session.watched, []
         try:
             box = [self.hook(*self.args)]
-            made = self.session.watched
+            references = self.session.watched
         finally:
             self.session.watched = outer
         if outer is not None:
-            outer += made
-        if self._is_kept(before, made, box):
+            outer += references
+        if self._is_kept(before, references, box):
             gc.collect()  # what only a cycle holds is not kept
-            if self._is_kept(before, made, box):
+            if self._is_kept(before, references, box):
                 raise self._error()
         return box[0]
 
-    def _is_kept(self, before: list[int], made: list[Any], box: list[Any]) -> bool:
+    def _is_kept(self, before: list[int], references: list[Any], box: list[Any]) -> bool:
         now = self._unexplained(self.handed, box)
         if any(count > earlier for count, earlier in zip(now, before)):
             return True
-        found = (reference() for reference in made)
-        alive = list({id(tensor): tensor for tensor in found if tensor is not None}.values())
+        tensors = (reference() for reference in references)
+        alive = list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())
         # One reference is that of the list above.
         return any(count > 1 for count in self._unexplained(alive, box))
 
@@ -83,19 +83,19 @@ class _Watched:
         """How many references to each object are not those of the trace."""
         if not objects:
             return []
-        found = dict.fromkeys(map(id, objects), 0)
-        self._count(found, box)
+        counts = dict.fromkeys(map(id, objects), 0)
+        self._count(counts, box)
         # The argument of getrefcount is a reference too. No local may be one.
         return [
-            sys.getrefcount(objects[i]) - 1 - found[id(objects[i])] for i in range(len(objects))
+            sys.getrefcount(objects[i]) - 1 - counts[id(objects[i])] for i in range(len(objects))
         ]
 
-    def _count(self, found: dict[int, int], box: list[Any]) -> None:
+    def _count(self, counts: dict[int, int], box: list[Any]) -> None:
         """Add up, by id, the references from what the trace holds tensors in."""
         for holder in self._holders(box):
             for item in gc.get_referents(holder):
-                if id(item) in found:
-                    found[id(item)] += 1
+                if id(item) in counts:
+                    counts[id(item)] += 1
 
     def _holders(self, box: list[Any]) -> Iterator[Any]:
         """Every object in which the trace holds tensors, each once."""
@@ -161,8 +161,8 @@ def _contents(value: Any) -> list[Any]:
         items = list(value.values())
     elif hasattr(type(value), "__dataclass_fields__"):
         items = list(vars(value).values())
-    found = [content for item in items for content in _contents(item)]
-    return [value, *found] if found else []
+    contents = [content for item in items for content in _contents(item)]
+    return [value, *contents] if contents else []
 
 
 # -- naming a hook -------------------------------------------------------------------------------

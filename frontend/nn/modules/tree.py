@@ -1,4 +1,5 @@
-"""Walking a tree of Modules, and finding its parts by dotted path."""
+"""Walking a tree of Modules, and finding its parts by dotted path. Module is built on this: what is
+met on the way is typed Any here."""
 
 from __future__ import annotations
 
@@ -7,9 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from frontend.nn.parameter import Parameter
 from frontend.tensors.tensor import Tensor
-
-if TYPE_CHECKING:
-    from frontend.nn.modules.module import Module
 
 
 class Tree:
@@ -70,7 +68,7 @@ class Tree:
         for _, value in self.named_buffers(recurse=recurse):
             yield value
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
+    def named_children(self) -> Iterator[tuple[str, Any]]:
         """Name and module of the direct children, each module once."""
         seen: set[int] = set()
         for name, child in self._modules.items():
@@ -78,13 +76,13 @@ class Tree:
                 seen.add(id(child))
                 yield name, child
 
-    def children(self) -> Iterator[Module]:
+    def children(self) -> Iterator[Any]:
         for _, child in self.named_children():
             yield child
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
+    ) -> Iterator[tuple[str, Any]]:
         """Dotted path and module, this one first, parents before children. Modules in `memo` are
         left out; those met are added to it (where `remove_duplicate`)."""
         memo = set() if memo is None else memo
@@ -92,13 +90,13 @@ class Tree:
             return
         if remove_duplicate:
             memo.add(self)
-        yield prefix, self  # type: ignore[misc]
+        yield prefix, self
         for name, child in self._modules.items():
             if child is not None:
                 path = f"{prefix}.{name}" if prefix else name
                 yield from child.named_modules(memo, path, remove_duplicate)
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
@@ -111,14 +109,14 @@ class Tree:
 
     # -- paths -------------------------------------------------------------------------------
 
-    def get_submodule(self, target: str) -> Module:
+    def get_submodule(self, target: str) -> Any:
         """The module at a dotted path ("" is this one). Raises AttributeError."""
-        found: Any = self
+        module = self
         for name in target.split(".") if target else ():
-            found = _module_at(found, name)
-        return found
+            module = _module_at(module, name)
+        return module
 
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
         """Put `module` at a dotted path, in place of the module there. The name may be new unless
         `strict`; the modules before it have to be there.
 
@@ -138,19 +136,19 @@ class Tree:
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted path. Raises AttributeError."""
         path, _, name = target.rpartition(".")
-        found = _part(self.get_submodule(path), name)
-        if not isinstance(found, Parameter):
+        parameter = _part(self.get_submodule(path), name)
+        if not isinstance(parameter, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
-        return found
+        return parameter
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer at a dotted path. Raises AttributeError."""
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
-        found = _part(owner, name)
+        buffer = _part(owner, name)
         if name not in owner._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
-        return found
+        return buffer
 
 
 def _part(module: Any, name: str) -> Any:
@@ -160,7 +158,7 @@ def _part(module: Any, name: str) -> Any:
 
 
 def _module_at(module: Any, name: str) -> Any:
-    found = _part(module, name)
-    if not isinstance(found, Tree):
+    part = _part(module, name)
+    if not isinstance(part, Tree):
         raise AttributeError(f"`{name}` is not an nn.Module")
-    return found
+    return part

@@ -134,20 +134,20 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def _lengths(lengths: Any) -> np.ndarray:
     """Lengths as an int64 array [batch]; of floats, the whole part."""
     if isinstance(lengths, Tensor):
-        found = known(lengths, "the lengths of sequences")
+        array = known(lengths, "the lengths of sequences")
     else:
         # PyTorch makes a tensor of the list, so text and the like raise here.
-        found = np.asarray(lengths)
-        if found.dtype.kind not in "biuf":
+        array = np.asarray(lengths)
+        if array.dtype.kind not in "biuf":
             raise TypeError(f"lengths should be numbers, got {lengths!r}")
-    if found.ndim != 1:
-        kind = SCALAR_NAMES[DType.of(found.dtype)]
+    if array.ndim != 1:
+        kind = SCALAR_NAMES[DType.of(array.dtype)]
         raise fail(
             ShapeError,
-            f"'lengths' argument should be a 1D CPU int64 tensor, but got {found.ndim}D cpu "
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {array.ndim}D cpu "
             f"{kind} tensor",
         )
-    return found.astype(np.int64)
+    return array.astype(np.int64)
 
 
 def pack_padded_sequence(
@@ -276,7 +276,7 @@ def pad_sequence(
     first = items[0]
     longest = max(x.tensor_type.shape[0] for x in items)
     rest = first.tensor_type.shape[1:]
-    made = []
+    padded = []
     for x in items:
         count, *own = x.tensor_type.shape
         if tuple(own) != rest:
@@ -288,8 +288,8 @@ def pad_sequence(
         fill = full((longest - count, *rest), padding_value, dtype=first.dtype)
         x = x.to(first.dtype)
         parts = [fill, x] if padding_side == "left" else [x, fill]
-        made.append(x if count == longest else cat(parts))
-    return stack(made, 0 if batch_first else 1)
+        padded.append(x if count == longest else cat(parts))
+    return stack(padded, 0 if batch_first else 1)
 
 
 def _tensors(sequences: Any) -> list[Tensor]:

@@ -36,8 +36,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, int):
         return tensor(batch)
     if isinstance(first, Mapping):
-        made = {key: default_collate([item[key] for item in batch]) for key in first}
-        return _mapping_like(first, made)
+        columns = {key: default_collate([item[key] for item in batch]) for key in first}
+        return _mapping_like(first, columns)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*map(default_collate, zip(*batch)))
     if not isinstance(first, Sequence):
@@ -57,32 +57,32 @@ def _unknown(kind: Any) -> TypeError:
     )
 
 
-def _mapping_like(model: Any, made: dict[Any, Any]) -> Any:
-    """`made` as a mapping of the type of `model`; a dict where that type cannot be filled."""
+def _mapping_like(model: Any, content: dict[Any, Any]) -> Any:
+    """`content` as a mapping of the type of `model`; a dict where that type cannot be filled."""
     try:
         if isinstance(model, MutableMapping):
             result = copy.copy(model)
-            result.update(made)
+            result.update(content)
             return result
-        return type(model)(made)
+        return type(model)(content)
     except TypeError:
-        return made
+        return content
 
 
-def _sequence_like(model: Any, made: list[Any]) -> Any:
-    """`made` as a sequence of the type of `model`; a list for a tuple, and where that type cannot
+def _sequence_like(model: Any, items: list[Any]) -> Any:
+    """`items` as a sequence of the type of `model`; a list for a tuple, and where that type cannot
     be filled."""
     if isinstance(model, tuple):
-        return made
+        return items
     try:
         if isinstance(model, MutableSequence):
             result = copy.copy(model)
-            for i, item in enumerate(made):
+            for i, item in enumerate(items):
                 result[i] = item
             return result
-        return type(model)(made)
+        return type(model)(items)
     except TypeError:
-        return made
+        return items
 
 
 def default_convert(data: Any) -> Any:

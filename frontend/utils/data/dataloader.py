@@ -147,12 +147,12 @@ class DataLoader:
             self._pass.drain()
             workers.restart()
         finished = (lambda: None) if self.persistent_workers else workers.close
-        made = Fetched(
+        batches = Fetched(
             workers, self._requests(), self.prefetch_factor, self.timeout, self.in_order, finished
         )
         if self.persistent_workers:  # others end with the pass
-            self._workers, self._pass = workers, made
-        return made
+            self._workers, self._pass = workers, batches
+        return batches
 
     def __len__(self) -> int:
         if not self._iterable:

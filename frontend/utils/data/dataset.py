@@ -161,13 +161,13 @@ def items_of(dataset: Any, indices: Sequence[int]) -> list[Any]:
     together = getattr(dataset, "__getitems__", None)
     if together is None:
         return [dataset[index] for index in indices]
-    found = together(indices)
-    if len(found) != len(indices):
+    items = together(indices)
+    if len(items) != len(indices):
         raise ValueError(
-            f"{type(dataset).__name__}.__getitems__ gave {len(found)} items for {len(indices)} "
+            f"{type(dataset).__name__}.__getitems__ gave {len(items)} items for {len(indices)} "
             "indices"
         )
-    return found
+    return items
 
 
 def batch_of(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:

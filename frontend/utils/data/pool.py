@@ -19,26 +19,26 @@ from frontend.utils.data.worker import Exhausted, Failure, WorkerInfo, work
 GRACE = 2.0  # seconds a worker has to end before it is terminated
 
 
-def context_of(given: Any) -> Any:
+def context_of(method: Any) -> Any:
     """A multiprocessing context from one, or from the name of a start method. The default is fork
     where there is one, as in PyTorch: workers begin at once and share the dataset. Raises
     ValueError, TypeError."""
     methods = multiprocessing.get_all_start_methods()
-    if given is None:
+    if method is None:
         return multiprocessing.get_context("fork" if "fork" in methods else "spawn")
-    if isinstance(given, str):
-        if given not in methods:
+    if isinstance(method, str):
+        if method not in methods:
             raise ValueError(
                 "multiprocessing_context option should specify a valid start method in "
-                f"{methods!r}, but got multiprocessing_context={given!r}"
+                f"{methods!r}, but got multiprocessing_context={method!r}"
             )
-        return multiprocessing.get_context(given)
-    if not isinstance(given, multiprocessing.context.BaseContext):
+        return multiprocessing.get_context(method)
+    if not isinstance(method, multiprocessing.context.BaseContext):
         raise TypeError(
             "multiprocessing_context option should be a valid context object or a string "
-            f"specifying the start method, but got multiprocessing_context={given}"
+            f"specifying the start method, but got multiprocessing_context={method}"
         )
-    return given
+    return method
 
 
 class Workers:
@@ -84,16 +84,16 @@ class Workers:
         ready = wait([*self.results, *sentinels], timeout or None)
         if not ready:
             raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
-        found: list[tuple[int, Any]] = []
+        messages: list[tuple[int, Any]] = []
         for worker, results in enumerate(self.results):
             if results in ready:
                 try:
-                    found.append(results.recv())
+                    messages.append(results.recv())
                 except EOFError:
                     raise self._ended(worker) from None
-        if not found:
+        if not messages:
             raise self._ended(sentinels[ready[0]])
-        return found
+        return messages
 
     def _ended(self, worker: int) -> RuntimeError:
         process = self.processes[worker]
