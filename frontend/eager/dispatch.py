@@ -19,11 +19,12 @@ import numpy as np
 
 from frontend.eager.native_ops import native_op
 from frontend.eager.tape import Saves, TapeNode, next_sequence, record
+from frontend.tensors.no_value import escaped
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from frontend.tensors.views import View
 from graphc.autodiff.sweep import reads
-from graphc.errors import GraphError, TraceError
+from graphc.errors import GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
@@ -351,15 +352,6 @@ def _note(
 
 
 # -- errors and constants ------------------------------------------------------------------------
-
-
-def escaped(name: str) -> TraceError:
-    """The error of a traced tensor used after its trace."""
-    return TraceError(
-        f"{name} met a traced tensor whose trace has ended",
-        hint="return it from the function, or hand its value out with frontend.tap(t, fn)",
-        location=user_location(),
-    )
 
 
 def located(error: GraphError) -> GraphError:

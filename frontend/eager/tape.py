@@ -11,6 +11,7 @@ import weakref
 from itertools import count
 from typing import Any
 
+from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from graphc.autodiff.sweep import Reads, Record, Unread
@@ -133,8 +134,6 @@ class TapeNode:
     def register_prehook(self, hook: Any) -> Any:
         """`hook(gradients)` sees the gradients of the results before the rule runs; it may
         return a tuple to put in their place. Returns a handle."""
-        from frontend.utils.hooks import RemovableHandle
-
         if self.prehooks is None:
             self.prehooks = {}
         return RemovableHandle(self.prehooks, hook)
@@ -143,8 +142,6 @@ class TapeNode:
         """`hook(grad_inputs, grad_outputs)` sees the gradients of the operands after the rule ran,
         and those of the results; it may return a tuple to put in place of the former. Returns a
         handle."""
-        from frontend.utils.hooks import RemovableHandle
-
         if self.posthooks is None:
             self.posthooks = {}
         return RemovableHandle(self.posthooks, hook)

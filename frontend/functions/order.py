@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend import return_types
+from frontend.functions import return_types
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted, promote_types
 from frontend.functions import shape as s

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend import return_types
+from frontend.functions import return_types
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted
 from frontend.functions import pointwise as f

@@ -8,7 +8,7 @@ import math
 from itertools import pairwise
 from typing import Any
 
-from frontend import return_types
+from frontend.functions import return_types
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, floating
 from frontend.functions import pointwise as f

@@ -31,7 +31,7 @@ from frontend.tensors.epoch import HookRegistry, Listing, changed
 from frontend.tensors.state import STATE, enable_grad, no_grad
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tracer
-from frontend.utils.hooks import RemovableHandle
+from frontend.tensors.hooks import RemovableHandle
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 

@@ -6,9 +6,9 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from frontend.tensors.epoch import HookRegistry, changed
+from frontend.tensors.hooks import RemovableHandle, refuse_hook
 from frontend.tensors.host_values import HostValues
 from frontend.tensors.state import STATE
-from frontend.utils.hooks import RemovableHandle, refuse_hook
 
 
 class Elided:
@@ -128,18 +128,6 @@ class OnTape(HostValues):
     @property
     def _version(self) -> int:
         return self._counter[0]
-
-    def backward(
-        self,
-        gradient: Any = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Any = None,
-    ) -> None:
-        """Add d(self)/d(leaf) to the `.grad` of every leaf it depends on."""
-        from frontend.autograd import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in `.grad`."""

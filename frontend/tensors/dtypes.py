@@ -16,9 +16,9 @@ from graphc.ir.types import DType
 
 __all__ = [
     "Size", "bfloat16", "bool", "channels_last", "channels_last_3d", "contiguous_format", "device",
-    "double", "dtype", "finfo", "float", "float16", "float32", "float64", "half", "iinfo", "int",
-    "int16", "int32", "int64", "int8", "layout", "long", "memory_format", "preserve_format",
-    "short", "strided", "uint8",
+    "double", "dtype", "finfo", "float", "float16", "float32", "float64", "get_default_dtype", "half",
+    "iinfo", "int", "int16", "int32", "int64", "int8", "layout", "long", "memory_format",
+    "preserve_format", "set_default_dtype", "short", "strided", "uint8",
 ]  # fmt: skip
 
 dtype = DType
@@ -81,6 +81,19 @@ def as_dtype(dtype: Any) -> DType:
     if kind is None or dtype is None:
         raise TypeError(f"dtype must be torch.dtype, not {type(dtype).__name__} ({dtype!r})")
     return DType.of(kind)
+
+
+def get_default_dtype() -> DType:
+    """The dtype of tensors made from Python floats."""
+    return STATE.default_dtype
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Make `dtype` (a float dtype) that of tensors made from Python floats. Raises TypeError."""
+    kind = as_dtype(dtype)
+    if not kind.is_float:
+        raise TypeError(f"only floating-point types are supported as the default type, got {kind}")
+    STATE.default_dtype = kind
 
 
 # -- promotion -----------------------------------------------------------------------------------

@@ -9,13 +9,9 @@ import contextlib
 import functools
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphc.ir.types import DType
-
-if TYPE_CHECKING:
-    from frontend.tracing.session import Session
-
 
 PREPARED: dict[str, dict[Any, Any]] = {"numpy": {}, "native": {}}
 """By eager backend, what is known of ops (filled by `dispatch`)."""
@@ -34,7 +30,7 @@ class State(threading.local):
     inference: bool = False
     detect_anomaly: bool = False
     check_nan: bool = True
-    session: Session | None = None
+    session: Any = None
     default_dtype: DType = DType.f32
     backend: str = "numpy"
     watched: bool = False
@@ -52,21 +48,6 @@ class State(threading.local):
 
 
 STATE = State()
-
-
-def get_default_dtype() -> DType:
-    """The dtype of tensors made from Python floats."""
-    return STATE.default_dtype
-
-
-def set_default_dtype(dtype: Any) -> None:
-    """Make `dtype` (f32 or f64) that of tensors made from Python floats. Raises TypeError."""
-    from frontend.tensors.dtypes import as_dtype
-
-    found = as_dtype(dtype)
-    if not found.is_float:
-        raise TypeError(f"only floating-point types are supported as the default type, got {found}")
-    STATE.default_dtype = found
 
 
 def get_eager_backend() -> str:

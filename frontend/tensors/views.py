@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.tensors.state import enable_grad
 from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -77,11 +78,8 @@ class View:
         self._rederive(tensor)
 
     def _rederive(self, tensor: Tensor) -> None:
-        from frontend.eager.dispatch import CONTEXT
-        from frontend.tensors.state import enable_grad
-
         with enable_grad():
-            (again,) = CONTEXT.apply(self.op, (self.parent,), self.attributes)
+            (again,) = self.parent.context.apply(self.op, (self.parent,), self.attributes)
         tensor._edge, tensor._requires_grad = again._edge, again._requires_grad
 
 

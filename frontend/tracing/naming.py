@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from frontend.tensors.generator import default_generator
 from frontend.tensors.tensor import Tensor
 
 
@@ -38,8 +39,6 @@ class Names:
         """The name of a tensor; nameless ones are counted."""
         found = self._found.get(id(tensor))
         if found is None:
-            from frontend.functions.random import default_generator
-
             found = "rng_state" if tensor is default_generator.state else f"state{self._count}"
             self._count += found != "rng_state"
             self._found[id(tensor)] = found

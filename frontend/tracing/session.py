@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from frontend.tensors.epoch import TRACING
+from frontend.tensors.no_value import escaped
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import FROZEN, Tensor, make
 from frontend.tensors.views import View, written_back
@@ -378,10 +379,3 @@ class Session:
         if key not in self._guarded:
             self._guarded.add(key)
             self.guards.append(guard)
-
-
-def escaped(name: str) -> TraceError:
-    """The error of a traced tensor used after its trace."""
-    from frontend.eager.dispatch import escaped as error
-
-    return error(name)

@@ -1,6 +1,7 @@
-"""Tracing: run a function once on stand-ins for its arguments and hand back the graph.
+"""Tracing: run a function once on its arguments, recording.
 
-    graph = frontend.trace(model, example)
+in : a function, the tensors among its arguments and the structure around them
+out: `Trace`, what the run left behind
 
 The rest are the hooks Modules and optimizers call, which do nothing outside a trace.
 """
@@ -12,8 +13,6 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from frontend.eager.backward import passes_region
 from frontend.tensors.state import STATE, paused
@@ -278,53 +277,7 @@ def name_of(function: Any) -> str:
     return name if NAME.fullmatch(name) else "traced"
 
 
-def trace(function: Any, *example_inputs: Any, **keywords: Any) -> Any:
-    """The graph of a function or Module on inputs like these (Tensors or NumPy arrays). Of a
-    matrix, as in PyTorch, the sum of its diagonal.
-
-    Inputs: the tensor arguments by parameter name, then what the function captured (parameters by
-    their path, state, `.grad`s). Outputs: the returned tensors in order, then the new contents of
-    inputs changed in place, aliased to them, then gradients left in `.grad`. Raises TraceError
-    where Python needs the value of a tensor.
-    """
-    from frontend.compiled.compiler import CompiledFunction
-
-    if isinstance(function, Tensor):
-        from frontend.functions.linalg import trace as matrix_trace
-
-        return matrix_trace(function)
-    if isinstance(function, CompiledFunction):
-        function = function.function
-    if not callable(function):
-        raise TypeError(f"trace() takes a function or Module, not {type(function).__name__}")
-    arguments = tuple(_as_tensors(value) for value in example_inputs)
-    leaves: list[Tensor] = []
-    structure = tree.flatten((arguments, keywords), leaves)
-    traced = run_trace(function, leaves, structure, name_of(function))
-    with traced.session:
-        return traced.graph()
-
-
-def _as_tensors(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return make(np.asarray(value), TensorType.of(np.asarray(value)))
-    return value
-
-
-def trace_callable(obj: Any, input_types: list[TensorType]) -> Graph | None:
-    """The graph of a Module or function on inputs of these types: what `graphc dump` calls. None
-    where `obj` is neither."""
-    from frontend.compiled.compiler import CompiledFunction
-    from frontend.nn.modules.module import Module
-
-    known = isinstance(obj, Module | CompiledFunction) or inspect.isroutine(obj)
-    if not known or inspect.isbuiltin(obj):
-        return None
-    examples = [make(np.zeros(t.shape, t.dtype.numpy), t) for t in input_types]
-    return trace(obj, *examples)
-
-
 __all__ = [
     "ArgumentSource", "Noted", "Trace", "check_attribute_write", "host_value",
-    "note_module", "suspended", "tap", "trace", "trace_callable",
+    "note_module", "suspended", "tap",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from frontend.tensors.epoch import HookRegistry
 from frontend.tensors.state import STATE
-from frontend.utils.hooks import RemovableHandle, refuse_hook
+from frontend.tensors.hooks import RemovableHandle, refuse_hook
 
 MIXED = (
     "Cannot use both regular backward hooks and full backward hooks {where}. Please use only one "

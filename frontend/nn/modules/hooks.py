@@ -18,7 +18,7 @@ from frontend.nn.modules.traced_hooks import guard_hook, run_hook
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tracer
-from frontend.utils.hooks import RemovableHandle
+from frontend.tensors.hooks import RemovableHandle
 
 _GLOBAL_FORWARD, _GLOBAL_FORWARD_PRE = GLOBAL.forward, GLOBAL.forward_pre
 _GLOBAL_BACKWARD, _GLOBAL_BACKWARD_PRE = GLOBAL.backward, GLOBAL.backward_pre

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from frontend.nn.modules.loading import IncompatibleKeys, load_into, matched, put
-from frontend.utils.hooks import RemovableHandle
+from frontend.tensors.hooks import RemovableHandle
 
 EXTRA_STATE = "_extra_state"
 
