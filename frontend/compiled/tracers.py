@@ -1,6 +1,6 @@
 """The graph of a function, a Module or a compiled function, without compiling it.
 
-    graph = frontend.trace(model, example)
+graph = frontend.trace(model, example)
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def run_backward(
     """Sweep back from `roots` (tensor, its gradient). With `inputs`: their gradients, None where
     there is no path. Without: gradients are added to the leaves' `.grad`."""
     session = STATE.session
-    start = 0 if session is None else session.note_backward(accumulates=inputs is None)
+    start = 0 if session is None else session.begin_backward(accumulates=inputs is None)
     cotangents = gradients_by_key()
     previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
     try:
@@ -63,7 +63,7 @@ def run_backward(
     finally:
         STATE.grad_enabled = previous
         if session is not None:
-            session.note_backward_end(start)
+            session.end_backward(start)
 
 
 def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, int]) -> Tensor:
@@ -185,7 +185,7 @@ def _running(hooks: Any) -> tuple[Any, ...]:
     found = tuple(hooks.values()) if hooks else ()
     if STATE.session is not None:
         for hook in found:
-            STATE.session.outside.value(hook, frozenset(), "a hook")
+            STATE.session.captured_globals.value(hook, frozenset(), "a hook")
     return found
 
 

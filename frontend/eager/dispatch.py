@@ -277,7 +277,7 @@ def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Te
     return results
 
 
-# -- the fast lane -------------------------------------------------------------------------------
+# -- the fast path -------------------------------------------------------------------------------
 # Eager mode on small tensors costs what the code from a Python operator to NumPy costs. These two
 # are `apply` unrolled for the ops it is mostly called with: one or two operands, one result, no
 # attributes, no checks. Whatever is unusual is left to `apply`.
@@ -285,7 +285,7 @@ def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Te
 
 def apply_unary(op: Any, x: Tensor) -> Tensor:
     """`CONTEXT.apply(op, (x,), {})[0]`."""
-    prepared = STATE.lane.get((op, x.tensor_type))
+    prepared = STATE.fast_path.get((op, x.tensor_type))
     if prepared is None or not prepared.plain:
         return CONTEXT.apply(op, (x,), {})[0]
     array = x._value
@@ -300,13 +300,13 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
         if x._view is not None:
             x._view.bring_history(x)
         if x._requires_grad:
-            _note(op, prepared, (x,), (True,), (x._edge or (x, 0),), result)
+            _record_one(op, prepared, (x,), (True,), (x._edge or (x, 0),), result)
     return result
 
 
 def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
     """`CONTEXT.apply(op, (x, y), {})[0]`."""
-    prepared = STATE.lane.get((op, x.tensor_type, y.tensor_type))
+    prepared = STATE.fast_path.get((op, x.tensor_type, y.tensor_type))
     if prepared is None or not prepared.plain:
         return CONTEXT.apply(op, (x, y), {})[0]
     left, right = x._value, y._value
@@ -327,11 +327,11 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
             edges = (
                 (x._edge or (x, 0)) if one else None, (y._edge or (y, 0)) if other else None,
             )  # fmt: skip
-            _note(op, prepared, (x, y), (one, other), edges, result)
+            _record_one(op, prepared, (x, y), (one, other), edges, result)
     return result
 
 
-def _note(
+def _record_one(
     op: Any, prepared: Prepared, operands: tuple[Tensor, ...], wanted: tuple[bool, ...],
     edges: tuple[Any, ...], result: Tensor,
 ) -> None:  # fmt: skip

@@ -15,7 +15,7 @@ class Elided:
     """Stands in `.grad` where a compiled step left no gradient behind."""
 
 
-class OnTape(HostValues):
+class AutogradMembers(HostValues):
     """Members of Tensor that concern differentiation."""
 
     # Class attributes with the common values, so that making a tensor sets only three.
@@ -55,7 +55,7 @@ class OnTape(HostValues):
         if value and not self.dtype.is_float:
             raise RuntimeError("Only Tensors of floating point dtype can require gradients")
         if STATE.session is not None:
-            STATE.session.note(self)
+            STATE.session.capture(self)
         self._requires_grad = bool(value)
         changed()
 
@@ -106,7 +106,7 @@ class OnTape(HostValues):
     @grad.setter
     def grad(self, value: Any) -> None:
         if value is not None:
-            if not isinstance(value, OnTape):
+            if not isinstance(value, AutogradMembers):
                 raise TypeError(
                     f"assigned grad expected to be a Tensor or None but got grad of type "
                     f"{type(value).__name__!r}"
@@ -118,7 +118,7 @@ class OnTape(HostValues):
                     "the same shape and dtype."
                 )
         if STATE.session is not None:
-            STATE.session.note_grad_write(self)
+            STATE.session.capture_grad_write(self)
         self._grad = value
 
     @grad.deleter
@@ -173,11 +173,11 @@ class OnTape(HostValues):
 
     def _check_hook(self) -> None:
         """Raise TraceError for a hook of a leaf from outside of the trace under way."""
-        if STATE.session is not None and STATE.session.note(self) is not None:
+        if STATE.session is not None and STATE.session.capture(self) is not None:
             refuse_hook()
 
 
-def _warn_of_non_leaf(tensor: OnTape) -> None:
+def _warn_of_non_leaf(tensor: AutogradMembers) -> None:
     """PyTorch's warning on reading a gradient that is not kept."""
     node, index = tensor._edge
     if index not in (node.retained or {}):

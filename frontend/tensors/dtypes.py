@@ -16,8 +16,8 @@ from graphc.ir.types import DType
 
 __all__ = [
     "Size", "bfloat16", "bool", "channels_last", "channels_last_3d", "contiguous_format", "device",
-    "double", "dtype", "finfo", "float", "float16", "float32", "float64", "get_default_dtype", "half",
-    "iinfo", "int", "int16", "int32", "int64", "int8", "layout", "long", "memory_format",
+    "double", "dtype", "finfo", "float", "float16", "float32", "float64", "get_default_dtype",
+    "half", "iinfo", "int", "int16", "int32", "int64", "int8", "layout", "long", "memory_format",
     "preserve_format", "set_default_dtype", "short", "strided", "uint8",
 ]  # fmt: skip
 

@@ -22,9 +22,9 @@ _NOTHING: dict[Any, Any] = {}
 class State(threading.local):
     """Per thread: whether the tape records (None: not here, since this is the body of a loop or
     branch, which is recorded whole), the active trace, the dtype of Python floats, what computes
-    eager ops. The last three follow from the others. `watched`: ops are traced, or note
-    where they were called. `prepared` is the backend's; so is `lane`, unless ops are watched: then
-    it is empty, and nothing takes a short cut."""
+    eager ops. The last three follow from the others. `watched`: ops are traced, or record
+    where they were called. `prepared` is the backend's; so is `fast_path`, unless ops are watched:
+    then it is empty, and nothing takes a short cut."""
 
     grad_enabled: bool | None = True
     inference: bool = False
@@ -35,7 +35,7 @@ class State(threading.local):
     backend: str = "numpy"
     watched: bool = False
     prepared: dict[Any, Any] = PREPARED["numpy"]
-    lane: dict[Any, Any] = PREPARED["numpy"]
+    fast_path: dict[Any, Any] = PREPARED["numpy"]
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -44,7 +44,7 @@ class State(threading.local):
             watched = self.session is not None or self.detect_anomaly
             super().__setattr__("watched", watched)
             super().__setattr__("prepared", prepared)
-            super().__setattr__("lane", _NOTHING if watched else prepared)
+            super().__setattr__("fast_path", _NOTHING if watched else prepared)
 
 
 STATE = State()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from frontend.tensors.autograd_members import OnTape
+from frontend.tensors.autograd_members import AutogradMembers
 from frontend.tensors.dtypes import CPU, Size, device, strided
 from frontend.tensors.epoch import changed
 from frontend.tensors.host_data import array_of
@@ -24,7 +24,7 @@ FROZEN = "a frozen tensor cannot be changed; unfreeze() it first"
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
 
 
-class Tensor(OnTape):
+class Tensor(AutogradMembers):
     """An n-dimensional array of one dtype that may take part in differentiation.
 
     `Tensor(data)` makes a tensor of the default dtype from numbers, `Tensor(2, 3)` an
@@ -162,7 +162,7 @@ class Tensor(OnTape):
 
     def detach_(self) -> Tensor:
         if STATE.session is not None:
-            STATE.session.note(self)
+            STATE.session.capture(self)
         self._edge = None
         self._requires_grad = False
         changed()
@@ -247,7 +247,7 @@ class Tensor(OnTape):
         return _unpickled, made, added_attributes(self) or None
 
 
-_OWN = {*OnTape.__annotations__, "_value", "tensor_type"}
+_OWN = {*AutogradMembers.__annotations__, "_value", "tensor_type"}
 
 
 def added_attributes(tensor: Tensor) -> dict[str, Any]:

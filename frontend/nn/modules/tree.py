@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 from frontend.nn.parameter import Parameter
 from frontend.tensors.tensor import Tensor
 
-if TYPE_CHECKING:
-    from frontend.nn.modules.module import Module
-
 
 class Tree:
     """Members of Module that walk and look up."""
@@ -70,7 +67,7 @@ class Tree:
         for _, value in self.named_buffers(recurse=recurse):
             yield value
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
+    def named_children(self) -> Iterator[tuple[str, Tree]]:
         """Name and module of the direct children, each module once."""
         seen: set[int] = set()
         for name, child in self._modules.items():
@@ -78,13 +75,13 @@ class Tree:
                 seen.add(id(child))
                 yield name, child
 
-    def children(self) -> Iterator[Module]:
+    def children(self) -> Iterator[Tree]:
         for _, child in self.named_children():
             yield child
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
+    ) -> Iterator[tuple[str, Tree]]:
         """Dotted path and module, this one first, parents before children. Modules in `memo` are
         left out; those met are added to it (where `remove_duplicate`)."""
         memo = set() if memo is None else memo
@@ -92,13 +89,13 @@ class Tree:
             return
         if remove_duplicate:
             memo.add(self)
-        yield prefix, self  # type: ignore[misc]
+        yield prefix, self
         for name, child in self._modules.items():
             if child is not None:
                 path = f"{prefix}.{name}" if prefix else name
                 yield from child.named_modules(memo, path, remove_duplicate)
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Tree]:
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
@@ -111,14 +108,14 @@ class Tree:
 
     # -- paths -------------------------------------------------------------------------------
 
-    def get_submodule(self, target: str) -> Module:
+    def get_submodule(self, target: str) -> Tree:
         """The module at a dotted path ("" is this one). Raises AttributeError."""
         found: Any = self
         for name in target.split(".") if target else ():
             found = _module_at(found, name)
         return found
 
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Tree, strict: bool = False) -> None:
         """Put `module` at a dotted path, in place of the module there. The name may be new unless
         `strict`; the modules before it have to be there.
 

@@ -167,7 +167,7 @@ def test_forward_and_backward_apart_are_recognised_together() -> None:
     x = normal(2, 5, 12)
     compiled(x).pow(2).sum().backward()
     grads = [p.grad.numpy().copy() for p in model.parameters()]
-    (entry,) = compiled.entries
+    (entry,) = compiled.specializations
     pair = entry.function.pair
     assert ops_of(pair.forward_graph)["attention"] == 1
     assert ops_of(pair.backward_graph)["attention_grad"] == 1
@@ -182,7 +182,7 @@ def test_exact_leaves_what_was_written() -> None:
     torch.manual_seed(0)
     compiled = torch.compile(WrittenOut())
     compiled(normal(2, 5, 12)).sum().backward()
-    (entry,) = compiled.entries
+    (entry,) = compiled.specializations
     assert not ops_of(entry.function.pair.forward_graph)["attention"]
 
 

@@ -610,7 +610,7 @@ def test_recurrent_training_steps(kind: str, options: dict[str, Any]) -> None:
 
 
 def plan_of(run: Any) -> Any:
-    ((entry,),) = (run.entries,)
+    ((entry,),) = (run.specializations,)
     (executable,) = entry.executables
     return executable.plan
 
