@@ -76,8 +76,8 @@ _LAZY = {
 
 
 _MODULES = (
-    "accelerator", "backends", "compiler", "cuda", "distributions", "mps", "random", "safetensors",
-    "version", "vision", "xpu",
+    "accelerator", "backends", "compiler", "cuda", "distributions", "mps", "random", "return_types",
+    "safetensors", "version", "vision", "xpu",
 )  # fmt: skip
 
 

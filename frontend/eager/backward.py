@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.tape import Edge, TapeNode, edge_of
-from frontend.tensors.state import STATE
+from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import Tensor, make
 from graphc.autodiff.parts import OutputPart
 from graphc.autodiff.sweep import Record, gradients_by_key, sweep
@@ -33,37 +33,46 @@ def run_backward(
     there is no path. Without: gradients are added to the leaves' `.grad`."""
     session = STATE.session
     start = 0 if session is None else session.begin_backward(accumulates=inputs is None)
-    cotangents = gradients_by_key()
-    previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
     try:
-        for tensor, gradient in roots:
-            cotangents.give(edge_of(tensor), gradient)
-        targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
-        nodes, leaves = _reachable(cotangents)
-        needed = None if targets is None else _leading_to(nodes, set(targets))
-        captured: dict[Edge, Any] = dict.fromkeys(targets or ())
-        if targets is not None:
-            leaves = {edge: last for edge, last in leaves.items() if edge in captured}
-        records = _unpacked(nodes, cotangents, captured, needed, retain_graph, leaves)
-        sweep(records, cotangents, _around(session), _after)
-        for edge in captured:
-            if isinstance(edge[0], Tensor) and edge in cotangents:
-                captured[edge] = _leaf_gradient(edge, cotangents, leaves)
-        if targets is not None:
-            return [captured[edge] for edge in targets]
-        taken = {id(gradient._value) for _, gradient in roots}
-        for edge in cotangents:
-            leaf = edge[0]
-            if isinstance(leaf, Tensor):
-                given = _leaf_gradient(edge, cotangents, leaves)
-                accumulate(leaf, given, create_graph, taken)
-                for hook in _running(leaf._post_hooks):
-                    hook(leaf)
-        return []
+        with recording(create_graph):
+            return _swept(roots, inputs, retain_graph=retain_graph, create_graph=create_graph)
     finally:
-        STATE.grad_enabled = previous
         if session is not None:
             session.end_backward(start)
+
+
+def _swept(
+    roots: Sequence[tuple[Tensor, Tensor]],
+    inputs: Sequence[Tensor] | None,
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+) -> list[Tensor | None]:
+    """`run_backward` in the grad mode of its ops."""
+    cotangents = gradients_by_key()
+    for tensor, gradient in roots:
+        cotangents.give(edge_of(tensor), gradient)
+    targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
+    nodes, leaves = _reachable(cotangents)
+    needed = None if targets is None else _leading_to(nodes, set(targets))
+    at_inputs: dict[Edge, Any] = dict.fromkeys(targets or ())
+    if targets is not None:
+        leaves = {edge: last for edge, last in leaves.items() if edge in at_inputs}
+    records = _unpacked(nodes, cotangents, at_inputs, needed, retain_graph, leaves)
+    sweep(records, cotangents, _around(STATE.session), _after)
+    for edge in at_inputs:
+        if isinstance(edge[0], Tensor) and edge in cotangents:
+            at_inputs[edge] = _leaf_gradient(edge, cotangents, leaves)
+    if targets is not None:
+        return [at_inputs[edge] for edge in targets]
+    taken = {id(gradient._value) for _, gradient in roots}
+    for edge in cotangents:
+        leaf = edge[0]
+        if isinstance(leaf, Tensor):
+            accumulate(leaf, _leaf_gradient(edge, cotangents, leaves), create_graph, taken)
+            for hook in _running(leaf._post_hooks):
+                hook(leaf)
+    return []
 
 
 def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, int]) -> Tensor:
@@ -133,7 +142,7 @@ def _leading_to(nodes: list[TapeNode], targets: set[Edge]) -> dict[TapeNode, tup
 def _unpacked(
     nodes: list[TapeNode],
     cotangents: dict[Any, Any],
-    captured: dict[Edge, Any],
+    at_inputs: dict[Edge, Any],
     needed: dict[TapeNode, tuple[bool, ...]] | None,
     retain_graph: bool,
     leaves: dict[Edge, int],
@@ -157,8 +166,8 @@ def _unpacked(
                     given = cotangents[edge]
                     kept = given if STATE.grad_enabled else _owned(retaining, given, None)
                     retaining._grad = kept
-            if edge in captured:
-                captured[edge] = cotangents[edge]
+            if edge in at_inputs:
+                at_inputs[edge] = cotangents[edge]
         if needed is not None and node not in needed:
             continue
         wanted = needed[node] if needed is not None else (True,) * len(node.edges)

@@ -18,7 +18,7 @@ import numpy as np
 
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.no_value import escaped
-from frontend.tensors.state import STATE
+from frontend.tensors.state import STATE, recording, swap_session
 from frontend.tensors.tensor import FROZEN, Tensor, make
 from frontend.tensors.views import View, written_back
 from frontend.tracing.guards.globals import CapturedGlobals
@@ -103,8 +103,7 @@ class Session:
         if STATE.session is not None and STATE.session is not self:
             raise TraceError("a trace inside a trace", location=user_location())
         TRACE_LOCK.begin()
-        self._previous.append(STATE.session)
-        STATE.session = self
+        self._previous.append(swap_session(self))
         for captured in self.captured.values():
             if captured.state_inside is not None:
                 captured.state_outside = dict(captured.tensor.__dict__)
@@ -113,7 +112,7 @@ class Session:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        STATE.session = self._previous.pop()
+        swap_session(self._previous.pop())
         for captured in self.captured.values():
             captured.state_inside = dict(captured.tensor.__dict__)
             restored(captured.tensor, captured.state_outside)
@@ -221,16 +220,16 @@ class Session:
     def region(self, name: str) -> Iterator[TracedRegion]:
         """Ops inside go to a graph of its own, unrecorded: the loop or branch is recorded whole."""
         region = TracedRegion(name)
-        outer, filled, grad_enabled = self.builder, self._filled, STATE.grad_enabled
-        region.derived = grad_enabled is not False
+        outer, filled = self.builder, self._filled
+        region.derived = STATE.grad_enabled is not False
         self.regions.append(region)
         self.builder, self._filled = region.builder, {}
-        STATE.grad_enabled = None if region.derived else False
         try:
-            yield region
+            with recording(None if region.derived else False):
+                yield region
         finally:
             region.changed_tensors = region.restore()
-            self.builder, self._filled, STATE.grad_enabled = outer, filled, grad_enabled
+            self.builder, self._filled = outer, filled
             self.regions.pop()
 
     def emit(
@@ -322,12 +321,9 @@ class Session:
             self.regions[-1].derived_changes.add(id(target))
         view = target._view
         if view is not None:
-            grad_enabled, STATE.grad_enabled = STATE.grad_enabled, None
-            try:
+            with recording(None):
                 parent_value = written_back(view, make(value, new.tensor_type))
                 self.assign(view.parent, parent_value, derived and view.tracked is not None)
-            finally:
-                STATE.grad_enabled = grad_enabled
             view.seen = target._counter[0]
         else:
             target._counter[0] += 1

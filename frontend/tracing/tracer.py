@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.eager.backward import passes_region
-from frontend.tensors.state import STATE, paused
+from frontend.tensors.state import STATE, suspended
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import (
@@ -29,8 +29,6 @@ from graphc.errors import TraceError
 from graphc.ir.builder import NAME, Var, user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
-
-suspended = paused
 
 
 # -- hooks of Modules and optimizers -------------------------------------------------------------
