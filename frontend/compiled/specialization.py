@@ -101,8 +101,8 @@ class Specialization:
                 named = [(name, var) for name, _, var in inputs]
                 self.graph = session.builder.snapshot(named, outputs, aliases)
                 if session.backwards and options.saved_bytes is not None:
-                    marks = [node for span in session.backwards for node in span]
-                    self._keep_less(session.builder.ahead(named, outputs, marks))
+                    positions = [node for span in session.backwards for node in span]
+                    self._keep_less(session.builder.ahead(named, outputs, positions))
                 self.types = self.graph.output_types
         if differentiable:
             tapped = [tensor for tensor, _ in session.taps]
@@ -134,13 +134,13 @@ class Specialization:
             and not (self.grads or self.taps or self.closed)
         )
 
-    def _keep_less(self, marks: Sequence[int]) -> None:
-        """Fit what forward keeps for backward into the budget. `marks`: where each backward starts
+    def _keep_less(self, positions: Sequence[int]) -> None:
+        """Fit what forward keeps for backward into the budget. `positions`: where each backward starts
         and ends in the graph."""
         from graphc.runtime.program import remembered
 
         budget = self.options.saved_bytes
-        spans = tuple(zip(marks[::2], marks[1::2]))
+        spans = tuple(zip(positions[::2], positions[1::2]))
         self.graph, self.saved = remembered(
             "recompute", self.graph, (spans, budget),
             lambda: _within_budget(self.graph, spans, budget),

@@ -83,14 +83,14 @@ def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, in
 def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, int]]:
     """Every op node behind the roots, latest first; and of the leaves with hooks among them, the
     number of the last node that gives to each."""
-    found: dict[int, TapeNode] = {}
+    nodes: dict[int, TapeNode] = {}
     leaves: dict[Edge, int] = {}
     stack = [node for node, _ in cotangents if isinstance(node, TapeNode)]
     while stack:
         node = stack.pop()
-        if node.sequence in found:
+        if node.sequence in nodes:
             continue
-        found[node.sequence] = node
+        nodes[node.sequence] = node
         for edge in node.edges:
             if edge is None:
                 continue
@@ -98,7 +98,7 @@ def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, i
                 stack.append(edge[0])
             elif edge[0]._hooks:
                 leaves[edge] = min(node.sequence, leaves.get(edge, node.sequence))
-    return [found[sequence] for sequence in sorted(found, reverse=True)], leaves
+    return [nodes[sequence] for sequence in sorted(nodes, reverse=True)], leaves
 
 
 def _behind(node: Any) -> Iterator[Any]:
@@ -163,9 +163,10 @@ def _unpacked(
             if node.retained is not None and index in node.retained:
                 retaining = node.retained[index]()
                 if retaining is not None:
-                    given = cotangents[edge]
-                    kept = given if STATE.grad_enabled else _owned(retaining, given, None)
-                    retaining._grad = kept
+                    gradient = cotangents[edge]
+                    if not STATE.grad_enabled:
+                        gradient = _owned(retaining, gradient, None)
+                    retaining._grad = gradient
             if edge in at_inputs:
                 at_inputs[edge] = cotangents[edge]
         if needed is not None and node not in needed:
@@ -191,11 +192,11 @@ def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:
 
 def _running(hooks: Any) -> tuple[Any, ...]:
     """The hooks there are, now that they run; a trace relies on what their code reads by name."""
-    found = tuple(hooks.values()) if hooks else ()
+    running = tuple(hooks.values()) if hooks else ()
     if STATE.session is not None:
-        for hook in found:
+        for hook in running:
             STATE.session.captured_globals.value(hook, frozenset(), "a hook")
-    return found
+    return running
 
 
 def _hooked(hooks: Any, gradient: Tensor) -> Tensor:
@@ -247,25 +248,25 @@ class _Blamed:
             error.add_note(f"{node.name()}: the forward op ran at {self.record.location}")
 
 
-def _after(record: Record, gradients: list[Any], found: list[Any]) -> list[Any]:
+def _after(record: Record, gradients: list[Any], computed: list[Any]) -> list[Any]:
     """The gradients of a record's operands after post-hooks, and, with anomaly detection, a check
     that none has NaN."""
     node: TapeNode = record.output_keys[0][0]  # type: ignore[index]
     if node.posthooks or STATE.detect_anomaly:
-        found = [part.whole() if type(part) is OutputPart else part for part in found]
+        computed = [part.whole() if type(part) is OutputPart else part for part in computed]
     for hook in _running(node.posthooks):
-        replaced = hook(tuple(found), tuple(gradients))
+        replaced = hook(tuple(computed), tuple(gradients))
         if replaced is not None:
-            found = list(replaced)
+            computed = list(replaced)
     if STATE.detect_anomaly and STATE.check_nan:
-        for index, gradient in enumerate(found):
+        for index, gradient in enumerate(computed):
             value = None if gradient is None else gradient._value
             if isinstance(value, np.ndarray) and np.isnan(value).any():
                 raise RuntimeError(
                     f"Function '{node.name()}' returned nan values in its {index}th output; the "
                     f"forward op ran at {record.location}"
                 )
-    return found
+    return computed
 
 
 def accumulate(

@@ -76,8 +76,8 @@ class Prepared:
     def saves_for(self, op: Any, attributes: dict[str, Any], wanted: tuple[bool, ...]) -> Saves:
         """What a tape node keeps where gradients of the `wanted` operands are asked for."""
         read = reads(op, self.operand_types, self.types, attributes, wanted)
-        made = self.saves[wanted] = Saves(self.operand_types, self.types, read)
-        return made
+        saves = self.saves[wanted] = Saves(self.operand_types, self.types, read)
+        return saves
 
 
 def _run_by_numpy(op: Any, attributes: dict[str, Any], arrays: tuple[Any, ...]) -> Any:
@@ -137,8 +137,8 @@ class TensorContext:
             if True not in wanted:
                 wanted = None
             elif prepared.composite:
-                made = op.define(*operands, **prepared.attributes)
-                return made if isinstance(made, tuple) else (made,)
+                parts = op.define(*operands, **prepared.attributes)
+                return parts if isinstance(parts, tuple) else (parts,)
             elif prepared.region and op.is_plain(prepared.attributes):
                 full = op.recorded(prepared.operand_types, prepared.attributes)
                 if full is not prepared.attributes:
@@ -164,11 +164,11 @@ class TensorContext:
             x if x.tensor_type is type else self.apply(cast, (x,), {"dtype": type.dtype})[0]
             for x, type in zip(operands, prepared.widened)
         ]
-        made = self.apply(op, tuple(wide), prepared.attributes)
+        results = self.apply(op, tuple(wide), prepared.attributes)
         return tuple(
             [
                 x if x.tensor_type is type else self.apply(cast, (x,), {"dtype": type.dtype})[0]
-                for x, type in zip(made, prepared.types)
+                for x, type in zip(results, prepared.types)
             ]
         )
 

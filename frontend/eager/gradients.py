@@ -39,9 +39,9 @@ def backward(
     chosen = _listed(inputs)
     if not chosen:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    found = run_backward(roots, chosen, retain_graph=keep, create_graph=create_graph)
+    gradients = run_backward(roots, chosen, retain_graph=keep, create_graph=create_graph)
     with set_grad_enabled(create_graph):
-        for tensor, gradient in zip(chosen, found):
+        for tensor, gradient in zip(chosen, gradients):
             if gradient is not None:
                 accumulate(tensor, gradient, create_graph)
 
@@ -74,16 +74,16 @@ def grad(
         if not tensor._requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     roots = _roots(_listed(outputs), grad_outputs)
-    found = run_backward(roots, chosen, retain_graph=keep, create_graph=create_graph)
+    gradients = run_backward(roots, chosen, retain_graph=keep, create_graph=create_graph)
     if materialize_grads:
         return tuple(
             filled(0, x.dtype, x.tensor_type.shape) if g is None else g
-            for x, g in zip(chosen, found)
+            for x, g in zip(chosen, gradients)
         )
-    for index, gradient in enumerate(found):
+    for index, gradient in enumerate(gradients):
         if gradient is None and not allow_unused:
             raise RuntimeError(UNUSED.format(index))
-    return tuple(found)
+    return tuple(gradients)
 
 
 def _listed(tensors: Any) -> list[Tensor]:
@@ -98,11 +98,11 @@ def _roots(tensors: Sequence[Tensor], gradients: Any) -> list[tuple[Tensor, Tens
             hint="differentiate outside of it: gradients go through loops and branches",
             location=user_location(),
         )
-    given = [None] * len(tensors) if gradients is None else gradients
-    given = [given] if isinstance(given, Tensor) else list(given)
-    if len(given) != len(tensors):
-        raise RuntimeError(f"got {len(tensors)} tensors and {len(given)} gradients")
-    return [(tensor, _root_gradient(tensor, g)) for tensor, g in zip(tensors, given)]
+    weights = [None] * len(tensors) if gradients is None else gradients
+    weights = [weights] if isinstance(weights, Tensor) else list(weights)
+    if len(weights) != len(tensors):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(weights)} gradients")
+    return [(tensor, _root_gradient(tensor, g)) for tensor, g in zip(tensors, weights)]
 
 
 def _root_gradient(tensor: Tensor, gradient: Any) -> Tensor:

@@ -188,11 +188,11 @@ class TapeNode:
     def _check(self, type: TensorType, version: int, expected: int) -> None:
         # The rule of a branch or loop reads more than its body's ops saved; a trace has old values.
         if version != expected and getattr(self.op, "kind", "") != "region":
-            made = "" if self.location is None else f" It was computed at {self.location}."
+            site = "" if self.location is None else f" It was computed at {self.location}."
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an "
                 f"inplace operation: [{type}], used by {self.name()}, is at version {version}; "
-                f"expected version {expected} instead.{made} Hint: compute a new tensor instead of "
+                f"expected version {expected} instead.{site} Hint: compute a new tensor instead of "
                 "changing this one in place, or change it after backward()."
             )
 
@@ -257,7 +257,7 @@ def record(
     results: tuple[Tensor, ...],
     saves: Saves,
 ) -> TapeNode:
-    """Note that `op` made `results` from `operands`; float results get the node as `grad_fn`."""
+    """Record that `op` made `results` from `operands`; float results get the node as `grad_fn`."""
     node = TapeNode(op, attributes, operands, saves)
     for index, result in enumerate(results):
         if result.tensor_type.dtype.is_float:

@@ -77,12 +77,12 @@ class AutogradMembers(HostValues):
     @property
     def _base(self) -> Any:
         """The tensor this one is a view of, through all views between; None for no view."""
-        found = None
+        root = None
         view = self._view
         while view is not None and view.tracked is not None:
-            found = view.parent
-            view = found._view
-        return found
+            root = view.parent
+            view = root._view
+        return root
 
     def _is_view(self) -> bool:
         return self._base is not None

@@ -69,11 +69,11 @@ def as_dtype(dtype: Any) -> DType:
     that is not supported."""
     if isinstance(dtype, DType):
         return dtype
-    found = _PYTHON.get(dtype) if isinstance(dtype, type) else None
-    if found is None and isinstance(dtype, str):
-        found = _NAMES.get(dtype.removeprefix("torch."))
-    if found is not None:
-        return found
+    named = _PYTHON.get(dtype) if isinstance(dtype, type) else None
+    if named is None and isinstance(dtype, str):
+        named = _NAMES.get(dtype.removeprefix("torch."))
+    if named is not None:
+        return named
     try:
         kind = np.dtype(dtype)
     except TypeError:
@@ -118,8 +118,8 @@ _PROMOTED = {(left, right): _promoted(left, right) for left in DType for right i
 
 def promote_types(type1: Any, type2: Any) -> DType:
     """The smallest dtype that holds both."""
-    found = _PROMOTED.get((type1, type2))
-    return found or _PROMOTED[as_dtype(type1), as_dtype(type2)]
+    promoted = _PROMOTED.get((type1, type2))
+    return promoted or _PROMOTED[as_dtype(type1), as_dtype(type2)]
 
 
 # -- limits --------------------------------------------------------------------------------------
@@ -196,22 +196,22 @@ class Size(tuple):
     __slots__ = ()
 
     def __new__(cls, sizes: Any = ()) -> Size:
-        found = []
+        dims = []
         for position, size in enumerate(sizes):
             if not hasattr(size, "__index__"):
                 raise TypeError(
                     f"torch.Size() takes an iterable of 'int' (item {position} is "
                     f"'{type(size).__name__}')"
                 )
-            found.append(operator.index(size))
-        return tuple.__new__(cls, found)
+            dims.append(operator.index(size))
+        return tuple.__new__(cls, dims)
 
     def numel(self) -> builtins.int:
         return math.prod(self)
 
     def __getitem__(self, index: Any) -> Any:
-        found = tuple.__getitem__(self, index)
-        return Size(found) if index.__class__ is slice else found
+        part = tuple.__getitem__(self, index)
+        return Size(part) if index.__class__ is slice else part
 
     def __add__(self, other: Any) -> Size:
         return Size(tuple.__add__(self, tuple(other)))

@@ -243,8 +243,8 @@ class Tensor(AutogradMembers):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         array = np.array(self._array("pickling"))
-        made = (type(self), array, self._requires_grad)
-        return _unpickled, made, added_attributes(self) or None
+        arguments = (type(self), array, self._requires_grad)
+        return _unpickled, arguments, added_attributes(self) or None
 
 
 _OWN = {*AutogradMembers.__annotations__, "_value", "tensor_type"}

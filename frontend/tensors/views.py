@@ -69,11 +69,11 @@ class View:
         """`tensor` (this view) took the value and history of `new`: the parent is then made of what
         it was and of `new`, and the view is a view of that."""
         parent: Any = self.parent
-        made = written_back(self, new)
+        parent_value = written_back(self, new)
         if parent._view is not None and parent._view.tracked:
-            parent._view.write_history(parent, made)
+            parent._view.write_history(parent, parent_value)
         else:
-            parent._edge, parent._requires_grad = made._edge, made._requires_grad
+            parent._edge, parent._requires_grad = parent_value._edge, parent_value._requires_grad
         self.known = tensor._counter[0]
         self._rederive(tensor)
 

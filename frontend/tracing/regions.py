@@ -59,13 +59,15 @@ class Builder(GraphBuilder):
         return builder.finish(*[values[var.value] for var in outputs], aliases=aliases)
 
     def ahead(
-        self, inputs: Sequence[tuple[str, Var]], outputs: Sequence[Var], marks: Sequence[int]
+        self, inputs: Sequence[tuple[str, Var]], outputs: Sequence[Var], positions: Sequence[int]
     ) -> list[int]:
-        """For each mark, a number of nodes here: how many of them are ahead of it in the snapshot
+        """For each position, a number of nodes here: how many of them are ahead of it in the snapshot
         from `inputs` to `outputs`."""
         known = {var.value for _, var in inputs}
         needed = self._needed(known, outputs)
-        return [len(inputs) + sum(identity < mark for identity in needed) for mark in marks]
+        return [
+            len(inputs) + sum(identity < position for identity in needed) for position in positions
+        ]
 
     def _needed(self, known: Container[Value], outputs: Sequence[Var]) -> set[int]:
         """The nodes between known values and the outputs."""

@@ -30,7 +30,6 @@ from graphc.ir.builder import NAME, Var, user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
 
-
 # -- hooks of Modules and optimizers -------------------------------------------------------------
 
 

@@ -58,9 +58,11 @@ def test_a_training_step_is_one_entry_with_the_same_numbers(make: object) -> Non
     assert np.allclose(losses, again, rtol=1e-5)
     for p, q in zip(parameters, compiled, strict=True):
         assert close(p, q) and close(p.grad, q.grad)
-    (entry,) = run.specializations  # a new learning rate is no new trace, nor is the first .grad
-    assert entry.trains and entry.calls == 5
-    assert "lr" in entry.names and "0.weight" in " ".join(entry.names)
+    (specialization,) = (
+        run.specializations
+    )  # a new learning rate is no new trace, nor is the first .grad
+    assert specialization.trains and specialization.calls == 5
+    assert "lr" in specialization.names and "0.weight" in " ".join(specialization.names)
 
 
 def test_gradients_need_not_be_kept() -> None:

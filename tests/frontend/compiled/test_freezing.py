@@ -47,14 +47,14 @@ def test_the_weight_is_packed_once() -> None:
     layer = torch.freeze(nn.Linear(50, 70).eval())
     run = torch.compile(layer)
     run(torch.ones(2, 50))
-    (entry,) = run.specializations
-    prepared = entry.prepared
+    (specialization,) = run.specializations
+    prepared = specialization.prepared
     (shape,) = (array.shape for array in prepared)
     assert len(shape) == 4 and shape[1] == 50, "[tiles, depth, vectors, lanes]"
     assert "layout: a matrix f32[50,70] is packed as" in run.explain()
-    assert [node.op for node in entry.executable.optimised.nodes].count("unpack") == 1
+    assert [node.op for node in specialization.executable.optimised.nodes].count("unpack") == 1
     run(torch.zeros(2, 50))
-    assert entry.prepared is prepared
+    assert specialization.prepared is prepared
     assert any(name.endswith("transpose") for name in main_inputs(run))
 
 

@@ -170,7 +170,7 @@ def test_new_parameters_groups_and_hooks_trace_again() -> None:
     assert job.traces == 3
     handle.remove()
     job.losses(1)
-    assert job.traces == 3  # the second entry holds again
+    assert job.traces == 3  # the second specialization holds again
 
 
 def test_state_that_is_gone_traces_again() -> None:

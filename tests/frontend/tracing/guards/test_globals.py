@@ -323,7 +323,7 @@ def test_state_made_in_a_trace_is_refused() -> None:
         torch.compile(summed)(ONE)
 
 
-def test_reads_of_code() -> None:
+def test_the_bytecode_scan() -> None:
     def function(self: Any, other: Any) -> Any:
         return SCALE.a.b + self.c.d() + other.e + (lambda: MODEL.f)()
 
