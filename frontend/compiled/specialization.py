@@ -135,8 +135,8 @@ class Specialization:
         )
 
     def _keep_less(self, positions: Sequence[int]) -> None:
-        """Fit what forward keeps for backward into the budget. `positions`: where each backward starts
-        and ends in the graph."""
+        """Fit what forward keeps for backward into the budget. `positions`: where each backward
+        starts and ends in the graph."""
         from graphc.runtime.program import remembered
 
         budget = self.options.saved_bytes

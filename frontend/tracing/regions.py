@@ -61,7 +61,7 @@ class Builder(GraphBuilder):
     def ahead(
         self, inputs: Sequence[tuple[str, Var]], outputs: Sequence[Var], positions: Sequence[int]
     ) -> list[int]:
-        """For each position, a number of nodes here: how many of them are ahead of it in the snapshot
+        """For each position, a number of nodes: how many of them are ahead of it in the snapshot
         from `inputs` to `outputs`."""
         known = {var.value for _, var in inputs}
         needed = self._needed(known, outputs)
