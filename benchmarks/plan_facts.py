@@ -8,7 +8,7 @@ from typing import Any
 
 def executables(function: Any) -> list[Any]:
     """Those of a compiled function of the frontend."""
-    return [made for entry in function.entries for made in entry.executables]
+    return [made for entry in function.specializations for made in entry.executables]
 
 
 def launches(plan: Any, runs: int = 1) -> Iterator[tuple[Any, int]]:

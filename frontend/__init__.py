@@ -16,6 +16,7 @@ from typing import Any
 from frontend import autograd, linalg, nn, optim, utils
 from frontend.compiled.compiler import compile
 from frontend.compiled.freezing import *
+from frontend.compiled.tracers import trace
 from frontend.devices.environment import *
 from frontend.eager.promotion import can_cast, promote_types, result_type
 from frontend.functions import methods as _methods  # first: attaches the methods to Tensor
@@ -50,17 +51,15 @@ from frontend.functions.unary import *
 from frontend.tensors.dtypes import *
 from frontend.tensors.state import (
     enable_grad,
-    get_default_dtype,
     get_eager_backend,
     inference_mode,
     is_grad_enabled,
     no_grad,
-    set_default_dtype,
     set_eager_backend,
     set_grad_enabled,
 )
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.tracer import tap, trace
+from frontend.tracing.tracer import tap
 from frontend.version import __version__
 
 # Imported when first asked for: `import frontend` stays fast.
@@ -77,8 +76,8 @@ _LAZY = {
 
 
 _MODULES = (
-    "accelerator", "backends", "compiler", "cuda", "distributions", "mps", "random", "safetensors",
-    "version", "vision", "xpu",
+    "accelerator", "backends", "compiler", "cuda", "distributions", "mps", "random", "return_types",
+    "safetensors", "version", "vision", "xpu",
 )  # fmt: skip
 
 

@@ -1,29 +1,20 @@
-"""`torch.return_types`: named tuples of functions with several results, printed as PyTorch's."""
+"""`torch.return_types`: named tuples of functions with several results."""
 
-from __future__ import annotations
+from frontend.functions.return_types import (
+    aminmax,
+    cummax,
+    cummin,
+    kthvalue,
+    max,
+    median,
+    min,
+    mode,
+    nanmedian,
+    sort,
+    topk,
+)
 
-from collections import namedtuple
-from typing import Any
-
-
-def _declared(name: str, *fields: str) -> Any:
-    base = namedtuple(name, fields)  # type: ignore[misc]
-
-    def text(self: Any) -> str:
-        parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self))
-        return f"torch.return_types.{name}(\n{parts})"
-
-    return type(name, (base,), {"__repr__": text, "__slots__": (), "__module__": __name__})
-
-
-aminmax = _declared("aminmax", "min", "max")
-cummax = _declared("cummax", "values", "indices")
-cummin = _declared("cummin", "values", "indices")
-kthvalue = _declared("kthvalue", "values", "indices")
-max = _declared("max", "values", "indices")
-median = _declared("median", "values", "indices")
-min = _declared("min", "values", "indices")
-mode = _declared("mode", "values", "indices")
-nanmedian = _declared("nanmedian", "values", "indices")
-sort = _declared("sort", "values", "indices")
-topk = _declared("topk", "values", "indices")
+__all__ = [
+    "aminmax", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort",
+    "topk",
+]  # fmt: skip

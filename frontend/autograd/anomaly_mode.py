@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.tensors.state import STATE
+from frontend.tensors.state import STATE, swap_anomaly_checks
 
 
 class set_detect_anomaly:
@@ -13,14 +13,13 @@ class set_detect_anomaly:
     `check_nan=False` leaves NaN alone."""
 
     def __init__(self, mode: bool, check_nan: bool = True):
-        self._former = (STATE.detect_anomaly, STATE.check_nan)
-        STATE.detect_anomaly, STATE.check_nan = bool(mode), bool(check_nan)
+        self._former = swap_anomaly_checks(bool(mode), bool(check_nan))
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *error: Any) -> None:
-        STATE.detect_anomaly, STATE.check_nan = self._former
+        swap_anomaly_checks(*self._former)
 
 
 class detect_anomaly:
@@ -32,11 +31,10 @@ class detect_anomaly:
         self._former: list[tuple[bool, bool]] = []
 
     def __enter__(self) -> None:
-        self._former.append((STATE.detect_anomaly, STATE.check_nan))
-        STATE.detect_anomaly, STATE.check_nan = True, self._check_nan
+        self._former.append(swap_anomaly_checks(True, self._check_nan))
 
     def __exit__(self, *error: Any) -> None:
-        STATE.detect_anomaly, STATE.check_nan = self._former.pop()
+        swap_anomaly_checks(*self._former.pop())
 
 
 def is_anomaly_enabled() -> bool:

@@ -15,7 +15,7 @@ from frontend.eager.promotion import casted
 from frontend.eager.tape import FREED, Saves, record
 from frontend.functions.reduce import sum
 from frontend.functions.shape import expand, reshape
-from frontend.tensors.autograd_members import OnTape
+from frontend.tensors.autograd_members import AutogradMembers
 from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor, make
 from graphc.errors import GraphError, TraceError
@@ -290,7 +290,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         with no_grad():
             returned = function(ctx, *gradients)
         again = STATE.grad_enabled and any(
-            isinstance(g, OnTape) and g.requires_grad for g in gradients
+            isinstance(g, AutogradMembers) and g.requires_grad for g in gradients
         )
         if not again:
             return returned

@@ -1,8 +1,8 @@
 """`frontend.compile`: the same function, run as native code.
 
-The first call with a new signature traces and compiles; later ones look the entry up, check its
-guards, bind arrays and run. A function that calls `backward()` itself (a training step) becomes
-one entry; one whose results require gradients becomes a forward and a backward entry.
+The first call with a new signature traces and compiles a specialization; later ones look it up,
+check its guards, bind arrays and run. A function that calls `backward()` itself (a training step)
+becomes one graph; one whose results require gradients, a forward and a backward graph.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.compiled.specialization import LastCall, Specialization
-from frontend.tensors.epoch import TRACING
+from frontend.compiled.inline_cache import InlineCache
+from frontend.compiled.options import Options
+from frontend.compiled.specialization import Specialization
+from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
@@ -21,10 +23,6 @@ from frontend.tracing.sources import HostSource
 from frontend.tracing.tracer import Trace, name_of, run_trace
 from graphc.errors import ArgumentError, TraceError
 from graphc.ir.builder import user_location
-from graphc.runtime.processors import checked_threads
-
-LEVELS = ("none", "exact", "relaxed")
-
 
 MANY_TRACES = 8
 """Traces of one signature after which a warning says what keeps changing."""
@@ -33,27 +31,19 @@ MANY_TRACES = 8
 class CompiledFunction:
     """A function or Module that runs as native code; made by `frontend.compile`."""
 
-    def __init__(
-        self, function: Callable[..., Any], level: str, keep_grads: bool,
-        threads: int | None = None, max_bytes: int | None = None,
-        saved_bytes: int | None = None,
-    ):  # fmt: skip
+    def __init__(self, function: Callable[..., Any], options: Options):
         self.function = function
-        self.saved_bytes = saved_bytes
-        self.threads = threads
-        self.max_bytes = max_bytes
-        self.level = level
-        self.keep_grads = keep_grads
-        self._last: LastCall | None = None
-        self._entries: dict[Any, list[Specialization]] = {}
+        self.options = options
+        self._cache: InlineCache | None = None
+        self._by_signature: dict[Any, list[Specialization]] = {}
         self._history: list[str] = []
         if hasattr(function, "__name__"):
             functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        last = self._last
-        if last is not None and not keywords and last.fits(arguments):
-            return last.entry.call(arguments)
+        cache = self._cache
+        if cache is not None and not keywords and cache.fits(arguments):
+            return cache.specialization.call(arguments)
         if STATE.session is not None:
             return self.function(*arguments, **keywords)
         leaves: list[Tensor] = []
@@ -70,93 +60,96 @@ class CompiledFunction:
             STATE.default_dtype,
         )
         try:
-            entries = self._entries.get(key)
+            known = self._by_signature.get(key)
         except TypeError as error:
             raise TypeError(
                 f"an argument of compiled {name_of(self.function)} is neither tensor nor hashable: "
                 f"{error}"
             ) from None
-        for entry in entries or ():
-            if entry.holds(leaves):
+        for specialization in known or ():
+            if specialization.holds(leaves):
                 break
         else:
-            entry = self._entry(key, leaves, structure)
-            if not entry.holds(leaves):
+            specialization = self._specialization(key, leaves, structure)
+            if not specialization.holds(leaves):
                 raise TraceError(
                     f"tracing {name_of(self.function)} changed what the trace relies on: "
-                    f"{entry.broken(leaves)}",
+                    f"{specialization.broken(leaves)}",
                     hint="compiled code does not repeat what Python does: assign it outside, or "
                     "keep what changes from call to call in a tensor that is changed in place",
                     location=user_location(),
                 )
         plain = not keywords and len(leaves) == len(arguments) and distinct
-        self._last = LastCall(entry, leaves) if plain else None
-        return entry.call(leaves)
+        self._cache = InlineCache(specialization, leaves) if plain else None
+        return specialization.call(leaves)
 
-    def _entry(self, key: Any, leaves: list[Tensor], structure: Any) -> Specialization:
-        """A new entry, or one that another thread made in the meantime."""
-        with TRACING.making:
-            for entry in self._entries.get(key, ()):
-                if entry.holds(leaves):
-                    return entry
-            return self._new_entry(key, leaves, structure)
+    def _specialization(self, key: Any, leaves: list[Tensor], structure: Any) -> Specialization:
+        """A new specialization, or one that another thread made in the meantime."""
+        with TRACE_LOCK.specializing:
+            for specialization in self._by_signature.get(key, ()):
+                if specialization.holds(leaves):
+                    return specialization
+            return self._specialize(key, leaves, structure)
 
-    def _new_entry(self, key: Any, leaves: list[Tensor], structure: Any) -> Specialization:
-        entries = self._entries.get(key, [])
-        if entries:
-            reason = "again: " + (entries[0].broken(leaves) or "a guard failed")
+    def _specialize(self, key: Any, leaves: list[Tensor], structure: Any) -> Specialization:
+        known = self._by_signature.get(key, [])
+        if known:
+            reason = "again: " + (known[0].broken(leaves) or "a guard failed")
         else:
-            reason = "first call" if not self._entries else "new signature"
+            reason = "first call" if not self._by_signature else "new signature"
         traced = run_trace(self.function, leaves, structure, name_of(self.function))
         _check_overlap(traced, leaves)
-        entry = Specialization(traced, self, bool(STATE.grad_enabled))
-        # The newest first: alternating signatures keep their entries.
-        self._entries[key] = [entry, *entries]
+        specialization = Specialization(traced, self.options, bool(STATE.grad_enabled))
+        # The newest first: alternating signatures keep theirs.
+        self._by_signature[key] = [specialization, *known]
         types = ", ".join(map(str, key[1]))
         self._history.append(f"{reason} ({types}) at {user_location()}")
         _log(f"{name_of(self.function)} traced: {self._history[-1]}")
-        if len(entries) + 1 == MANY_TRACES:
+        if len(known) + 1 == MANY_TRACES:
             warnings.warn(
                 f"compiled {name_of(self.function)} was traced {MANY_TRACES} times for one "
                 f"signature, last {reason}; explain() lists all reasons",
                 stacklevel=3,
             )
-        return entry
+        return specialization
 
     @property
-    def entries(self) -> list[Specialization]:
-        """All compiled entries."""
-        return [entry for entries in self._entries.values() for entry in entries]
+    def specializations(self) -> list[Specialization]:
+        """One for each signature that was called, and for each way that its guards held."""
+        return [each for known in self._by_signature.values() for each in known]
 
     @property
     def compile_seconds(self) -> float:
         """Time spent in the compiler so far (tracing not included)."""
-        return sum(entry.seconds for entry in self.entries)
+        return sum(each.seconds for each in self.specializations)
 
     def explain(self) -> str:
-        """Each compiled entry, what it froze, and why it was traced."""
-        lines = [f"{name_of(self.function)}: {len(self.entries)} entries, level {self.level}"]
+        """Each specialization, what it froze, and why it was traced."""
+        lines = [f"{self._counted()}, level {self.options.level}"]
         lines += [f"traced {i + 1}: {text}" for i, text in enumerate(self._history)]
-        for number, (key, entry) in enumerate(
-            (key, entry) for key, entries in self._entries.items() for entry in entries
+        for number, (key, each) in enumerate(
+            (key, each) for key, known in self._by_signature.items() for each in known
         ):
-            kind = "one entry, with backward" if entry.trains else "one entry"
-            if entry.function is not None:
-                kind = "forward and backward entries"
-            lines.append(f"entry {number}: ({', '.join(map(str, key[1]))}) {kind}, "
-                         f"{entry.calls} calls, compiled in {entry.seconds:.3f} s")  # fmt: skip
-            lines.append(f"  inputs: {', '.join(entry.names)}")
-            updated = [entry.names[position] for position in entry.updated]
+            kind = "one graph, with backward" if each.trains else "one graph"
+            if each.function is not None:
+                kind = "forward and backward graphs"
+            lines.append(f"specialization {number}: ({', '.join(map(str, key[1]))}) {kind}, "
+                         f"{each.calls} calls, compiled in {each.seconds:.3f} s")  # fmt: skip
+            lines.append(f"  inputs: {', '.join(each.names)}")
+            updated = [each.names[position] for position in each.updated]
             if updated:
                 lines.append(f"  updated in place: {', '.join(updated)}")
-            lines += [f"  {text}" for text in entry.explain_saved()]
-            for executable in entry.executables:
+            lines += [f"  {text}" for text in each.explain_saved()]
+            for executable in each.executables:
                 phases = (f"{name} {time:.3f} s" for name, time in executable.timings.items())
                 lines.append(f"  {executable.graph.name}: {', '.join(phases)}")
                 lines += [f"  {executable.schedule}", f"  {executable.explain_memory()}"]
                 lines += [f"  {line}" for line in executable.explain_layouts()]
-            lines += [f"  frozen: {t}" for guard in entry.guards for t in str(guard).splitlines()]
+            lines += [f"  frozen: {t}" for guard in each.guards for t in str(guard).splitlines()]
         return "\n".join(lines)
+
+    def _counted(self) -> str:
+        return f"{name_of(self.function)}: {len(self.specializations)} specializations"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "function" not in self.__dict__:
@@ -168,11 +161,10 @@ class CompiledFunction:
 
     def __reduce__(self) -> Any:
         """Copies and pickles have the function and the options; they compile anew."""
-        options = self.level, self.keep_grads, self.threads, self.max_bytes, self.saved_bytes
-        return type(self), (self.function, *options)
+        return type(self), (self.function, self.options)
 
     def __repr__(self) -> str:
-        return f"<compiled {name_of(self.function)}: {len(self.entries)} entries>"
+        return f"<compiled {self._counted()}>"
 
 
 def _log(message: str) -> None:
@@ -186,9 +178,9 @@ def _check_overlap(traced: Trace, leaves: Sequence[Tensor]) -> None:
     """Raise where an input changed in place shares memory with another input."""
     import numpy as np
 
-    slots = [s for s in traced.session.slots if not isinstance(s.source, HostSource)]
-    updated = {id(slot) for slot in traced.updated}
-    arrays = [slot.source.array(leaves) for slot in slots]
+    graph_inputs = [x for x in traced.session.inputs if not isinstance(x.source, HostSource)]
+    updated = {id(x) for x in traced.updated}
+    arrays = [x.source.array(leaves) for x in graph_inputs]
     spans = sorted(
         (*np.lib.array_utils.byte_bounds(array), place)
         for place, array in enumerate(arrays) if array.size
@@ -197,11 +189,11 @@ def _check_overlap(traced: Trace, leaves: Sequence[Tensor]) -> None:
         for start, _, other in spans[number + 1 :]:
             if start >= end:
                 break
-            changed = [i for i in sorted((place, other)) if id(slots[i]) in updated]
+            changed = [i for i in sorted((place, other)) if id(graph_inputs[i]) in updated]
             if changed:
-                beside = slots[place + other - changed[0]]
+                beside = graph_inputs[place + other - changed[0]]
                 raise ArgumentError(
-                    f"{slots[changed[0]].name!r} is changed in place and shares memory with "
+                    f"{graph_inputs[changed[0]].name!r} is changed in place and shares memory with "
                     f"{beside.name!r}",
                     hint="pass a copy of one of them",
                     location=user_location(),
@@ -258,12 +250,7 @@ def compile(
     other options (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an
     unknown level, TypeError or ValueError for `threads` and `saved_bytes`.
     """
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
-    threads = checked_threads(threads)
-    if saved_bytes is not None and (type(saved_bytes) is not int or saved_bytes < 0):
-        kind = ValueError if type(saved_bytes) is int else TypeError
-        raise kind(f"saved_bytes must be a number of bytes, 0 or more, not {saved_bytes!r}")
+    options = Options(level, keep_grads, threads, max_bytes, saved_bytes)
     unknown = ignored.keys() - {"fullgraph", "dynamic", "backend", "mode", "options"}
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
@@ -276,4 +263,4 @@ def compile(
         raise TypeError(f"compile() takes a function or Module, not {type(function).__name__}")
     if disable or getattr(getattr(function, "forward", function), "_runs_eagerly", False):
         return function
-    return CompiledFunction(function, level, keep_grads, threads, max_bytes, saved_bytes)
+    return CompiledFunction(function, options)

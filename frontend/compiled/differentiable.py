@@ -1,10 +1,10 @@
 """Traced functions as differentiable, compiled functions of tensors.
 
-A `TracedFunction` is a part of a kept trace: inputs, outputs, and the tape between them. Called
-with gradients wanted it runs a forward entry, and leaves one node on the tape whose backward is a
-second entry; what passes between them is chosen by `partition`. Its `derivative()` extends the
-same trace and is again a TracedFunction, so any order of gradients works, and whatever the
-function cut off from the tape (detach, no_grad) stays cut off.
+A `DifferentiableFunction` is a part of a kept trace: inputs, outputs, and the tape between them.
+Called with gradients wanted it runs a forward graph, and leaves one node on the tape whose backward
+is a second graph: a forward/backward pair. What passes between the two is chosen by `partition`.
+Its `derivative()` extends the same trace and is again a DifferentiableFunction, so any order of
+gradients works, and whatever the function cut off from the tape (detach, no_grad) stays cut off.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from frontend.compiled.options import Options
 from frontend.eager.backward import leaves_behind, run_backward
-from frontend.eager.non_differentiable import DerivativeError, mark
+from frontend.eager.non_differentiable import DerivativeError, mark_non_differentiable
 from frontend.eager.tape import FreedError, Saves, record
-from frontend.tensors.epoch import TRACING
+from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing.session import Session
@@ -26,7 +27,7 @@ from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
 
 
-class TracedFunction:
+class DifferentiableFunction:
     """`inputs` (name, tensor in the trace, its variable) to `outputs`; `updates` are new contents
     of inputs (variable, position of the input). Tensors are those of the trace."""
 
@@ -38,8 +39,7 @@ class TracedFunction:
         outputs: Sequence[Tensor],
         updates: Sequence[tuple[Var, int]],
         compile_graph: Callable[[Graph], Any],
-        level: str,
-        saved_bytes: int | None = None,
+        options: Options,
     ):
         self.session = session
         self.name = name
@@ -47,19 +47,18 @@ class TracedFunction:
         self.outputs = list(outputs)
         self.updates = list(updates)
         self.compile_graph = compile_graph
-        self.level = level
-        self.saved_bytes = saved_bytes
+        self.options = options
         with session:
             self.wanted = tuple(t._requires_grad and t._edge is None for _, t, _ in inputs)
             self.active = [i for i, tensor in enumerate(outputs) if tensor._requires_grad]
         # Outputs that backward cannot pass: because of which function, and what it raises.
-        self.underived: dict[int, tuple[str, type[DerivativeError | FreedError]]] = {}
+        self.non_differentiable: dict[int, tuple[str, type[DerivativeError | FreedError]]] = {}
         self.types = [tensor.tensor_type for tensor in outputs]
         self._plain: Any = None
-        self._pair: Pair | None = None
-        self._derivative: TracedFunction | None = None
+        self._pair: ForwardBackward | None = None
+        self._derivative: DifferentiableFunction | None = None
 
-    # -- entries, compiled when first needed -------------------------------------------------
+    # -- executables, compiled when first needed ---------------------------------------------
 
     def graph(self, extra: Sequence[Tensor] = (), more: Sequence[tuple[str, Var]] = ()) -> Graph:
         """The graph of outputs and updates, then `extra`, of the inputs and `more`."""
@@ -75,23 +74,24 @@ class TracedFunction:
 
     @property
     def plain(self) -> Any:
-        """One entry without gradients."""
+        """The executable that leaves nothing for backward."""
         if self._plain is None:
-            with TRACING.making:
+            with TRACE_LOCK.specializing:
                 self._plain = self._plain or self.compile_graph(self.graph())
         return self._plain
 
     @property
-    def pair(self) -> Pair:
-        """Forward and backward entry."""
+    def pair(self) -> ForwardBackward:
+        """The forward/backward pair."""
         if self._pair is None:
-            with TRACING.making:
+            with TRACE_LOCK.specializing:
                 self._pair = self._pair or self._derived()
         return self._pair
 
-    def _derived(self) -> Pair:
+    def _derived(self) -> ForwardBackward:
         from graphc.runtime.program import remembered
 
+        options = self.options
         try:
             cotangents, gradients = self._gradients(create_graph=False)
         except (DerivativeError, FreedError):
@@ -101,17 +101,17 @@ class TracedFunction:
         more = [(f"cotangent_{i}", tensor._value) for i, tensor in enumerate(cotangents)]
         joint, count = self.graph(present, more), len(self.outputs) + len(self.updates)
         split = remembered(
-            "split", joint, (self.level, count, self.saved_bytes),
-            lambda: _split(joint, self.level, count, self.saved_bytes),
+            "split", joint, (options.level, count, options.saved_bytes),
+            lambda: _split(joint, options.level, count, options.saved_bytes),
         )  # fmt: skip
-        return Pair(self, split, [g is not None for g in gradients], self._influences())
+        return ForwardBackward(self, split, [g is not None for g in gradients], self._influences())
 
     @property
-    def compiled_pair(self) -> Pair | None:
+    def compiled_pair(self) -> ForwardBackward | None:
         """The pair, once it was needed."""
         return self._pair
 
-    def derivative(self) -> TracedFunction:
+    def derivative(self) -> DifferentiableFunction:
         """(inputs, cotangents of the active outputs) to the gradients of the wanted inputs; those
         without influence are zeros."""
         if self._derivative is None:
@@ -121,9 +121,9 @@ class TracedFunction:
             chosen = [x for x, want in zip(self.inputs, self.wanted) if want]
             with self.session:
                 filled = [_zeros(x[1]) if g is None else g for x, g in zip(chosen, gradients)]
-            self._derivative = TracedFunction(
+            self._derivative = DifferentiableFunction(
                 self.session, f"{self.name}_backward", [*self.inputs, *more], filled, (),
-                self.compile_graph, self.level, self.saved_bytes,
+                self.compile_graph, self.options,
             )  # fmt: skip
         return self._derivative
 
@@ -133,10 +133,10 @@ class TracedFunction:
         with self.session:
             cotangents = []
             for i in self.active:
-                made = self.session.traced_input(self.types[i])
-                made._requires_grad = create_graph
-                cotangents.append(made)
-            roots = [(self.outputs[i], made) for i, made in zip(self.active, cotangents)]
+                cotangent = self.session.traced_input(self.types[i])
+                cotangent._requires_grad = create_graph
+                cotangents.append(cotangent)
+            roots = [(self.outputs[i], seed) for i, seed in zip(self.active, cotangents)]
             return cotangents, run_backward(
                 roots, chosen, retain_graph=True, create_graph=create_graph
             )
@@ -146,7 +146,7 @@ class TracedFunction:
         with self.session:
             behind = [leaves_behind(self.outputs[i]) for i in self.active]
         wanted = [tensor for (_, tensor, _), want in zip(self.inputs, self.wanted) if want]
-        return [[id(tensor) in found for tensor in wanted] for found in behind]
+        return [[id(tensor) in leaves for tensor in wanted] for leaves in behind]
 
     def _set_apart(self) -> None:
         """Outputs that backward cannot pass are no longer active: the others have gradients."""
@@ -155,16 +155,16 @@ class TracedFunction:
             try:
                 self._gradients(create_graph=False)
             except (DerivativeError, FreedError) as error:
-                self.underived[i] = (error.function, type(error))
+                self.non_differentiable[i] = (error.function, type(error))
             self.active = everything
-        self.active = [i for i in self.active if i not in self.underived]
+        self.active = [i for i in self.active if i not in self.non_differentiable]
 
     # -- calling -----------------------------------------------------------------------------
 
     def __call__(self, tensors: Sequence[Tensor | None], arrays: Sequence[Any]) -> list[Tensor]:
         """The outputs; updates are written into the arrays. `tensors[i]` is what input i is a
         value of on the tape, `arrays[i]` its value."""
-        recording = STATE.grad_enabled and bool(self.active or self.underived) and any(
+        recording = STATE.grad_enabled and bool(self.active or self.non_differentiable) and any(
             want and tensor is not None and tensor._requires_grad
             for want, tensor in zip(self.wanted, tensors)
         )  # fmt: skip
@@ -173,8 +173,8 @@ class TracedFunction:
             return [make(value, type) for value, type in zip(values, self.types)]
         outputs = self.pair.call(tensors, arrays)
         operands = tuple([t for t in tensors if t is not None and t._requires_grad])
-        for i, (function, error) in self.underived.items():
-            mark(function, operands, outputs[i], error)
+        for i, (function, error) in self.non_differentiable.items():
+            mark_non_differentiable(function, operands, outputs[i], error)
         return outputs
 
 
@@ -200,11 +200,12 @@ def _zeros(like: Tensor) -> Tensor:
     return filled(0, like.tensor_type.dtype, like.tensor_type.shape)
 
 
-class Pair:
-    """Forward and backward as two entries."""
+class ForwardBackward:
+    """A forward/backward pair: two executables, and what passes from one to the other."""
 
     def __init__(
-        self, function: TracedFunction, split: Any, holes: list[bool], influences: list[list[bool]]
+        self, function: DifferentiableFunction, split: Any, holes: list[bool],
+        influences: list[list[bool]],
     ):  # fmt: skip
         self.function = function
         self.influences = influences
@@ -223,7 +224,7 @@ class Pair:
     @property
     def backward(self) -> Any:
         if self._backward is None:
-            with TRACING.making:
+            with TRACE_LOCK.specializing:
                 self._backward = self._backward or self.function.compile_graph(self.backward_graph)
         return self._backward
 
@@ -247,8 +248,8 @@ class ForwardCall:
     """One forward call: the op of its tape node. It holds what backward needs."""
 
     def __init__(
-        self, pair: Pair, tensors: Sequence[Tensor | None], arrays: Sequence[Any], kept: Any,
-        saved: Any,
+        self, pair: ForwardBackward, tensors: Sequence[Tensor | None], arrays: Sequence[Any],
+        kept: Any, saved: Any,
     ):  # fmt: skip
         self.pair = pair
         self.name = pair.function.name
@@ -265,33 +266,32 @@ class ForwardCall:
 
     def vjp(self, gradients: Any, outputs: Any, *inputs: Any) -> tuple[Any, ...]:
         pair = self.pair
-        given = gradients if isinstance(gradients, tuple) else (gradients,)
-        cotangents = [_zeros_of(t) if g is None else g for t, g in zip(pair.results, given)]
-        found = self._gradients(cotangents)
+        incoming = gradients if isinstance(gradients, tuple) else (gradients,)
+        cotangents = [_zeros_of(t) if g is None else g for t, g in zip(pair.results, incoming)]
+        computed = self._gradients(cotangents)
         # As in eager mode: None, not zeros, for what no result that has a gradient depends on.
-        behind = [row for row, g in zip(pair.influences, given) if g is not None]
-        return tuple([g if any(row[i] for row in behind) else None for i, g in enumerate(found)])
+        behind = [row for row, g in zip(pair.influences, incoming) if g is not None]
+        return tuple([g if any(row[i] for row in behind) else None for i, g in enumerate(computed)])
 
     def _gradients(self, cotangents: list[Tensor]) -> Any:
         pair = self.pair
         if STATE.grad_enabled:
             self._check(range(len(self.tensors)))
-            made = pair.function.derivative()(
+            return pair.function.derivative()(
                 [*self.tensors, *cotangents],
                 [*self.arrays, *[g._array("backward()") for g in cotangents]],
             )
-            return made
         self._check(i for i in pair.saved_inputs if i not in pair.copied)
         assert self.values is not None
         values = pair.backward(*self.values, *[g._array("backward()") for g in cotangents])
         return self._placed(iter(values))
 
-    def _placed(self, found: Any) -> Any:
+    def _placed(self, arrays: Any) -> Any:
         for hole in self.pair.holes:
             if not hole:
                 yield None
                 continue
-            array = next(found)
+            array = next(arrays)
             yield make(array, TensorType.of(array))
 
     def _check(self, positions: Any) -> None:

@@ -55,11 +55,9 @@ def is_frozen(tensor: Tensor) -> bool:
 
 
 def _tensors(target: Any) -> Iterator[Tensor]:
-    from frontend.nn.modules.module import Module
-
     if isinstance(target, Tensor):
         yield target
-    elif isinstance(target, Module):
+    elif hasattr(type(target), "named_modules"):
         yield from target.parameters()
         yield from target.buffers()
     elif isinstance(target, Iterable):

@@ -6,13 +6,13 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from frontend.compiled.differentiable import TracedFunction
-from frontend.eager.non_differentiable import mark
+from frontend.compiled.differentiable import DifferentiableFunction
+from frontend.compiled.options import Options
+from frontend.eager.non_differentiable import mark_non_differentiable
 from frontend.tensors.autograd_members import Elided
-from frontend.tensors.epoch import CHANGES, TRACING
-from frontend.tensors.state import STATE
+from frontend.tensors.epoch import EPOCH, TRACE_LOCK
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import (
@@ -23,41 +23,38 @@ from frontend.tracing.guards.checks import (
     TypesGuard,
 )
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource
-from frontend.tracing.tracer import Trace, name_of
+from frontend.tracing.tracer import Trace
 from graphc.errors import GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
 
-if TYPE_CHECKING:
-    from frontend.compiled.compiler import CompiledFunction
 
-
-def compile_graph(
-    graph: Graph, level: str, threads: int | None = None, max_bytes: int | None = None
-) -> Any:
+def compile_graph(graph: Graph, options: Options) -> Any:
     """An executable of a graph (replaceable in tests)."""
     import graphc
 
-    return graphc.compile(graph, level, threads=threads, max_bytes=max_bytes)
+    return graphc.compile(
+        graph, options.level, threads=options.threads, max_bytes=options.max_bytes
+    )
 
 
 class Specialization:
     """One compiled signature: inputs and where they come from, guards, where results go."""
 
-    def __init__(self, traced: Trace, owner: CompiledFunction, grad_enabled: bool):
-        self.owner = owner
+    def __init__(self, traced: Trace, options: Options, grad_enabled: bool):
+        self.options = options
         self.calls = 0
         self.seconds = 0.0
         self.executables: list[Any] = []
         session = traced.session
-        slots = sorted(session.slots, key=lambda slot: _ORDER[type(slot.source)])
-        order = {id(slot): position for position, slot in enumerate(slots)}
-        self.names = [slot.name for slot in slots]
-        self.sources = [slot.source for slot in slots]
+        graph_inputs = sorted(session.inputs, key=lambda x: _ORDER[type(x.source)])
+        order = {id(x): position for position, x in enumerate(graph_inputs)}
+        self.names = [x.name for x in graph_inputs]
+        self.sources = [x.source for x in graph_inputs]
         self.structure = traced.structure
         self.returned = [(r.position, r.source) for r in traced.returned]
-        self.updated = [order[id(slot)] for slot in traced.updated]
+        self.updated = [order[id(x)] for x in traced.updated]
         self.grads = traced.grads
         self.taps = [fn for _, fn in session.taps]
         self.first_tap = traced.first_tap
@@ -71,27 +68,27 @@ class Specialization:
         loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
         asked = session.asked.values()
         self.guards = [*session.guards, TensorsGuard([*self.captured, *loose, *asked])]
-        self.guards.append(TypesGuard([*session.outside.tensors.values()]))
-        # Those that see a new mark are looked at again only then; the rest at every call.
-        self.marked = [guard for guard in self.guards if guard.marked]
-        self.unmarked = [guard for guard in self.guards if not guard.marked]
-        self.mark: object = None  # the mark at which the former held
-        self.begun = -1  # how many traces had begun when `arrays` were read
-        self.arrays: list[Any] = []  # of captured tensors, at that mark
+        self.guards.append(TypesGuard([*session.captured_globals.tensors.values()]))
+        # The former are looked at once in an epoch, the latter at every call.
+        self.epoch_guards = [guard for guard in self.guards if guard.by_epoch]
+        self.further_guards = [guard for guard in self.guards if not guard.by_epoch]
+        self.epoch: object = None  # the epoch in which the former held
+        self.traces = -1  # how many traces had begun when `arrays` were read
+        self.arrays: list[Any] = []  # of captured tensors, in that epoch
         self.counters: list[list[int]] = []  # of captured tensors that are updated
         self.trains = session.backward_called
-        self.call_guards = _call_guards(session, slots, self.captured)
+        self.call_guards = _call_guards(session, graph_inputs, self.captured)
         self.saved: list[int] = []  # by backward() of a training step what is kept for it
         self.ahead: Any = None  # computes from frozen tensors what depends on them alone
         self.frozen: list[int] = []  # which of the captured tensors it takes
-        self.given: list[Any] = []
+        self.frozen_arrays: list[Any] = []  # those that `prepared` was computed from
         self.prepared: list[Any] = []
-        self.function: TracedFunction | None = None
+        self.function: DifferentiableFunction | None = None
         with session:
-            results = traced.made
+            results = traced.new
             derived = [grad_enabled and tensor._requires_grad for tensor in results]
             differentiable = any(derived) and not self.trains
-            inputs = [(slot.name, slot.tensor, slot.var) for slot in slots]
+            inputs = [(x.name, x.tensor, x.var) for x in graph_inputs]
             first = traced.first_update
             updates = [
                 (traced.outputs[first + i], position) for i, position in enumerate(self.updated)
@@ -99,34 +96,33 @@ class Specialization:
             if not differentiable:
                 aliases = [(first + i, position) for i, position in enumerate(self.updated)]
                 outputs = traced.outputs
-                if not owner.keep_grads:
+                if not options.keep_grads:
                     outputs = self._without_grads(traced)
                 named = [(name, var) for name, _, var in inputs]
                 self.graph = session.builder.snapshot(named, outputs, aliases)
-                if session.backwards and owner.saved_bytes is not None:
-                    marks = [mark for span in session.backwards for mark in span]
-                    self._keep_less(session.builder.ahead(named, outputs, marks))
+                if session.backwards and options.saved_bytes is not None:
+                    positions = [node for span in session.backwards for node in span]
+                    self._keep_less(session.builder.ahead(named, outputs, positions))
                 self.types = self.graph.output_types
         if differentiable:
             tapped = [tensor for tensor, _ in session.taps]
-            left = traced.left if owner.keep_grads else []
+            left = traced.left if options.keep_grads else []
             self._renumber(traced, len(results))
-            self.function = TracedFunction(
+            self.function = DifferentiableFunction(
                 session,
                 session.builder.name,
                 inputs,
                 [*results, *left, *tapped],
                 updates,
                 self._compile,
-                owner.level,
-                owner.saved_bytes,
+                options,
             )
         else:
             self.executable = self._compile(self._without_frozen(self.graph))
         # A training step is over when it returns: backward cannot go into it again.
         self.result_types = [tensor.tensor_type for tensor in results]
         self.closed = [
-            (position, _closed(owner, type))
+            (position, _closed(session.root.name, type))
             for position, type in enumerate(self.result_types)
             if self.trains and derived[position]
         ]
@@ -138,23 +134,23 @@ class Specialization:
             and not (self.grads or self.taps or self.closed)
         )
 
-    def _keep_less(self, marks: Sequence[int]) -> None:
-        """Fit what forward keeps for backward into the budget. `marks`: where each backward starts
-        and ends in the graph."""
+    def _keep_less(self, positions: Sequence[int]) -> None:
+        """Fit what forward keeps for backward into the budget. `positions`: where each backward
+        starts and ends in the graph."""
         from graphc.runtime.program import remembered
 
-        budget = self.owner.saved_bytes
-        spans = tuple(zip(marks[::2], marks[1::2]))
+        budget = self.options.saved_bytes
+        spans = tuple(zip(positions[::2], positions[1::2]))
         self.graph, self.saved = remembered(
             "recompute", self.graph, (spans, budget),
             lambda: _within_budget(self.graph, spans, budget),
         )  # fmt: skip
 
     def explain_saved(self) -> list[str]:
-        """What forward keeps for backward, where that is known: two entries, or a budget."""
+        """What forward keeps for backward, where that is known: of a pair, or with a budget."""
         pair = None if self.function is None else self.function.compiled_pair
-        found = self.saved if pair is None else [pair.saved_bytes]
-        return [f"saved for backward: {saved:,} bytes" for saved in found]
+        sizes = self.saved if pair is None else [pair.saved_bytes]
+        return [f"saved for backward: {size:,} bytes" for size in sizes]
 
     def _without_frozen(self, graph: Graph) -> Graph:
         """The graph for a call, where what frozen tensors alone decide is computed ahead."""
@@ -164,7 +160,7 @@ class Specialization:
             return graph
         from graphc.runtime.program import remembered
 
-        level = self.owner.level
+        level = self.options.level
         positions, last = tuple(first + i for i in frozen), first + len(self.captured)
         split = remembered(
             "frozen", graph, (level, positions, last),
@@ -178,7 +174,7 @@ class Specialization:
 
     def _renumber(self, traced: Trace, results: int) -> None:
         """Positions among results, gradients and taps, where updates are counted apart."""
-        if not self.owner.keep_grads:
+        if not self.options.keep_grads:
             self._without_grads(traced)
             self.first_tap = results
             return
@@ -198,23 +194,22 @@ class Specialization:
 
     def _compile(self, graph: Graph) -> Any:
         started = time.perf_counter()
-        owner = self.owner
-        made = compile_graph(graph, owner.level, owner.threads, owner.max_bytes)
+        executable = compile_graph(graph, self.options)
         self.seconds += time.perf_counter() - started
-        self.executables.append(made)
-        return made
+        self.executables.append(executable)
+        return executable
 
     # -- guards ------------------------------------------------------------------------------
 
     def holds(self, arguments: Sequence[Tensor]) -> bool:
-        mark = CHANGES.mark
-        if mark is not self.mark:
-            for guard in self.marked:
+        epoch = EPOCH.current
+        if epoch is not self.epoch:
+            for guard in self.epoch_guards:
                 if not guard.holds():
                     return False
             self._bind()
-            self.mark = mark
-        for guard in self.unmarked:
+            self.epoch = epoch
+        for guard in self.further_guards:
             if not guard.holds():
                 return False
         if not self.call_guards:
@@ -222,16 +217,16 @@ class Specialization:
         return all([guard.holds_for(arguments) for guard in self.call_guards])
 
     def _bind(self) -> None:
-        """Look up what belongs to captured tensors; a new mark tells when it may be another."""
+        """Look up what belongs to captured tensors; a new epoch tells when it may be another."""
         first, last = len(self.positions), len(self.positions) + len(self.captured)
-        with TRACING.lock:
-            self.begun = TRACING.begun
+        with TRACE_LOCK.tracing:
+            self.traces = TRACE_LOCK.traces
             self.arrays = [tensor._value for tensor in self.captured]
         if self.ahead is not None:
             # Kept while the frozen arrays are the same ones: they are read-only.
-            given = [self.arrays[i] for i in self.frozen]
-            if list(map(id, given)) != list(map(id, self.given)):
-                self.given, self.prepared = given, list(self.ahead.run(list(given)))
+            frozen = [self.arrays[i] for i in self.frozen]
+            if list(map(id, frozen)) != list(map(id, self.frozen_arrays)):
+                self.frozen_arrays, self.prepared = frozen, list(self.ahead.run(list(frozen)))
             self.arrays += self.prepared
         self.counters = [
             self.captured[i - first]._counter for i in self.updated if first <= i < last
@@ -239,7 +234,7 @@ class Specialization:
         self.other_updates = [self.sources[i] for i in self.updated if not first <= i < last]
 
     def broken(self, arguments: Sequence[Tensor]) -> str:
-        """Why the entry does not hold."""
+        """Why the specialization does not hold."""
         reasons = [guard.reason() for guard in self.guards if not guard.holds()]
         reasons += [g.reason() for g in self.call_guards if not g.holds_for(arguments)]
         return "; ".join(reasons)
@@ -253,7 +248,7 @@ class Specialization:
             arrays = [arguments[position]._value for position in self.positions] + self.arrays
         if self.others:
             arrays += [source.array(arguments) for source in self.others]
-        if TRACING.begun != self.begun:  # some of these tensors may be without values
+        if TRACE_LOCK.traces != self.traces:  # some of these tensors may be without values
             self._bind()
             return self.call(arguments)
         self.calls += 1
@@ -264,41 +259,41 @@ class Specialization:
             self._count_updates(arguments)
         if self.single:
             return make(values[0], self.result_types[0])
-        return self._finished(arguments, self._made(values), values)
+        return self._finished(arguments, self._new_tensors(values), values)
 
-    def _made(self, values: Sequence[Any]) -> list[Tensor]:
+    def _new_tensors(self, values: Sequence[Any]) -> list[Tensor]:
         """The new tensors that are returned."""
-        made = [*map(make, values, self.result_types)]
+        tensors = [*map(make, values, self.result_types)]
         for position, edge in self.closed:
-            made[position]._edge, made[position]._requires_grad = edge, True
-        return made
+            tensors[position]._edge, tensors[position]._requires_grad = edge, True
+        return tensors
 
     def _call_differentiable(
-        self, function: TracedFunction, arguments: Sequence[Tensor], arrays: Sequence[Any]
+        self, function: DifferentiableFunction, arguments: Sequence[Tensor], arrays: Sequence[Any]
     ) -> Any:
         tensors = [source.tensor(arguments) for source in self.sources]
-        made = function(tensors, arrays)
+        results = function(tensors, arrays)
         self._count_updates(arguments)
-        return self._finished(arguments, made, made)
+        return self._finished(arguments, results, results)
 
     def _finished(
-        self, arguments: Sequence[Tensor], made: Sequence[Tensor], values: Sequence[Any]
+        self, arguments: Sequence[Tensor], new: Sequence[Tensor], values: Sequence[Any]
     ) -> Any:
         """Leave gradients, call taps, and put the results together, the new ones of which are
-        `made`; further `values` are arrays, or tensors with their history."""
+        `new`; further `values` are arrays, or tensors with their history."""
         for target, position, kind in self.grads:
             tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
             if position is None:
                 tensor._grad = None
-            elif position < len(made):
-                tensor._grad = ELIDED if position < 0 else made[position]
+            elif position < len(new):
+                tensor._grad = ELIDED if position < 0 else new[position]
             else:
                 tensor._grad = make(values[position], kind)
         for fn, position in zip(self.taps, range(self.first_tap, len(values))):
             value = values[position]
             fn(value if isinstance(value, Tensor) else make(value, self.types[position]))
         results = [
-            made[position] if source is None else source.tensor(arguments)
+            new[position] if source is None else source.tensor(arguments)
             for position, source in self.returned
         ]
         if self.structure is tree.TENSOR:
@@ -335,28 +330,30 @@ def _split_frozen(graph: Graph, level: str, frozen: Sequence[int], last: int) ->
 def _within_budget(graph: Graph, spans: Any, budget: Any) -> tuple[Graph, list[int]]:
     from graphc.passes.recompute import within_budget
 
-    made, cuts = within_budget(graph, spans, budget)
-    return made, [cut.bytes for cut in cuts]
+    fitted, cuts = within_budget(graph, spans, budget)
+    return fitted, [cut.bytes for cut in cuts]
 
 
-def _call_guards(session: Any, slots: Sequence[Any], captured: Sequence[Tensor]) -> list[Any]:
+def _call_guards(
+    session: Any, graph_inputs: Sequence[Any], captured: Sequence[Tensor]
+) -> list[Any]:
     """The guards that look at the arguments of a call."""
-    found: list[Any] = [
+    guards: list[Any] = [
         GradGuard(session.source_of(tensor), none) for tensor, none in session.grad_guards
     ]
-    given = [slot for slot in slots if isinstance(slot.source, ArgumentSource)]
-    outside = [slot for slot in given if id(slot.tensor) in session.outside.tensors]
-    found += [IdentityGuard(slot.source, slot.tensor) for slot in outside]
+    arguments = [x for x in graph_inputs if isinstance(x.source, ArgumentSource)]
+    outside = [x for x in arguments if id(x.tensor) in session.captured_globals.tensors]
+    guards += [IdentityGuard(x.source, x.tensor) for x in outside]
     # What a training step does to a leaf it does once for each input.
-    leaves = [s for s in given if session.backward_called and s.tensor._requires_grad]
-    found += [HooksGuard(slot.source, slot.tensor) for slot in leaves]
-    return found + [IdentityGuard(s.source, None, captured) for s in leaves if s not in outside]
+    leaves = [x for x in arguments if session.backward_called and x.tensor._requires_grad]
+    guards += [HooksGuard(x.source, x.tensor) for x in leaves]
+    return guards + [IdentityGuard(x.source, None, captured) for x in leaves if x not in outside]
 
 
-def _closed(owner: CompiledFunction, type: TensorType) -> Any:
+def _closed(name: str, type: TensorType) -> Any:
     """The place on the tape of what a compiled training step returns."""
     result = make(None, type)
-    mark(name_of(owner.function), (), result, _over)
+    mark_non_differentiable(name, (), result, _over)
     return result._edge
 
 
@@ -367,37 +364,3 @@ def _over(name: str) -> Exception:
         hint="call this backward() inside too, or compile the forward alone",
         location=user_location(),
     )
-
-
-class LastCall:
-    """The entry of the last call and what its arguments were like: distinct tensors and nothing
-    else. A call with the same needs no key and no search."""
-
-    __slots__ = ("count", "default_dtype", "entry", "expected", "grad_enabled")
-
-    def __init__(self, entry: Specialization, arguments: Sequence[Tensor]):
-        self.entry = entry
-        self.count = len(arguments)
-        self.expected = [(x.__class__, x.tensor_type, x._requires_grad) for x in arguments]
-        self.grad_enabled = STATE.grad_enabled
-        self.default_dtype = STATE.default_dtype
-
-    def fits(self, arguments: Sequence[Any]) -> bool:
-        """Whether a call with these arguments is one of the same entry."""
-        if len(arguments) != self.count or STATE.watched:
-            return False
-        if (
-            STATE.grad_enabled is not self.grad_enabled
-            or STATE.default_dtype is not self.default_dtype
-        ):
-            return False
-        for argument, (kind, type, requires_grad) in zip(arguments, self.expected):
-            if (
-                argument.__class__ is not kind
-                or argument.tensor_type is not type
-                or argument._requires_grad is not requires_grad
-            ):
-                return False
-        if self.count > 1 and len({id(argument) for argument in arguments}) != self.count:
-            return False
-        return self.entry.holds(arguments)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.tape import Edge, TapeNode, edge_of
-from frontend.tensors.state import STATE
+from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import Tensor, make
 from graphc.autodiff.parts import OutputPart
 from graphc.autodiff.sweep import Record, gradients_by_key, sweep
@@ -32,38 +32,47 @@ def run_backward(
     """Sweep back from `roots` (tensor, its gradient). With `inputs`: their gradients, None where
     there is no path. Without: gradients are added to the leaves' `.grad`."""
     session = STATE.session
-    start = 0 if session is None else session.note_backward(accumulates=inputs is None)
-    cotangents = gradients_by_key()
-    previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
+    start = 0 if session is None else session.begin_backward(accumulates=inputs is None)
     try:
-        for tensor, gradient in roots:
-            cotangents.give(edge_of(tensor), gradient)
-        targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
-        nodes, leaves = _reachable(cotangents)
-        needed = None if targets is None else _leading_to(nodes, set(targets))
-        captured: dict[Edge, Any] = dict.fromkeys(targets or ())
-        if targets is not None:
-            leaves = {edge: last for edge, last in leaves.items() if edge in captured}
-        records = _unpacked(nodes, cotangents, captured, needed, retain_graph, leaves)
-        sweep(records, cotangents, _around(session), _after)
-        for edge in captured:
-            if isinstance(edge[0], Tensor) and edge in cotangents:
-                captured[edge] = _leaf_gradient(edge, cotangents, leaves)
-        if targets is not None:
-            return [captured[edge] for edge in targets]
-        taken = {id(gradient._value) for _, gradient in roots}
-        for edge in cotangents:
-            leaf = edge[0]
-            if isinstance(leaf, Tensor):
-                given = _leaf_gradient(edge, cotangents, leaves)
-                accumulate(leaf, given, create_graph, taken)
-                for hook in _running(leaf._post_hooks):
-                    hook(leaf)
-        return []
+        with recording(create_graph):
+            return _swept(roots, inputs, retain_graph=retain_graph, create_graph=create_graph)
     finally:
-        STATE.grad_enabled = previous
         if session is not None:
-            session.note_backward_end(start)
+            session.end_backward(start)
+
+
+def _swept(
+    roots: Sequence[tuple[Tensor, Tensor]],
+    inputs: Sequence[Tensor] | None,
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+) -> list[Tensor | None]:
+    """`run_backward` in the grad mode of its ops."""
+    cotangents = gradients_by_key()
+    for tensor, gradient in roots:
+        cotangents.give(edge_of(tensor), gradient)
+    targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
+    nodes, leaves = _reachable(cotangents)
+    needed = None if targets is None else _leading_to(nodes, set(targets))
+    at_inputs: dict[Edge, Any] = dict.fromkeys(targets or ())
+    if targets is not None:
+        leaves = {edge: last for edge, last in leaves.items() if edge in at_inputs}
+    records = _unpacked(nodes, cotangents, at_inputs, needed, retain_graph, leaves)
+    sweep(records, cotangents, _around(STATE.session), _after)
+    for edge in at_inputs:
+        if isinstance(edge[0], Tensor) and edge in cotangents:
+            at_inputs[edge] = _leaf_gradient(edge, cotangents, leaves)
+    if targets is not None:
+        return [at_inputs[edge] for edge in targets]
+    taken = {id(gradient._value) for _, gradient in roots}
+    for edge in cotangents:
+        leaf = edge[0]
+        if isinstance(leaf, Tensor):
+            accumulate(leaf, _leaf_gradient(edge, cotangents, leaves), create_graph, taken)
+            for hook in _running(leaf._post_hooks):
+                hook(leaf)
+    return []
 
 
 def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, int]) -> Tensor:
@@ -74,14 +83,14 @@ def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, in
 def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, int]]:
     """Every op node behind the roots, latest first; and of the leaves with hooks among them, the
     number of the last node that gives to each."""
-    found: dict[int, TapeNode] = {}
+    nodes: dict[int, TapeNode] = {}
     leaves: dict[Edge, int] = {}
     stack = [node for node, _ in cotangents if isinstance(node, TapeNode)]
     while stack:
         node = stack.pop()
-        if node.sequence in found:
+        if node.sequence in nodes:
             continue
-        found[node.sequence] = node
+        nodes[node.sequence] = node
         for edge in node.edges:
             if edge is None:
                 continue
@@ -89,7 +98,7 @@ def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, i
                 stack.append(edge[0])
             elif edge[0]._hooks:
                 leaves[edge] = min(node.sequence, leaves.get(edge, node.sequence))
-    return [found[sequence] for sequence in sorted(found, reverse=True)], leaves
+    return [nodes[sequence] for sequence in sorted(nodes, reverse=True)], leaves
 
 
 def _behind(node: Any) -> Iterator[Any]:
@@ -133,7 +142,7 @@ def _leading_to(nodes: list[TapeNode], targets: set[Edge]) -> dict[TapeNode, tup
 def _unpacked(
     nodes: list[TapeNode],
     cotangents: dict[Any, Any],
-    captured: dict[Edge, Any],
+    at_inputs: dict[Edge, Any],
     needed: dict[TapeNode, tuple[bool, ...]] | None,
     retain_graph: bool,
     leaves: dict[Edge, int],
@@ -154,11 +163,12 @@ def _unpacked(
             if node.retained is not None and index in node.retained:
                 retaining = node.retained[index]()
                 if retaining is not None:
-                    given = cotangents[edge]
-                    kept = given if STATE.grad_enabled else _owned(retaining, given, None)
-                    retaining._grad = kept
-            if edge in captured:
-                captured[edge] = cotangents[edge]
+                    gradient = cotangents[edge]
+                    if not STATE.grad_enabled:
+                        gradient = _owned(retaining, gradient, None)
+                    retaining._grad = gradient
+            if edge in at_inputs:
+                at_inputs[edge] = cotangents[edge]
         if needed is not None and node not in needed:
             continue
         wanted = needed[node] if needed is not None else (True,) * len(node.edges)
@@ -182,11 +192,11 @@ def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:
 
 def _running(hooks: Any) -> tuple[Any, ...]:
     """The hooks there are, now that they run; a trace relies on what their code reads by name."""
-    found = tuple(hooks.values()) if hooks else ()
+    running = tuple(hooks.values()) if hooks else ()
     if STATE.session is not None:
-        for hook in found:
-            STATE.session.outside.value(hook, frozenset(), "a hook")
-    return found
+        for hook in running:
+            STATE.session.captured_globals.value(hook, frozenset(), "a hook")
+    return running
 
 
 def _hooked(hooks: Any, gradient: Tensor) -> Tensor:
@@ -238,25 +248,25 @@ class _Blamed:
             error.add_note(f"{node.name()}: the forward op ran at {self.record.location}")
 
 
-def _after(record: Record, gradients: list[Any], found: list[Any]) -> list[Any]:
+def _after(record: Record, gradients: list[Any], computed: list[Any]) -> list[Any]:
     """The gradients of a record's operands after post-hooks, and, with anomaly detection, a check
     that none has NaN."""
     node: TapeNode = record.output_keys[0][0]  # type: ignore[index]
     if node.posthooks or STATE.detect_anomaly:
-        found = [part.whole() if type(part) is OutputPart else part for part in found]
+        computed = [part.whole() if type(part) is OutputPart else part for part in computed]
     for hook in _running(node.posthooks):
-        replaced = hook(tuple(found), tuple(gradients))
+        replaced = hook(tuple(computed), tuple(gradients))
         if replaced is not None:
-            found = list(replaced)
+            computed = list(replaced)
     if STATE.detect_anomaly and STATE.check_nan:
-        for index, gradient in enumerate(found):
+        for index, gradient in enumerate(computed):
             value = None if gradient is None else gradient._value
             if isinstance(value, np.ndarray) and np.isnan(value).any():
                 raise RuntimeError(
                     f"Function '{node.name()}' returned nan values in its {index}th output; the "
                     f"forward op ran at {record.location}"
                 )
-    return found
+    return computed
 
 
 def accumulate(

@@ -19,11 +19,12 @@ import numpy as np
 
 from frontend.eager.native_ops import native_op
 from frontend.eager.tape import Saves, TapeNode, next_sequence, record
+from frontend.tensors.no_value import escaped
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from frontend.tensors.views import View
 from graphc.autodiff.sweep import reads
-from graphc.errors import GraphError, TraceError
+from graphc.errors import GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
@@ -75,8 +76,8 @@ class Prepared:
     def saves_for(self, op: Any, attributes: dict[str, Any], wanted: tuple[bool, ...]) -> Saves:
         """What a tape node keeps where gradients of the `wanted` operands are asked for."""
         read = reads(op, self.operand_types, self.types, attributes, wanted)
-        made = self.saves[wanted] = Saves(self.operand_types, self.types, read)
-        return made
+        saves = self.saves[wanted] = Saves(self.operand_types, self.types, read)
+        return saves
 
 
 def _run_by_numpy(op: Any, attributes: dict[str, Any], arrays: tuple[Any, ...]) -> Any:
@@ -136,8 +137,8 @@ class TensorContext:
             if True not in wanted:
                 wanted = None
             elif prepared.composite:
-                made = op.define(*operands, **prepared.attributes)
-                return made if isinstance(made, tuple) else (made,)
+                parts = op.define(*operands, **prepared.attributes)
+                return parts if isinstance(parts, tuple) else (parts,)
             elif prepared.region and op.is_plain(prepared.attributes):
                 full = op.recorded(prepared.operand_types, prepared.attributes)
                 if full is not prepared.attributes:
@@ -163,11 +164,11 @@ class TensorContext:
             x if x.tensor_type is type else self.apply(cast, (x,), {"dtype": type.dtype})[0]
             for x, type in zip(operands, prepared.widened)
         ]
-        made = self.apply(op, tuple(wide), prepared.attributes)
+        results = self.apply(op, tuple(wide), prepared.attributes)
         return tuple(
             [
                 x if x.tensor_type is type else self.apply(cast, (x,), {"dtype": type.dtype})[0]
-                for x, type in zip(made, prepared.types)
+                for x, type in zip(results, prepared.types)
             ]
         )
 
@@ -276,7 +277,7 @@ def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Te
     return results
 
 
-# -- the fast lane -------------------------------------------------------------------------------
+# -- the fast path -------------------------------------------------------------------------------
 # Eager mode on small tensors costs what the code from a Python operator to NumPy costs. These two
 # are `apply` unrolled for the ops it is mostly called with: one or two operands, one result, no
 # attributes, no checks. Whatever is unusual is left to `apply`.
@@ -284,7 +285,7 @@ def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Te
 
 def apply_unary(op: Any, x: Tensor) -> Tensor:
     """`CONTEXT.apply(op, (x,), {})[0]`."""
-    prepared = STATE.lane.get((op, x.tensor_type))
+    prepared = STATE.fast_path.get((op, x.tensor_type))
     if prepared is None or not prepared.plain:
         return CONTEXT.apply(op, (x,), {})[0]
     array = x._value
@@ -299,13 +300,13 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
         if x._view is not None:
             x._view.bring_history(x)
         if x._requires_grad:
-            _note(op, prepared, (x,), (True,), (x._edge or (x, 0),), result)
+            _record_one(op, prepared, (x,), (True,), (x._edge or (x, 0),), result)
     return result
 
 
 def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
     """`CONTEXT.apply(op, (x, y), {})[0]`."""
-    prepared = STATE.lane.get((op, x.tensor_type, y.tensor_type))
+    prepared = STATE.fast_path.get((op, x.tensor_type, y.tensor_type))
     if prepared is None or not prepared.plain:
         return CONTEXT.apply(op, (x, y), {})[0]
     left, right = x._value, y._value
@@ -326,11 +327,11 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
             edges = (
                 (x._edge or (x, 0)) if one else None, (y._edge or (y, 0)) if other else None,
             )  # fmt: skip
-            _note(op, prepared, (x, y), (one, other), edges, result)
+            _record_one(op, prepared, (x, y), (one, other), edges, result)
     return result
 
 
-def _note(
+def _record_one(
     op: Any, prepared: Prepared, operands: tuple[Tensor, ...], wanted: tuple[bool, ...],
     edges: tuple[Any, ...], result: Tensor,
 ) -> None:  # fmt: skip
@@ -351,15 +352,6 @@ def _note(
 
 
 # -- errors and constants ------------------------------------------------------------------------
-
-
-def escaped(name: str) -> TraceError:
-    """The error of a traced tensor used after its trace."""
-    return TraceError(
-        f"{name} met a traced tensor whose trace has ended",
-        hint="return it from the function, or hand its value out with frontend.tap(t, fn)",
-        location=user_location(),
-    )
 
 
 def located(error: GraphError) -> GraphError:

@@ -42,12 +42,12 @@ def native_op(op: Op, types: Types, attributes: dict[str, Any]) -> NativeOp:
     """The compiled form of an op for canonical `attributes`; the same object every time, as long
     as fewer than 4096 are in use."""
     key = (op, types, *map(exact, attributes.items()))
-    found = _MEMO.get(key)
-    if found is None:
+    native = _MEMO.get(key)
+    if native is None:
         if len(_MEMO) >= _LIMIT:
             _MEMO.clear()
-        found = _MEMO[key] = NativeOp(op, types, attributes)
-    return found
+        native = _MEMO[key] = NativeOp(op, types, attributes)
+    return native
 
 
 class NativeOp:
@@ -123,8 +123,8 @@ class NativeOp:
             operands = []
             for position, (layout, type) in enumerate(zip(layouts, self.types)):
                 dense = type if layout is None else layout.dense(type)
-                given = builder.input(f"x{position}", dense)
-                operands.append(given if layout is None else layout.shown(given, type.shape))
+                operand = builder.input(f"x{position}", dense)
+                operands.append(operand if layout is None else layout.shown(operand, type.shape))
             return builder.finish(*builder.apply(self.op, tuple(operands), self.attributes))
 
 

@@ -18,7 +18,7 @@ class DerivativeError(RuntimeError):
         self.function = function
 
 
-class Underived:
+class NonDifferentiable:
     """The op of a tape node of a function that has no derivative."""
 
     node_name = "NotImplemented"
@@ -31,7 +31,7 @@ class Underived:
         raise self.error(self.name)
 
 
-def mark(
+def mark_non_differentiable(
     name: str, operands: tuple[Tensor, ...], result: Tensor,
     error: Callable[[str], Exception] = DerivativeError,
 ) -> None:  # fmt: skip
@@ -42,10 +42,10 @@ def mark(
     reads: Any = ((False,) * len(operands), (False,))
     kinds = tuple(x.tensor_type for x in operands)
     saves = Saves(kinds, (result.tensor_type,), reads)
-    record(Underived(name, error), {}, operands, (result,), saves)
+    record(NonDifferentiable(name, error), {}, operands, (result,), saves)
 
 
-def underived(name: str, compute: Callable[..., Tensor], *operands: Any) -> Tensor:
+def non_differentiable(name: str, compute: Callable[..., Tensor], *operands: Any) -> Tensor:
     """`compute(*operands)`, whose result requires gradients where an operand does, and which
     backward cannot pass. `name` is PyTorch's name of the function."""
     tensors = tuple(x for x in operands if isinstance(x, Tensor))
@@ -53,5 +53,5 @@ def underived(name: str, compute: Callable[..., Tensor], *operands: Any) -> Tens
         return compute(*operands)
     with no_grad():
         result = compute(*operands)
-    mark(name, tensors, result)
+    mark_non_differentiable(name, tensors, result)
     return result

@@ -154,17 +154,17 @@ def floating(x: Any) -> Tensor:
 
 def no_bool_subtract(left: Any, right: Any) -> None:
     """Raise what PyTorch raises for `-` on bool tensors."""
-    found = [
+    are_bool = [
         x.dtype is DType.bool if isinstance(x, Tensor) else isinstance(x, bool)
         for x in (left, right)
     ]
-    if all(found):
+    if all(are_bool):
         raise DTypeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
             "`logical_xor()` operator instead.",
             location=user_location(),
         )
-    if any(found):
+    if any(are_bool):
         raise DTypeError(
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
             "to invert a mask, use the `~` or `logical_not()` operator instead.",

@@ -11,6 +11,7 @@ import weakref
 from itertools import count
 from typing import Any
 
+from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from graphc.autodiff.sweep import Reads, Record, Unread
@@ -133,8 +134,6 @@ class TapeNode:
     def register_prehook(self, hook: Any) -> Any:
         """`hook(gradients)` sees the gradients of the results before the rule runs; it may
         return a tuple to put in their place. Returns a handle."""
-        from frontend.utils.hooks import RemovableHandle
-
         if self.prehooks is None:
             self.prehooks = {}
         return RemovableHandle(self.prehooks, hook)
@@ -143,8 +142,6 @@ class TapeNode:
         """`hook(grad_inputs, grad_outputs)` sees the gradients of the operands after the rule ran,
         and those of the results; it may return a tuple to put in place of the former. Returns a
         handle."""
-        from frontend.utils.hooks import RemovableHandle
-
         if self.posthooks is None:
             self.posthooks = {}
         return RemovableHandle(self.posthooks, hook)
@@ -191,11 +188,11 @@ class TapeNode:
     def _check(self, type: TensorType, version: int, expected: int) -> None:
         # The rule of a branch or loop reads more than its body's ops saved; a trace has old values.
         if version != expected and getattr(self.op, "kind", "") != "region":
-            made = "" if self.location is None else f" It was computed at {self.location}."
+            site = "" if self.location is None else f" It was computed at {self.location}."
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an "
                 f"inplace operation: [{type}], used by {self.name()}, is at version {version}; "
-                f"expected version {expected} instead.{made} Hint: compute a new tensor instead of "
+                f"expected version {expected} instead.{site} Hint: compute a new tensor instead of "
                 "changing this one in place, or change it after backward()."
             )
 
@@ -260,7 +257,7 @@ def record(
     results: tuple[Tensor, ...],
     saves: Saves,
 ) -> TapeNode:
-    """Note that `op` made `results` from `operands`; float results get the node as `grad_fn`."""
+    """Record that `op` made `results` from `operands`; float results get the node as `grad_fn`."""
     node = TapeNode(op, attributes, operands, saves)
     for index, result in enumerate(results):
         if result.tensor_type.dtype.is_float:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.eager.dispatch import CONTEXT
-from frontend.eager.non_differentiable import mark
+from frontend.eager.non_differentiable import mark_non_differentiable
 from frontend.functions.shape import movedim, stack
 from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor
@@ -44,7 +44,7 @@ def _applied(op: Any, operands: tuple[Tensor, ...], attributes: dict[str, Any]) 
         with no_grad():
             results = CONTEXT.apply(op, operands, attributes)
     for result in results:
-        mark(op.name, tuple(x for x in operands if x._requires_grad), result)
+        mark_non_differentiable(op.name, tuple(x for x in operands if x._requires_grad), result)
     return results
 
 
@@ -206,7 +206,9 @@ def _traced_while(
         {"carry": len(leaves) + len(changed), "condition": regions[0], "body": regions[1]},
     )  # fmt: skip
     for result in results if recorded else ():
-        mark("while_loop", tuple(x for x in operands if x._requires_grad), result)
+        mark_non_differentiable(
+            "while_loop", tuple(x for x in operands if x._requires_grad), result
+        )
     _assign(changed, results[len(leaves) :], body)
     return tuple(tree.build(structure, iter(results)))
 

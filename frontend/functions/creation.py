@@ -104,7 +104,7 @@ def _aliased(obj: Any, kind: DType | None) -> Tensor | None:
     if isinstance(obj, np.ndarray):
         return from_data(obj, copy=False)
     if hasattr(obj, "__dlpack__"):
-        from frontend.utils.dlpack import from_dlpack
+        from frontend.tensors.dlpack import from_dlpack
 
         return from_dlpack(obj)
     if isinstance(obj, bytes | bytearray | memoryview):

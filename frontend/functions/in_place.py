@@ -31,7 +31,7 @@ def _view_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if STATE.grad_enabled and self.requires_grad and self.is_leaf:
             raise RuntimeError(LEAF_IN_PLACE)
         session = STATE.session
-        if session is not None and session.note(self) is not None:
+        if session is not None and session.capture(self) is not None:
             raise TraceError(
                 f"{name} changes the shape of a tensor from before the trace",
                 hint=f"use the result of {function.__name__}()",

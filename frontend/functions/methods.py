@@ -1,10 +1,15 @@
 """Attaches to Tensor what can be done with tensors: each family of functions says in METHODS which
-of its names are methods, and in IN_PLACE which have a form that ends in `_`."""
+of its names are methods, and in IN_PLACE which have a form that ends in `_`. Methods under another
+name than their function's, and Python's and NumPy's protocols, are attached one by one: whatever
+needs what is built on Tensor, so that `frontend.tensors` needs none of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from frontend.eager.gradients import backward
 from frontend.functions import (
     conversion,
     creation,
@@ -46,6 +51,40 @@ FAMILIES = (
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
 
 
+def _backward(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None,
+    create_graph: bool = False, inputs: Any = None,
+) -> None:  # fmt: skip
+    """Add d(self)/d(leaf) to the `.grad` of every leaf it depends on."""
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def _array_wrap(
+    self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False
+) -> Any:
+    """What a NumPy function of tensors gives: a tensor."""
+    return creation.from_numpy(np.asarray(array))
+
+
+def _dlpack(
+    self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:  # fmt: skip
+    """A DLPack capsule over the tensor's memory: see `frontend.utils.dlpack`."""
+    from frontend.tensors.dlpack import exported  # few programs share tensors
+
+    options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+    asked = {name: value for name, value in options.items() if value is not None}
+    return exported(self, stream=stream, **asked)
+
+
+NAMED = {
+    "__init__": tensor_types.initialize, "type": tensor_types.type_of, "backward": _backward,
+    "__array_wrap__": _array_wrap, "__dlpack__": _dlpack,
+}  # fmt: skip
+"""Methods by a name that their function does not have."""
+
+
 def _reflected(function: Any) -> Any:
     return lambda self, other: function(other, self)
 
@@ -57,7 +96,8 @@ def install(target: Any = Tensor) -> None:
             setattr(Tensor, name, getattr(family, name))
         for name in getattr(family, "IN_PLACE", "").split():
             setattr(Tensor, f"{name}_", in_place_variants.in_place(getattr(family, name)))
-    for name, method in in_place_variants.METHODS.items():
+    for name, method in {**in_place_variants.METHODS, **NAMED}.items():
+        method.__name__, method.__qualname__ = name, f"Tensor.{name}"
         setattr(Tensor, name, method)
     target.where = lambda self, condition, other: pointwise.where(condition, self, other)
     target.T = property(lambda self: layout.permute(self, *reversed(range(self.dim()))))

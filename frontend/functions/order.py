@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend import return_types
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted, promote_types
+from frontend.functions import return_types
 from frontend.functions import shape as s
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.reduce import dimension

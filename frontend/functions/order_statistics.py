@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from frontend import return_types
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted
 from frontend.functions import pointwise as f
+from frontend.functions import return_types
 from frontend.functions import shape as s
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.logic import logical_and

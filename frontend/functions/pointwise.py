@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.non_differentiable import underived
+from frontend.eager.non_differentiable import non_differentiable
 from frontend.eager.promotion import (
     aligned,
     binary,
@@ -222,7 +222,7 @@ def floor_divide(input: Any, other: Any, *, out: Any = None) -> Tensor:
     `div(rounding_mode="floor")` has gradient 0."""
     _no_bool(result_type(input, other), "div_floor_cpu")
     divided = lambda x, y: binary(e.floordiv, x, y)  # noqa: E731
-    return stored(underived("floor_divide", divided, input, other), out)
+    return stored(non_differentiable("floor_divide", divided, input, other), out)
 
 
 def remainder(input: Any, other: Any, *, out: Any = None) -> Tensor:

@@ -8,10 +8,10 @@ import math
 from itertools import pairwise
 from typing import Any
 
-from frontend import return_types
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, floating
 from frontend.functions import pointwise as f
+from frontend.functions import return_types
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.logic import isnan, truth
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.non_differentiable import underived
+from frontend.eager.non_differentiable import non_differentiable
 from frontend.eager.promotion import binary, casted, float_binary, floating, result_type
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.logic import isnan
@@ -89,7 +89,7 @@ def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
             location=user_location(),
         )
     step = lambda x, y: where(x == 0, y, casted(x > 0, x.dtype))  # noqa: E731
-    return stored(underived("heaviside", step, input, values), out)
+    return stored(non_differentiable("heaviside", step, input, values), out)
 
 
 def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:

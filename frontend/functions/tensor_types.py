@@ -10,8 +10,8 @@ import numpy as np
 
 from frontend.functions.creation import zeros
 from frontend.functions.creation_options import shape_of
-from frontend.tensors.dtypes import SCALAR_NAMES, Size, on_cpu
-from frontend.tensors.state import STATE, set_default_dtype
+from frontend.tensors.dtypes import SCALAR_NAMES, Size, on_cpu, set_default_dtype
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
 
@@ -31,9 +31,9 @@ class tensortype(type):
 
     def __new__(cls, dtype: DType, is_cuda: bool = False) -> Any:
         attributes = {"dtype": dtype, "is_cuda": is_cuda, "is_sparse": False}
-        made = super().__new__(cls, f"{SCALAR_NAMES[dtype]}Tensor", (), attributes)
-        made.__module__ = "frontend.cuda" if is_cuda else "frontend"
-        return made
+        kind = super().__new__(cls, f"{SCALAR_NAMES[dtype]}Tensor", (), attributes)
+        kind.__module__ = "frontend.cuda" if is_cuda else "frontend"
+        return kind
 
     def __init__(cls, dtype: DType, is_cuda: bool = False):
         super().__init__(cls.__name__, (), {})
@@ -66,14 +66,14 @@ def made_of(args: tuple[Any, ...], kwargs: dict[str, Any], dtype: DType | None) 
     and leaves another tensor its own.
 
     Raises TypeError for another tensor of another dtype and for what is neither size nor data."""
-    given = dict(kwargs)
-    on_cpu(given.pop("device", None))
-    if "size" in given:
-        args += (Size(given.pop("size")),)
-    if "data" in given:
-        args += (given.pop("data"),)
-    if given:
-        raise TypeError(f"new() got an unexpected keyword argument {next(iter(given))!r}")
+    options = dict(kwargs)
+    on_cpu(options.pop("device", None))
+    if "size" in options:
+        args += (Size(options.pop("size")),)
+    if "data" in options:
+        args += (options.pop("data"),)
+    if options:
+        raise TypeError(f"new() got an unexpected keyword argument {next(iter(options))!r}")
     kind = STATE.default_dtype if dtype is None else dtype
     if not args:
         return zeros(0, dtype=kind)
@@ -92,6 +92,21 @@ def made_of(args: tuple[Any, ...], kwargs: dict[str, Any], dtype: DType | None) 
     if not hasattr(first, "__len__"):
         raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
     return from_data(first, kind)
+
+
+def initialize(self: Tensor, *data: Any, **options: Any) -> None:
+    """`Tensor.__init__`: a tensor of the default dtype from numbers, sizes or another tensor."""
+    source = made_of(data, options, None)
+    self._value, self.tensor_type = source._value, source.tensor_type
+    self._counter, self._view = source._counter, source._view
+
+
+def type_of(self: Tensor, dtype: Any = None) -> Any:
+    """`Tensor.type`: the type's name ("torch.FloatTensor"), or the tensor cast to `dtype`: also to
+    `torch.LongTensor`, "torch.LongTensor"."""
+    if dtype is not None:
+        return self.to(dtype_of_type(dtype))
+    return f"torch.{SCALAR_NAMES[self.dtype]}Tensor"
 
 
 def new(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -113,11 +128,11 @@ def dtype_of_type(wanted: Any) -> DType:
     is_cuda = isinstance(wanted, tensortype) and wanted.is_cuda
     if is_cuda or (isinstance(wanted, str) and wanted.startswith("torch.cuda.")):
         raise RuntimeError(f"there is no CUDA to make a {wanted} with")
-    found = wanted.dtype if isinstance(wanted, tensortype) else _BY_NAME.get(wanted)
-    if found is None:
+    dtype = wanted.dtype if isinstance(wanted, tensortype) else _BY_NAME.get(wanted)
+    if dtype is None:
         shown = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", repr(wanted))
         raise ValueError(f"invalid type: '{shown}'")
-    return found
+    return dtype
 
 
 _BY_NAME: dict[Any, DType] = {f"torch.{name}Tensor": dtype for dtype, name in SCALAR_NAMES.items()}

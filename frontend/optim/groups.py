@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from frontend.tensors.epoch import _marking, changed
+from frontend.tensors.epoch import begins_epoch, changed
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.guards.checks import is_plain, same
@@ -28,7 +28,7 @@ _MISSING = object()
 
 
 def _writing(plain: Any) -> Any:
-    """A method of dict that writes: refused in a trace, and noted where an entry relies on it."""
+    """A method of dict that writes: refused in a trace, and a new epoch."""
 
     @functools.wraps(plain)
     def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -69,14 +69,14 @@ class Held(dict):
         )
 
     def marks(self) -> list[Any] | None:
-        """What entries rely on, as it is now; None for everything."""
+        """What specializations rely on, as it is now; None for everything."""
         return None
 
     def __reduce__(self) -> Any:
         return type(self), (dict(self),)
 
 
-@_marking(defaultdict)
+@begins_epoch(defaultdict)
 class States(defaultdict):
     """The state of each parameter."""
 
@@ -148,7 +148,7 @@ class _Raw:
         return dict.__getitem__(self.group, name)
 
 
-# -- what an entry relies on: Tensors are captured, so it matters which one it is -----------------
+# -- what a specialization relies on: Tensors are captured, so it matters which one it is ---------
 
 
 def _exactly(value: Any) -> Any:
@@ -168,7 +168,7 @@ def _kind(value: Any) -> Any:
 class OptionGuard:
     """One option of a group. Looked at again when the group says that it changed."""
 
-    marked = True
+    by_epoch = True
 
     def __init__(self, group: ParameterGroup, name: str, how: Callable[[Any], Any]):
         self.group = group
@@ -194,7 +194,7 @@ class OptionGuard:
 class MembersGuard:
     """Which parameters the groups of an optimizer hold, with which state, and its hooks."""
 
-    marked = True
+    by_epoch = True
 
     def __init__(self, optimizer: Any):
         self.optimizer = optimizer

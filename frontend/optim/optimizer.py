@@ -28,10 +28,10 @@ from frontend.optim.groups import Held, MembersGuard, ParameterGroup, States
 from frontend.optim.options import EXECUTION, checked_parameters
 from frontend.tensors.dtypes import float32
 from frontend.tensors.epoch import HookRegistry, Listing, changed
+from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.state import STATE, enable_grad, no_grad
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tracer
-from frontend.utils.hooks import RemovableHandle
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 

@@ -6,16 +6,16 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from frontend.tensors.epoch import HookRegistry, changed
+from frontend.tensors.hooks import RemovableHandle, refuse_hook
 from frontend.tensors.host_values import HostValues
 from frontend.tensors.state import STATE
-from frontend.utils.hooks import RemovableHandle, refuse_hook
 
 
 class Elided:
     """Stands in `.grad` where a compiled step left no gradient behind."""
 
 
-class OnTape(HostValues):
+class AutogradMembers(HostValues):
     """Members of Tensor that concern differentiation."""
 
     # Class attributes with the common values, so that making a tensor sets only three.
@@ -55,7 +55,7 @@ class OnTape(HostValues):
         if value and not self.dtype.is_float:
             raise RuntimeError("Only Tensors of floating point dtype can require gradients")
         if STATE.session is not None:
-            STATE.session.note(self)
+            STATE.session.capture(self)
         self._requires_grad = bool(value)
         changed()
 
@@ -77,12 +77,12 @@ class OnTape(HostValues):
     @property
     def _base(self) -> Any:
         """The tensor this one is a view of, through all views between; None for no view."""
-        found = None
+        root = None
         view = self._view
         while view is not None and view.tracked is not None:
-            found = view.parent
-            view = found._view
-        return found
+            root = view.parent
+            view = root._view
+        return root
 
     def _is_view(self) -> bool:
         return self._base is not None
@@ -106,7 +106,7 @@ class OnTape(HostValues):
     @grad.setter
     def grad(self, value: Any) -> None:
         if value is not None:
-            if not isinstance(value, OnTape):
+            if not isinstance(value, AutogradMembers):
                 raise TypeError(
                     f"assigned grad expected to be a Tensor or None but got grad of type "
                     f"{type(value).__name__!r}"
@@ -118,7 +118,7 @@ class OnTape(HostValues):
                     "the same shape and dtype."
                 )
         if STATE.session is not None:
-            STATE.session.note_grad_write(self)
+            STATE.session.capture_grad_write(self)
         self._grad = value
 
     @grad.deleter
@@ -128,18 +128,6 @@ class OnTape(HostValues):
     @property
     def _version(self) -> int:
         return self._counter[0]
-
-    def backward(
-        self,
-        gradient: Any = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Any = None,
-    ) -> None:
-        """Add d(self)/d(leaf) to the `.grad` of every leaf it depends on."""
-        from frontend.autograd import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in `.grad`."""
@@ -185,11 +173,11 @@ class OnTape(HostValues):
 
     def _check_hook(self) -> None:
         """Raise TraceError for a hook of a leaf from outside of the trace under way."""
-        if STATE.session is not None and STATE.session.note(self) is not None:
+        if STATE.session is not None and STATE.session.capture(self) is not None:
             refuse_hook()
 
 
-def _warn_of_non_leaf(tensor: OnTape) -> None:
+def _warn_of_non_leaf(tensor: AutogradMembers) -> None:
     """PyTorch's warning on reading a gradient that is not kept."""
     node, index = tensor._edge
     if index not in (node.retained or {}):

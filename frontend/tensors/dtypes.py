@@ -16,9 +16,9 @@ from graphc.ir.types import DType
 
 __all__ = [
     "Size", "bfloat16", "bool", "channels_last", "channels_last_3d", "contiguous_format", "device",
-    "double", "dtype", "finfo", "float", "float16", "float32", "float64", "half", "iinfo", "int",
-    "int16", "int32", "int64", "int8", "layout", "long", "memory_format", "preserve_format",
-    "short", "strided", "uint8",
+    "double", "dtype", "finfo", "float", "float16", "float32", "float64", "get_default_dtype",
+    "half", "iinfo", "int", "int16", "int32", "int64", "int8", "layout", "long", "memory_format",
+    "preserve_format", "set_default_dtype", "short", "strided", "uint8",
 ]  # fmt: skip
 
 dtype = DType
@@ -69,11 +69,11 @@ def as_dtype(dtype: Any) -> DType:
     that is not supported."""
     if isinstance(dtype, DType):
         return dtype
-    found = _PYTHON.get(dtype) if isinstance(dtype, type) else None
-    if found is None and isinstance(dtype, str):
-        found = _NAMES.get(dtype.removeprefix("torch."))
-    if found is not None:
-        return found
+    named = _PYTHON.get(dtype) if isinstance(dtype, type) else None
+    if named is None and isinstance(dtype, str):
+        named = _NAMES.get(dtype.removeprefix("torch."))
+    if named is not None:
+        return named
     try:
         kind = np.dtype(dtype)
     except TypeError:
@@ -81,6 +81,19 @@ def as_dtype(dtype: Any) -> DType:
     if kind is None or dtype is None:
         raise TypeError(f"dtype must be torch.dtype, not {type(dtype).__name__} ({dtype!r})")
     return DType.of(kind)
+
+
+def get_default_dtype() -> DType:
+    """The dtype of tensors made from Python floats."""
+    return STATE.default_dtype
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Make `dtype` (a float dtype) that of tensors made from Python floats. Raises TypeError."""
+    kind = as_dtype(dtype)
+    if not kind.is_float:
+        raise TypeError(f"only floating-point types are supported as the default type, got {kind}")
+    STATE.default_dtype = kind
 
 
 # -- promotion -----------------------------------------------------------------------------------
@@ -105,8 +118,8 @@ _PROMOTED = {(left, right): _promoted(left, right) for left in DType for right i
 
 def promote_types(type1: Any, type2: Any) -> DType:
     """The smallest dtype that holds both."""
-    found = _PROMOTED.get((type1, type2))
-    return found or _PROMOTED[as_dtype(type1), as_dtype(type2)]
+    promoted = _PROMOTED.get((type1, type2))
+    return promoted or _PROMOTED[as_dtype(type1), as_dtype(type2)]
 
 
 # -- limits --------------------------------------------------------------------------------------
@@ -183,22 +196,22 @@ class Size(tuple):
     __slots__ = ()
 
     def __new__(cls, sizes: Any = ()) -> Size:
-        found = []
+        dims = []
         for position, size in enumerate(sizes):
             if not hasattr(size, "__index__"):
                 raise TypeError(
                     f"torch.Size() takes an iterable of 'int' (item {position} is "
                     f"'{type(size).__name__}')"
                 )
-            found.append(operator.index(size))
-        return tuple.__new__(cls, found)
+            dims.append(operator.index(size))
+        return tuple.__new__(cls, dims)
 
     def numel(self) -> builtins.int:
         return math.prod(self)
 
     def __getitem__(self, index: Any) -> Any:
-        found = tuple.__getitem__(self, index)
-        return Size(found) if index.__class__ is slice else found
+        part = tuple.__getitem__(self, index)
+        return Size(part) if index.__class__ is slice else part
 
     def __add__(self, other: Any) -> Size:
         return Size(tuple.__add__(self, tuple(other)))

@@ -1,10 +1,10 @@
 """Whether something was written that compiled functions rely on.
 
-Guards on Modules and captured tensors are looked at again only when the mark is another one: a call
-of a compiled function then costs no more for a large model than for a small one. Whoever changes
-what such a guard sees sets a new mark after it: attributes and registries of Modules,
-`requires_grad`, `data` and history of a tensor. What is written past them, into a Module's
-`__dict__`, is not seen.
+An epoch is the time between two such writes. Guards on Modules and captured tensors are looked at
+again only in another epoch: a call of a compiled function then costs no more for a large model than
+for a small one. Whoever changes what such a guard sees begins a new epoch after it: attributes and
+registries of Modules, `requires_grad`, `data` and history of a tensor. What is written past them,
+into a Module's `__dict__`, is not seen.
 """
 
 from __future__ import annotations
@@ -16,42 +16,43 @@ from collections import OrderedDict
 from typing import Any
 
 
-class Changes:
-    """`mark` is an object that was not there before the last change, in whatever thread."""
+class Epoch:
+    """`current` is an object that was not there before the last write, in whatever thread; a number
+    that two threads raise at once could miss one."""
 
-    mark: object = object()
-
-
-CHANGES = Changes()
+    current: object = object()
 
 
-class Tracing:
+EPOCH = Epoch()
+
+
+class TraceLock:
     """While a thread traces, the tensors that it meets have no values. Compiled calls of other
-    threads wait until it is over. `begun` counts traces: who reads values reads them again where
-    one began meanwhile. `making` is held by a thread that makes an entry, so that none is made
-    twice; `lock` only while it traces, ahead of compiling."""
+    threads wait until it is over. `traces` counts traces: who reads values reads them again where
+    one began meanwhile. `specializing` is held by a thread that makes a specialization, so that
+    none is made twice; `tracing` only while it traces, ahead of compiling."""
 
     def __init__(self) -> None:
-        self.begun = 0
-        self.lock = threading.RLock()
-        self.making = threading.RLock()
+        self.traces = 0
+        self.tracing = threading.RLock()
+        self.specializing = threading.RLock()
 
     def begin(self) -> None:
-        self.lock.acquire()
-        self.begun += 1
+        self.tracing.acquire()
+        self.traces += 1
 
     def end(self) -> None:
-        self.lock.release()
+        self.tracing.release()
 
 
-TRACING = Tracing()
+TRACE_LOCK = TraceLock()
 # The thread that traces is not there after a fork.
-os.register_at_fork(after_in_child=TRACING.__init__)  # type: ignore[misc]
+os.register_at_fork(after_in_child=TRACE_LOCK.__init__)  # type: ignore[misc]
 
 
 def changed() -> None:
-    """Say so after a change."""
-    CHANGES.mark = object()
+    """Begin a new epoch, after a write."""
+    EPOCH.current = object()
 
 
 _WRITES = (
@@ -60,10 +61,10 @@ _WRITES = (
 )  # fmt: skip
 
 
-def _marking(base: Any) -> Any:
-    """A class decorator: after a method of `base` that writes, a new mark."""
+def begins_epoch(base: Any) -> Any:
+    """A class decorator: after a method of `base` that writes, a new epoch."""
 
-    def marked(plain: Any) -> Any:
+    def counted(plain: Any) -> Any:
         @functools.wraps(plain)
         def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
             result = plain(self, *arguments, **keywords)
@@ -75,23 +76,23 @@ def _marking(base: Any) -> Any:
     def decorate(cls: Any) -> Any:
         for name in _WRITES:
             if hasattr(base, name):
-                setattr(cls, name, marked(getattr(base, name)))
+                setattr(cls, name, counted(getattr(base, name)))
         return cls
 
     return decorate
 
 
-@_marking(dict)
+@begins_epoch(dict)
 class Registry(dict):
-    """A dict whose writes are marked: the parameters, buffers or submodules of a Module, or the
+    """A dict whose writes begin an epoch: the parameters, buffers or submodules of a Module, or the
     options of a group of parameters."""
 
 
-@_marking(list)
+@begins_epoch(list)
 class Listing(list):
-    """A list whose writes are marked: the groups of an optimizer, the parameters of one."""
+    """A list whose writes begin an epoch: the groups of an optimizer, the parameters of one."""
 
 
-@_marking(OrderedDict)
+@begins_epoch(OrderedDict)
 class HookRegistry(OrderedDict):
     """The same with an order that can be changed: the hooks of a Module."""

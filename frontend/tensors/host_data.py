@@ -116,11 +116,11 @@ class _Leaves:
     def dtype(self, default: DType) -> DType:
         """The dtype that holds all of them."""
         python = {bool: DType.bool, int: DType.i64, float: default}
-        found: DType | None = None
+        common: DType | None = None
         for kind in self.kinds:
             each = python.get(kind, kind)
-            found = each if found is None else promote_types(found, each)
-        return default if found is None else found
+            common = each if common is None else promote_types(common, each)
+        return default if common is None else common
 
     def _collect(self, data: Any, depth: int) -> None:
         if not _is_sequence(data):

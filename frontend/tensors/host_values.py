@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from frontend.tensors.no_value import refuse
 from frontend.tensors.state import STATE
 from graphc.ir.handle import Handle
 
@@ -53,26 +54,7 @@ class HostValues(Handle):
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    def __array_wrap__(
-        self, array: np.ndarray, context: Any = None, return_scalar: bool = False
-    ) -> Any:
-        """What a NumPy function of tensors gives: a tensor."""
-        from frontend.functions.creation import from_numpy
-
-        return from_numpy(np.asarray(array))
-
     __array_priority__ = 1000  # NumPy leaves `array * tensor` to the tensor
-
-    def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
-        copy: bool | None = None,
-    ) -> Any:  # fmt: skip
-        """A DLPack capsule over the tensor's memory: see `frontend.utils.dlpack`."""
-        from frontend.utils.dlpack import exported
-
-        given = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
-        asked = {name: value for name, value in given.items() if value is not None}
-        return exported(self, stream=stream, **asked)  # type: ignore[arg-type]
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)  # DLPack's kDLCPU
@@ -123,8 +105,6 @@ class HostValues(Handle):
         if not self.tensor_type.shape:
             raise TypeError("iteration over a 0-d tensor")
         if STATE.session is not None:
-            from frontend.tracing.no_value import refuse
-
             hint = "unbind(), split() or an index for each part"
             refuse(self.tensor_type, "iteration", hint)
         return iter([self[i] for i in range(len(self))])

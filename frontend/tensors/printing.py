@@ -49,11 +49,11 @@ def set_printoptions(
         if profile not in _PROFILES:
             raise ValueError(f"profile is one of {', '.join(_PROFILES)}, not {profile!r}")
         options = _PROFILES[profile]
-    given = {
+    numbers = {
         "precision": precision, "threshold": threshold, "edgeitems": edgeitems,
         "linewidth": linewidth,
     }  # fmt: skip
-    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changed: dict[str, Any] = {name: value for name, value in numbers.items() if value is not None}
     _current[0] = replace(options, **changed, sci_mode=sci_mode)
 
 
@@ -70,17 +70,17 @@ def tensor_text(tensor: Any) -> str:
 
 def _suffixes(tensor: Any, array: np.ndarray) -> list[str]:
     """What stands after the elements."""
-    found = []
+    parts = []
     if not array.size and array.ndim != 1:
-        found.append(f"size={tuple(array.shape)}")
+        parts.append(f"size={tuple(array.shape)}")
     plain = (STATE.default_dtype, DType.i64, DType.bool) if array.size else (STATE.default_dtype,)
     if tensor.dtype not in plain:
-        found.append(f"dtype={tensor.dtype}")
+        parts.append(f"dtype={tensor.dtype}")
     if tensor.grad_fn is not None:
-        found.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+        parts.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
-        found.append("requires_grad=True")
-    return found
+        parts.append("requires_grad=True")
+    return parts
 
 
 def _joined(text: str, suffixes: list[str], indent: int, linewidth: int) -> str:

@@ -1,6 +1,41 @@
 """The thread-local state PyTorch documents: grad mode, default dtype, and the trace under way.
 
-This is the only hidden state of the frontend; everything else travels as an argument.
+This is all that the frontend keeps hidden, and a test holds the list; everything else travels as an
+argument, or stands in an object that the user has.
+
+Of a thread:
+- `tensors.state.STATE`: below
+- `eager.dispatch._QUIET`: NumPy's error state, switched off
+
+Of the process, since PyTorch has it so:
+- `tensors.generator.default_generator`: the stream of `manual_seed`
+- `tensors.printing._current`: `set_printoptions`
+- `nn.modules.global_hooks.GLOBAL`: hooks of all Modules
+- `nn.modules.global_hooks.PARAMETER_HOOKS`: of registering parameters,
+- `nn.modules.global_hooks.BUFFER_HOOKS`: buffers
+- `nn.modules.global_hooks.MODULE_HOOKS`: and submodules
+- `optim.optimizer._GLOBAL_PRE`: hooks of all optimizers, before a step
+- `optim.optimizer._GLOBAL_POST`: and after it
+- `distributions.distribution.Distribution`: `set_default_validate_args`
+- `distributions.kl._KNOWN`: `register_kl`
+- `devices.environment._deterministic`: switches that change nothing here
+- `devices.environment._matmul_precision`: the same
+- `backends.cudnn`: the same
+- `utils.data.worker._info`: of a worker process, which one it is
+
+Whether compiled functions still hold:
+- `tensors.epoch.EPOCH`: raised by whoever writes what they rely on
+- `tensors.epoch.TRACE_LOCK`: held by the thread that traces
+
+Numbers given out:
+- `tensors.hooks.RemovableHandle`: of hooks
+- `eager.tape.next_sequence`: of tape nodes
+
+Caches, which change no result:
+- `tensors.state.PREPARED`: of ops (filled by `eager.dispatch`)
+- `eager.dispatch._FILLED`: of constants
+- `eager.native_ops._MEMO`: of kernels of single ops
+- `tracing.guards.bytecode.scan_bytecode`: of code objects
 """
 
 from __future__ import annotations
@@ -9,37 +44,33 @@ import contextlib
 import functools
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any
 
 from graphc.ir.types import DType
-
-if TYPE_CHECKING:
-    from frontend.tracing.session import Session
-
 
 PREPARED: dict[str, dict[Any, Any]] = {"numpy": {}, "native": {}}
 """By eager backend, what is known of ops (filled by `dispatch`)."""
 
-_NOTHING: dict[Any, Any] = {}
+_NOTHING: Any = MappingProxyType({})
 
 
 class State(threading.local):
     """Per thread: whether the tape records (None: not here, since this is the body of a loop or
     branch, which is recorded whole), the active trace, the dtype of Python floats, what computes
-    eager ops. The last three follow from the others. `watched`: ops are traced, or note
-    where they were called. `prepared` is the backend's; so is `lane`, unless ops are watched: then
-    it is empty, and nothing takes a short cut."""
+    eager ops. The last three follow from the others. `watched`: ops are traced, or record
+    where they were called. `prepared` is the backend's; so is `fast_path`, unless ops are watched:
+    then it is empty, and nothing takes a short cut."""
 
     grad_enabled: bool | None = True
-    inference: bool = False
     detect_anomaly: bool = False
     check_nan: bool = True
-    session: Session | None = None
+    session: Any = None
     default_dtype: DType = DType.f32
     backend: str = "numpy"
     watched: bool = False
     prepared: dict[Any, Any] = PREPARED["numpy"]
-    lane: dict[Any, Any] = PREPARED["numpy"]
+    fast_path: dict[Any, Any] = PREPARED["numpy"]
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -48,25 +79,10 @@ class State(threading.local):
             watched = self.session is not None or self.detect_anomaly
             super().__setattr__("watched", watched)
             super().__setattr__("prepared", prepared)
-            super().__setattr__("lane", _NOTHING if watched else prepared)
+            super().__setattr__("fast_path", _NOTHING if watched else prepared)
 
 
 STATE = State()
-
-
-def get_default_dtype() -> DType:
-    """The dtype of tensors made from Python floats."""
-    return STATE.default_dtype
-
-
-def set_default_dtype(dtype: Any) -> None:
-    """Make `dtype` (f32 or f64) that of tensors made from Python floats. Raises TypeError."""
-    from frontend.tensors.dtypes import as_dtype
-
-    found = as_dtype(dtype)
-    if not found.is_float:
-        raise TypeError(f"only floating-point types are supported as the default type, got {found}")
-    STATE.default_dtype = found
 
 
 def get_eager_backend() -> str:
@@ -86,14 +102,41 @@ def set_eager_backend(backend: str) -> None:
     STATE.backend = backend
 
 
+# -- the rest of the frontend writes STATE through these, and only these -------------------------
+
+
+def swap_session(session: Any) -> Any:
+    """Make `session` (None: no trace) the trace under way; the one before."""
+    previous, STATE.session = STATE.session, session
+    return previous
+
+
 @contextlib.contextmanager
-def paused() -> Iterator[None]:
+def suspended() -> Iterator[None]:
     """Run eagerly inside, in the middle of a trace."""
-    session, STATE.session = STATE.session, None
+    session = swap_session(None)
     try:
         yield
     finally:
-        STATE.session = session
+        swap_session(session)
+
+
+def swap_anomaly_checks(detect: bool, check_nan: bool) -> tuple[bool, bool]:
+    """Set whether backward says where what failed was computed, and whether NaN is a failure; what
+    was set before."""
+    previous = STATE.detect_anomaly, STATE.check_nan
+    STATE.detect_anomaly, STATE.check_nan = detect, check_nan
+    return previous
+
+
+@contextlib.contextmanager
+def recording(mode: bool | None) -> Iterator[None]:
+    """Grad mode `mode` inside; None in the body of a loop or branch."""
+    previous, STATE.grad_enabled = STATE.grad_enabled, mode
+    try:
+        yield
+    finally:
+        STATE.grad_enabled = previous
 
 
 # -- grad mode -----------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Tensor: a value with a type, a place on the tape, and PyTorch's names.
 
 `_value` is a NumPy array (eager) or a graph variable (in a trace). This file holds what a tensor
-is; what can be done with tensors stands in `functions*.py` and is attached by `methods.py`.
+is; what can be done with tensors stands in `frontend/functions`, and `methods.py` there attaches
+it: also what makes a tensor, so that nothing here needs what is built on it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from frontend.tensors.autograd_members import OnTape
-from frontend.tensors.dtypes import CPU, SCALAR_NAMES, Size, device, strided
+from frontend.tensors.autograd_members import AutogradMembers
+from frontend.tensors.dtypes import CPU, Size, device, strided
 from frontend.tensors.epoch import changed
 from frontend.tensors.host_data import array_of
+from frontend.tensors.no_value import concrete
 from frontend.tensors.state import STATE, no_grad
 from graphc.ir.types import DType, TensorType
 
@@ -22,7 +24,7 @@ FROZEN = "a frozen tensor cannot be changed; unfreeze() it first"
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
 
 
-class Tensor(OnTape):
+class Tensor(AutogradMembers):
     """An n-dimensional array of one dtype that may take part in differentiation.
 
     `Tensor(data)` makes a tensor of the default dtype from numbers, `Tensor(2, 3)` an
@@ -33,6 +35,7 @@ class Tensor(OnTape):
 
     if TYPE_CHECKING:
 
+        def __init__(self, *data: Any, **options: Any): ...
         def __getattr__(self, name: str) -> Any:
             """Methods come from `frontend.functions.methods`."""
 
@@ -40,13 +43,6 @@ class Tensor(OnTape):
         self = object.__new__(cls)
         self._counter = [0]
         return self
-
-    def __init__(self, *data: Any, **options: Any):
-        from frontend.functions.tensor_types import made_of
-
-        made = made_of(data, options, None)
-        self._value, self.tensor_type = made._value, made.tensor_type
-        self._counter, self._view = made._counter, made._view
 
     def _set(self, array: np.ndarray) -> None:
         self.tensor_type = TensorType.of(array)
@@ -129,15 +125,6 @@ class Tensor(OnTape):
     def data_ptr(self) -> int:
         return int(self._array("data_ptr()").ctypes.data)
 
-    def type(self, dtype: Any = None) -> Any:
-        """The type's name ("torch.FloatTensor"), or the tensor cast to `dtype`: also to
-        `torch.LongTensor`, "torch.LongTensor"."""
-        if dtype is not None:
-            from frontend.functions.tensor_types import dtype_of_type
-
-            return self.to(dtype_of_type(dtype))
-        return f"torch.{SCALAR_NAMES[self.dtype]}Tensor"
-
     # -- memory shared with others ---------------------------------------------------------------
 
     @property
@@ -175,7 +162,7 @@ class Tensor(OnTape):
 
     def detach_(self) -> Tensor:
         if STATE.session is not None:
-            STATE.session.note(self)
+            STATE.session.capture(self)
         self._edge = None
         self._requires_grad = False
         changed()
@@ -231,8 +218,6 @@ class Tensor(OnTape):
         value = self._value
         if isinstance(value, np.ndarray) and STATE.session is None:
             return value
-        from frontend.tracing.no_value import concrete
-
         return concrete(self, what)
 
     def __hash__(self) -> int:
@@ -258,11 +243,11 @@ class Tensor(OnTape):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         array = np.array(self._array("pickling"))
-        made = (type(self), array, self._requires_grad)
-        return _unpickled, made, added_attributes(self) or None
+        arguments = (type(self), array, self._requires_grad)
+        return _unpickled, arguments, added_attributes(self) or None
 
 
-_OWN = {*OnTape.__annotations__, "_value", "tensor_type"}
+_OWN = {*AutogradMembers.__annotations__, "_value", "tensor_type"}
 
 
 def added_attributes(tensor: Tensor) -> dict[str, Any]:

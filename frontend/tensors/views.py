@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.tensors.state import enable_grad
 from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -68,20 +69,17 @@ class View:
         """`tensor` (this view) took the value and history of `new`: the parent is then made of what
         it was and of `new`, and the view is a view of that."""
         parent: Any = self.parent
-        made = written_back(self, new)
+        parent_value = written_back(self, new)
         if parent._view is not None and parent._view.tracked:
-            parent._view.write_history(parent, made)
+            parent._view.write_history(parent, parent_value)
         else:
-            parent._edge, parent._requires_grad = made._edge, made._requires_grad
+            parent._edge, parent._requires_grad = parent_value._edge, parent_value._requires_grad
         self.known = tensor._counter[0]
         self._rederive(tensor)
 
     def _rederive(self, tensor: Tensor) -> None:
-        from frontend.eager.dispatch import CONTEXT
-        from frontend.tensors.state import enable_grad
-
         with enable_grad():
-            (again,) = CONTEXT.apply(self.op, (self.parent,), self.attributes)
+            (again,) = self.parent.context.apply(self.op, (self.parent,), self.attributes)
         tensor._edge, tensor._requires_grad = again._edge, again._requires_grad
 
 

@@ -1,7 +1,7 @@
 """Tracing: the same code run once on tensors that record a graph.
 
-tracer runs a function in a session, which turns tensors met on the way into inputs of the graph
-(naming gives them names, sources says where they come from at each call); tree flattens arguments
-and results; regions and bodies trace what loops and branches run; no_value refuses what needs a
-value. guards: what a trace depended on outside its arguments.
+tracer runs a function in a session, which captures the tensors met on the way and turns them into
+inputs of the graph (naming gives them names, sources says where they come from at each call); tree
+flattens arguments and results; regions and bodies trace what loops and branches run. guards: what a
+trace depended on outside its arguments.
 """

@@ -25,9 +25,9 @@ class TracedBody:
         session: Any = STATE.session
         with session.region(name) as region:
             self.inputs = [region.input(type) for type in arguments]
-            given = [make(var, type) for var, type in zip(self.inputs, arguments)]
+            stand_ins = [make(var, type) for var, type in zip(self.inputs, arguments)]
             self.leaves: list[Tensor] = []
-            result = unchanging(function, given)(*tree.build(structure, iter(given)))
+            result = unchanging(function, stand_ins)(*tree.build(structure, iter(stand_ins)))
             self.structure = tree.flatten(result, self.leaves)
             self.values = [session.value_of(leaf) for leaf in self.leaves]
         self.result = result
@@ -115,23 +115,23 @@ def changed_by(*traced: TracedBody) -> list[Tensor]:
 def captured_by(changed: Sequence[Tensor], *traced: TracedBody) -> list[Tensor]:
     """The other tensors from around that a run reads, but for views of those it changes."""
     own = {id(tensor) for tensor in changed}
-    found: dict[Any, Tensor] = {}
+    captured: dict[Any, Tensor] = {}
     for each in traced:
         # A copy: `input_of` adds to it.
         for key, (tensor, _) in list(each.region.captured.items()):
             if id(origin(tensor)[0]) not in own:
-                found.setdefault(key, tensor)
-    return list(found.values())
+                captured.setdefault(key, tensor)
+    return list(captured.values())
 
 
-def unchanging(function: Callable[..., Any], given: Sequence[Tensor]) -> Callable[..., Any]:
+def unchanging(function: Callable[..., Any], tensors: Sequence[Tensor]) -> Callable[..., Any]:
     """`function`, which raises where it changes in place what it was given: a loop hands out
     slices and values of its own, so compiled nobody would see the change."""
 
     def checked(*arguments: Any) -> Any:
-        before = [x._counter[0] for x in given]
+        before = [x._counter[0] for x in tensors]
         result = function(*arguments)
-        if [x._counter[0] for x in given] != before:
+        if [x._counter[0] for x in tensors] != before:
             raise error(
                 TraceError, "the body of a loop or branch changes a tensor that it is given",
                 "return the new value, or change a clone()",
@@ -141,17 +141,17 @@ def unchanging(function: Callable[..., Any], given: Sequence[Tensor]) -> Callabl
     return checked
 
 
-def unshared(result: Any, given: Sequence[Tensor]) -> Any:
+def unshared(result: Any, tensors: Sequence[Tensor]) -> Any:
     """`result` with copies of the tensors that share memory with those given, or with each other:
     compiled, no result shares memory."""
     leaves: list[Tensor] = []
     structure = tree.flatten(result, leaves)
-    known = {id(x._counter) for x in given}
-    made = []
+    known = {id(x._counter) for x in tensors}
+    distinct = []
     for x in leaves:
-        made.append(x.clone() if id(x._counter) in known else x)
+        distinct.append(x.clone() if id(x._counter) in known else x)
         known.add(id(x._counter))
-    return tree.build(structure, iter(made))
+    return tree.build(structure, iter(distinct))
 
 
 def error(kind: type[GraphError], message: str, hint: str | None = None) -> GraphError:

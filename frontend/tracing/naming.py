@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from frontend.tensors.generator import default_generator
 from frontend.tensors.tensor import Tensor
 
 
@@ -15,35 +16,33 @@ class Names:
 
     def __init__(self, target: Any):
         self._taken: set[str] = set()
-        self._found: dict[int, str] = {}
+        self._names: dict[int, str] = {}
         self._count = 0
         for prefix, owner in reachable(target):
             self._collect(prefix, owner)
 
     def _collect(self, prefix: str, owner: Any) -> None:
         if isinstance(owner, Tensor):
-            self._found.setdefault(id(owner), prefix)
+            self._names.setdefault(id(owner), prefix)
         elif hasattr(owner, "named_parameters"):
             for name, tensor in [*owner.named_parameters(), *owner.named_buffers()]:
                 full = name if not name[:1].isdigit() else f"{prefix or 'module'}.{name}"
-                self._found.setdefault(id(tensor), full)
+                self._names.setdefault(id(tensor), full)
         elif hasattr(owner, "param_groups"):
             for parameter, state in getattr(owner, "state", {}).items():
-                base = self._found.get(id(parameter), "parameter")
+                base = self._names.get(id(parameter), "parameter")
                 for key, value in state.items():
                     if isinstance(value, Tensor):
-                        self._found.setdefault(id(value), f"{prefix}.{key}.{base}")
+                        self._names.setdefault(id(value), f"{prefix}.{key}.{base}")
 
     def of(self, tensor: Tensor) -> str:
         """The name of a tensor; nameless ones are counted."""
-        found = self._found.get(id(tensor))
-        if found is None:
-            from frontend.functions.random import default_generator
-
-            found = "rng_state" if tensor is default_generator.state else f"state{self._count}"
-            self._count += found != "rng_state"
-            self._found[id(tensor)] = found
-        return found
+        name = self._names.get(id(tensor))
+        if name is None:
+            name = "rng_state" if tensor is default_generator.state else f"state{self._count}"
+            self._count += name != "rng_state"
+            self._names[id(tensor)] = name
+        return name
 
     def unique(self, name: str) -> str:
         """`name` as an input name nobody has yet."""
@@ -75,17 +74,17 @@ def variables(target: Any) -> dict[str, Any]:
     code = getattr(function, "__code__", None)
     if code is None:
         return {}
-    found = {
+    values = {
         name: function.__globals__[name]
         for name in sorted(_named(code))
         if name in function.__globals__
     }
     for name, cell in zip(code.co_freevars, function.__closure__ or ()):
         try:
-            found[name] = cell.cell_contents
+            values[name] = cell.cell_contents
         except ValueError:  # not assigned yet
             continue
-    return found
+    return values
 
 
 def _named(code: Any) -> set[str]:

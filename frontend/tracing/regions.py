@@ -40,32 +40,34 @@ class Builder(GraphBuilder):
     ) -> Graph:
         """The graph from `inputs` (name, variable) to `outputs`, without what they do not need.
         `shown`: inputs of this builder that are made from others by ops, and no inputs there."""
-        made = Builder(self.name)
+        builder = Builder(self.name)
         values: dict[Value, Var] = {}
         for name, var in inputs:
-            with made.at(self._nodes[var.value.node].location or Location(name, 0)):
-                values[var.value] = made.input(name, var.type)
+            with builder.at(self._nodes[var.value.node].location or Location(name, 0)):
+                values[var.value] = builder.input(name, var.type)
         for var, root, steps in shown:
-            with made.at(self._nodes[var.value.node].location or Location(self.name, 0)):
+            with builder.at(self._nodes[var.value.node].location or Location(self.name, 0)):
                 value = values[root.value]
                 for op, attributes in steps:
-                    (value,) = made.apply(op, (value,), attributes)
+                    (value,) = builder.apply(op, (value,), attributes)
             values[var.value] = value
         for identity in sorted(self._needed(values, outputs)):
             node = self._nodes[identity]
-            results = made.copied(node, [values[value] for value in node.operands])
+            results = builder.copied(node, [values[value] for value in node.operands])
             for index, result in enumerate(results):
                 values[Value(identity, index)] = result
-        return made.finish(*[values[var.value] for var in outputs], aliases=aliases)
+        return builder.finish(*[values[var.value] for var in outputs], aliases=aliases)
 
     def ahead(
-        self, inputs: Sequence[tuple[str, Var]], outputs: Sequence[Var], marks: Sequence[int]
+        self, inputs: Sequence[tuple[str, Var]], outputs: Sequence[Var], positions: Sequence[int]
     ) -> list[int]:
-        """For each mark, a number of nodes here: how many of them are ahead of it in the snapshot
+        """For each position, a number of nodes: how many of them are ahead of it in the snapshot
         from `inputs` to `outputs`."""
         known = {var.value for _, var in inputs}
         needed = self._needed(known, outputs)
-        return [len(inputs) + sum(identity < mark for identity in needed) for mark in marks]
+        return [
+            len(inputs) + sum(identity < position for identity in needed) for position in positions
+        ]
 
     def _needed(self, known: Container[Value], outputs: Sequence[Var]) -> set[int]:
         """The nodes between known values and the outputs."""
@@ -111,7 +113,7 @@ class TracedRegion:
             self.captured[key] = (tensor, self.input(tensor.tensor_type))
         return self.captured[key][1]
 
-    def note_change(self, tensor: Tensor) -> None:
+    def keep_state(self, tensor: Tensor) -> None:
         """`tensor`, from around, is about to be changed."""
         if id(tensor) not in self.changed:
             seen = None if tensor._view is None else tensor._view.seen
@@ -120,15 +122,15 @@ class TracedRegion:
     def restore(self) -> list[Tensor]:
         """Put back what was changed; the tensors whose new values stand in `results`. Views among
         them follow what they show."""
-        found = []
+        changed = []
         for identity, (tensor, state, seen) in self.changed.items():
             if state.get("_view") is None:
                 self.results[identity] = tensor._value
-                found.append(tensor)
+                changed.append(tensor)
             else:
                 state["_view"].seen = seen
             restored(tensor, state)
-        return found
+        return changed
 
 
 def restored(tensor: Tensor, state: dict[str, Any]) -> None:

@@ -1,10 +1,10 @@
 """A trace under way: what ops on tensors become while a function runs once to be recorded.
 
-Tensors that exist before the trace are *noted* when the function meets them: their state is kept
-aside and put back when the trace ends, however it ends. One whose value is read becomes an input
-of the graph; one changed in place, an output aliased to that input. Gradients left in `.grad`
-become outputs. While the trace lasts, `_value` of a tensor is a graph variable, and the tape runs
-on those, so `backward()` inside the function just adds its ops to the graph.
+Tensors that exist before the trace, arguments or not, are *captured* when the function meets them:
+their state is kept aside and put back when the trace ends, however it ends. One whose value is read
+becomes an input of the graph; one changed in place, an output aliased to that input. Gradients left
+in `.grad` become outputs. While the trace lasts, `_value` of a tensor is a graph variable, and the
+tape runs on those, so `backward()` inside the function just adds its ops to the graph.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.epoch import TRACING
-from frontend.tensors.state import STATE
+from frontend.tensors.epoch import TRACE_LOCK
+from frontend.tensors.no_value import escaped
+from frontend.tensors.state import STATE, recording, swap_session
 from frontend.tensors.tensor import FROZEN, Tensor, make
 from frontend.tensors.views import View, written_back
-from frontend.tracing.guards.globals import Outside
+from frontend.tracing.guards.globals import CapturedGlobals
 from frontend.tracing.naming import Names
 from frontend.tracing.regions import Builder, TracedRegion, restored
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
@@ -44,23 +45,31 @@ class GraphInput:
         self.var = var
 
 
-class Noted:
-    """A tensor that existed before the trace, with what it was outside and became inside."""
+class Captured:
+    """A captured tensor: one that existed before the trace, with what it was outside and became
+    inside, and the graph input that stands for it where its value is read."""
 
-    __slots__ = ("grad_was_read", "grad_was_written", "inside", "outside", "slot", "tensor")
+    __slots__ = (
+        "grad_was_read",
+        "grad_was_written",
+        "input",
+        "state_inside",
+        "state_outside",
+        "tensor",
+    )
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
-        self.outside = dict(tensor.__dict__)
-        self.inside: dict[str, Any] | None = None
-        self.slot: GraphInput | None = None
+        self.state_outside = dict(tensor.__dict__)
+        self.state_inside: dict[str, Any] | None = None
+        self.input: GraphInput | None = None
         self.grad_was_read = False
         self.grad_was_written = False
 
     @property
     def now(self) -> dict[str, Any]:
         """The state inside the trace, also after it has ended."""
-        return self.tensor.__dict__ if self.inside is None else self.inside
+        return self.tensor.__dict__ if self.state_inside is None else self.state_inside
 
 
 class Session:
@@ -71,10 +80,10 @@ class Session:
         self.builder = self.root  # where ops go: the root's, or that of a region under way
         self.regions: list[TracedRegion] = []
         self._further = 0
-        self.slots: list[GraphInput] = []
-        self.noted: dict[int, Noted] = {}
-        self.outside = Outside(self)
-        self.guards: list[Any] = [self.outside]
+        self.inputs: list[GraphInput] = []
+        self.captured: dict[int, Captured] = {}
+        self.captured_globals = CapturedGlobals(self)
+        self.guards: list[Any] = [self.captured_globals]
         self.grad_guards: list[tuple[Tensor, bool]] = []
         self.asked: dict[int, Tensor] = {}  # whose flags were read
         self.taps: list[tuple[Tensor, Callable[..., Any]]] = []
@@ -93,55 +102,55 @@ class Session:
     def __enter__(self) -> Session:
         if STATE.session is not None and STATE.session is not self:
             raise TraceError("a trace inside a trace", location=user_location())
-        TRACING.begin()
-        self._previous.append(STATE.session)
-        STATE.session = self
-        for noted in self.noted.values():
-            if noted.inside is not None:
-                noted.outside = dict(noted.tensor.__dict__)
-                restored(noted.tensor, noted.inside)
-                noted.inside = None
+        TRACE_LOCK.begin()
+        self._previous.append(swap_session(self))
+        for captured in self.captured.values():
+            if captured.state_inside is not None:
+                captured.state_outside = dict(captured.tensor.__dict__)
+                restored(captured.tensor, captured.state_inside)
+                captured.state_inside = None
         return self
 
     def __exit__(self, *error: Any) -> None:
-        STATE.session = self._previous.pop()
-        for noted in self.noted.values():
-            noted.inside = dict(noted.tensor.__dict__)
-            restored(noted.tensor, noted.outside)
-        TRACING.end()
+        swap_session(self._previous.pop())
+        for captured in self.captured.values():
+            captured.state_inside = dict(captured.tensor.__dict__)
+            restored(captured.tensor, captured.state_outside)
+        TRACE_LOCK.end()
 
     # -- inputs ------------------------------------------------------------------------------
 
     def argument(self, name: str, tensor: Tensor, position: int) -> None:
         """Make `tensor` an input of the graph, bound to argument `position` of each call."""
-        if id(tensor) not in self.noted or self.noted[id(tensor)].slot is None:
+        if id(tensor) not in self.captured or self.captured[id(tensor)].input is None:
             self._make_input(tensor, name, ArgumentSource(position))
 
-    def note(self, tensor: Any) -> Noted | None:
-        """Keep the state of a tensor from before the trace; None for one made inside it."""
-        noted = self.noted.get(id(tensor))
-        if noted is None and isinstance(tensor._value, np.ndarray):
-            noted = self.noted[id(tensor)] = Noted(tensor)
+    def capture(self, tensor: Any) -> Captured | None:
+        """Keep the state of a tensor from before the trace: the captured tensor; None for one made
+        inside it."""
+        captured = self.captured.get(id(tensor))
+        if captured is None and isinstance(tensor._value, np.ndarray):
+            captured = self.captured[id(tensor)] = Captured(tensor)
             tensor._counter = [0]
             tensor._edge = tensor._view = tensor._accumulator = None
-        return noted
+        return captured
 
     def _make_input(self, tensor: Tensor, name: str, source: Source) -> Var:
-        noted = self.note(tensor)
-        if noted is None:
+        captured = self.capture(tensor)
+        if captured is None:
             raise escaped("the trace")
-        noted.slot = self._add_slot(name, source, tensor)
-        tensor._value = noted.slot.var
-        return noted.slot.var
+        captured.input = self._add_input(name, source, tensor)
+        tensor._value = captured.input.var
+        return captured.input.var
 
-    def _add_slot(self, name: str, source: Source, tensor: Tensor) -> GraphInput:
+    def _add_input(self, name: str, source: Source, tensor: Tensor) -> GraphInput:
         # Names are given when all is known: optimizer state may appear during the trace.
-        var = self.root.input(f"slot{len(self.slots)}", tensor.tensor_type)
-        slot = GraphInput(name, tensor.tensor_type, source, tensor, var)
-        self.slots.append(slot)
-        return slot
+        var = self.root.input(f"input{len(self.inputs)}", tensor.tensor_type)
+        graph_input = GraphInput(name, tensor.tensor_type, source, tensor, var)
+        self.inputs.append(graph_input)
+        return graph_input
 
-    def _capture(self, tensor: Tensor) -> Var:
+    def _capture_input(self, tensor: Tensor) -> Var:
         owner = self._grads.get(id(tensor))
         if owner is None:
             return self._make_input(tensor, "", CapturedSource(tensor))
@@ -149,35 +158,35 @@ class Session:
 
     def source_of(self, tensor: Tensor) -> Source:
         """Where a tensor from outside comes from at each call."""
-        noted = self.noted.get(id(tensor))
-        slot = None if noted is None else noted.slot
-        return CapturedSource(tensor) if slot is None else slot.source
+        captured = self.captured.get(id(tensor))
+        graph_input = None if captured is None else captured.input
+        return CapturedSource(tensor) if graph_input is None else graph_input.source
 
     def read_flag(self, tensor: Any) -> None:
         """Whether a tensor requires gradients is asked: one from outside is guarded."""
         if isinstance(tensor._value, np.ndarray):
             self.asked[id(tensor)] = tensor
 
-    def name_slots(self, target: Any) -> None:
+    def name_inputs(self, target: Any) -> None:
         """Name the inputs: arguments by parameter, captured tensors by where they are found."""
         names = Names(target)
-        for slot in sorted(self.slots, key=lambda slot: not slot.name):
-            if isinstance(slot.source, GradSource):
-                slot.name = names.of(slot.source.owner) + ".grad"
-            elif isinstance(slot.source, CapturedSource):
-                slot.name = names.of(slot.tensor)
-            slot.name = names.unique(slot.name)
+        for graph_input in sorted(self.inputs, key=lambda graph_input: not graph_input.name):
+            if isinstance(graph_input.source, GradSource):
+                graph_input.name = names.of(graph_input.source.owner) + ".grad"
+            elif isinstance(graph_input.source, CapturedSource):
+                graph_input.name = names.of(graph_input.tensor)
+            graph_input.name = names.unique(graph_input.name)
 
     def host(self, mapping: Any, key: Any, index: int | None, dtype: DType) -> Tensor:
         """A 0-d input read from `mapping[key]` (or `mapping[key][index]`) at every call."""
-        found = self._hosts.get((id(mapping), key, index))
-        if found is None:
-            found = make(None, TensorType(dtype, ()))
+        tensor = self._hosts.get((id(mapping), key, index))
+        if tensor is None:
+            tensor = make(None, TensorType(dtype, ()))
             name = str(key) if index is None else f"{key}_{index}"
             source = HostSource(mapping, key, index, dtype)
-            found._value = self._add_slot(name, source, found).var
-            self._hosts[(id(mapping), key, index)] = found
-        return found
+            tensor._value = self._add_input(name, source, tensor).var
+            self._hosts[(id(mapping), key, index)] = tensor
+        return tensor
 
     def traced_input(self, type: TensorType) -> Tensor:
         """A further input that belongs to nothing outside: a cotangent."""
@@ -199,7 +208,7 @@ class Session:
             if not self.holds(value):
                 raise escaped("a trace")
         else:
-            value = self._capture(tensor)
+            value = self._capture_input(tensor)
         return self.regions[-1].input_of(tensor) if self.regions else value
 
     def holds(self, value: Var) -> bool:
@@ -211,16 +220,16 @@ class Session:
     def region(self, name: str) -> Iterator[TracedRegion]:
         """Ops inside go to a graph of its own, unrecorded: the loop or branch is recorded whole."""
         region = TracedRegion(name)
-        outer, filled, grad_enabled = self.builder, self._filled, STATE.grad_enabled
-        region.derived = grad_enabled is not False
+        outer, filled = self.builder, self._filled
+        region.derived = STATE.grad_enabled is not False
         self.regions.append(region)
         self.builder, self._filled = region.builder, {}
-        STATE.grad_enabled = None if region.derived else False
         try:
-            yield region
+            with recording(None if region.derived else False):
+                yield region
         finally:
             region.changed_tensors = region.restore()
-            self.builder, self._filled, STATE.grad_enabled = outer, filled, grad_enabled
+            self.builder, self._filled = outer, filled
             self.regions.pop()
 
     def emit(
@@ -228,10 +237,10 @@ class Session:
     ) -> Any:
         """The variables of an op's results, of these types; the attributes are canonical."""
         values = tuple([self.value_of(x) for x in operands])
-        made = self.builder.record(op, values, attributes, types)
+        results = self.builder.record(op, values, attributes, types)
         if self.regions and STATE.grad_enabled is False:
-            return [self._stopped(value) for value in made]
-        return made
+            return [self._stopped(value) for value in results]
+        return results
 
     def _derives(self, value: Var) -> bool:
         """Whether the region under way, if there is one, is differentiated by such a value."""
@@ -268,7 +277,7 @@ class Session:
     # -- views and mutation ------------------------------------------------------------------
 
     def make_view(self, result: Tensor, parent: Tensor, op: Any, attributes: Any) -> None:
-        """Note that `result` shows `parent` (by a movement op, or as it is)."""
+        """Record that `result` shows `parent` (by a movement op, or as it is)."""
         value = self.value_of(parent)
         if op is None:
             result._value = value
@@ -291,7 +300,7 @@ class Session:
         value = self.value_of(view.parent)
         if self.regions and tensor._value.context is not self.builder:
             # A view from around a region is refreshed around it, too.
-            self.regions[-1].note_change(tensor)
+            self.regions[-1].keep_state(tensor)
         if view.op is not None:
             value = self.builder.apply(view.op, (value,), view.attributes)[0]
         tensor._value = value if view.tracked else self._stopped(value)
@@ -307,17 +316,14 @@ class Session:
         if not derived and self._derives(value):
             value = self.builder.apply(lookup("overwritten"), (old, value), {})[0]
         if self.regions and target._value.context is not self.builder:
-            self.regions[-1].note_change(target)
+            self.regions[-1].keep_state(target)
         if self.regions and derived:
             self.regions[-1].derived_changes.add(id(target))
         view = target._view
         if view is not None:
-            grad_enabled, STATE.grad_enabled = STATE.grad_enabled, None
-            try:
-                made = written_back(view, make(value, new.tensor_type))
-                self.assign(view.parent, made, derived and view.tracked is not None)
-            finally:
-                STATE.grad_enabled = grad_enabled
+            with recording(None):
+                parent_value = written_back(view, make(value, new.tensor_type))
+                self.assign(view.parent, parent_value, derived and view.tracked is not None)
             view.seen = target._counter[0]
         else:
             target._counter[0] += 1
@@ -327,19 +333,19 @@ class Session:
 
     def read_grad(self, tensor: Any) -> Any:
         """`.grad`; one from before the trace becomes an input, its being None a guard."""
-        noted = self.note(tensor)
+        captured = self.capture(tensor)
         grad = tensor._grad
-        known = noted is None or noted.grad_was_read or noted.grad_was_written
-        if noted is not None and not known:
-            noted.grad_was_read = True
+        known = captured is None or captured.grad_was_read or captured.grad_was_written
+        if captured is not None and not known:
+            captured.grad_was_read = True
             self.grad_guards.append((tensor, grad is None))
             if grad is not None:
                 self._take_grad(tensor, grad)
         return grad
 
     def _take_grad(self, tensor: Tensor, grad: Tensor) -> None:
-        noted = self.noted.get(id(grad))
-        if id(grad) in self._grads or (noted is not None and noted.slot is not None):
+        captured = self.captured.get(id(grad))
+        if id(grad) in self._grads or (captured is not None and captured.input is not None):
             raise TraceError(
                 "the .grad of a tensor is also an argument, or the .grad of another tensor",
                 hint="give each a tensor of its own: clone() it",
@@ -347,12 +353,12 @@ class Session:
             )
         self._grads[id(grad)] = tensor
 
-    def note_grad_write(self, tensor: Any) -> None:
+    def capture_grad_write(self, tensor: Any) -> None:
         """`.grad` of a tensor is set: what it was before no longer matters."""
         self.refuse_in_region("writing .grad")
-        noted = self.note(tensor)
-        if noted is not None:
-            noted.grad_was_written = True
+        captured = self.capture(tensor)
+        if captured is not None:
+            captured.grad_was_written = True
 
     def refuse_in_region(self, what: str) -> None:
         """Raise TraceError in the body of a loop or branch: it may run any number of times."""
@@ -363,12 +369,12 @@ class Session:
                 location=user_location(),
             )
 
-    def note_backward(self, accumulates: bool) -> int:
+    def begin_backward(self, accumulates: bool) -> int:
         """A backward starts: at which node."""
         self.backward_called |= accumulates
         return self.root.size
 
-    def note_backward_end(self, start: int) -> None:
+    def end_backward(self, start: int) -> None:
         self.backwards.append((start, self.root.size))
 
     # -- guards ------------------------------------------------------------------------------
@@ -378,10 +384,3 @@ class Session:
         if key not in self._guarded:
             self._guarded.add(key)
             self.guards.append(guard)
-
-
-def escaped(name: str) -> TraceError:
-    """The error of a traced tensor used after its trace."""
-    from frontend.eager.dispatch import escaped as error
-
-    return error(name)

@@ -60,8 +60,8 @@ class GradSource(Source):
 
     def tensor(self, arguments: Sequence[Tensor]) -> Tensor:
         owner: Any = self.source.tensor(arguments)
-        found: Tensor = owner._grad
-        return found
+        grad: Tensor = owner._grad
+        return grad
 
 
 class HostSource(Source):

@@ -1,6 +1,7 @@
-"""Tracing: run a function once on stand-ins for its arguments and hand back the graph.
+"""Tracing: run a function once on its arguments, recording.
 
-    graph = frontend.trace(model, example)
+in : a function, the tensors among its arguments and the structure around them
+out: `Trace`, what the run left behind
 
 The rest are the hooks Modules and optimizers call, which do nothing outside a trace.
 """
@@ -13,10 +14,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from frontend.eager.backward import passes_region
-from frontend.tensors.state import STATE, paused
+from frontend.tensors.state import STATE, suspended
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import (
@@ -24,15 +23,12 @@ from frontend.tracing.guards.checks import (
     is_plain,
     same,
 )
-from frontend.tracing.session import GraphInput, Noted, Session
+from frontend.tracing.session import Captured, GraphInput, Session
 from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import NAME, Var, user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
-
-suspended = paused
-
 
 # -- hooks of Modules and optimizers -------------------------------------------------------------
 
@@ -56,11 +52,11 @@ def host_value(mapping: Any, key: Any, index: int | None = None, dtype: DType = 
     return session.host(mapping, key, index, dtype)
 
 
-def note_module(module: Any) -> None:
+def guard_module(module: Any) -> None:
     """Called by a Module that runs: its attributes, submodules and hooks are guarded, and what its
     methods read by name."""
     if STATE.session is not None:
-        STATE.session.outside.module(module)
+        STATE.session.captured_globals.module(module)
 
 
 def check_attribute_write(owner: Any, name: str, value: Any) -> None:
@@ -117,7 +113,7 @@ class Returned:
 class Trace:
     """What one run of a function left behind.
 
-    `outputs` are the graph's: returned values, new contents of inputs (`updated`: slot of each),
+    `outputs` are the graph's: returned values, new contents of inputs (`updated`: these inputs),
     gradients (`grads`: where they go, None for a `.grad` set to None), tapped values.
     """
 
@@ -125,7 +121,7 @@ class Trace:
         self.session = session
         self.structure = structure
         self.outputs: list[Var] = []
-        self.made: list[Tensor] = []  # the new values among those returned, each once
+        self.new: list[Tensor] = []  # the new values among those returned, each once
         self.left: list[Tensor] = []  # the gradients left in `.grad` that are not among them
         self.returned = [self._returned(tensor) for tensor in returned]
         self.first_update = len(self.outputs)
@@ -137,55 +133,55 @@ class Trace:
 
     def _returned(self, tensor: Tensor) -> Returned:
         var = self.session.value_of(tensor)
-        noted = self.session.noted.get(id(tensor))
-        if noted is not None and noted.slot is not None:
-            return Returned(tensor, -1, noted.slot.source)
-        for position, known in enumerate(self.made):
+        captured = self.session.captured.get(id(tensor))
+        if captured is not None and captured.input is not None:
+            return Returned(tensor, -1, captured.input.source)
+        for position, known in enumerate(self.new):
             if known is tensor:
                 return Returned(tensor, position, None)
-        self.made.append(tensor)
+        self.new.append(tensor)
         self.outputs.append(var)
         return Returned(tensor, len(self.outputs) - 1, None)
 
     def _updates(self) -> list[GraphInput]:
         updated = []
-        for slot in self.session.slots:
-            value = self.session.value_of(slot.tensor)
-            if value is not slot.var:
-                updated.append(slot)
+        for graph_input in self.session.inputs:
+            value = self.session.value_of(graph_input.tensor)
+            if value is not graph_input.var:
+                updated.append(graph_input)
                 self.outputs.append(value)
         return updated
 
     def _gradients(self) -> list[tuple[Source | Tensor, int | None, TensorType]]:
-        found: list[tuple[Source | Tensor, int | None, TensorType]] = []
-        for noted in list(self.session.noted.values()):
-            tensor, grad = noted.tensor, noted.tensor._grad
-            changed = grad is not noted.outside.get("_grad")
-            if not changed and not noted.grad_was_written:
+        gradients: list[tuple[Source | Tensor, int | None, TensorType]] = []
+        for captured in list(self.session.captured.values()):
+            tensor, grad = captured.tensor, captured.tensor._grad
+            changed = grad is not captured.state_outside.get("_grad")
+            if not changed and not captured.grad_was_written:
                 continue
-            if noted.outside.get("_edge") is not None:
+            if captured.state_outside.get("_edge") is not None:
                 raise TraceError(
                     "backward() inside the traced function reached a tensor that was computed "
                     "outside of it and requires grad",
                     hint="detach() it, or call backward() outside",
                 )
-            target = noted.slot.source if noted.slot is not None else tensor
+            target = captured.input.source if captured.input is not None else tensor
             if grad is None:
-                found.append((target, None, tensor.tensor_type))
+                gradients.append((target, None, tensor.tensor_type))
                 continue
-            same = [i for i, known in enumerate(self.made) if known is grad]
+            same = [i for i, known in enumerate(self.new) if known is grad]
             if not same:
                 self.left.append(grad)
                 self.outputs.append(self.session.value_of(grad))
             position = same[0] if same else len(self.outputs) - 1
-            found.append((target, position, tensor.tensor_type))
-        return found
+            gradients.append((target, position, tensor.tensor_type))
+        return gradients
 
     def _check_flags(self) -> None:
-        for noted in self.session.noted.values():
-            before = noted.outside.get("_requires_grad", False)
-            after = noted.tensor._requires_grad
-            edge = noted.tensor._edge
+        for captured in self.session.captured.values():
+            before = captured.state_outside.get("_requires_grad", False)
+            after = captured.tensor._requires_grad
+            edge = captured.tensor._edge
             # All results of a loop or branch require gradients where one of its operands does.
             if before == after or (edge and passes_region(edge[0])):
                 continue
@@ -193,7 +189,7 @@ class Trace:
                 raise TraceError("requires_grad of a tensor from outside is changed while tracing",
                                  hint="set it before")  # fmt: skip
             raise TraceError(
-                f"a tensor {noted.tensor.tensor_type} from outside was changed in place by one "
+                f"a tensor {captured.tensor.tensor_type} from outside was changed in place by one "
                 "that requires gradients; outside of the compiled function it has no history",
                 hint="detach() what it is changed by, or return a new tensor",
             )
@@ -207,9 +203,9 @@ class Trace:
         ]
         first = len(outputs)
         outputs += self.outputs[self.first_update :]
-        inputs = [(slot.name, slot.var) for slot in session.slots]
-        order = {slot.name: i for i, slot in enumerate(session.slots)}
-        aliases = [(first + i, order[slot.name]) for i, slot in enumerate(self.updated)]
+        inputs = [(x.name, x.var) for x in session.inputs]
+        order = {name: i for i, (name, _) in enumerate(inputs)}
+        aliases = [(first + i, order[x.name]) for i, x in enumerate(self.updated)]
         return session.builder.snapshot(inputs, outputs, aliases)
 
 
@@ -220,7 +216,7 @@ def run_trace(
     outside are as before afterwards, also when the function raises."""
     session = Session(name)
     arguments, keywords = tree.build(structure, iter(leaves))
-    session.outside.root(function, tree.statics(structure))
+    session.captured_globals.root(function, tree.statics(structure))
     with session:
         for position, (label, leaf) in enumerate(zip(_labels(function, structure), leaves)):
             session.argument(label, leaf, position)
@@ -236,19 +232,19 @@ def run_trace(
         shape = tree.flatten(result, returned)
         traced = Trace(session, shape, returned)
     session.ended = True
-    session.outside.settle()
-    session.name_slots(function)
+    session.captured_globals.settle()
+    session.name_inputs(function)
     return traced
 
 
 def _random_states() -> list[Any]:
     """The states of the global generators of Python and NumPy, where those are imported."""
     python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
-    found = [] if python is None else [python.getstate()]
+    states = [] if python is None else [python.getstate()]
     if numpy is not None:
         _, keys, *rest = numpy.get_state()
-        found += [keys.tobytes(), rest]
-    return found
+        states += [keys.tobytes(), rest]
+    return states
 
 
 def _labels(function: Callable[..., Any], structure: Any) -> list[str]:
@@ -278,53 +274,7 @@ def name_of(function: Any) -> str:
     return name if NAME.fullmatch(name) else "traced"
 
 
-def trace(function: Any, *example_inputs: Any, **keywords: Any) -> Any:
-    """The graph of a function or Module on inputs like these (Tensors or NumPy arrays). Of a
-    matrix, as in PyTorch, the sum of its diagonal.
-
-    Inputs: the tensor arguments by parameter name, then what the function captured (parameters by
-    their path, state, `.grad`s). Outputs: the returned tensors in order, then the new contents of
-    inputs changed in place, aliased to them, then gradients left in `.grad`. Raises TraceError
-    where Python needs the value of a tensor.
-    """
-    from frontend.compiled.compiler import CompiledFunction
-
-    if isinstance(function, Tensor):
-        from frontend.functions.linalg import trace as matrix_trace
-
-        return matrix_trace(function)
-    if isinstance(function, CompiledFunction):
-        function = function.function
-    if not callable(function):
-        raise TypeError(f"trace() takes a function or Module, not {type(function).__name__}")
-    arguments = tuple(_as_tensors(value) for value in example_inputs)
-    leaves: list[Tensor] = []
-    structure = tree.flatten((arguments, keywords), leaves)
-    traced = run_trace(function, leaves, structure, name_of(function))
-    with traced.session:
-        return traced.graph()
-
-
-def _as_tensors(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return make(np.asarray(value), TensorType.of(np.asarray(value)))
-    return value
-
-
-def trace_callable(obj: Any, input_types: list[TensorType]) -> Graph | None:
-    """The graph of a Module or function on inputs of these types: what `graphc dump` calls. None
-    where `obj` is neither."""
-    from frontend.compiled.compiler import CompiledFunction
-    from frontend.nn.modules.module import Module
-
-    known = isinstance(obj, Module | CompiledFunction) or inspect.isroutine(obj)
-    if not known or inspect.isbuiltin(obj):
-        return None
-    examples = [make(np.zeros(t.shape, t.dtype.numpy), t) for t in input_types]
-    return trace(obj, *examples)
-
-
 __all__ = [
-    "ArgumentSource", "Noted", "Trace", "check_attribute_write", "host_value",
-    "note_module", "suspended", "tap", "trace", "trace_callable",
+    "ArgumentSource", "Captured", "Trace", "check_attribute_write", "host_value",
+    "guard_module", "suspended", "tap",
 ]  # fmt: skip

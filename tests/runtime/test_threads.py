@@ -77,7 +77,7 @@ def trained(make: Callable[[], Any], threads: int) -> list[np.ndarray]:
         x = torch.tensor(random.standard_normal(shape).astype(f32))
         y = torch.tensor(random.integers(0, 10, shape[1 if len(shape) == 3 else 0]))
         losses.append(step(x, y).detach().numpy())
-    (executable,) = step.entries[0].executables
+    (executable,) = step.specializations[0].executables
     assert executable.schedule.threads == threads
     return [*losses, *(value.detach().numpy() for value in module.state_dict().values())]
 
@@ -190,7 +190,7 @@ def test_loops_and_branches_give_the_same_bits_on_any_number_of_threads() -> Non
         run = torch.compile(looped, threads=threads)
         for _ in range(20):
             results.append(run(x).numpy())
-        (executable,) = run.entries[0].executables
+        (executable,) = run.specializations[0].executables
         assert executable.schedule.threads == threads
         assert (threads > 1) == any(split.inner for split in executable.schedule.steps)
     for value in results[1:]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from frontend.tensors.epoch import HookRegistry
+from frontend.tensors.hooks import RemovableHandle, refuse_hook
 from frontend.tensors.state import STATE
-from frontend.utils.hooks import RemovableHandle, refuse_hook
 
 MIXED = (
     "Cannot use both regular backward hooks and full backward hooks {where}. Please use only one "
@@ -41,9 +41,9 @@ MODULE_HOOKS = HookRegistry()
 
 
 class GlobalHooksGuard:
-    """A compiled entry relies on the hooks of all modules being the same."""
+    """A specialization relies on the hooks of all modules being the same."""
 
-    marked = True
+    by_epoch = True
 
     def __init__(self) -> None:
         self.then = [list(hooks.values()) for hooks in GLOBAL.running()]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from frontend.nn.modules.backward_hooks import BackwardHook, run_old_hook, warn_of_old_hooks
 from frontend.nn.modules.global_hooks import GLOBAL, MIXED, GlobalHooksGuard, refuse_in_trace
 from frontend.nn.modules.traced_hooks import guard_hook, run_hook
+from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tracer
-from frontend.utils.hooks import RemovableHandle
 
 _GLOBAL_FORWARD, _GLOBAL_FORWARD_PRE = GLOBAL.forward, GLOBAL.forward_pre
 _GLOBAL_BACKWARD, _GLOBAL_BACKWARD_PRE = GLOBAL.backward, GLOBAL.backward_pre
@@ -44,7 +44,7 @@ class Hooks:
         if STATE.session is not None:
             # Those below too: a forward may read them without calling them, as a ModuleList.
             for _, module in self.named_modules():
-                tracer.note_module(module)
+                tracer.guard_module(module)
             STATE.session.guard(GlobalHooksGuard, GlobalHooksGuard())
         if not (
             self._forward_hooks

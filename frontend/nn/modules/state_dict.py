@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontend.nn.modules.loading import IncompatibleKeys, load_into
 from frontend.nn.modules.own_state import OwnState
-from frontend.utils.hooks import RemovableHandle
+from frontend.tensors.hooks import RemovableHandle
 
 
 class StateDict(OwnState):

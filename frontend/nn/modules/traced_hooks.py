@@ -21,7 +21,7 @@ from frontend.eager.tape import AccumulateGrad, TapeNode, next_sequence
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tensors.views import View
-from frontend.tracing.session import GraphInput, Noted, Session
+from frontend.tracing.session import Captured, GraphInput, Session
 from frontend.tracing.sources import Source
 from graphc.errors import TraceError
 from graphc.ir.nodes import Location
@@ -40,7 +40,7 @@ def guard_hook(hook: Callable[..., Any]) -> None:
     """In a trace: rely on what a hook's code reads by name. Called when the hook is going to run,
     since the backward of a compiled function is derived later."""
     if STATE.session is not None:
-        STATE.session.outside.value(hook, frozenset(), "a hook")
+        STATE.session.captured_globals.value(hook, frozenset(), "a hook")
 
 
 class _Watched:
@@ -102,8 +102,8 @@ class _Watched:
         session = self.session
         seen: set[int] = set()
         work: list[Any] = [
-            box, session.noted, session.slots, session.grad_guards, session._grads, session._hosts,
-            *self.handed,
+            box, session.captured, session.inputs, session.grad_guards, session._grads,
+            session._hosts, *self.handed,
         ]  # fmt: skip
         while work:
             holder = work.pop()
@@ -135,7 +135,7 @@ class _Watched:
 
 
 _HOLDERS = (
-    Tensor, TapeNode, View, AccumulateGrad, Noted, GraphInput, Source, list, tuple, dict,
+    Tensor, TapeNode, View, AccumulateGrad, Captured, GraphInput, Source, list, tuple, dict,
     FunctionType, CellType, functools.partial,
 )  # fmt: skip
 

@@ -68,7 +68,7 @@ class Tree:
         for _, value in self.named_buffers(recurse=recurse):
             yield value
 
-    def named_children(self) -> Iterator[tuple[str, Any]]:
+    def named_children(self) -> Iterator[tuple[str, Tree]]:
         """Name and module of the direct children, each module once."""
         seen: set[int] = set()
         for name, child in self._modules.items():
@@ -76,13 +76,13 @@ class Tree:
                 seen.add(id(child))
                 yield name, child
 
-    def children(self) -> Iterator[Any]:
+    def children(self) -> Iterator[Tree]:
         for _, child in self.named_children():
             yield child
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
+    ) -> Iterator[tuple[str, Tree]]:
         """Dotted path and module, this one first, parents before children. Modules in `memo` are
         left out; those met are added to it (where `remove_duplicate`)."""
         memo = set() if memo is None else memo
@@ -96,7 +96,7 @@ class Tree:
                 path = f"{prefix}.{name}" if prefix else name
                 yield from child.named_modules(memo, path, remove_duplicate)
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Tree]:
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
@@ -109,14 +109,14 @@ class Tree:
 
     # -- paths -------------------------------------------------------------------------------
 
-    def get_submodule(self, target: str) -> Any:
+    def get_submodule(self, target: str) -> Tree:
         """The module at a dotted path ("" is this one). Raises AttributeError."""
         module = self
         for name in target.split(".") if target else ():
             module = _module_at(module, name)
         return module
 
-    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Tree, strict: bool = False) -> None:
         """Put `module` at a dotted path, in place of the module there. The name may be new unless
         `strict`; the modules before it have to be there.
 

@@ -1,9 +1,10 @@
-"""What the code of a Python function reads by name: globals, closure variables, and the attributes
-it reads of them, as paths: `cfg.model.width` is the path ("model", "width") of the global `cfg`.
+"""The bytecode scan: what the code of a Python function reads by name. That is globals, closure
+variables, and the attributes it reads of them, as paths: `cfg.model.width` is the path
+("model", "width") of the global `cfg`.
 
 in : a code object, with those of the functions it defines
-out: `Reads`. What an attribute is read of that is no global, closure variable or `self` (another
-     local, the result of a call) is not known: such paths are `loose`.
+out: `BytecodeScan`. What an attribute is read of that is no global, closure variable or `self`
+     (another local, the result of a call) is not known: such paths are `loose`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}
 _BETWEEN = {"PUSH_NULL", "COPY", "NOP", "EXTENDED_ARG", "CACHE", "RESUME"}
 
 
-class Reads:
+class BytecodeScan:
     """Paths by global and by closure variable, those of the first argument, and loose ones."""
 
     __slots__ = ("cells", "first", "globals", "loose")
@@ -35,26 +36,26 @@ class Reads:
 
 
 @functools.lru_cache(maxsize=4096)
-def reads_of(code: CodeType) -> Reads:
+def scan_bytecode(code: CodeType) -> BytecodeScan:
     """What a code object reads by name."""
-    found = Reads()
-    _collect(code, found, found.first)
-    return found
+    scan = BytecodeScan()
+    _collect(code, scan, scan.first)
+    return scan
 
 
-def _collect(code: CodeType, found: Reads, first: set[Path]) -> None:
-    for paths, path in _walk(code, found, first):
+def _collect(code: CodeType, scan: BytecodeScan, first: set[Path]) -> None:
+    for paths, path in _walk(code, scan, first):
         if path:
             paths.add(path)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            _collect(constant, found, found.loose)
+            _collect(constant, scan, scan.loose)
 
 
-def _walk(code: CodeType, found: Reads, first: set[Path]) -> Iterator[tuple[set[Path], Path]]:
+def _walk(code: CodeType, scan: BytecodeScan, first: set[Path]) -> Iterator[tuple[set[Path], Path]]:
     """For each read the paths it belongs to, and its own."""
     argument = code.co_varnames[0] if code.co_argcount else None
-    paths = found.loose
+    paths = scan.loose
     path: Path = ()
     for instruction in dis.get_instructions(code):
         name, what = instruction.opname, instruction.argval
@@ -64,9 +65,9 @@ def _walk(code: CodeType, found: Reads, first: set[Path]) -> Iterator[tuple[set[
         elif name == "STORE_ATTR":
             yield paths, (*path, what)
         elif name in _GLOBAL:
-            paths, path = found.globals.setdefault(what, set()), ()
+            paths, path = scan.globals.setdefault(what, set()), ()
         elif name in _CELL and what != argument:
-            paths, path = found.cells.setdefault(what, set()), ()
+            paths, path = scan.cells.setdefault(what, set()), ()
         elif name not in _BETWEEN:
             known = name in _CELL or name.startswith("LOAD_FAST")
-            paths, path = first if known and what == argument else found.loose, ()
+            paths, path = first if known and what == argument else scan.loose, ()

@@ -1,5 +1,6 @@
-"""What a compiled entry relies on besides its arguments. Each guard says whether it still holds,
-and if not, what changed."""
+"""What a specialization relies on besides its arguments. Each guard says whether it still holds,
+and if not, what changed. `by_epoch`: what it sees changes only where a new epoch begins, so that it
+is looked at once in each; the others at every call."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def same(left: Any, right: Any) -> bool:
 class ModuleGuard:
     """Attributes of a Module, and what its dicts hold (parameters, submodules, hooks)."""
 
-    marked = True
+    by_epoch = True
 
     def __init__(self, module: Any):
         state = module.__dict__
@@ -92,7 +93,7 @@ def _held_alike(now: Any, then: list[Any]) -> bool:
 class ZeroGuard:
     """Whether a number in a dict (or in a tuple there) is 0."""
 
-    marked = False
+    by_epoch = False
 
     def __init__(self, mapping: Any, key: Any, index: int | None):
         self.mapping = mapping
@@ -101,8 +102,8 @@ class ZeroGuard:
         self.value = self._value()
 
     def _value(self) -> Any:
-        found = self.mapping.get(self.key, 0)
-        return found if self.index is None else found[self.index]
+        value = self.mapping.get(self.key, 0)
+        return value if self.index is None else value[self.index]
 
     def holds(self) -> bool:
         return bool(self._value()) == bool(self.value)
@@ -122,7 +123,7 @@ def hooks_of(tensor: Any) -> list[Any]:
 class TensorsGuard:
     """Types, requires_grad, frozenness and hooks of captured tensors."""
 
-    marked = True
+    by_epoch = True
 
     def __init__(self, tensors: Sequence[Tensor]):
         self.tensors = list(tensors)
@@ -158,7 +159,7 @@ class TensorsGuard:
 class TypesGuard:
     """Types of tensors that the function can reach: it may read the shape alone."""
 
-    marked = True
+    by_epoch = True
 
     def __init__(self, tensors: Sequence[Tensor]):
         self.tensors = list(tensors)
@@ -185,8 +186,10 @@ class IdentityGuard:
         self.others = set(map(id, others))
 
     def holds_for(self, arguments: Sequence[Tensor]) -> bool:
-        given = self.source.tensor(arguments)
-        return given is self.tensor if self.tensor is not None else id(given) not in self.others
+        argument = self.source.tensor(arguments)
+        return (
+            argument is self.tensor if self.tensor is not None else id(argument) not in self.others
+        )
 
     def reason(self) -> str:
         what = "was" if self.tensor is not None else "is"

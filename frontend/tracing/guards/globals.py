@@ -1,9 +1,10 @@
-"""What traced functions read by name from outside of themselves, and whether it is what it was.
+"""Captured globals: what traced functions read by name from outside of themselves, and whether it
+is what it was.
 
 A function can name globals, closure variables and defaults, and attributes and items of what these
 hold; what it calls can name more. All of that is followed from the function on, without running
-anything, by the names in its code (`reads`): through functions, bound methods, partials, objects,
-classes and Modules. Plain values are compared, anything else must be the same object. Code of the
+anything, by a scan of its bytecode: through functions, bound methods, partials, objects, classes
+and Modules. Plain values are compared, anything else must be the same object. Code of the
 frontend, of Python's library and of installed packages is not followed: it does not change.
 """
 
@@ -18,7 +19,7 @@ from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.guards.bytecode import Path, reads_of
+from frontend.tracing.guards.bytecode import Path, scan_bytecode
 from frontend.tracing.guards.checks import ModuleGuard, is_plain, same
 from graphc.errors import TraceError
 from graphc.ir.builder import Var
@@ -75,16 +76,16 @@ class Items:
                 yield f"an item of {self.label} was {_shown(old)}, is {_shown(new, old)}"
 
 
-class Outside:
+class CapturedGlobals:
     """The guard on everything that the functions of a trace can read by name. `session` takes the
     guards on Modules that are found."""
 
-    marked = False
+    by_epoch = False
 
     def __init__(self, session: Any):
         self.session = session
         # What is read: getter(key), what that was, and what it is called.
-        self.found: list[tuple[Callable[[Any], Any], Any, Any]] = []
+        self.reads: list[tuple[Callable[[Any], Any], Any, Any]] = []
         self.labels: list[str] = []
         self.items: list[Items] = []
         self.tensors: dict[int, Tensor] = {}  # those that code can reach, by id
@@ -98,7 +99,7 @@ class Outside:
 
     def holds(self) -> bool:
         try:
-            for getter, key, then in self.found:
+            for getter, key, then in self.reads:
                 if getter(key) is not then and not same(getter(key), then):
                     return False
         except (ValueError, AttributeError):  # a cell that was emptied, a slot that was deleted
@@ -109,7 +110,7 @@ class Outside:
         return "; ".join([*self._reasons(), *(text for i in self.items for text in i.reasons())])
 
     def _reasons(self) -> Iterator[str]:
-        for (getter, key, then), label in zip(self.found, self.labels):
+        for (getter, key, then), label in zip(self.reads, self.labels):
             try:
                 now = getter(key)
             except (ValueError, AttributeError):
@@ -126,8 +127,8 @@ class Outside:
         self.items = [items for items in self.items if items.holds() or not items.only_grown()]
 
     def __str__(self) -> str:
-        found = zip(self.labels, self.found)
-        return "\n".join(f"{label}={value!r}" for label, (*_, value) in found if is_plain(value))
+        labelled = zip(self.labels, self.reads)
+        return "\n".join(f"{label}={value!r}" for label, (*_, value) in labelled if is_plain(value))
 
     # -- following names ---------------------------------------------------------------------
 
@@ -170,7 +171,7 @@ class Outside:
         if not self._first(("function", id(function), id(owner))):
             return
         code = function.__code__
-        reads = reads_of(code)
+        reads = scan_bytecode(code)
         self._loosen(reads.loose if owner is not None else reads.loose | reads.first)
         followed = self._is_followed(function.__globals__.get("__name__", ""), code.co_filename)
         if followed:
@@ -195,7 +196,7 @@ class Outside:
     def _method(self, function: Any, owner: Any, label: str) -> None:
         if isinstance(function, FunctionType):
             self._function(function, owner)
-            self.value(owner, reads_of(function.__code__).first, label)
+            self.value(owner, scan_bytecode(function.__code__).first, label)
 
     def _container(self, value: Any, label: str) -> None:
         if len(value) > MANY_ITEMS:
@@ -303,7 +304,7 @@ class Outside:
             if held is not None and self._is_followed(held.__module__, ""):
                 self._member(kind, held, head, rest)
 
-    # -- noting ------------------------------------------------------------------------------
+    # -- adding to what is read --------------------------------------------------------------
 
     def _first(self, known: Any) -> bool:
         if known in self._known:
@@ -318,7 +319,7 @@ class Outside:
 
     def _add(self, known: Any, getter: Callable[[Any], Any], key: Any, label: str) -> None:
         if self._first(("read", known)):
-            self.found.append((getter, key, getter(key)))
+            self.reads.append((getter, key, getter(key)))
             self.labels.append(label)
 
     def _is_followed(self, module: str, file: str) -> bool:

@@ -167,8 +167,8 @@ def test_forward_and_backward_apart_are_recognised_together() -> None:
     x = normal(2, 5, 12)
     compiled(x).pow(2).sum().backward()
     grads = [p.grad.numpy().copy() for p in model.parameters()]
-    (entry,) = compiled.entries
-    pair = entry.function.pair
+    (specialization,) = compiled.specializations
+    pair = specialization.function.pair
     assert ops_of(pair.forward_graph)["attention"] == 1
     assert ops_of(pair.backward_graph)["attention_grad"] == 1
     assert (2, 3, 5, 5) not in [type.shape for type in pair.forward_graph.output_types]
@@ -182,8 +182,8 @@ def test_exact_leaves_what_was_written() -> None:
     torch.manual_seed(0)
     compiled = torch.compile(WrittenOut())
     compiled(normal(2, 5, 12)).sum().backward()
-    (entry,) = compiled.entries
-    assert not ops_of(entry.function.pair.forward_graph)["attention"]
+    (specialization,) = compiled.specializations
+    assert not ops_of(specialization.function.pair.forward_graph)["attention"]
 
 
 def test_dropout_between_softmax_and_product_is_not_recognised() -> None:

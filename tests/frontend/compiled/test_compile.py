@@ -58,9 +58,11 @@ def test_a_training_step_is_one_entry_with_the_same_numbers(make: object) -> Non
     assert np.allclose(losses, again, rtol=1e-5)
     for p, q in zip(parameters, compiled, strict=True):
         assert close(p, q) and close(p.grad, q.grad)
-    (entry,) = run.entries  # a new learning rate is no new trace, nor is the first .grad
-    assert entry.trains and entry.calls == 5
-    assert "lr" in entry.names and "0.weight" in " ".join(entry.names)
+    (specialization,) = (
+        run.specializations
+    )  # a new learning rate is no new trace, nor is the first .grad
+    assert specialization.trains and specialization.calls == 5
+    assert "lr" in specialization.names and "0.weight" in " ".join(specialization.names)
 
 
 def test_gradients_need_not_be_kept() -> None:
@@ -84,7 +86,7 @@ def test_gradients_flow_through_a_compiled_module() -> None:
         run(x * 2).square().sum().backward()
         found.append([x.grad, *(p.grad for p in net.parameters())])
     assert all(close(a, b) for a, b in zip(*found, strict=True))
-    assert compiled.entries[0].function is not None
+    assert compiled.specializations[0].function is not None
     assert len(list(compiled.parameters())) == 4 and compiled.training is False
 
 
@@ -186,7 +188,7 @@ def test_accumulating_gradients_across_calls() -> None:
     for expected in (1, 2, 3):
         run(torch.ones(2))
         assert w.grad.tolist() == [expected, expected]
-    assert len(run.entries) == 2 and "a .grad was None" in run.explain()
+    assert len(run.specializations) == 2 and "a .grad was None" in run.explain()
 
 
 def test_guards_trace_again_and_say_why() -> None:
@@ -198,7 +200,7 @@ def test_guards_trace_again_and_say_why() -> None:
     assert torch.equal(run(x), x)
     net.train()
     run(x)
-    assert len(run.entries) == 2
+    assert len(run.specializations) == 2
     assert "Dropout.training was True, is False" in run.explain()
     w = nn.Parameter(torch.ones(3))
     scaled = torch.compile(lambda x: x * w)
@@ -219,9 +221,9 @@ def test_signatures() -> None:
     assert run(x, x).tolist() == [2, 2] and run(x, torch.ones(2)).tolist() == [2, 2]
     assert run(x, x, k=3).tolist() == [4, 4] and run(x, x, k=3.0).tolist() == [4, 4]
     run(torch.ones(3), torch.ones(3))
-    assert len(run.entries) == 5
+    assert len(run.specializations) == 5
     run(x, x)
-    assert len(run.entries) == 5
+    assert len(run.specializations) == 5
 
 
 def test_inputs_changed_in_place() -> None:
@@ -288,7 +290,7 @@ def test_compiled_inside_compiled_and_inside_a_trace() -> None:
     inner = torch.compile(lambda x: x * 2)
     outer = torch.compile(lambda x: inner(x) + 1)
     assert outer(torch.ones(2)).tolist() == [3, 3]
-    assert not inner.entries
+    assert not inner.specializations
     assert torch.trace(inner, torch.ones(2)).output_types[0].shape == (2,)
 
 

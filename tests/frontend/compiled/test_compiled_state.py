@@ -221,8 +221,8 @@ def test_signs_of_zero_and_nan_among_arguments() -> None:
     one = torch.ones(1)
     assert [inverse(one, k).item() for k in (0.0, -0.0)] == [float("inf"), -float("inf")]
     for _ in range(3):
-        inverse(one, float("nan") + len(inverse.entries))
-    assert len(inverse.entries) == 3
+        inverse(one, float("nan") + len(inverse.specializations))
+    assert len(inverse.specializations) == 3
 
 
 def test_history_of_a_tensor_from_outside_is_refused() -> None:
@@ -263,7 +263,7 @@ def test_groups_of_an_optimizer_that_are_changed_past_its_methods() -> None:
     before = v.tolist()
     step(ONES)
     assert v.tolist() == before and w.tolist() != [-2.0, -2.0]
-    assert any(isinstance(guard, MembersGuard) for guard in step.entries[0].guards)
+    assert any(isinstance(guard, MembersGuard) for guard in step.specializations[0].guards)
 
 
 # -- results ---------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def test_copies_and_pickles_compile_anew() -> None:
     layer = torch.compile(nn.Linear(2, 2), level="none")
     want = layer(ONES).tolist()
     for made in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        assert made.level == "none" and not made.entries
+        assert made.options.level == "none" and not made.specializations
         with torch.no_grad():
             layer.weight.zero_()
         assert made(ONES).tolist() == want
@@ -337,4 +337,4 @@ def test_first_calls_from_several_threads() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [True] * 20 and len(compiled.entries) == 1
+    assert found == [True] * 20 and len(compiled.specializations) == 1

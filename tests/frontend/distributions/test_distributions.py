@@ -80,7 +80,7 @@ def test_a_policy_gradient_step_is_the_same_compiled() -> None:
         run = torch.compile(step) if compiled else step
         curves.append([run(torch.ones(16, 3)).item() for _ in range(10)])
     np.testing.assert_allclose(curves[1], curves[0], rtol=1e-4, atol=1e-6)
-    assert len(run.entries) == 1
+    assert len(run.specializations) == 1
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -610,8 +610,8 @@ def test_recurrent_training_steps(kind: str, options: dict[str, Any]) -> None:
 
 
 def plan_of(run: Any) -> Any:
-    ((entry,),) = (run.entries,)
-    (executable,) = entry.executables
+    ((specialization,),) = (run.specializations,)
+    (executable,) = specialization.executables
     return executable.plan
 
 

@@ -163,7 +163,7 @@ def test_the_same_stream_eager_and_compiled(name: str) -> None:
         for a, b in zip(x if isinstance(x, tuple) else (x,), y if isinstance(y, tuple) else (y,)):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6, atol=1e-7)
     assert torch.get_rng_state().tolist() == state.tolist()
-    assert expected[0] is not expected[1] and len(run.entries) == 1
+    assert expected[0] is not expected[1] and len(run.specializations) == 1
 
 
 WITH_GENERATOR: dict[str, Any] = {

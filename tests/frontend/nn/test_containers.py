@@ -205,7 +205,7 @@ def test_containers_in_compiled_code() -> None:
     np.testing.assert_allclose(compiled(x).detach(), net(x).detach(), rtol=1e-6)
     net.layers.append(nn.Linear(2, 2))
     np.testing.assert_allclose(compiled(x).detach(), net(x).detach(), rtol=1e-6)
-    assert len(compiled.entries) == 2
+    assert len(compiled.specializations) == 2
 
 
 def test_containers_are_not_changed_while_tracing() -> None:

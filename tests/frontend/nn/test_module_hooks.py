@@ -269,7 +269,7 @@ def test_registering_and_removing_traces_again() -> None:
     history = compiled.explain()
     assert "Linear._forward_hooks changed: 0 items became 1" in history
     assert "a hook of all modules was registered or removed" in history
-    assert len(compiled.entries) == 3
+    assert len(compiled.specializations) == 3
 
 
 def test_plain_variables_of_a_hook_are_guarded() -> None:
@@ -522,7 +522,7 @@ def test_buffers_updated_by_a_hook_are_state() -> None:
         model(inputs())
         compiled(inputs())
     np.testing.assert_allclose(model.mean, twin.mean, rtol=1e-6)
-    assert len(compiled.entries) == 1
+    assert len(compiled.specializations) == 1
 
 
 @dataclass

@@ -201,7 +201,7 @@ def test_a_module_compiled_in_place() -> None:
     x = torch.ones(3, 2)
     expected = net(x).tolist()
     net.compile()
-    assert net(x).tolist() == expected and len(net._compiled_call_impl.entries) == 1
+    assert net(x).tolist() == expected and len(net._compiled_call_impl.specializations) == 1
     for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
         assert twin._compiled_call_impl is None and twin(x).tolist() == expected
     handle = net.register_forward_hook(lambda module, args, output: output + 1)

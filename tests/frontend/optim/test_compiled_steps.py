@@ -170,7 +170,7 @@ def test_new_parameters_groups_and_hooks_trace_again() -> None:
     assert job.traces == 3
     handle.remove()
     job.losses(1)
-    assert job.traces == 3  # the second entry holds again
+    assert job.traces == 3  # the second specialization holds again
 
 
 def test_state_that_is_gone_traces_again() -> None:
@@ -221,7 +221,7 @@ def test_options_that_users_code_reads_are_guarded() -> None:
 
     assert step().tolist() == [0.5] * 3
     opt.param_groups[0]["lr"] = 0.25
-    assert step().tolist() == [0.25] * 3 and len(step.entries) == 2
+    assert step().tolist() == [0.25] * 3 and len(step.specializations) == 2
 
 
 class Plain(optim.Optimizer):
@@ -264,7 +264,7 @@ def test_two_steps_in_one_trace() -> None:
         step = torch.compile(twice) if compiled else twice
         curves.append([step().tolist() for _ in range(3)])
     np.testing.assert_allclose(curves[1], curves[0], rtol=1e-5)
-    assert len(step.entries) == 1
+    assert len(step.specializations) == 1
 
 
 def test_a_loaded_state_is_what_the_compiled_step_goes_on_with() -> None:

@@ -34,7 +34,7 @@ def test_a_compiled_step_takes_new_rates_and_momenta_without_a_new_trace() -> No
         one.step()
         step(q, other)
         two.step()
-    assert len(compiled.entries) == 1
+    assert len(compiled.specializations) == 1
     assert torch.allclose(p, q, rtol=1e-5)
 
 
@@ -51,10 +51,10 @@ def test_betas_are_inputs_too() -> None:
     for beta in (0.9, 0.8, 0.7):
         optimizer.param_groups[0]["betas"] = (beta, 0.99)
         step()
-    assert len(step.entries) == 1
+    assert len(step.specializations) == 1
     optimizer.param_groups[0]["betas"] = (0.0, 0.99)
     step()
-    assert len(step.entries) == 1
+    assert len(step.specializations) == 1
 
 
 def test_a_schedule_steps_outside_of_traces() -> None:

@@ -108,7 +108,7 @@ def test_twenty_steps(peer: Any, name: str, options: dict[str, Any], mode: str) 
     assert found["param_groups"] == expected["param_groups"]
     peer.agree(found["state"], expected["state"], "state", 2e-5)
     if mode == "compiled":
-        assert len(step.entries) == 1
+        assert len(step.specializations) == 1
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)

@@ -10,6 +10,7 @@ import pytest
 import frontend as torch
 import graphc
 from frontend import nn
+from frontend.compiled import tracers
 from frontend.tracing import tracer
 from graphc.ir.types import TensorType
 
@@ -198,10 +199,10 @@ def test_host_values_are_read_by_the_graph() -> None:
 
 def test_entry_point_of_the_command_line() -> None:
     types = [TensorType.parse("f32[4,3]")]
-    graph = tracer.trace_callable(Net(), types)
+    graph = tracers.trace_callable(Net(), types)
     assert graph is not None and graph.input_types[0] == types[0]
-    assert tracer.trace_callable(lambda x: x + 1, types) is not None
-    assert tracer.trace_callable(3, types) is None
+    assert tracers.trace_callable(lambda x: x + 1, types) is not None
+    assert tracers.trace_callable(3, types) is None
 
 
 def test_shape_errors_come_from_the_users_line() -> None:

@@ -88,7 +88,7 @@ def steps(compiled: bool, clip: Any) -> list[Any]:
     run = torch.compile(step) if compiled else step
     totals = [run(torch.full((4, 3), float(i))) for i in range(3)]
     if compiled:
-        assert len(run.entries) == 1
+        assert len(run.specializations) == 1
     return [np.array(x.detach()) for x in (*totals, *model.parameters())]
 
 

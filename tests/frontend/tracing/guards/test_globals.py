@@ -11,7 +11,7 @@ import pytest
 
 import frontend as torch
 from frontend import nn
-from frontend.tracing.guards.bytecode import reads_of
+from frontend.tracing.guards.bytecode import scan_bytecode
 from graphc.errors import TraceError
 
 ONE = torch.ones(2)
@@ -225,11 +225,11 @@ def test_a_change_traces_again(name: str) -> None:
     compiled = torch.compile(function)
     before = compiled(ONE).tolist()
     assert before == function(ONE).tolist() and compiled(ONE).tolist() == before
-    assert len(compiled.entries) == 1
+    assert len(compiled.specializations) == 1
     change()
     after = compiled(ONE).tolist()
     assert after == function(ONE).tolist() != before
-    assert len(compiled.entries) == 2
+    assert len(compiled.specializations) == 2
 
 
 @pytest.mark.parametrize("kind", [Layer, Derived])
@@ -252,7 +252,7 @@ def test_names_of_attributes_are_no_globals() -> None:
         set_global("SCALE", number)
         held.count += 1
         compiled(ONE)
-    assert len(compiled.entries) == 1
+    assert len(compiled.specializations) == 1
 
 
 def test_what_is_not_read_traces_nothing_again() -> None:
@@ -275,7 +275,7 @@ def test_what_is_not_read_traces_nothing_again() -> None:
     for _ in range(4):
         trainer.log.append(trainer.compiled(ONE[None]).item())
         trainer.step += 1
-    assert len(trainer.compiled.entries) == 1
+    assert len(trainer.compiled.specializations) == 1
 
 
 def test_a_counter_of_pythons_is_refused() -> None:
@@ -323,11 +323,11 @@ def test_state_made_in_a_trace_is_refused() -> None:
         torch.compile(summed)(ONE)
 
 
-def test_reads_of_code() -> None:
+def test_the_bytecode_scan() -> None:
     def function(self: Any, other: Any) -> Any:
         return SCALE.a.b + self.c.d() + other.e + (lambda: MODEL.f)()
 
-    reads = reads_of(function.__code__)
+    reads = scan_bytecode(function.__code__)
     assert {*reads.globals} == {"SCALE", "MODEL"}
     assert ("a", "b") in reads.globals["SCALE"] and ("f",) in reads.globals["MODEL"]
     assert ("c", "d") in reads.first and ("e",) in reads.loose

@@ -1,12 +1,12 @@
-"""What happens where Python asks for the value of a tensor that is being traced: a TraceError."""
+"""Where Python asks for the value of a tensor that has none, being of a trace: the TraceErrors."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from frontend.eager.dispatch import escaped
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import Var, user_location
 from graphc.ir.types import TensorType
@@ -24,7 +24,16 @@ def refuse(type: TensorType, what: str, hint: str = READ_HINT) -> None:
     )
 
 
-def concrete(tensor: Tensor, what: str) -> np.ndarray:
+def escaped(name: str) -> TraceError:
+    """The error of a traced tensor used after its trace."""
+    return TraceError(
+        f"{name} met a traced tensor whose trace has ended",
+        hint="return it from the function, or hand its value out with frontend.tap(t, fn)",
+        location=user_location(),
+    )
+
+
+def concrete(tensor: Any, what: str) -> np.ndarray:
     """The array of a tensor that is read while a trace is under way, or has escaped from one."""
     session = STATE.session
     value = tensor._value

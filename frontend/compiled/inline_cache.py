@@ -1,0 +1,45 @@
+"""The inline cache of a compiled function: which specialization the last call took, and what its
+arguments were like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from frontend.compiled.specialization import Specialization
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+
+
+class InlineCache:
+    """The specialization of the last call and what its arguments were like: distinct tensors and
+    nothing else. A call with the same needs no key and no search."""
+
+    __slots__ = ("count", "default_dtype", "expected", "grad_enabled", "specialization")
+
+    def __init__(self, specialization: Specialization, arguments: Sequence[Tensor]):
+        self.specialization = specialization
+        self.count = len(arguments)
+        self.expected = [(x.__class__, x.tensor_type, x._requires_grad) for x in arguments]
+        self.grad_enabled = STATE.grad_enabled
+        self.default_dtype = STATE.default_dtype
+
+    def fits(self, arguments: Sequence[Any]) -> bool:
+        """Whether a call with these arguments is one of the same specialization."""
+        if len(arguments) != self.count or STATE.watched:
+            return False
+        if (
+            STATE.grad_enabled is not self.grad_enabled
+            or STATE.default_dtype is not self.default_dtype
+        ):
+            return False
+        for argument, (kind, type, requires_grad) in zip(arguments, self.expected):
+            if (
+                argument.__class__ is not kind
+                or argument.tensor_type is not type
+                or argument._requires_grad is not requires_grad
+            ):
+                return False
+        if self.count > 1 and len({id(argument) for argument in arguments}) != self.count:
+            return False
+        return self.specialization.holds(arguments)

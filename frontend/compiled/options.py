@@ -1,0 +1,30 @@
+"""What `frontend.compile` can be told, checked: the same for every specialization of a function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphc.runtime.processors import checked_threads
+
+LEVELS = ("none", "exact", "relaxed")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`compile` says what each means. Raises ValueError for an unknown level, TypeError or
+    ValueError for `threads` and `saved_bytes`."""
+
+    level: str = "exact"
+    keep_grads: bool = True
+    threads: int | None = None
+    max_bytes: int | None = None
+    saved_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {self.level!r}")
+        object.__setattr__(self, "threads", checked_threads(self.threads))
+        budget = self.saved_bytes
+        if budget is not None and (type(budget) is not int or budget < 0):
+            kind = ValueError if type(budget) is int else TypeError
+            raise kind(f"saved_bytes must be a number of bytes, 0 or more, not {budget!r}")

@@ -1,0 +1,59 @@
+"""The graph of a function, a Module or a compiled function, without compiling it.
+
+graph = frontend.trace(model, example)
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from frontend.compiled.compiler import CompiledFunction
+from frontend.functions.linalg import trace as matrix_trace
+from frontend.tensors.tensor import Tensor, make
+from frontend.tracing import tree
+from frontend.tracing.tracer import name_of, run_trace
+from graphc.ir.nodes import Graph
+from graphc.ir.types import TensorType
+
+
+def trace(function: Any, *example_inputs: Any, **keywords: Any) -> Any:
+    """The graph of a function or Module on inputs like these (Tensors or NumPy arrays). Of a
+    matrix, as in PyTorch, the sum of its diagonal.
+
+    Inputs: the tensor arguments by parameter name, then what the function captured (parameters by
+    their path, state, `.grad`s). Outputs: the returned tensors in order, then the new contents of
+    inputs changed in place, aliased to them, then gradients left in `.grad`. Raises TraceError
+    where Python needs the value of a tensor.
+    """
+    if isinstance(function, Tensor):
+        return matrix_trace(function)
+    if isinstance(function, CompiledFunction):
+        function = function.function
+    if not callable(function):
+        raise TypeError(f"trace() takes a function or Module, not {type(function).__name__}")
+    arguments = tuple(_as_tensors(value) for value in example_inputs)
+    leaves: list[Tensor] = []
+    structure = tree.flatten((arguments, keywords), leaves)
+    traced = run_trace(function, leaves, structure, name_of(function))
+    with traced.session:
+        return traced.graph()
+
+
+def _as_tensors(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return make(np.asarray(value), TensorType.of(np.asarray(value)))
+    return value
+
+
+def trace_callable(obj: Any, input_types: list[TensorType]) -> Graph | None:
+    """The graph of a Module or function on inputs of these types: what `graphc dump` calls. None
+    where `obj` is neither."""
+    is_module = hasattr(type(obj), "named_modules")
+    known = is_module or isinstance(obj, CompiledFunction) or inspect.isroutine(obj)
+    if not known or inspect.isbuiltin(obj):
+        return None
+    examples = [make(np.zeros(t.shape, t.dtype.numpy), t) for t in input_types]
+    return trace(obj, *examples)
