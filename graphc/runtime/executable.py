@@ -83,9 +83,9 @@ def compile(
             timings = {"load": time.perf_counter() - started}
             return _within(max_bytes, Executable(graph, *found, chosen, timings))
     # Imported here, as what follows: a graph that was compiled before needs none of it.
-    from graphc.codegen.program.compile_worker import ahead
+    from graphc.codegen.program.compile_worker import worker_started_early
 
-    with _uncollected(), ahead(len(graph.nodes)):
+    with _uncollected(), worker_started_early(len(graph.nodes)):
         from graphc.codegen.program.link import link
         from graphc.codegen.recipes.preferred_layouts import preferred_layouts
         from graphc.schedule.build import plan_graph

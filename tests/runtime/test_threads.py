@@ -282,7 +282,7 @@ def test_where_the_system_gives_no_thread_calls_run_on_one_with_a_warning(
 
 
 def test_native_code_of_a_call_names_no_allocator() -> None:
-    from graphc.codegen.program.barrier import meet_text
+    from graphc.codegen.program.barrier import barrier_text
     from graphc.codegen.program.driver import driver_text
     from graphc.codegen.program.link import native_kernel
     from graphc.runtime.pool_text import pool_text
@@ -298,12 +298,12 @@ def test_native_code_of_a_call_names_no_allocator() -> None:
     driver = driver_text(executable.plan, kernels, triple, executable.schedule)
     declared = {
         line.split("@")[1].split("(")[0]
-        for text in (driver, meet_text(triple), pool_text(triple))
+        for text in (driver, barrier_text(triple), pool_text(triple))
         for line in text.splitlines()
         if line.startswith("declare")
     }
     outside = {name for name in declared if not name.startswith(("kernel_", "llvm."))}
-    assert outside == {"meet", "sched_yield", "syscall"}
+    assert outside == {"barrier", "sched_yield", "syscall"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -1,4 +1,4 @@
-"""Which steps are split over threads and where threads meet, and why."""
+"""Which steps are split over threads and where barriers stand, and why."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(spec: KernelSpec, read: int, written: int) -> Launch:
 
 
 def meets(chosen: Schedule) -> list[bool]:
-    return [step.meet for step in chosen.steps]
+    return [step.barrier for step in chosen.steps]
 
 
 ARENA = [("argument", 0), *(("arena", 64 * i) for i in range(6))]
@@ -81,7 +81,7 @@ def test_steps_of_thread_0_do_not_wait_for_each_other() -> None:
     assert meets(chosen) == [False, True, False, False, True]
 
 
-def test_what_thread_0_does_after_a_meeting_is_waited_for() -> None:
+def test_what_thread_0_does_after_a_barrier_is_waited_for() -> None:
     steps = [run(LARGE, 0, 1), run(SMALL, 1, 2), run(LARGE, 2, 3)]
     assert meets(schedule(planned(ARENA, steps), WORK, 2)) == [False, True, True]
 
@@ -151,5 +151,5 @@ def test_the_table_names_every_step() -> None:
     text = model.table(plan, schedule(plan, WORK, 2))
     assert text.splitlines()[1:] == [
         "  k0_exp: threads 2: about 40.0 us, range of 16",
-        "  k1_exp: meet, threads 1: about 0.1 us, below 2 us",
+        "  k1_exp: barrier, threads 1: about 0.1 us, below 2 us",
     ]
