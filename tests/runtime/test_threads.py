@@ -26,7 +26,7 @@ f32 = np.float32
 @pytest.fixture(autouse=True)
 def _everything_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small work is worth a split, so that tests can be small."""
-    for name in ("STEP_NS", "PART_NS", "CALL_NS", "MEETING_NS"):
+    for name in ("STEP_NS", "PART_NS", "CALL_NS", "BARRIER_NS"):
         monkeypatch.setattr(model, name, -1e9 if name == "CALL_NS" else 0.0)
 
 

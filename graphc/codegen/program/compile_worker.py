@@ -3,7 +3,7 @@
 In: kernels to compile. Out: their object code. Lowering is Python, and LLVM here compiles one
 module at a time, so a second processor helps only another process. The worker is started where many
 kernels are missing, or already while a large graph is planned; gets one after the other over a pipe
-(a pair of spec and target in, a `CompiledKernel` out), and ends when its input does. Its side of
+(a pair of spec and target in, a `WorkerResult` out), and ends when its input does. Its side of
 the pipe is graphc.codegen.program.compile_worker_main.
 
 With the setting GRAPHC_PROCESSES=1 there is none. If it cannot be started or dies, this process
@@ -37,7 +37,7 @@ _log = logging.getLogger("graphc.compile")
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledKernel:
+class WorkerResult:
     """A kernel as the worker gives it."""
 
     symbol: str
@@ -98,11 +98,11 @@ def _processors() -> int:
 
 def compile_all(
     specs: Sequence[KernelSpec], target: Target, compile_here: Callable[[KernelSpec], object]
-) -> dict[KernelSpec, CompiledKernel]:
+) -> dict[KernelSpec, WorkerResult]:
     """Compile all: some by `compile_here(spec)`, the others by a worker, whose results are
     returned. Small numbers are all compiled here."""
     work = deque(specs)
-    from_worker: dict[KernelSpec, CompiledKernel] = {}
+    from_worker: dict[KernelSpec, WorkerResult] = {}
     feeder = None
     if len(specs) >= MANY and _worker_helps():
         feeder = threading.Thread(target=_feed, args=(work, target, from_worker), daemon=True)
@@ -125,7 +125,7 @@ def compile_all(
 
 
 def _feed(
-    work: deque[KernelSpec], target: Target, from_worker: dict[KernelSpec, CompiledKernel]
+    work: deque[KernelSpec], target: Target, from_worker: dict[KernelSpec, WorkerResult]
 ) -> None:
     """Hand work to a worker until there is none."""
     try:

@@ -1,7 +1,7 @@
 """The compile worker's own side: kernels in from a pipe, object code out.
 
 In: pairs of kernel spec and target, pickled, one after the other on the standard input. Out: a
-`CompiledKernel` for each, pickled, on what was the standard output. It ends when its input does.
+`WorkerResult` for each, pickled, on what was the standard output. It ends when its input does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pickle
 import sys
 from typing import IO, Any
 
-from graphc.codegen.program.compile_worker import CompiledKernel
+from graphc.codegen.program.compile_worker import WorkerResult
 from graphc.codegen.target import Target
 from graphc.schedule.plan import KernelSpec
 
@@ -28,7 +28,7 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
         replies.flush()
 
 
-def _compiled(spec: KernelSpec, target: Target) -> CompiledKernel:
+def _compiled(spec: KernelSpec, target: Target) -> WorkerResult:
     from graphc.codegen.llvm.jit import compile_kernel
     from graphc.codegen.llvm.kernel import scratch_layout
     from graphc.codegen.llvm.object_cache import user_cache
@@ -36,7 +36,7 @@ def _compiled(spec: KernelSpec, target: Target) -> CompiledKernel:
 
     kernel = lower(spec, target)
     code = compile_kernel(kernel, target, user_cache())
-    return CompiledKernel(code.symbol, kernel.extent, scratch_layout(kernel)[1], code.object)
+    return WorkerResult(code.symbol, kernel.extent, scratch_layout(kernel)[1], code.object)
 
 
 def main() -> None:
