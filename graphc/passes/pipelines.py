@@ -19,8 +19,8 @@ the user wrote; behind it, convolutions that gain by Winograd's sums. Where forw
 become two graphs, the first must see both in one, so it runs before the partition.
 
 How kernels like their operands stored is a matter of the target. Where the caller knows it, layouts
-are chosen ahead of `simplify_regions`, which moves what they add out of loops; and for frozen
-inputs at the end, just before what depends on these alone is split off.
+are chosen before `simplify_regions`, which hoists what they add out of loops; and for frozen inputs
+at the end, just before what depends on these alone is split off.
 
 With the setting GRAPHC_VERIFY=1, as in all tests, the graph is verified after each pass.
 """
@@ -147,7 +147,7 @@ def forward_and_backward(
 def within_saved_bytes(
     graph: Graph, backwards: Sequence[Span], saved_bytes: int, observer: Observer | None = None
 ) -> tuple[Graph, list[Cut]]:
-    """A whole step within a budget, ahead of its level: it rematerialises (`within_budget`)."""
+    """A whole step within a budget, before its level: it rematerialises (`within_budget`)."""
     graph, cuts = within_budget(graph, backwards, saved_bytes)
     _observe(within_budget.__name__, graph, observer)
     return graph, cuts

@@ -21,9 +21,10 @@ Span = tuple[int, int]
 
 
 def within_budget(graph: Graph, backwards: Sequence[Span], budget: int) -> tuple[Graph, list[Cut]]:
-    """The graph, and what each backward keeps. `backwards`: by number of nodes ahead, where each
-    starts and ends. The budget holds for each backward by itself, for what was computed since the
-    one before ended; values that the graph returns are kept anyway. Raises MemoryLimitError."""
+    """The graph, and what each backward keeps. `backwards`: where each starts and ends, by the
+    number of nodes before that. The budget holds for each backward by itself, for what was computed
+    since the one before ended; values that the graph returns are kept anyway. Raises
+    MemoryLimitError."""
     cuts = []
     early: dict[int, int] = {}  # a node of a forward part: which one
     outputs = set(graph.outputs)

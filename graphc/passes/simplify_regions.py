@@ -21,7 +21,7 @@ from graphc.passes.split_frozen import depending_on, frontier_of
 
 
 def simplify_regions(graph: Graph) -> Graph:
-    """Prune what no output needs, then move out of loops what all steps have in common.
+    """Prune what no output needs, then hoist out of loops what all steps have in common.
 
         scan(%h, %xs, %w, %b) body(%h, %x, %w, %b) {     %1 = transpose(%w)
           %4 = transpose(%w)                         =>  scan(%h, %xs, %1) body(%h, %x, %t) {

@@ -1,4 +1,4 @@
-"""Steps that are not split run beside others: what may stand together, its memory, its results."""
+"""Steps that run concurrently with one that is not split: which, in what memory, to what end."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def shown(plan: Plan, threads: int = 2) -> list[tuple[int, int, int, bool]]:
     ]
 
 
-def test_what_neither_needs_the_other_runs_beside_a_step_that_is_not_split() -> None:
-    # b2 is made ahead of the long step and read by nobody, b4 behind it.
+def test_what_neither_needs_the_other_runs_concurrently_with_a_step_that_is_not_split() -> None:
+    # b2 is made before the long step and read by nobody, b4 behind it.
     steps = [run(LARGE, 0, 1), run(LARGE, 1, 2), run(WHOLE, 1, 3), run(LARGE, 1, 4)]
     expected = [(1, 2, 0, False), (3, 1, 0, True), (2, 1, 1, False), (4, 1, 1, False)]
     assert shown(planned(steps)) == expected
@@ -63,16 +63,16 @@ def test_what_neither_needs_the_other_runs_beside_a_step_that_is_not_split() -> 
     assert shown(planned(steps), 3)[2:] == [(2, 1, 1, False), (4, 1, 2, False)]
 
 
-def test_no_more_runs_beside_a_step_than_it_takes_itself() -> None:
+def test_no_more_runs_concurrently_than_it_takes_itself() -> None:
     steps = [run(WHOLE, 0, 1), *(run(LARGE, 0, i) for i in range(2, 6))]
     assert [step[2] for step in shown(planned(steps))] == [0, 1, 1, 0, 0]
 
 
-def test_steps_that_need_it_or_that_it_needs_do_not_run_beside_it() -> None:
+def test_steps_that_need_it_or_that_it_needs_do_not_run_concurrently() -> None:
     steps = [run(LARGE, 0, 1), run(WHOLE, 1, 2), run(LARGE, 2, 3), run(LARGE, 3, 4)]
     plan = planned(steps)
     assert spread(plan, WORK, 2)[0] is plan
-    # b3 needs b2, which runs beside the long step.
+    # b3 needs b2, which runs concurrently with the long step.
     steps = [run(WHOLE, 0, 1), run(LARGE, 0, 2), run(LARGE, 2, 3)]
     assert [step[2] for step in shown(planned(steps))] == [0, 1, 0]
 
@@ -107,7 +107,7 @@ def reuses() -> Plan:
     return replace(planned(steps, places), arena_bytes=128)
 
 
-def test_what_runs_together_lies_apart() -> None:
+def test_concurrent_steps_share_no_memory() -> None:
     assert verify_plan(reuses()).arena_bytes == 128
     moved, chosen = spread(reuses(), WORK, 2)
     assert [split.thread for split in chosen.steps] == [0, 0, 1]
