@@ -128,8 +128,8 @@ def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
         raise GradientError(f"{op.name} has no gradient", location=record.location)
     inputs, outputs = record.inputs, record.outputs
     # Ops that only move elements take storage types, but the gradients of some are sums.
-    stored = isinstance(op, Movement | Gather) and inputs[0].tensor_type.dtype.is_storage
-    if stored:
+    in_storage = isinstance(op, Movement | Gather) and inputs[0].tensor_type.dtype.is_storage
+    if in_storage:
         inputs, outputs = tuple(map(_widened, inputs)), tuple(map(_widened, outputs))
         gradients = list(map(_widened, gradients))
     if len(gradients) == 1:
@@ -145,7 +145,7 @@ def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
             checked.append(None)
             continue
         computed = gradient() if callable(gradient) else gradient
-        if stored and computed is not None:
+        if in_storage and computed is not None:
             computed = cast(computed, dtype=operand.tensor_type.dtype)
         if computed is not None and computed.tensor_type != operand.tensor_type:
             raise GraphError(f"the gradient rule of {op.name} gives {computed.tensor_type} for "

@@ -101,9 +101,9 @@ def described(graph: Graph) -> list[str]:
     lines = []
     for node in graph.nodes:
         if node.op == "unpack":
-            (stored,) = (graph.type_of(value) for value in node.operands)
+            (tiled,) = (graph.type_of(value) for value in node.operands)
             what = "rows" if node.attribute("axis") == ROWS else "columns"
-            tiles, _, vectors, lanes = stored.shape[-4:]
+            tiles, _, vectors, lanes = tiled.shape[-4:]
             place = f", {node.location}" if node.location else ""
             lines.append(
                 f"layout: a matrix {node.types[0]} is packed as {tiles} tiles of "
@@ -121,9 +121,9 @@ def _repacked(draft: Draft, value: Value, matrix: Shape, axis: int, tile: tuple[
     if matrix != shape:
         (value,) = draft.add(draft.make("reshape", value, shape=matrix))
     attributes = {"axis": axis, "vectors": tile[0], "lanes": tile[1]}
-    (stored,) = inlined(pack.definition((draft.type(value),), attributes), draft, (value,))
+    (tiled,) = inlined(pack.definition((draft.type(value),), attributes), draft, (value,))
     size = matrix[-2 if axis == ROWS else -1]
-    (read,) = draft.add(draft.make("unpack", stored, axis=axis, size=size))
+    (read,) = draft.add(draft.make("unpack", tiled, axis=axis, size=size))
     if matrix != shape:
         (read,) = draft.add(draft.make("reshape", read, shape=shape))
     return read
