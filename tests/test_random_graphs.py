@@ -27,7 +27,7 @@ from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ir.handle import broadcast_to
 from graphc.ir.nodes import CONSTANT, INPUT, Value
 from graphc.ir.registry import lookup, parameters
-from graphc.passes.pipelines import LEVELS, optimize
+from graphc.passes.pipelines import LEVELS, Facts, optimize
 from graphc.schedule.build import make_plan
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
@@ -477,8 +477,9 @@ def hold_text_and_passes(graph: graphc.Graph, arrays: list[np.ndarray], same_bit
     for level, passes in LEVELS.items():
         step = graph
         for one in passes:
-            step = graphc.verify(one(step))
-            same_bits(graphc.run(step, *arrays), expected, f"{level}: {one}\n{graph}\n{step}")
+            step = graphc.verify(one.run(step, Facts()))
+            label = f"{level}: {one.name}\n{graph}\n{step}"
+            same_bits(graphc.run(step, *arrays), expected, label)
         assert graphc.parse(str(step)) == step
 
 
@@ -592,9 +593,10 @@ def run_op_by_op(graph: graphc.Graph, arrays: list[np.ndarray]) -> list[np.ndarr
 @settings(SETTINGS, max_examples=7)
 @given(drawn=joints())
 def test_the_kernels_of_ops_alone_give_the_same_bits(
-    drawn: tuple[graphc.Graph, list[np.ndarray], int], same_bits: Callable[..., None]
+    drawn: tuple[Joint, list[np.ndarray]], same_bits: Callable[..., None]
 ) -> None:
-    graph, arrays, _ = drawn
+    joint, arrays = drawn
+    graph = joint.graph
     alone = run_op_by_op(graph, [array.copy() for array in arrays])
     for level in ("none", "exact"):
         native = graphc.compile(graph, level)(*[array.copy() for array in arrays])
