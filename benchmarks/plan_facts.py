@@ -42,4 +42,4 @@ def _bytes_of_a_call(executable: Any) -> int:
     updated = dict(plan.aliases)
     results = [type for i, type in enumerate(plan.output_types) if i not in updated]
     arrays = sum(type.nbytes for type in (*plan.argument_types, *results))
-    return int(arrays + executable._program.entry.block_bytes)
+    return int(arrays + executable._program.native.block_bytes)

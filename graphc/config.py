@@ -5,6 +5,7 @@
 | GRAPHC_CACHE | folder of the cache of compiled kernels, or `off` | the user's cache folder |
 | GRAPHC_CACHE_MB | how large that folder may grow, in megabytes | 512 |
 | GRAPHC_PROCESSES | how many processes compile where many kernels are missing, 1 or 2 | 2 |
+| GRAPHC_VERIFY | whether the graph is verified after each pass, 0 or 1 | 0 |
 """
 
 from __future__ import annotations
@@ -42,3 +43,12 @@ def compile_processes() -> int:
     if text not in ("1", "2"):
         raise ArgumentError(f"GRAPHC_PROCESSES={text!r} is neither 1 nor 2")
     return int(text)
+
+
+def verify_passes() -> bool:
+    """Whether the graph is verified after each pass: GRAPHC_VERIFY, 0 (the default) or 1. Raises
+    ArgumentError for anything else."""
+    text = os.environ.get("GRAPHC_VERIFY", "0")
+    if text not in ("0", "1"):
+        raise ArgumentError(f"GRAPHC_VERIFY={text!r} is neither 0 nor 1")
+    return text == "1"

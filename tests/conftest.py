@@ -15,6 +15,8 @@ import pytest
 os.environ["GRAPHC_CACHE"] = "off"
 # Several processes run tests side by side already.
 os.environ["GRAPHC_PROCESSES"] = "1"
+# A pass that breaks a rule of the IR is named, whatever the test is about.
+os.environ["GRAPHC_VERIFY"] = "1"
 # Thousands of collected tests live through every collection of cycles: fewer collections take a
 # tenth off the time. Tests that need one call gc.collect().
 gc.set_threshold(50_000, 20, 50)

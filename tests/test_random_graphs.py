@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 import graphc
 from frontend.eager.native_ops import native_op
 from graphc import DType, ops
+from graphc.autodiff.joint import Joint, derive_joint
 from graphc.autodiff.partition import partition
 from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ir.handle import broadcast_to
 from graphc.ir.nodes import CONSTANT, INPUT, Value
 from graphc.ir.registry import lookup, parameters
-from graphc.passes.pipelines import LEVELS, optimize
+from graphc.passes.pipelines import LEVELS, Facts, optimize
 from graphc.schedule.build import make_plan
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
@@ -476,8 +477,9 @@ def hold_text_and_passes(graph: graphc.Graph, arrays: list[np.ndarray], same_bit
     for level, passes in LEVELS.items():
         step = graph
         for one in passes:
-            step = graphc.verify(one(step))
-            same_bits(graphc.run(step, *arrays), expected, f"{level}: {one}\n{graph}\n{step}")
+            step = graphc.verify(one.run(step, Facts()))
+            label = f"{level}: {one.name}\n{graph}\n{step}"
+            same_bits(graphc.run(step, *arrays), expected, label)
         assert graphc.parse(str(step)) == step
 
 
@@ -536,37 +538,36 @@ def test_two_runs_give_equal_results(level: str, same_bits: Callable[..., None])
 
 
 @st.composite
-def joints(draw: Any) -> tuple[graphc.Graph, list[np.ndarray], int]:
-    """The joint graph of a random one, its arguments, and how many outputs are the forward's."""
+def joints(draw: Any) -> tuple[Joint, list[np.ndarray]]:
+    """The joint graph of a random one, and its arguments."""
     graph, arrays = draw(graphs())
     assume(any(type.dtype.is_float for type in graph.output_types))
-    joint = graphc.joint(graph)
+    joint = derive_joint(graph)
     random = np.random.default_rng(draw(st.integers(0, 99)))
-    seeds = joint.input_types[len(graph.inputs) :]
-    return joint, arrays + [_array(random, type) for type in seeds], len(graph.outputs)
+    seeds = [joint.graph.input_types[position] for position in joint.cotangents]
+    return joint, arrays + [_array(random, type) for type in seeds]
 
 
-def hold_derived(
-    joint: graphc.Graph, arrays: list[np.ndarray], outputs: int, same_bits: Any
-) -> None:
+def hold_derived(joint: Joint, arrays: list[np.ndarray], same_bits: Any) -> None:
     """Gradients agree at all levels; forward and backward apart are the joint graph."""
-    hold_levels(joint, arrays, same_bits)
-    split = partition(joint, outputs)
+    whole, outputs = joint.graph, joint.outputs
+    hold_levels(whole, arrays, same_bits)
+    split = partition(joint)
     graphc.verify(split.forward)
     graphc.verify(split.backward)
     count = len(split.forward.inputs)
-    expected = graphc.run(joint, *arrays)
-    made = graphc.run(split.forward, *arrays[:count])
-    same_bits(made[:outputs], expected[:outputs], f"forward\n{joint}\n{split.forward}")
+    expected = graphc.run(whole, *arrays)
+    forward = graphc.run(split.forward, *arrays[:count])
+    same_bits(forward[:outputs], expected[:outputs], f"forward\n{whole}\n{split.forward}")
     kept = [arrays[position] for position in split.saved_inputs]
-    gradients = graphc.run(split.backward, *kept, *made[outputs:], *arrays[count:])
-    same_bits(gradients, expected[outputs:], f"backward\n{joint}\n{split.backward}")
+    gradients = graphc.run(split.backward, *kept, *forward[outputs:], *arrays[count:])
+    same_bits(gradients, expected[outputs:], f"backward\n{whole}\n{split.backward}")
 
 
 @settings(SETTINGS, max_examples=24)
 @given(drawn=joints())
 def test_derived_graphs(
-    drawn: tuple[graphc.Graph, list[np.ndarray], int], same_bits: Callable[..., None]
+    drawn: tuple[Joint, list[np.ndarray]], same_bits: Callable[..., None]
 ) -> None:
     hold_derived(*drawn, same_bits)
 
@@ -592,9 +593,10 @@ def run_op_by_op(graph: graphc.Graph, arrays: list[np.ndarray]) -> list[np.ndarr
 @settings(SETTINGS, max_examples=7)
 @given(drawn=joints())
 def test_the_kernels_of_ops_alone_give_the_same_bits(
-    drawn: tuple[graphc.Graph, list[np.ndarray], int], same_bits: Callable[..., None]
+    drawn: tuple[Joint, list[np.ndarray]], same_bits: Callable[..., None]
 ) -> None:
-    graph, arrays, _ = drawn
+    joint, arrays = drawn
+    graph = joint.graph
     alone = run_op_by_op(graph, [array.copy() for array in arrays])
     for level in ("none", "exact"):
         native = graphc.compile(graph, level)(*[array.copy() for array in arrays])

@@ -63,8 +63,7 @@ class DifferentiableFunction:
     def graph(self, extra: Sequence[Tensor] = (), more: Sequence[tuple[str, Var]] = ()) -> Graph:
         """The graph of outputs and updates, then `extra`, of the inputs and `more`."""
         with self.session:
-            # What partition takes for a cotangent is told by its name.
-            named = [(_renamed(name), var) for name, _, var in self.inputs]
+            named = [(name, var) for name, _, var in self.inputs]
             values = [self.session.value_of(tensor) for tensor in self.outputs]
             first = len(values)
             values += [var for var, _ in self.updates]
@@ -89,6 +88,8 @@ class DifferentiableFunction:
         return self._pair
 
     def _derived(self) -> ForwardBackward:
+        from graphc.autodiff.joint import Joint
+        from graphc.passes.pipelines import forward_and_backward
         from graphc.runtime.program import remembered
 
         options = self.options
@@ -98,11 +99,16 @@ class DifferentiableFunction:
             self._set_apart()
             cotangents, gradients = self._gradients(create_graph=False)
         present = [g for g in gradients if g is not None]
-        more = [(f"cotangent_{i}", tensor._value) for i, tensor in enumerate(cotangents)]
-        joint, count = self.graph(present, more), len(self.outputs) + len(self.updates)
+        names = self._free_names("cotangent", len(cotangents))
+        more = [(name, tensor._value) for name, tensor in zip(names, cotangents)]
+        first, count = len(self.inputs), len(self.outputs) + len(self.updates)
+        joint = Joint(
+            self.graph(present, more), count, tuple(range(first, first + len(cotangents)))
+        )
         split = remembered(
-            "split", joint, (options.level, count, options.saved_bytes),
-            lambda: _split(joint, options.level, count, options.saved_bytes),
+            "split", joint.graph,
+            (options.level, count, joint.cotangents, options.saved_bytes),
+            lambda: forward_and_backward(joint, options.level, options.saved_bytes),
         )  # fmt: skip
         return ForwardBackward(self, split, [g is not None for g in gradients], self._influences())
 
@@ -116,7 +122,7 @@ class DifferentiableFunction:
         without influence are zeros."""
         if self._derivative is None:
             cotangents, gradients = self._gradients(create_graph=True)
-            names = [f"seed_{len(self.inputs)}_{i}" for i in range(len(cotangents))]
+            names = self._free_names(f"seed_{len(self.inputs)}", len(cotangents))
             more = [(n, t, t._value) for n, t in zip(names, cotangents)]
             chosen = [x for x, want in zip(self.inputs, self.wanted) if want]
             with self.session:
@@ -140,6 +146,13 @@ class DifferentiableFunction:
             return cotangents, run_backward(
                 roots, chosen, retain_graph=True, create_graph=create_graph
             )
+
+    def _free_names(self, label: str, count: int) -> list[str]:
+        """Names for inputs of this sort that no input has."""
+        taken = {name for name, _, _ in self.inputs}
+        while any(f"{label}_{i}" in taken for i in range(count)):
+            label += "_"
+        return [f"{label}_{i}" for i in range(count)]
 
     def _influences(self) -> list[list[bool]]:
         """For each active output, which of the wanted inputs it depends on."""
@@ -178,20 +191,8 @@ class DifferentiableFunction:
         return outputs
 
 
-def _split(joint: Graph, level: str, outputs: int, saved_bytes: int | None) -> Any:
-    """A joint graph as forward and backward."""
-    from graphc.autodiff.partition import partition
-    from graphc.passes.pipelines import whole
-
-    return partition(whole(joint, level), outputs, saved_bytes)
-
-
 # The call itself keeps what backward needs.
 NOTHING: Any = ((), ())
-
-
-def _renamed(name: str) -> str:
-    return f"_{name}" if name.startswith("cotangent_") else name
 
 
 def _zeros(like: Tensor) -> Tensor:

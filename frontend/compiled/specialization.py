@@ -169,7 +169,7 @@ class Specialization:
         if split is None:
             return graph
         self.frozen = frozen
-        self.ahead = self._compile(split.ahead)
+        self.ahead = self._compile(split.constants)
         return split.graph
 
     def _renumber(self, traced: Trace, results: int) -> None:
@@ -316,21 +316,15 @@ _ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
 def _split_frozen(graph: Graph, level: str, frozen: Sequence[int], last: int) -> Any:
     from graphc.codegen.recipes.preferred_layouts import preferred_layouts
     from graphc.codegen.target import host
-    from graphc.passes.layouts import packed
-    from graphc.passes.pipelines import optimize
-    from graphc.passes.split_frozen import split_frozen
+    from graphc.passes.pipelines import without_frozen
 
-    preferred = preferred_layouts(host())
-    optimised = optimize(graph, level, preferred=preferred)
-    if level != "none":
-        optimised = packed(optimised, frozen, preferred)
-    return split_frozen(optimised, frozen, last)
+    return without_frozen(graph, level, frozen, last, preferred_layouts(host()))
 
 
 def _within_budget(graph: Graph, spans: Any, budget: Any) -> tuple[Graph, list[int]]:
-    from graphc.passes.recompute import within_budget
+    from graphc.passes.pipelines import within_saved_bytes
 
-    fitted, cuts = within_budget(graph, spans, budget)
+    fitted, cuts = within_saved_bytes(graph, spans, budget)
     return fitted, [cut.bytes for cut in cuts]
 
 

@@ -1,4 +1,5 @@
-"""What an early part of a graph hands to a later one, and what the later one computes again.
+"""Rematerialisation: what an early part of a graph hands to a later one, and what that one computes
+again.
 
 in : a graph, its early nodes, the values that what comes later reads, perhaps a budget in bytes
 out: the values to keep in between: the cheapest choice, by a minimum cut
@@ -17,7 +18,7 @@ import math
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
-from graphc.autodiff.waists import Waists
+from graphc.autodiff.bottlenecks import Bottlenecks
 from graphc.errors import MemoryLimitError
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ops.work import additions
@@ -29,7 +30,7 @@ ANY_PRICE = 1e7
 MOST_SEGMENTS = 16
 """Segments that are computed again one by one."""
 REFINEMENTS = 3
-"""How often the price found is bisected."""
+"""How often the price is bisected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Cut:
     bytes: int
 
 
-def cheapest(
+def minimum_cut(
     graph: Graph, early: Set[int], read: Iterable[Value], free: Set[Value],
     budget: int | None = None,
 ) -> Cut:  # fmt: skip
@@ -48,29 +49,29 @@ def cheapest(
     Nodes that are not `early` are there anyway, `free` values cost nothing. Raises
     MemoryLimitError where no choice keeps within `budget` bytes."""
     problem = _Problem(graph, early, frozenset(read), frozenset(free))
-    found = problem.at(1.0)
-    if budget is None or found.bytes <= budget:
-        return found
+    cut = problem.at(1.0)
+    if budget is None or cut.bytes <= budget:
+        return cut
     least = problem.at(math.inf).bytes
     if least > budget:
         raise MemoryLimitError(
             f"{graph.name} saves at least {least:,} bytes for backward, saved_bytes is {budget:,}",
             hint="a smaller batch, or a larger budget",
         )
-    borders = _borders(problem, found, budget - least)
+    borders = _borders(problem, cut, budget - least)
     inside = replace(problem, free=problem.free | borders)
     kept = _priced(inside, budget - _bytes(graph, borders)).kept | borders
     return Cut(kept, _bytes(graph, kept - problem.free))
 
 
-def _borders(problem: _Problem, found: Cut, budget: int) -> frozenset[Value]:
+def _borders(problem: _Problem, cut: Cut, budget: int) -> frozenset[Value]:
     """Values between segments, so many that what is kept and the largest segment that is computed
     again are least."""
-    waists = Waists(problem.graph, problem.early, problem.free)
-    along = [value for value in found.kept if value not in problem.free]
-    best, least = frozenset[Value](), found.bytes
+    bottlenecks = Bottlenecks(problem.graph, problem.early, problem.free)
+    along = [value for value in cut.kept if value not in problem.free]
+    best, least = frozenset[Value](), cut.bytes
     for count in range(2, MOST_SEGMENTS + 1):
-        borders, largest = waists.segments(along, count)
+        borders, largest = bottlenecks.segments(along, count)
         held = _bytes(problem.graph, borders)
         if held <= budget and held + largest < least:
             best, least = frozenset(borders), held + largest
@@ -82,25 +83,25 @@ def _bytes(graph: Graph, values: Iterable[Value]) -> int:
 
 
 def _priced(problem: _Problem, budget: int) -> Cut:
-    """The cut within a budget that can be kept to, at the lowest price of a byte that was found to
-    do."""
-    found = problem.at(1.0)
-    low, over = 1.0, found
-    if found.bytes <= budget:
-        return found
+    """The cut within a budget that can be kept to, at the lowest price of a byte that was tried
+    and does."""
+    cut = problem.at(1.0)
+    low, over = 1.0, cut
+    if cut.bytes <= budget:
+        return cut
     for high in (*PRICES, math.inf):
-        found = problem.at(high)
-        if found.bytes <= budget:
+        cut = problem.at(high)
+        if cut.bytes <= budget:
             break
-        low, over = high, found
+        low, over = high, cut
     for _ in range(0 if high == math.inf else REFINEMENTS):
         middle = math.sqrt(low * high)
         tried = problem.at(middle)
         if tried.bytes <= budget:
-            found, high = tried, middle
+            cut, high = tried, middle
         else:
             low, over = middle, tried
-    return problem.filled(found, over, budget)
+    return problem.filled(cut, over, budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +126,8 @@ class _Problem:
                 network.add_edge("source", identity)
             else:
                 # At any price what is free is rather kept than computed again.
-                again = min(work, 2) if math.isinf(price) else work
-                network.add_edge("source", identity, capacity=int(again))
+                rematerialisation = min(work, 2) if math.isinf(price) else work
+                network.add_edge("source", identity, capacity=int(rematerialisation))
             for index, type in enumerate(node.types):
                 value = Value(identity, index)
                 worth = type.nbytes * (ANY_PRICE if math.isinf(price) else price)

@@ -1,12 +1,14 @@
 """Derive the backward pass as a graph.
 
 in : a graph, and which of its inputs to differentiate by
-out: the joint graph: its outputs followed by the gradients, derived by the reverse sweep
+out: the joint graph: its outputs followed by the gradients, derived by the reverse sweep; which of
+     its outputs are forward's and which of its inputs are cotangents
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,23 +22,43 @@ from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.region import Region
 
 
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Forward and backward in one graph. The first `outputs` of its outputs are forward's, the
+    others the gradients; `cotangents` are the positions of the inputs that hold the gradients of
+    outputs, of the last derivative where it is one of several. What inputs are called tells
+    nothing: passes keep positions."""
+
+    graph: Graph
+    outputs: int
+    cotangents: tuple[int, ...]
+
+
 def joint(
     graph: Graph, wrt: Sequence[str | int] | None = None, *, name: str | None = None,
     seeds: Sequence[int] | None = None, share: bool = False,
 ) -> Graph:  # fmt: skip
-    """Forward and derived backward in one graph.
+    """Forward and derived backward in one graph: that of `derive_joint`."""
+    return derive_joint(graph, wrt, name=name, seeds=seeds, share=share).graph
+
+
+def derive_joint(
+    graph: Graph, wrt: Sequence[str | int] | None = None, *, name: str | None = None,
+    seeds: Sequence[int] | None = None, share: bool = False,
+) -> Joint:  # fmt: skip
+    """Forward and derived backward in one graph, and what its inputs and outputs are.
 
     `wrt`: names or positions of inputs (default: all float inputs). A graph whose one output is a
     float scalar is differentiated as it is; otherwise the joint graph takes, after the graph's own
-    inputs, one input `cotangent_i` for each float output i. `seeds`: the positions of the outputs
-    that have such an input; the others are not differentiated. With `share` equal nodes are one.
-    Outputs: those of `graph`, then the
-    gradients in the order of `wrt` (zeros where an input has no influence).
+    inputs, one input for each float output i, called `cotangent_i` where that name is free.
+    `seeds`: the positions of the outputs that have such an input; the others are not
+    differentiated. With `share` equal nodes are one. Outputs: those of `graph`, then the gradients
+    in the order of `wrt` (zeros where an input has no influence).
     """
     positions = _positions(graph, wrt)
     active = _active(graph, positions)
     builder, inputs = rebuilt(graph, name or f"{graph.name}_joint", share=share)
-    given = _seed_inputs(graph, builder, seeds)
+    seed_inputs = _seed_inputs(graph, builder, seeds)
     records: list[Record] = []
     outputs = replay(
         graph, builder, inputs, lambda node, ins, outs, on: _note(records, node, ins, outs, on),
@@ -46,7 +68,7 @@ def joint(
     for position, output in enumerate(outputs):
         if not output.type.dtype.is_float or (seeds is not None and position not in seeds):
             continue
-        seed = given.get(position)
+        seed = seed_inputs.get(position)
         if seed is None:
             seed = builder.constant(np.ones((), output.type.dtype.numpy))
         cotangents.give(output.value, seed)
@@ -59,7 +81,9 @@ def joint(
             zero = builder.constant(np.zeros((), var.type.dtype.numpy))
             gradient = broadcast_to(zero, var.type.shape)
         gradients.append(gradient)
-    return builder.finish(*outputs, *gradients, aliases=graph.aliases)
+    whole = builder.finish(*outputs, *gradients, aliases=graph.aliases)
+    first = len(inputs)
+    return Joint(whole, len(outputs), tuple(range(first, first + len(seed_inputs))))
 
 
 def _positions(graph: Graph, wrt: Sequence[str | int] | None) -> list[int]:
@@ -101,25 +125,11 @@ def _seed_inputs(
         floats = list(seeds)
     elif len(floats) == 1 and types[floats[0]].shape == ():
         return {}
-    # The graph may be a joint graph itself, with cotangents of its own: one mark more.
-    marks = _cotangent_marks(graph)
-    mark = "_" * (max(marks.values()) + 1 if marks else 0)
+    # Names may be taken, as in a joint graph with cotangents of its own: all get one mark more.
+    mark = ""
+    while any(f"cotangent_{p}{mark}" in graph.input_names for p in floats):
+        mark += "_"
     return {p: builder.input(f"cotangent_{p}{mark}", types[p]) for p in floats}
-
-
-def _cotangent_marks(graph: Graph) -> dict[int, int]:
-    """The inputs that are cotangents, and how many marks their names end with."""
-    return {
-        position: len(name) - len(name.rstrip("_"))
-        for position, name in enumerate(graph.input_names)
-        if name.startswith("cotangent_")
-    }
-
-
-def cotangent_inputs(joint: Graph) -> list[int]:
-    """The positions of a joint graph's cotangents: of the last derivative, where it has several."""
-    marks = _cotangent_marks(joint)
-    return [position for position, mark in marks.items() if mark == max(marks.values())]
 
 
 OnNode = Callable[[Node, tuple[Var, ...], tuple[Var, ...], tuple[bool, ...]], None]
@@ -137,10 +147,10 @@ def replay(
     rule is expanded, so that its parts have theirs. `on_node(node, operands, results, wanted)`
     is called for each node on the path."""
     values: dict[Value, Var] = {}
-    given = iter(inputs)
+    operands_left = iter(inputs)
     for identity, node in enumerate(graph.nodes):
         if node.op == INPUT:
-            values[Value(identity)] = next(given)
+            values[Value(identity)] = next(operands_left)
             continue
         with builder.at(node.location):
             if node.op == CONSTANT:

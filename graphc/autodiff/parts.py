@@ -77,27 +77,27 @@ class Gradients(dict[Any, Any]):
             earlier.total = gradient if total is None else self._added(total, gradient)
 
     def __getitem__(self, key: Hashable) -> Any:
-        found = dict.__getitem__(self, key)
-        if type(found) is _Collected:
-            found = self[key] = self._whole(found)
-        return found
+        gradient = dict.__getitem__(self, key)
+        if type(gradient) is _Collected:
+            gradient = self[key] = self._whole(gradient)
+        return gradient
 
     def get(self, key: Hashable, default: Any = None) -> Any:
-        found = dict.get(self, key, default)
-        return self[key] if type(found) is _Collected else found
+        gradient = dict.get(self, key, default)
+        return self[key] if type(gradient) is _Collected else gradient
 
     def pop(self, key: Hashable, default: Any = None) -> Any:
-        found = dict.pop(self, key, default)
-        return self._whole(found) if type(found) is _Collected else found
+        gradient = dict.pop(self, key, default)
+        return self._whole(gradient) if type(gradient) is _Collected else gradient
 
     def _whole(self, collected: _Collected) -> Any:
-        made, parts = collected.total, collected.parts
+        total, parts = collected.total, collected.parts
         along = _axis(parts)
         wholes = [part.whole() for part in parts] if along is None else [_joined(parts, along)]
         with parts[-1].place():
             for whole in wholes:
-                made = whole if made is None else self._added(made, whole)
-        return made
+                total = whole if total is None else self._added(total, whole)
+        return total
 
 
 def _axis(parts: list[OutputPart]) -> int | None:

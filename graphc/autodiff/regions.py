@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from graphc.autodiff.joint import cotangent_inputs, joint
+from graphc.autodiff.joint import derive_joint, joint
 from graphc.autodiff.partition import descendants, extract, partition
 from graphc.autodiff.sweep import added
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
@@ -53,8 +54,8 @@ def _recorded_scan(types: Types, attributes: dict[str, Any]) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=256)
 def _saving(body: Graph, carry: int) -> Graph:
-    whole = joint(body, seeds=_floats(body.output_types), share=True)
-    forward = partition(whole, len(body.outputs)).forward
+    whole = derive_joint(body, seeds=_floats(body.output_types), share=True)
+    forward = partition(whole).forward
     count = len(body.outputs)
     begun = tuple(Value(position) for position in range(carry))
     outputs = (*forward.outputs[:count], *begun, *forward.outputs[count:])
@@ -69,13 +70,13 @@ def _scan_rule(
     outputs = out if isinstance(out, tuple) else (out,)
 
     @functools.cache
-    def found() -> dict[int, Any]:
+    def gradient_of_operand() -> dict[int, Any]:
         backward = _ScanBackward(operands, outputs, gradients, carry, sequences, saved, body)
         return backward.gradients(length, reverse)
 
     positions = _floats(body.input_types)
     return tuple(
-        functools.partial(lambda i: found().get(i), i) if i in positions else None
+        functools.partial(lambda i: gradient_of_operand().get(i), i) if i in positions else None
         for i in range(len(operands))
     )
 
@@ -87,17 +88,28 @@ def _step_backward(
     """One step's backward: takes the saved values, the xs and invariants, the cotangents; returns
     the gradients of the float inputs. Also which of those each of its inputs is."""
     # Shared, so that what is derived again is found among the saved values.
-    whole = joint(body, _floats(body.input_types), seeds=seeds, share=True)
-    count = len(body.outputs)
+    joined = derive_joint(body, _floats(body.input_types), seeds=seeds, share=True)
+    whole, count = joined.graph, joined.outputs
     inputs = [
         *(whole.outputs[i] for i in range(count - saved, count)),
         *(Value(i) for i in range(carry, len(body.inputs))),
-        *(Value(i) for i in cotangent_inputs(whole)),
+        *(Value(i) for i in joined.cotangents),
     ]
     # A value may be saved twice: as a carry, and as what was cut. The first stands for both.
     unique = list(dict.fromkeys(inputs))
     step = extract(whole, "backward", unique, list(whole.outputs[count:]))
     return step, tuple(inputs.index(value) for value in unique)
+
+
+@dataclass(frozen=True, slots=True)
+class _StepInput:
+    """What an input of a step's backward stands for outside: the handle, and whether it is sliced.
+    `seed`: the result of the step whose cotangent it is; that of a carry has no handle."""
+
+    name: str
+    handle: Any
+    sliced: bool
+    seed: int | None = None
 
 
 class _ScanBackward:
@@ -109,7 +121,7 @@ class _ScanBackward:
     ):  # fmt: skip
         self.operands = operands
         self.outputs = outputs
-        self.given = gradients
+        self.cotangents = gradients
         self.carry = carry
         self.sequences = sequences
         self.body = body
@@ -127,15 +139,15 @@ class _ScanBackward:
 
     def _reached(self) -> set[int]:
         """The operands with a gradient: those from which a way leads to a result that has one."""
-        carried = {i for i in self.seeds if self.given[i] is not None}
+        carried = {i for i in self.seeds if self.cotangents[i] is not None}
         while True:
             behind = descendants(self.step, [self.cotangent_at[i] for i in carried])
-            found = {
+            reached = {
                 i for i, output in zip(self.wanted, self.step.outputs) if output.node in behind
             }
-            more = {i for i in found if i < self.carry} - carried
+            more = {i for i in reached if i < self.carry} - carried
             if not more:
-                return found
+                return reached
             carried |= more
 
     def gradients(self, length: int, reverse: bool) -> dict[int, Any]:
@@ -156,14 +168,14 @@ class _ScanBackward:
                 for at, operand in accumulated
             ]
             results = _inlined(step, builder, [inner[i] for i in self.order], hoister.asked)
-        found = [results[value] for value in step.outputs]
+        parts = [results[value] for value in step.outputs]
         with builder.at(None):
-            totals = [added(total, found[at]) for total, (at, _) in zip(sums, accumulated)]
+            totals = [added(total, parts[at]) for total, (at, _) in zip(sums, accumulated)]
         along = [(at, i) for at, i in enumerate(wanted) if carry <= i < end]
         # What is handed out once serves as a gradient and for a sum over the steps.
         stacks = dict.fromkeys([*(step.outputs[at] for at, _ in along), *hoister.asked])
         returned = [
-            *(found[at] for at, i in enumerate(wanted) if i < carry), *totals,
+            *(parts[at] for at, i in enumerate(wanted) if i < carry), *totals,
             *(results[value] for value in stacks),
         ]  # fmt: skip
         carried = [i for i in wanted if i < carry]
@@ -173,18 +185,18 @@ class _ScanBackward:
         rest = [x for x, sliced in zip(others, self.sliced) if not sliced]
         graph = _ordered_inputs(builder.finish(*returned), [*states, *sums, *sequences, *rest])
         start = [
-            self.given[i] if self.given[i] is not None else _all(0, self.operands[i])
+            self.cotangents[i] if self.cotangents[i] is not None else _all(0, self.operands[i])
             for i in carried
         ] + [_all(0, self.operands[operand]) for _, operand in accumulated]
         outer = [x for x, sliced in zip(self.bound, self.sliced) if sliced]
         fixed = [x for x, sliced in zip(self.bound, self.sliced) if not sliced]
-        made = apply(
+        scanned = apply(
             lookup("scan"), *start, *outer, *fixed, carry=len(start), sequences=len(outer),
             length=length, reverse=not reverse, body=graph,
         )  # fmt: skip
-        made = made if isinstance(made, tuple) else (made,)
-        gradients = dict(zip([*carried, *(operand for _, operand in accumulated)], made))
-        handed = dict(zip(stacks, made[len(gradients) :]))
+        scanned = scanned if isinstance(scanned, tuple) else (scanned,)
+        gradients = dict(zip([*carried, *(operand for _, operand in accumulated)], scanned))
+        handed = dict(zip(stacks, scanned[len(gradients) :]))
         gradients.update({operand: handed[step.outputs[at]] for at, operand in along})
         hoister.stacks.update(handed)
         for at, operand in enumerate(wanted):
@@ -193,19 +205,20 @@ class _ScanBackward:
         if not length:
             return gradients
         reached = self._reached()
-        return {operand: made for operand, made in gradients.items() if operand in reached}
+        return {operand: gradients[operand] for operand in gradients if operand in reached}
 
-    def _sources(self) -> list[tuple[str, Any, bool]]:
-        """What the inputs of a step's backward stand for outside, in `_step`'s order: a name, the
-        handle, whether it is sliced. A carry's cotangent has none."""
-        found: list[tuple[str, Any, bool]] = []
-        found += [(f"saved_{i}", self.outputs[i], True) for i in self.saved]
-        for i in range(self.carry, len(self.body.inputs)):
-            found.append((f"x_{i}", self.operands[i], i < self.carry + self.sequences))
-        found += [
-            (f"cotangent_{i}", None if i < self.carry else self.given[i], True) for i in self.seeds
+    def _sources(self) -> list[_StepInput]:
+        """What the inputs of a step's backward stand for outside, in `_step`'s order."""
+        saved = [_StepInput(f"saved_{i}", self.outputs[i], True) for i in self.saved]
+        operands = [
+            _StepInput(f"x_{i}", self.operands[i], i < self.carry + self.sequences)
+            for i in range(self.carry, len(self.body.inputs))
         ]
-        return found
+        cotangents = [
+            _StepInput(f"cotangent_{i}", None if i < self.carry else self.cotangents[i], True, i)
+            for i in self.seeds
+        ]
+        return [*saved, *operands, *cotangents]
 
     def _inputs(self, builder: GraphBuilder) -> list[Var]:
         """The inputs of the backward body in that order. Notes which are cotangents of carries,
@@ -214,30 +227,27 @@ class _ScanBackward:
         self.bound: list[Any] = []
         self.sliced: list[bool] = []
         inner = []
-        seeds = iter(self.seeds)
-        for at, (name, handle, sliced) in enumerate(self._sources()):
-            seed = next(seeds) if name.startswith("cotangent_") else None
-            if handle is None:
-                assert seed is not None
-                self.state_at[seed] = at
-                type = self.body.input_types[seed]
+        for at, source in enumerate(self._sources()):
+            if source.handle is None:
+                assert source.seed is not None
+                self.state_at[source.seed] = at
+                type = self.body.input_types[source.seed]
             else:
-                self.bound.append(handle)
-                self.sliced.append(sliced)
-                type = handle.tensor_type
-                if sliced:
+                self.bound.append(source.handle)
+                self.sliced.append(source.sliced)
+                type = source.handle.tensor_type
+                if source.sliced:
                     type = type.with_shape(type.shape[1:])
-            inner.append(builder.input(name, type))
+            inner.append(builder.input(source.name, type))
         return inner
 
     def _stacked_inputs(self) -> dict[Value, Any]:
         """The inputs of a step's backward that lie outside as stacks over all steps."""
         sources = self._sources()
-        picked = [sources[i] for i in self.order]
         return {
-            Value(position): handle
-            for position, (_, handle, sliced) in enumerate(picked)
-            if sliced and handle is not None
+            Value(position): sources[i].handle
+            for position, i in enumerate(self.order)
+            if sources[i].sliced and sources[i].handle is not None
         }
 
 
@@ -317,8 +327,8 @@ def _inlined(
             if node.op == "constant":
                 values[Value(identity)] = builder.constant(node.attribute("value"))
                 continue
-            given = tuple(values[operand] for operand in node.operands)
-            results = builder.apply(lookup(node.op), given, parameters(node))
+            inputs = tuple(values[operand] for operand in node.operands)
+            results = builder.apply(lookup(node.op), inputs, parameters(node))
         values.update({Value(identity, i): result for i, result in enumerate(results)})
     return {value: values[value] for value in (*graph.outputs, *further)}
 
@@ -336,14 +346,14 @@ def _cond_rule(
     g: Any, out: Any, predicate: Any, *operands: Any, then: Graph, otherwise: Graph
 ) -> tuple[Any, ...]:
     gradients = g if isinstance(g, tuple) else (g,)
-    given = [i for i, gradient in enumerate(gradients) if gradient is not None]
+    seeds = [i for i, gradient in enumerate(gradients) if gradient is not None]
     wanted = _floats([operand.tensor_type for operand in operands])
 
     @functools.cache
-    def found() -> dict[int, Any]:
-        sides = [_branch_backward(branch, wanted, given) for branch in (then, otherwise)]
-        made = apply(
-            lookup("cond"), predicate, *operands, *(gradients[i] for i in given),
+    def gradients_reached() -> dict[int, Any]:
+        sides = [_branch_backward(branch, wanted, seeds) for branch in (then, otherwise)]
+        results = apply(
+            lookup("cond"), predicate, *operands, *(gradients[i] for i in seeds),
             then=sides[0], otherwise=sides[1],
         )  # fmt: skip
         first = len(operands)
@@ -354,11 +364,11 @@ def _cond_rule(
             for operand, output in zip(wanted, side.outputs)
             if output.node in behind
         }
-        every = dict(zip(wanted, made if isinstance(made, tuple) else (made,)))
+        every = dict(zip(wanted, results if isinstance(results, tuple) else (results,)))
         return {operand: gradient for operand, gradient in every.items() if operand in reached}
 
     def gradient_of(operand: int) -> Callable[[], Any] | None:
-        return (lambda: found().get(operand)) if operand in wanted else None
+        return (lambda: gradients_reached().get(operand)) if operand in wanted else None
 
     return (None, *map(gradient_of, range(len(operands))))
 

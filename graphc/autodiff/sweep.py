@@ -63,8 +63,8 @@ def sweep(
 
     Gradients of a record's outputs are removed once used. `on_record(record)` may return a
     context manager the rule runs in (it hands on the source location). `after(record, gradients,
-    found)` sees what a rule made of its gradients and returns what goes on: a handle, or a `Part`
-    for the operand of a slice.
+    results)` sees what a rule makes of its gradients and returns what goes on: a handle, or an
+    `OutputPart` for the operand of a slice.
     """
     for record in records:
         gradients = [cotangents.pop(key, None) for key in record.output_keys]
@@ -72,10 +72,10 @@ def sweep(
             continue
         with nullcontext() if on_record is None else on_record(record):
             part = _part(record, gradients, on_record)
-            found = input_gradients(record, gradients) if part is None else [part]
+            results = input_gradients(record, gradients) if part is None else [part]
             if after is not None:
-                found = after(record, gradients, found)
-            for key, gradient in zip(record.input_keys, found, strict=True):
+                results = after(record, gradients, results)
+            for key, gradient in zip(record.input_keys, results, strict=True):
                 if key is not None and gradient is not None:
                     cotangents.give(key, gradient)
 
@@ -128,8 +128,8 @@ def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
         raise GradientError(f"{op.name} has no gradient", location=record.location)
     inputs, outputs = record.inputs, record.outputs
     # Ops that only move elements take storage types, but the gradients of some are sums.
-    stored = isinstance(op, Movement | Gather) and inputs[0].tensor_type.dtype.is_storage
-    if stored:
+    in_storage = isinstance(op, Movement | Gather) and inputs[0].tensor_type.dtype.is_storage
+    if in_storage:
         inputs, outputs = tuple(map(_widened, inputs)), tuple(map(_widened, outputs))
         gradients = list(map(_widened, gradients))
     if len(gradients) == 1:
@@ -139,19 +139,19 @@ def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
     if len(results) != len(record.inputs):
         raise GraphError(f"the gradient rule of {op.name} gives {len(results)} gradients for "
                          f"{len(record.inputs)} operands")  # fmt: skip
-    found: list[Any] = []
+    checked: list[Any] = []
     for key, operand, gradient in zip(record.input_keys, record.inputs, results, strict=True):
         if key is None or gradient is None:
-            found.append(None)
+            checked.append(None)
             continue
-        made = gradient() if callable(gradient) else gradient
-        if stored and made is not None:
-            made = cast(made, dtype=operand.tensor_type.dtype)
-        if made is not None and made.tensor_type != operand.tensor_type:
-            raise GraphError(f"the gradient rule of {op.name} gives {made.tensor_type} for "
+        computed = gradient() if callable(gradient) else gradient
+        if in_storage and computed is not None:
+            computed = cast(computed, dtype=operand.tensor_type.dtype)
+        if computed is not None and computed.tensor_type != operand.tensor_type:
+            raise GraphError(f"the gradient rule of {op.name} gives {computed.tensor_type} for "
                              f"{operand.tensor_type}", location=record.location)  # fmt: skip
-        found.append(made)
-    return found
+        checked.append(computed)
+    return checked
 
 
 Reads = tuple[tuple[bool, ...], tuple[bool, ...]]
@@ -186,8 +186,10 @@ def _traced_reads(
         inputs = tuple(builder.input(f"x{i}", type) for i, type in enumerate(types))
         keys = tuple(i if want else None for i, want in enumerate(wanted))
         record = Record(op, dict(attributes), inputs, outputs, keys, tuple(range(len(results))))
-        made = [gradient for gradient in input_gradients(record, gradients) if gradient is not None]
-    graph = builder.finish(*made)
+        results_wanted = [
+            gradient for gradient in input_gradients(record, gradients) if gradient is not None
+        ]
+    graph = builder.finish(*results_wanted)
     live = {output.node for output in graph.outputs}
     for identity in range(len(graph.nodes) - 1, -1, -1):
         if identity in live:

@@ -59,14 +59,14 @@ def why(graph: Graph, level: str, target_name: str) -> Iterator[str]:
 
 def _difference(wanted: dict[str, Any], kept: Any) -> str:
     """What sets apart two sets of facts about the same loops."""
-    found = [
+    differences = [
         f"{name} {kept.get(name)!r}, not {wanted[name]!r}"
         for name in ("llvm", "settings")
         if kept.get(name) != wanted[name]
     ]
     if kept.get("target") != wanted["target"]:
-        found.insert(0, f"the processor {_processor(kept)}, not {_processor(wanted)}")
-    return "the same loops are kept for " + "; ".join(found)
+        differences.insert(0, f"the processor {_processor(kept)}, not {_processor(wanted)}")
+    return "the same loops are kept for " + "; ".join(differences)
 
 
 def _processor(facts: Any) -> str:

@@ -29,11 +29,11 @@ from graphc.codegen.program.link import plan_kernels
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
-from graphc.errors import GraphError, VerifyError
+from graphc.errors import GraphError
 from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
 from graphc.ir.verifier import verify
-from graphc.passes.pipelines import optimize
+from graphc.passes.pipelines import optimize, verify_after
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Plan, kernels
 from graphc.schedule.threads import spread, table, work_of
@@ -100,12 +100,8 @@ def _kernel_text(kernel: Kernel, stage: str, target: Target) -> str:
 
 def _verified(stage: str, content: Any) -> None:
     """The observer between passes: names the pass that broke a rule."""
-    if not isinstance(content, Graph):
-        return
-    try:
-        verify(content)
-    except VerifyError as error:
-        raise VerifyError(f"after the pass {stage}: {error}") from error
+    if isinstance(content, Graph):
+        verify_after(stage, content)
 
 
 def _chosen(plan: Plan, target: Target, wanted: str | None) -> list[Kernel]:
@@ -117,8 +113,11 @@ def _chosen(plan: Plan, target: Target, wanted: str | None) -> list[Kernel]:
         raise GraphError(
             f"the plan has no kernel {wanted!r}", hint=f"one of {', '.join(names) or 'none'}"
         )
-    found = plan_kernels(plan, target)
-    return [kernel for kernel in found if wanted in (kernel.name, kernel.name.partition("_")[0])]
+    return [
+        kernel
+        for kernel in plan_kernels(plan, target)
+        if wanted in (kernel.name, kernel.name.partition("_")[0])
+    ]
 
 
 def _shown(plan: Plan, locations: bool) -> Plan:

@@ -48,11 +48,11 @@ def load_graph(reference: str, input_types: list[TensorType]) -> Graph:
     if not path.is_file():
         raise LoadError(f"there is no file {file}")
     with contextlib.redirect_stdout(sys.stderr), _imported(path) as module:
-        found = _member(module, name, path)
-        if isinstance(found, Graph):
-            return _checked(found, name, input_types)
+        member = _member(module, name, path)
+        if isinstance(member, Graph):
+            return _checked(member, name, input_types)
         with _blaming(path, f"{name} could not be traced"):
-            return _placed(verify(_traced(found, name, input_types)), path)
+            return _placed(verify(_traced(member, name, input_types)), path)
 
 
 # -- the file --------------------------------------------------------------------------------------
@@ -115,9 +115,9 @@ def _user_line(error: BaseException, path: Path) -> str | None:
 
 
 def _member(module: ModuleType, name: str, path: Path) -> Any:
-    found: Any = module
+    member: Any = module
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(member, part):
             names = [
                 key
                 for key, value in vars(module).items()
@@ -127,8 +127,8 @@ def _member(module: ModuleType, name: str, path: Path) -> Any:
             raise LoadError(
                 f"{path} has no {name!r}", hint=f"one of {', '.join(near)}" if near else None
             )
-        found = getattr(found, part)
-    return found
+        member = getattr(member, part)
+    return member
 
 
 # -- the graph -------------------------------------------------------------------------------------
@@ -144,19 +144,19 @@ def _checked(graph: Graph, name: str, input_types: Sequence[TensorType]) -> Grap
     return verify(graph)
 
 
-def _traced(found: Any, name: str, input_types: list[TensorType]) -> Graph:
+def _traced(member: Any, name: str, input_types: list[TensorType]) -> Graph:
     tracers = entry_points(group=TRACERS)
-    kind = type(found).__name__
+    kind = type(member).__name__
     if not tracers:
         raise LoadError(
             f"{name} is a {kind}, no Graph, and no tracer is installed (entry points {TRACERS})",
             hint="install the package that has a tracer, or name a Graph",
         )
-    if not callable(found):
+    if not callable(member):
         raise LoadError(f"{name} is a {kind}, which is neither a Graph nor callable")
-    _check_count(found, name, input_types)
+    _check_count(member, name, input_types)
     for entry in tracers:
-        graph = _tracer(entry)(found, list(input_types))
+        graph = _tracer(entry)(member, list(input_types))
         if graph is not None:
             return graph
     asked = ", ".join(entry.name for entry in tracers)
@@ -184,9 +184,9 @@ def _tracer(entry: EntryPoint) -> Tracer:
     return tracer
 
 
-def _check_count(found: Any, name: str, input_types: Sequence[TensorType]) -> None:
+def _check_count(member: Any, name: str, input_types: Sequence[TensorType]) -> None:
     """Whether the callable takes that many inputs. A module's inputs are those of `forward`."""
-    function = getattr(found, "forward", found)
+    function = getattr(member, "forward", member)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

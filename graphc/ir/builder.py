@@ -68,6 +68,12 @@ class GraphBuilder:
         self._input_names.add(name)
         return self._append(INPUT, (), (("name", name),), (type,), ())[0]
 
+    def free_name(self, name: str) -> str:
+        """`name`, with underscores behind it where an input has that name."""
+        while name in self._input_names:
+            name += "_"
+        return name
+
     def constant(self, array: Any) -> Var:
         """An array as a constant of the graph (content is copied)."""
         value = array if isinstance(array, Constant) else Constant(array)

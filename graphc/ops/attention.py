@@ -236,12 +236,16 @@ def _grad_samples(m: SampleDrawer) -> list[Any]:
 # `causal`: row i sees the columns up to i. The own gradient keeps no weights.
 attention = Composite(
     "attention", _attention, vjp=_attention_vjp, samples=_samples, recipe="attention",
-    pays=lambda types: types[0].shape[-2] >= FEW_ROWS, moves=True,
+    pays=lambda types: types[0].shape[-2] >= FEW_ROWS, stores_anywhere=True,
 )  # fmt: skip
 
 # The gradients of q, k and v from g, that of the values. `delta` [.., L] is Σ g · values, less the
 # gradient of the logsumexp where that has one; it comes ready since it is cheap, serves all three,
 # and lets the gradient of this gradient come through here again.
 attention_grad = Composite(
-    "attention_grad", _attention_grad, samples=_grad_samples, recipe="attention_grad", moves=True
+    "attention_grad",
+    _attention_grad,
+    samples=_grad_samples,
+    recipe="attention_grad",
+    stores_anywhere=True,
 )

@@ -75,13 +75,13 @@ class Site:
 
     @property
     def replaced(self) -> set[Value]:
-        found = {value for gradient in self.gradients.values() for value in gradient.values()}
-        return {self.out, *found}
+        gradients = {value for gradient in self.gradients.values() for value in gradient.values()}
+        return {self.out, *gradients}
 
     @property
     def sources(self) -> set[Value]:
-        given = {self.product.left, self.product.right, self.v}
-        return given if self.plan is None else {*given, self.plan.condition}
+        operands = {self.product.left, self.product.right, self.v}
+        return operands if self.plan is None else {*operands, self.plan.condition}
 
 
 class OperandView:
@@ -281,28 +281,30 @@ class OperandView:
 
     def _scores_are_read(self, site: Site) -> bool:
         """Whether a node between the products is still needed once the site is replaced."""
-        replaced, found = site.replaced, set()
+        replaced, needed = site.replaced, set()
         work = list(self.graph.outputs)
         while work:
             value = work.pop()
             if value in replaced:
                 work += site.sources - replaced
-                work += [g for g, made in site.gradients.items() if value in made.values()]
-            elif value.node not in found:
-                found.add(value.node)
+                work += [
+                    g for g, by_operand in site.gradients.items() if value in by_operand.values()
+                ]
+            elif value.node not in needed:
+                needed.add(value.node)
                 work += self.graph.nodes[value.node].operands
-        return bool(found & set(site.product.nodes) - {site.out.node})
+        return bool(needed & set(site.product.nodes) - {site.out.node})
 
     # -- the backward ------------------------------------------------------------------------
 
     def _find_gradients(self, site: Site) -> None:
         derived, inputs = self._derived(site)
-        for given in self._cotangents(site):
-            found = self._looked_up(derived, [*inputs, given])
-            names = zip(("left", "right", "v"), found[1:], strict=True)
+        for cotangent in self._cotangents(site):
+            equal_values = self._looked_up(derived, [*inputs, cotangent])
+            names = zip(("left", "right", "v"), equal_values[1:], strict=True)
             gradient = {name: value for name, value in names if value is not None}
             if gradient:
-                site.gradients[given] = gradient
+                site.gradients[cotangent] = gradient
 
     def _derived(self, site: Site) -> tuple[Graph, list[Value]]:
         """The site alone with its backward; and which values its inputs are."""
@@ -328,8 +330,8 @@ class OperandView:
                     if var is None:
                         var = values[value] = entered(value)
                     operands.append(var)
-                made = builder.apply(lookup(node.op), tuple(operands), dict(node.attributes))
-                values[Value(identity)] = made[0]
+                results = builder.apply(lookup(node.op), tuple(operands), dict(node.attributes))
+                values[Value(identity)] = results[0]
             forward = builder.finish(values[site.out])
         return joint(forward, (0, 1, 2)), inputs
 
@@ -337,16 +339,16 @@ class OperandView:
         """The values that may be the gradient of the result: those multiplied by what gradients of
         a product are multiplied by."""
         type = self.graph.type_of(site.out)
-        found: dict[Value, None] = {}
+        candidates: dict[Value, None] = {}
         for node in self.graph.nodes:
             if node.op == "matmul":
-                found.update({v: None for v in node.operands if self.graph.type_of(v) == type})
-        return list(found)
+                candidates.update({v: None for v in node.operands if self.graph.type_of(v) == type})
+        return list(candidates)
 
-    def _looked_up(self, derived: Graph, given: list[Value]) -> list[Value | None]:
-        """The outputs of `derived` on `given`, where the graph computes the same."""
+    def _looked_up(self, derived: Graph, arguments: list[Value]) -> list[Value | None]:
+        """The outputs of `derived` on `arguments`, where the graph computes the same."""
         results: list[Value | None] = []
-        rest = iter(given)
+        rest = iter(arguments)
         for node in derived.nodes:
             if node.op == INPUT:
                 results.append(next(rest))

@@ -67,7 +67,7 @@ def _fold(draft: Rewriter, node: Node) -> Node | Value | None:
         if all(scalar is not None for scalar in scalars):
             return _folded(draft, node, scalars)
     stored = [draft.made_by(operand, CONSTANT) for operand in node.operands]
-    available = sum(found.types[0].numel for found in stored if found is not None)
+    available = sum(constant.types[0].numel for constant in stored if constant is not None)
     if not available or node.types[0].numel > max(SIZE_LIMIT, available):
         return None
     arrays = [_array(draft, operand) for operand in node.operands]
@@ -92,10 +92,10 @@ def _folded(draft: Rewriter, node: Node, arrays: list[Any]) -> Node | Value | No
         return None
     if node.op in SIGN_OF_ZERO and result.dtype.kind == "f" and not result.all():
         return None
-    made = draft.make_constant(result)
-    if made.types == node.types:
-        return made
-    return draft.make("broadcast", draft.value(made), shape=node.types[0].shape)
+    constant = draft.make_constant(result)
+    if constant.types == node.types:
+        return constant
+    return draft.make("broadcast", draft.value(constant), shape=node.types[0].shape)
 
 
 def _scalar_array(draft: Rewriter, value: Value) -> Array | None:

@@ -2,8 +2,8 @@
 
 in : a graph without composites but those with a recipe; which of its inputs are the same in many
      runs; how a product or convolution likes its operands
-out: the graph in which those inputs, and what depends on them alone, are packed and unpacked ahead
-     of the matrix products and convolutions that read them
+out: the graph in which those inputs, and what depends on them alone, are packed and unpacked before
+     the matrix products and convolutions that read them
 
 Tensors keep the layout the user gave them. What a kernel needs in another order it copies for
 itself; only where a copy serves many runs, every step of a loop or every call with weights that
@@ -75,11 +75,11 @@ def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Gr
     positions alone."""
     known = depending_on(graph, set(unchanged))
     draft = Draft()
-    made: dict[tuple[Value, Shape, int, tuple[int, int]], Value] = {}
+    packed_values: dict[tuple[Value, Shape, int, tuple[int, int]], Value] = {}
 
     def visit(node: Node, operands: Values) -> Values:
         types = tuple(draft.type(value) for value in operands)
-        found = list(operands)
+        packed_operands = list(operands)
         for position, axis in AXES.get(node.op, {}).items():
             constant = node.operands[position].node in known
             tile = preferred(node, types, position) if constant else None
@@ -88,10 +88,10 @@ def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Gr
             shape = types[position].shape
             matrix = shape if node.op == "matmul" else (shape[0], math.prod(shape[1:]))
             key = (operands[position], matrix, axis, tile)
-            if key not in made:
-                made[key] = _repacked(draft, *key)
-            found[position] = made[key]
-        return draft.add(moved(node, tuple(found)))
+            if key not in packed_values:
+                packed_values[key] = _repacked(draft, *key)
+            packed_operands[position] = packed_values[key]
+        return draft.add(moved(node, tuple(packed_operands)))
 
     return replayed(graph, draft, visit)
 
@@ -101,9 +101,9 @@ def described(graph: Graph) -> list[str]:
     lines = []
     for node in graph.nodes:
         if node.op == "unpack":
-            (stored,) = (graph.type_of(value) for value in node.operands)
+            (tiled,) = (graph.type_of(value) for value in node.operands)
             what = "rows" if node.attribute("axis") == ROWS else "columns"
-            tiles, _, vectors, lanes = stored.shape[-4:]
+            tiles, _, vectors, lanes = tiled.shape[-4:]
             place = f", {node.location}" if node.location else ""
             lines.append(
                 f"layout: a matrix {node.types[0]} is packed as {tiles} tiles of "
@@ -121,9 +121,9 @@ def _repacked(draft: Draft, value: Value, matrix: Shape, axis: int, tile: tuple[
     if matrix != shape:
         (value,) = draft.add(draft.make("reshape", value, shape=matrix))
     attributes = {"axis": axis, "vectors": tile[0], "lanes": tile[1]}
-    (stored,) = inlined(pack.definition((draft.type(value),), attributes), draft, (value,))
+    (tiled,) = inlined(pack.definition((draft.type(value),), attributes), draft, (value,))
     size = matrix[-2 if axis == ROWS else -1]
-    (read,) = draft.add(draft.make("unpack", stored, axis=axis, size=size))
+    (read,) = draft.add(draft.make("unpack", tiled, axis=axis, size=size))
     if matrix != shape:
         (read,) = draft.add(draft.make("reshape", read, shape=shape))
     return read

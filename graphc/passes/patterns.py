@@ -103,7 +103,7 @@ def _rule(text: str, pattern: OpPattern, result: Tree, guard: str) -> Rule:
             return bound[result.name]
         if isinstance(result, Number):
             return draft.uniform(result.value, node.types[0])
-        return _made(draft, result, bound, node)
+        return _instance(draft, result, bound, node)
 
     return Rule(pattern.op, apply, text)
 
@@ -134,21 +134,22 @@ def is_number(scalar: Any, number: int | float | bool, dtype: DType) -> bool:
     return bool(scalar == rounded) and math.copysign(1, scalar) == math.copysign(1, rounded)
 
 
-def _made(draft: Rewriter, tree: OpPattern, bound: Bound, root: Node) -> Node:
-    """The node of `tree`. A number takes the type of the operands beside it, else the root's."""
-    made: list[Value | None] = []
+def _instance(draft: Rewriter, tree: OpPattern, bound: Bound, root: Node) -> Node:
+    """The node of `tree`. A number takes the type of the other operands, else the
+    root's."""
+    operand_values: list[Value | None] = []
     for inner in tree.operands:
         if isinstance(inner, PatternVariable):
-            made.append(bound[inner.name])
+            operand_values.append(bound[inner.name])
         elif isinstance(inner, OpPattern):
-            made.append(draft.value(_made(draft, inner, bound, root)))
+            operand_values.append(draft.value(_instance(draft, inner, bound, root)))
         else:
-            made.append(None)
-    beside = [draft.type(value) for value in made if value is not None]
-    type = beside[-1] if beside else root.types[0]
+            operand_values.append(None)
+    operand_types = [draft.type(value) for value in operand_values if value is not None]
+    type = operand_types[-1] if operand_types else root.types[0]
     operands = [
         draft.uniform(inner.value, type) if value is None and isinstance(inner, Number) else value
-        for inner, value in zip(tree.operands, made, strict=True)
+        for inner, value in zip(tree.operands, operand_values, strict=True)
     ]
     return draft.make(tree.op, *operands)  # type: ignore[arg-type]
 

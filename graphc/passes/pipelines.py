@@ -1,7 +1,7 @@
 """All pipelines: which passes run at which level, in which order.
 
 in : a graph, with composites, as it was written, traced or derived
-out: a graph of ops that the lowering knows
+out: a graph of ops that the lowering knows, or the two graphs it is split into
 
 | level | promise |
 |---|---|
@@ -16,44 +16,109 @@ in the hope that it finds more.
 
 `relaxed` has what rounds differently: before composites are expanded, attention recognised in ops
 the user wrote; behind it, convolutions that gain by Winograd's sums. Where forward and backward
-become two graphs, `whole` runs the first on both in one.
+become two graphs, the first must see both in one, so it runs before the partition.
 
 How kernels like their operands stored is a matter of the target. Where the caller knows it, layouts
-are chosen ahead of `simplify_regions`, which moves what they add out of loops.
+are chosen before `simplify_regions`, which hoists what they add out of loops; and for frozen inputs
+at the end, just before what depends on these alone is split off.
+
+With the setting GRAPHC_VERIFY=1, as in all tests, the graph is verified after each pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from graphc.errors import GraphError
+from graphc.autodiff.cut import Cut
+from graphc.autodiff.joint import Joint
+from graphc.autodiff.partition import Partition, partition
+from graphc.config import verify_passes
+from graphc.errors import GraphError, VerifyError
 from graphc.ir.nodes import Graph
+from graphc.ir.verifier import verify
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
 from graphc.passes.decompose import decompose, decompose_to_recipes
-from graphc.passes.layouts import Preferred, layouts
+from graphc.passes.layouts import Preferred, layouts, packed
 from graphc.passes.recognize_attention import recognize_attention
+from graphc.passes.recompute import Span, within_budget
 from graphc.passes.simplify_regions import simplify_regions
 from graphc.passes.sink_reshapes import sink_reshapes
+from graphc.passes.split_frozen import FrozenSplit, split_frozen
 from graphc.passes.winograd import winograd
 
-Pass = Callable[[Graph], Graph]
-Observer = Callable[[str, Graph], None]
 
-EXACT: tuple[Pass, ...] = (
-    dead_code, decompose_to_recipes, simplify_regions, sink_reshapes, canonicalize, dead_code,
-)  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What passes may ask for besides the graph. `preferred`: the layouts a target prefers (None:
+    all stay as they are). `frozen`: the positions of inputs that never change."""
 
-WHOLE: tuple[Pass, ...] = (recognize_attention,)
+    preferred: Preferred | None = None
+    frozen: tuple[int, ...] = ()
 
-LEVELS: dict[str, tuple[Pass, ...]] = {
-    "none": (decompose,),
-    "exact": EXACT,
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A function from graph to graph, with the name that observers and errors give it."""
+
+    name: str
+    run: Callable[[Graph, Facts], Graph]
+
+
+def _of_graph(function: Callable[[Graph], Graph]) -> Pass:
+    return Pass(function.__name__, lambda graph, _: function(graph))
+
+
+def _of_layouts(name: str, function: Callable[[Graph, Facts, Preferred], Graph]) -> Pass:
+    def run(graph: Graph, facts: Facts) -> Graph:
+        return graph if facts.preferred is None else function(graph, facts, facts.preferred)
+
+    return Pass(name, run)
+
+
+DEAD_CODE = _of_graph(dead_code)
+DECOMPOSE = _of_graph(decompose)
+DECOMPOSE_TO_RECIPES = _of_graph(decompose_to_recipes)
+RECOGNIZE_ATTENTION = _of_graph(recognize_attention)
+PACK_IN_LOOPS = _of_layouts("layouts", lambda graph, _, preferred: layouts(graph, preferred))
+SIMPLIFY_REGIONS = _of_graph(simplify_regions)
+WINOGRAD = _of_graph(winograd)
+SINK_RESHAPES = _of_graph(sink_reshapes)
+CANONICALIZE = _of_graph(canonicalize)
+PACK_FROZEN = _of_layouts(
+    "pack_frozen", lambda graph, facts, preferred: packed(graph, facts.frozen, preferred)
+)
+
+Pipeline = tuple[Pass, ...]
+
+LEVELS: dict[str, Pipeline] = {
+    "none": (DECOMPOSE,),
+    "exact": (
+        DEAD_CODE, DECOMPOSE_TO_RECIPES, PACK_IN_LOOPS, SIMPLIFY_REGIONS, SINK_RESHAPES,
+        CANONICALIZE, DEAD_CODE,
+    ),
     "relaxed": (
-        dead_code, *WHOLE, decompose_to_recipes, simplify_regions, winograd, sink_reshapes,
-        canonicalize, dead_code,
+        DEAD_CODE, RECOGNIZE_ATTENTION, DECOMPOSE_TO_RECIPES, PACK_IN_LOOPS, SIMPLIFY_REGIONS,
+        WINOGRAD, SINK_RESHAPES, CANONICALIZE, DEAD_CODE,
     ),
 }  # fmt: skip
+"""What every graph goes through before it is scheduled."""
+
+BEFORE_PARTITION: dict[str, Pipeline] = {
+    "none": (), "exact": (), "relaxed": (RECOGNIZE_ATTENTION,),
+}  # fmt: skip
+"""A joint graph, before `partition` makes forward and backward of it; each then goes through its
+level by itself."""
+
+BEFORE_FROZEN_SPLIT: dict[str, Pipeline] = {
+    "none": LEVELS["none"],
+    "exact": (*LEVELS["exact"], PACK_FROZEN),
+    "relaxed": (*LEVELS["relaxed"], PACK_FROZEN),
+}
+"""A graph with frozen inputs, before `split_frozen` takes off what depends on these alone."""
+
+Observer = Callable[[str, Graph], None]
 
 
 def optimize(
@@ -65,23 +130,66 @@ def optimize(
     """`graph` after the passes of `level`. `observer(pass name, graph)` is called after each: the
     place to verify, print or time. `preferred`: the layouts a target prefers; None: all stay as
     they are. Raises GraphError for an unknown level."""
-    if level not in LEVELS:
-        levels = ", ".join(LEVELS)
+    return _after(LEVELS, level, graph, Facts(preferred), observer)
+
+
+def forward_and_backward(
+    joint: Joint, level: str, saved_bytes: int | None = None, observer: Observer | None = None
+) -> Partition:
+    """A joint graph as two, which run in two calls; `saved_bytes` as for `partition`."""
+    graph = _after(BEFORE_PARTITION, level, joint.graph, Facts(), observer)
+    parts = partition(replace(joint, graph=graph), saved_bytes)
+    _observe("partition: forward", parts.forward, observer)
+    _observe("partition: backward", parts.backward, observer)
+    return parts
+
+
+def within_saved_bytes(
+    graph: Graph, backwards: Sequence[Span], saved_bytes: int, observer: Observer | None = None
+) -> tuple[Graph, list[Cut]]:
+    """A whole step within a budget, before its level: it rematerialises (`within_budget`)."""
+    graph, cuts = within_budget(graph, backwards, saved_bytes)
+    _observe(within_budget.__name__, graph, observer)
+    return graph, cuts
+
+
+def without_frozen(
+    graph: Graph, level: str, frozen: Sequence[int], position: int,
+    preferred: Preferred | None = None, observer: Observer | None = None,
+) -> FrozenSplit | None:  # fmt: skip
+    """What the inputs `frozen` alone decide and what is left of a graph, as for `split_frozen`."""
+    facts = Facts(preferred, tuple(frozen))
+    optimised = _after(BEFORE_FROZEN_SPLIT, level, graph, facts, observer)
+    split = split_frozen(optimised, frozen, position)
+    if split is not None:
+        _observe("split_frozen: constants", split.constants, observer)
+        _observe("split_frozen: graph", split.graph, observer)
+    return split
+
+
+def _after(
+    pipelines: dict[str, Pipeline], level: str, graph: Graph, facts: Facts,
+    observer: Observer | None,
+) -> Graph:  # fmt: skip
+    if level not in pipelines:
+        levels = ", ".join(pipelines)
         raise GraphError(f"unknown optimization level {level!r}", hint=f"one of {levels}")
-    for run in LEVELS[level]:
-        if run is simplify_regions and preferred is not None:
-            graph = layouts(graph, preferred)
-            if observer is not None:
-                observer(layouts.__name__, graph)
-        graph = run(graph)
-        if observer is not None:
-            observer(run.__name__, graph)
+    for step in pipelines[level]:
+        graph = step.run(graph, facts)
+        _observe(step.name, graph, observer)
     return graph
 
 
-def whole(graph: Graph, level: str) -> Graph:
-    """A joint graph after the passes of `level` that must see forward and backward in one, before
-    `graphc.autodiff.partition` makes two graphs of it."""
-    for run in WHOLE if level == "relaxed" else ():
-        graph = run(graph)
-    return graph
+def _observe(name: str, graph: Graph, observer: Observer | None) -> None:
+    if verify_passes():
+        verify_after(name, graph)
+    if observer is not None:
+        observer(name, graph)
+
+
+def verify_after(name: str, graph: Graph) -> None:
+    """Verify the graph that a pass gave. Raises VerifyError, which names the pass."""
+    try:
+        verify(graph)
+    except VerifyError as error:
+        raise VerifyError(f"after the pass {name}: {error}") from error

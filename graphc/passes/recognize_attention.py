@@ -61,7 +61,7 @@ class _Replacing:
         self.draft = Draft()
         self.values: dict[Value, Value] = {}
         self.site_of = {value: site for site in sites for value in site.replaced}
-        self.made: dict[int, tuple[Value, Value, tuple[Value, ...]]] = {}
+        self.replacements: dict[int, tuple[Value, Value, tuple[Value, ...]]] = {}
 
     def run(self) -> Graph:
         graph, draft = self.view.graph, self.draft
@@ -98,11 +98,11 @@ class _Replacing:
 
     def _replace(self, site: Site, value: Value) -> None:
         """Give `value`, a result or gradient of the site, its new value."""
-        if id(site) not in self.made:
-            self.made[id(site)] = self._forward(site)
-        for given, gradient in site.gradients.items():
+        if id(site) not in self.replacements:
+            self.replacements[id(site)] = self._forward(site)
+        for cotangent, gradient in site.gradients.items():
             if value in gradient.values():
-                self._backward(site, given, gradient)
+                self._backward(site, cotangent, gradient)
 
     def _operands(self, site: Site) -> tuple[Value, ...]:
         """q, k, v and the mask."""
@@ -151,16 +151,16 @@ class _Replacing:
         blind = self._one("broadcast", blind, shape=type.shape)
         return self._one("where", blind, self._uniform(math.nan, type), values)
 
-    def _backward(self, site: Site, given: Value, gradient: dict[str, Value]) -> None:
-        values, logsumexp, (q, k, v, *mask) = self.made[id(site)]
-        g = self._shaped(self.values[given], self.draft.shape(values))
+    def _backward(self, site: Site, cotangent: Value, gradient: dict[str, Value]) -> None:
+        values, logsumexp, (q, k, v, *mask) = self.replacements[id(site)]
+        g = self._shaped(self.values[cotangent], self.draft.shape(values))
         axis = len(site.shape) - 1
         delta = self._one("sum", self._one("mul", g, values), axes=(axis,))
-        made = self._emit(
+        results = self._emit(
             "attention_grad", g, q, k, v, logsumexp, delta, *mask,
             scale=site.product.scale, causal=site.causal,
         )  # fmt: skip
-        for name, value in zip(("left", "right", "v"), made, strict=True):
+        for name, value in zip(("left", "right", "v"), results, strict=True):
             if name in gradient:
                 fitting = self._swapped(value) if name == "right" else value
                 shape = self.view.shape(gradient[name])

@@ -1,4 +1,4 @@
-"""A whole step that keeps less between forward and backward.
+"""Rematerialisation in a whole step, which then keeps less between forward and backward.
 
 in : a graph with forward and backward in one, where each backward starts and ends, a budget
 out: a graph of the same bits, in which backward computes again what does not fit into the budget
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.autodiff.cut import Cut, cheapest
+from graphc.autodiff.cut import Cut, minimum_cut
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.passes.replay import Draft, moved
 
@@ -21,9 +21,10 @@ Span = tuple[int, int]
 
 
 def within_budget(graph: Graph, backwards: Sequence[Span], budget: int) -> tuple[Graph, list[Cut]]:
-    """The graph, and what each backward keeps. `backwards`: by number of nodes ahead, where each
-    starts and ends. The budget holds for each backward by itself, for what was computed since the
-    one before ended; values that the graph returns are kept anyway. Raises MemoryLimitError."""
+    """The graph, and what each backward keeps. `backwards`: where each starts and ends, by the
+    number of nodes before that. The budget holds for each backward by itself, for what was computed
+    since the one before ended; values that the graph returns are kept anyway. Raises
+    MemoryLimitError."""
     cuts = []
     early: dict[int, int] = {}  # a node of a forward part: which one
     outputs = set(graph.outputs)
@@ -35,7 +36,7 @@ def within_budget(graph: Graph, backwards: Sequence[Span], budget: int) -> tuple
         }  # fmt: skip
         later = [v for node in graph.nodes[start:] for v in node.operands]
         early.update(dict.fromkeys(part, number))
-        cuts.append(cheapest(graph, part, [v for v in later if v.node in part], outputs, budget))
+        cuts.append(minimum_cut(graph, part, [v for v in later if v.node in part], outputs, budget))
         end_before = end
     starts = [start for start, _ in backwards]
     return _Recomputing(graph, starts, cuts, early).run(), cuts
@@ -52,52 +53,54 @@ class _Recomputing:
         self.cuts = cuts
         self.early = early
         self.draft = Draft()
-        self.made: dict[Value, Value] = {}
-        self.again: dict[Value, Value] = {}
+        self.replayed: dict[Value, Value] = {}
+        self.rematerialised: dict[Value, Value] = {}
 
     def run(self) -> Graph:
         for identity, node in enumerate(self.graph.nodes):
             self.draft.location = node.location
-            operands = tuple(self._found(value, identity) for value in node.operands)
-            self._note(self.made, identity, self.draft.add(moved(node, operands)))
-        outputs = [self.made[value] for value in self.graph.outputs]
+            operands = tuple(self._operand(value, identity) for value in node.operands)
+            self._note(self.replayed, identity, self.draft.add(moved(node, operands)))
+        outputs = [self.replayed[value] for value in self.graph.outputs]
         return self.draft.graph(self.graph.name, outputs, self.graph.aliases)
 
     def _note(self, known: dict[Value, Value], identity: int, results: Sequence[Value]) -> None:
-        known.update({Value(identity, index): made for index, made in enumerate(results)})
+        known.update({Value(identity, index): result for index, result in enumerate(results)})
 
     def _is_there(self, value: Value) -> bool:
         """Whether a value lies in memory when backward runs."""
         part = self.early.get(value.node)
         return part is None or value in self.cuts[part].kept
 
-    def _found(self, value: Value, reader: int) -> Value:
+    def _operand(self, value: Value, reader: int) -> Value:
         """What node `reader` reads for a value: backward reads what is kept, or computed again."""
         part = self.early.get(value.node)
         if part is None or reader < self.starts[part] or self._is_there(value):
-            return self.made[value]
+            return self.replayed[value]
         here = self.draft.location
         for identity in self._missing(value):
-            self._compute_again(identity)
+            self._rematerialise(identity)
         self.draft.location = here
-        return self.again[value]
+        return self.rematerialised[value]
 
     def _missing(self, value: Value) -> list[int]:
         """The nodes to compute again for a value, in order."""
-        found: set[int] = set()
+        nodes: set[int] = set()
         work = [value]
         while work:
             current = work.pop()
-            if current in self.again or current.node in found or self._is_there(current):
+            if current in self.rematerialised or current.node in nodes or self._is_there(current):
                 continue
-            found.add(current.node)
+            nodes.add(current.node)
             work += self.graph.nodes[current.node].operands
-        return sorted(found)
+        return sorted(nodes)
 
-    def _compute_again(self, identity: int) -> None:
+    def _rematerialise(self, identity: int) -> None:
         node = self.graph.nodes[identity]
         self.draft.location = node.location
-        operands = [self.made[v] if self._is_there(v) else self.again[v] for v in node.operands]
+        operands = [
+            self.replayed[v] if self._is_there(v) else self.rematerialised[v] for v in node.operands
+        ]
         if operands and all(map(self._is_there, node.operands)):
             # One operand tells the node from forward's: no input, if there is another, since
             # products read weights in layouts of their own.
@@ -106,4 +109,4 @@ class _Recomputing:
             position = computed[0] if computed else 0
             saved = self.draft.make("saved", operands[position])
             (operands[position],) = self.draft.add(saved)
-        self._note(self.again, identity, self.draft.add(moved(node, tuple(operands))))
+        self._note(self.rematerialised, identity, self.draft.add(moved(node, tuple(operands))))

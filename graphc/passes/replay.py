@@ -93,10 +93,10 @@ def inlined(graph: Graph, draft: Draft, operands: Values) -> Values:
     """Add `graph`'s nodes to the draft, its inputs being `operands`; the values of its outputs.
     All nodes take the draft's location."""
     results: list[Values] = []
-    given = iter(operands)
+    operands_left = iter(operands)
     for node in graph.nodes:
         if node.op == INPUT:
-            results.append((next(given),))
+            results.append((next(operands_left),))
         else:
             values = _mapped(node.operands, results)
             results.append(draft.add(

@@ -62,11 +62,11 @@ class RuleSet:
 
     def of(self, op: str) -> tuple[Rule, ...]:
         """The rules with `op` at the root."""
-        found = self._by_op.get(op)
-        if found is None:
-            found = tuple(rule for rule in self.rules if rule.op in (op, ANY_OP))
-            self._by_op[op] = found
-        return found
+        rules = self._by_op.get(op)
+        if rules is None:
+            rules = tuple(rule for rule in self.rules if rule.op in (op, ANY_OP))
+            self._by_op[op] = rules
+        return rules
 
 
 def rule(*ops: str) -> Callable[[Callable[[Rewriter, Node], Node | Value | None]], RuleSet]:
@@ -120,7 +120,7 @@ class Rewriter(Draft):
     # -- for rules ---------------------------------------------------------------------------
 
     def value(self, node: Node) -> Value:
-        """The one result of a made node, in normal form."""
+        """The one result of a node, in normal form."""
         return self.normal(node)[0]
 
     def emit(self, name: str, *operands: Value, **attributes: Any) -> Value:
@@ -140,9 +140,9 @@ class Rewriter(Draft):
         node = self.nodes[identity]
         while node.op in UNIFORM_OPS:
             node = self.node(node.operands[0])
-        found = node.attribute("value").scalar if node.op == CONSTANT else None
-        self._scalars[identity] = found
-        return found
+        number = node.attribute("value").scalar if node.op == CONSTANT else None
+        self._scalars[identity] = number
+        return number
 
     def used_once(self, value: Value) -> bool:
         """True where the graph, as far as it is known, reads `value`'s node at most once."""

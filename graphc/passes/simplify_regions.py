@@ -21,7 +21,7 @@ from graphc.passes.split_frozen import depending_on, frontier_of
 
 
 def simplify_regions(graph: Graph) -> Graph:
-    """Prune what no output needs, then move out of loops what all steps have in common.
+    """Prune what no output needs, then hoist out of loops what all steps have in common.
 
         scan(%h, %xs, %w, %b) body(%h, %x, %w, %b) {     %1 = transpose(%w)
           %4 = transpose(%w)                         =>  scan(%h, %xs, %1) body(%h, %x, %t) {
@@ -48,10 +48,10 @@ def simplify_regions(graph: Graph) -> Graph:
             continue
         draft.location = node.location
         operands = tuple(results[v.node][v.index] for v in kept.operands)
-        made = draft.add(_hoisted(replace(kept.node, operands=operands), draft))
+        added = draft.add(_hoisted(replace(kept.node, operands=operands), draft))
         placed: list[Any] = [None] * len(node.types)
         for new, old in enumerate(kept.results):
-            placed[old] = made[new]
+            placed[old] = added[new]
         results.append(tuple(placed))
     outputs = tuple(results[v.node][v.index] for v in graph.outputs)
     return draft.graph(graph.name, outputs, graph.aliases)
@@ -74,7 +74,7 @@ def _pruned(graph: Graph) -> dict[int, _KeptCarries]:
     """The nodes that an output needs, from last to first: what a loop no longer takes, its
     operands' nodes need not give."""
     needed = set(graph.outputs)
-    found: dict[int, _KeptCarries] = {}
+    kept_nodes: dict[int, _KeptCarries] = {}
     for identity in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[identity]
         used = [i for i in range(len(node.types)) if Value(identity, i) in needed]
@@ -87,8 +87,8 @@ def _pruned(graph: Graph) -> dict[int, _KeptCarries]:
             regions = tuple(simplify_regions(region) for region in kept.node.regions)
             kept = replace(kept, node=replace(kept.node, regions=regions))
         needed.update(kept.operands)
-        found[identity] = kept
-    return found
+        kept_nodes[identity] = kept
+    return kept_nodes
 
 
 def _read_inputs(region: Graph, outputs: Iterable[int]) -> set[int]:
@@ -125,11 +125,11 @@ def _while(node: Node, used: set[int]) -> _KeptCarries:
     carry = sorted(live)
     inputs = carry + sorted(i for i in read if i >= count)
     regions = (_part(condition, inputs, (0,)), _part(body, inputs, carry))
-    made = replace(
+    pruned = replace(
         node, regions=regions, types=tuple(node.types[i] for i in carry),
         attributes=_changed(node, carry=len(carry)),
     )  # fmt: skip
-    return _KeptCarries(made, tuple(node.operands[i] for i in inputs), tuple(carry))
+    return _KeptCarries(pruned, tuple(node.operands[i] for i in inputs), tuple(carry))
 
 
 def _scan(node: Node, used: set[int]) -> _KeptCarries:
@@ -143,7 +143,7 @@ def _scan(node: Node, used: set[int]) -> _KeptCarries:
     rest = sorted(i for i in read if i >= count + sequences)
     inputs = carry + along + rest
     first_saved = len(body.outputs) - node.attribute("saved")
-    made = replace(
+    pruned = replace(
         node, regions=(_part(body, inputs, outputs),),
         types=tuple(node.types[i] for i in outputs),
         attributes=_changed(
@@ -151,7 +151,7 @@ def _scan(node: Node, used: set[int]) -> _KeptCarries:
             saved=sum(i >= first_saved for i in outputs),
         ),
     )  # fmt: skip
-    return _KeptCarries(made, tuple(node.operands[i] for i in inputs), tuple(outputs))
+    return _KeptCarries(pruned, tuple(node.operands[i] for i in inputs), tuple(outputs))
 
 
 def _settled(live: set[int], carry: int, body: Graph) -> set[int]:
@@ -177,7 +177,7 @@ _RULES: dict[type, Callable[[Node, set[int]], _KeptCarries]] = {
 
 
 def _hoisted(node: Node, draft: Draft) -> Node:
-    """A loop with what depends on invariants alone computed ahead of it, in `draft`."""
+    """A loop with what depends on invariants alone hoisted out of it, into `draft`."""
     if not node.regions or not isinstance(lookup(node.op), WhileLoop | TimeLoop):
         return node
     body = node.regions[-1]
@@ -186,12 +186,14 @@ def _hoisted(node: Node, draft: Draft) -> Node:
     frontier = frontier_of(body, depending_on(body, set(range(first, len(body.inputs)))))
     if not frontier:
         return node
-    ahead = extract(body, "ahead", [Value(i) for i in range(first, len(body.inputs))], frontier)
-    values = inlined(ahead, draft, node.operands[first:])
+    invariants = extract(
+        body, "invariants", [Value(i) for i in range(first, len(body.inputs))], frontier
+    )
+    values = inlined(invariants, draft, node.operands[first:])
     inputs = [Value(i) for i in range(len(body.inputs))]
-    made = extract(body, body.name, [*inputs, *frontier], list(body.outputs))
+    remaining = extract(body, body.name, [*inputs, *frontier], list(body.outputs))
     others = [_widened(region, frontier, body) for region in node.regions[:-1]]
-    moved = replace(node, regions=(*others, made), operands=(*node.operands, *values))
+    moved = replace(node, regions=(*others, remaining), operands=(*node.operands, *values))
     # What only the moved nodes read is no operand any more.
     left = _RULES[type(lookup(node.op))](moved, set(range(len(node.types))))
     return replace(left.node, operands=left.operands)
@@ -203,7 +205,7 @@ def _widened(region: Graph, values: list[Value], body: Graph) -> Graph:
 
     builder, inputs = rebuilt(region)
     for number, value in enumerate(values):
-        builder.input(f"ahead{len(inputs) + number}", body.type_of(value))
+        builder.input(builder.free_name(f"invariant{len(inputs) + number}"), body.type_of(value))
     draft = Draft()
     for node in builder.finish().nodes:
         draft.add(node)

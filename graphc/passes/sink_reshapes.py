@@ -54,18 +54,18 @@ class _Sinking:
         op = None if node.op == CONSTANT else lookup(node.op)
         shape = self._sunk_shape(node, operands) if isinstance(op, Elementwise) else None
         if shape is None:
-            made = self.draft.add(moved(node, operands))
-            self._note(op, operands, made[0])
-            return made
+            results = self.draft.add(moved(node, operands))
+            self._note(op, operands, results[0])
+            return results
         inner = tuple(self._reshaped(value, shape) for value in operands)
         (result,) = self.draft.add(self.draft.make(node.op, *inner, **dict(node.attributes)))
         self.behind_products.add(result.node)
         return self.draft.add(self.draft.make("reshape", result, shape=node.types[0].shape))
 
-    def _note(self, op: Any, operands: Values, made: Value) -> None:
+    def _note(self, op: Any, operands: Values, result: Value) -> None:
         behind = any(value.node in self.behind_products for value in operands)
         if isinstance(op, Contract) or (isinstance(op, Elementwise) and behind):
-            self.behind_products.add(made.node)
+            self.behind_products.add(result.node)
 
     def _sunk_shape(self, node: Node, operands: Values) -> Shape | None:
         """The shape of the product whose reshaped results an elementwise node reads."""
@@ -96,10 +96,10 @@ class _Sinking:
             source = draft.shape(node.operands[0])
             # What is repeated along leading axes alone is so in the other shape.
             if not source or _trails(source, before, shape):
-                (made,) = draft.add(draft.make("broadcast", node.operands[0], shape=shape))
-                return made
-        (made,) = draft.add(draft.make("reshape", value, shape=shape))
-        return made
+                (reshaped,) = draft.add(draft.make("broadcast", node.operands[0], shape=shape))
+                return reshaped
+        (reshaped,) = draft.add(draft.make("reshape", value, shape=shape))
+        return reshaped
 
 
 def _trails(source: Shape, one: Shape, other: Shape) -> bool:

@@ -1,4 +1,5 @@
-"""What frozen inputs alone decide, computed ahead of all calls.
+"""Constant hoisting: what frozen inputs alone decide, computed once, before all calls: weight
+preprocessing.
 
 in : an optimised graph, and which of its inputs never change
 out: a graph of the frozen inputs, run once, and the graph that takes its results as further inputs
@@ -20,10 +21,10 @@ _LEFT = ("broadcast", "reshape", "slice", "unpack")
 
 @dataclass(frozen=True, slots=True)
 class FrozenSplit:
-    """`ahead` takes the frozen inputs and gives the prepared values. `graph` takes the inputs of
-    the graph that was split, in order, with the prepared values before input `position`."""
+    """`constants` takes the frozen inputs and gives the prepared values. `graph` takes the inputs
+    of the graph that was split, in order, with the prepared values before input `position`."""
 
-    ahead: Graph
+    constants: Graph
     graph: Graph
     position: int
 
@@ -31,7 +32,7 @@ class FrozenSplit:
 def split_frozen(graph: Graph, frozen: Sequence[int], position: int) -> FrozenSplit | None:
     """The two graphs, None where nothing depends on frozen inputs alone.
 
-        g(%x, %w) {                          ahead(%w) { %1 = transpose(%w)  return %1 }
+        g(%x, %w) {                          constants(%w) { %1 = transpose(%w)  return %1 }
           %2 = transpose(%w)           =>    g(%x, %w, %p) {
           %3 = matmul(%x, %2)                  %3 = matmul(%x, %p)
           return %3                            return %3
@@ -43,25 +44,25 @@ def split_frozen(graph: Graph, frozen: Sequence[int], position: int) -> FrozenSp
     frontier = frontier_of(graph, known)
     if not frontier:
         return None
-    ahead = extract(graph, f"{graph.name}_ahead", [Value(i) for i in frozen], frontier)
+    constants = extract(graph, f"{graph.name}_constants", [Value(i) for i in frozen], frontier)
     inputs = [Value(i) for i in range(len(graph.inputs))]
     inputs[position:position] = frontier
     return FrozenSplit(
-        ahead, extract(graph, graph.name, inputs, list(graph.outputs), graph.aliases), position
+        constants, extract(graph, graph.name, inputs, list(graph.outputs), graph.aliases), position
     )
 
 
 def depending_on(graph: Graph, inputs: set[int]) -> set[int]:
     """These inputs, and the nodes that depend on them and constants alone. Not those that may fail
     or not end: where they stand, they may not run."""
-    found = set(inputs)
+    nodes = set(inputs)
     for identity, node in enumerate(graph.nodes):
         if node.op in (INPUT, CONSTANT):
             continue
         sources = {v.node for v in node.operands if graph.nodes[v.node].op != CONSTANT}
-        if sources and sources <= found and _certain(graph, node):
-            found.add(identity)
-    return found
+        if sources and sources <= nodes and _certain(graph, node):
+            nodes.add(identity)
+    return nodes
 
 
 def _certain(graph: Graph, node: Node) -> bool:
@@ -82,7 +83,7 @@ def frontier_of(graph: Graph, known: set[int]) -> list[Value]:
     index map that costs nothing, what it reads."""
     read = [v for i, node in enumerate(graph.nodes) if i not in known for v in node.operands]
     work = [*read, *graph.outputs]
-    found: set[Value] = set()
+    frontier: set[Value] = set()
     seen: set[Value] = set()
     while work:
         value = work.pop()
@@ -93,5 +94,5 @@ def frontier_of(graph: Graph, known: set[int]) -> list[Value]:
         if node.op in _LEFT:
             work += node.operands
         else:
-            found.add(value)
-    return sorted(found, key=lambda v: (v.node, v.index))
+            frontier.add(value)
+    return sorted(frontier, key=lambda v: (v.node, v.index))

@@ -97,8 +97,8 @@ def _transformed(draft: Draft, w: Value, turned: bool) -> Value:
     if draft.node(w).op == CONSTANT:
         known = draft.node(w).attribute("value").array.astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
-            made = (matrix @ known.reshape(-1, 9).T).astype(type.dtype.numpy)
-        (constant,) = draft.add(draft.make_constant(made.reshape(shape)))
+            planes = (matrix @ known.reshape(-1, 9).T).astype(type.dtype.numpy)
+        (constant,) = draft.add(draft.make_constant(planes.reshape(shape)))
         return constant
     (left,) = draft.add(draft.make_constant(matrix.astype(type.dtype.numpy)))
     rows = _one(draft, "reshape", w, shape=(outputs * channels, 9))

@@ -78,14 +78,14 @@ def compile(
     if store is not None:
         options = (level, most, why, fusion, plan_memory, layouts, max_bytes is None)
         key = program_key(graph, chosen, *options)
-        found = kept(store, key)
-        if found is not None:
+        stored = kept(store, key)
+        if stored is not None:
             timings = {"load": time.perf_counter() - started}
-            return _within(max_bytes, Executable(graph, *found, chosen, timings))
+            return _within(max_bytes, Executable(graph, *stored, chosen, timings))
     # Imported here, as what follows: a graph that was compiled before needs none of it.
-    from graphc.codegen.program.compile_worker import ahead
+    from graphc.codegen.program.compile_worker import worker_started_early
 
-    with _uncollected(), ahead(len(graph.nodes)):
+    with _uncollected(), worker_started_early(len(graph.nodes)):
         from graphc.codegen.program.link import link
         from graphc.codegen.recipes.preferred_layouts import preferred_layouts
         from graphc.schedule.build import plan_graph
@@ -95,13 +95,13 @@ def compile(
             fusion=fusion, plan_memory=plan_memory,
         )  # fmt: skip
         planned = time.perf_counter()
-        entry, plan = link(plan, chosen, most, why, grows=max_bytes is None)
-    program = program_of(plan, entry)
-    timings = {"plan": planned - started, **entry.timings}
+        native, plan = link(plan, chosen, most, why, grows=max_bytes is None)
+    program = program_of(plan, native)
+    timings = {"plan": planned - started, **native.timings}
     if store is not None:
         keep(store, key, program, optimised, plan)
-    made = Executable(graph, program, lambda: (optimised, plan), chosen, timings)
-    return _within(max_bytes, made)
+    executable = Executable(graph, program, lambda: (optimised, plan), chosen, timings)
+    return _within(max_bytes, executable)
 
 
 @contextlib.contextmanager
@@ -145,25 +145,26 @@ class Executable:
         self.graph = graph
         self.target = target
         self.timings = timings
-        self.schedule = program.entry.schedule
+        self.schedule = program.native.schedule
         self._program = program
         self._details = details
         self._names = graph.input_names
         self._types = [(type.dtype.numpy, type.shape) for type in program.argument_types]
         self._updated = {target: output for output, target in program.aliases}
-        places = [i for i in range(len(program.output_types)) if i not in dict(program.aliases)]
+        aliased = dict(program.aliases)
+        fresh_outputs = [i for i in range(len(program.output_types)) if i not in aliased]
         self._fresh = [
             (_aligned if type.nbytes >= ALIGNED_FROM else np.empty, type.shape, type.dtype.numpy)
-            for type in (program.output_types[place] for place in places)
+            for type in (program.output_types[output] for output in fresh_outputs)
         ]
         first = len(program.argument_types)
         self._slots, self._alive = slots(
-            program.argument_types, set(self._updated), [first + place for place in places]
+            program.argument_types, set(self._updated), [first + output for output in fresh_outputs]
         )
         # Where each output lies among the arguments and the fresh arrays behind them.
-        at = {place: first + number for number, place in enumerate(places)}
-        found = [{**dict(program.aliases), **at}[i] for i in range(len(program.output_types))]
-        self._results = _tuple_of(found)
+        at = {output: first + number for number, output in enumerate(fresh_outputs)}
+        results = [{**aliased, **at}[i] for i in range(len(program.output_types))]
+        self._results = _tuple_of(results)
         self._frames: list[_CallMemory] = []
 
     def __repr__(self) -> str:
@@ -176,7 +177,7 @@ class Executable:
     @property
     def memory_bytes(self) -> int:
         """Bytes of a call's own memory: intermediate values, and scratch of each thread."""
-        return self._program.entry.block_bytes
+        return self._program.native.block_bytes
 
     def explain_memory(self) -> str:
         """One line on the memory plan."""
@@ -200,9 +201,9 @@ class Executable:
 
     def _read(self) -> tuple[Graph, Plan]:
         """The details, read once."""
-        found = self._details()
-        self._details = lambda: found
-        return found
+        details = self._details()
+        self._details = lambda: details
+        return details
 
     def __call__(self, *arrays: Any) -> tuple[Array, ...]:
         return self.run(list(arrays))
@@ -230,22 +231,22 @@ class Executable:
                 return
         if status > 0:
             raise self._failure(frame, status - 1)
-        given = arrays[: len(arrays) - len(self._fresh)]
-        if len(given) != len(self._types):
+        arguments = arrays[: len(arrays) - len(self._fresh)]
+        if len(arguments) != len(self._types):
             raise self._refused(
-                f"takes {len(self._types)} arrays ({', '.join(self._names)}), not {len(given)}"
+                f"takes {len(self._types)} arrays ({', '.join(self._names)}), not {len(arguments)}"
             )
-        ready = [self._prepared(slot, array) for slot, array in enumerate(given)]
-        self._check_overlap(given)
-        items = [*ready, *arrays[len(given) :]]
+        ready = [self._prepared(slot, array) for slot, array in enumerate(arguments)]
+        self._check_overlap(arguments)
+        items = [*ready, *arrays[len(arguments) :]]
         status = self._entered(items, frame)
         if status < 0:
             raise self._refused(f"internal: native code refused prepared arrays ({status})")
         if status:
             raise self._failure(frame, status - 1)
         for slot in self._updated:
-            if ready[slot] is not given[slot]:
-                given[slot][...] = ready[slot]
+            if ready[slot] is not arguments[slot]:
+                arguments[slot][...] = ready[slot]
 
     def _entered(self, arrays: list[Any], frame: _CallMemory) -> int:
         """A call with workers made first, where they are missing and can be had."""
@@ -277,17 +278,17 @@ class Executable:
         ready: Array = array
         return ready
 
-    def _check_overlap(self, given: list[Array]) -> None:
+    def _check_overlap(self, arguments: list[Array]) -> None:
         """An updated argument must not share memory with another one."""
         spans = sorted(
-            (*np.lib.array_utils.byte_bounds(array), slot) for slot, array in enumerate(given)
+            (*np.lib.array_utils.byte_bounds(array), slot) for slot, array in enumerate(arguments)
         )
         for position, (_, end, slot) in enumerate(spans):
             for start, _, other in spans[position + 1 :]:
                 if start >= end:
                     break
                 updated = [i for i in (slot, other) if i in self._updated]
-                if updated and _share_memory(given[slot], given[other]):
+                if updated and _share_memory(arguments[slot], arguments[other]):
                     first = updated[0]
                     raise self._refused(
                         f"argument {self._names[first]!r} is updated in place "
@@ -328,10 +329,10 @@ class _CallMemory:
         arguments, outputs = len(program.argument_types), len(program.output_types)
         count = arguments + outputs + len(program.constants)
         self.table: Any = (ctypes.c_void_p * max(count, 1))()
-        entry = program.entry
-        self._memory = np.empty(entry.block_bytes + PADDING, np.uint8)
+        native = program.native
+        self._memory = np.empty(native.block_bytes + PADDING, np.uint8)
         start = -self._memory.ctypes.data % PADDING
-        self._verdict = entry.verdict
+        self._verdict = native.verdict
         self._block = self._memory.ctypes.data + start
         self._constants = [constant.array for constant in program.constants]
         for slot, array in enumerate(self._constants):
@@ -339,7 +340,7 @@ class _CallMemory:
         self._call = CallFrame(
             arguments + len(owner._fresh), arguments,
             ctypes.addressof(owner._slots), ctypes.addressof(self.table),
-            self._block, entry.address, id(np.ndarray),
+            self._block, native.address, id(np.ndarray),
             bool(owner._updated), owner.schedule.threads, ctypes.addressof(CELL),
         )  # fmt: skip
         self.call_address = ctypes.addressof(self._call)

@@ -1,6 +1,6 @@
 """The way from Python into native code: one foreign call that takes a list of arrays.
 
-In: the address of a Python list of NumPy arrays and of a `Call` block. The function made here reads
+In: the address of a Python list of NumPy arrays and of a `CallFrame`. The function made here reads
 each array object as NumPy lays it out in memory, checks it against what the plan expects (dtype,
 shape, contiguous, aligned, writable where it is updated, no overlap with an updated one; and how
 many there are), puts its data pointer into the driver's table and runs the driver. Per array this
@@ -69,20 +69,20 @@ def slots(
 ) -> tuple[Any, list[Any]]:
     """The table of slots: arguments, then arrays for the outputs at the positions `fresh` of the
     driver's table; and what it points to, to be kept alive with it."""
-    made = (ArgumentSlot * max(len(arguments) + len(fresh), 1))()
+    slots = (ArgumentSlot * max(len(arguments) + len(fresh), 1))()
     alive: list[Any] = []
     for number, type in enumerate(arguments):
         dimensions = (ctypes.c_int64 * max(len(type.shape), 1))(*type.shape)
         descriptor = type.dtype.numpy
         alive += [dimensions, descriptor]
         flags = CONTIGUOUS | ALIGNED | (WRITEABLE if number in updated else 0)
-        made[number] = ArgumentSlot(
+        slots[number] = ArgumentSlot(
             id(descriptor), len(type.shape), ctypes.addressof(dimensions), flags, type.nbytes,
             number in updated, number,
         )  # fmt: skip
     for number, entry in enumerate(fresh, len(arguments)):
-        made[number] = ArgumentSlot(None, 0, None, 0, 0, 0, entry)
-    return made, alive
+        slots[number] = ArgumentSlot(None, 0, None, 0, 0, 0, entry)
+    return slots, alive
 
 
 @functools.cache
@@ -105,10 +105,10 @@ def entering(call: CallFrame) -> Any:
     capsule = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
     )(("PyCapsule_New", python))(ctypes.addressof(call), None, None)
-    made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-        ("PyCFunction_NewEx", python)
-    )(ctypes.addressof(_method()), capsule, None)
-    return made
+    function = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
+    )(("PyCFunction_NewEx", python))(ctypes.addressof(_method()), capsule, None)
+    return function
 
 
 class _Method(ctypes.Structure):
@@ -170,16 +170,16 @@ def _check_layout() -> None:
     def word(address: int, kind: Any = ctypes.c_int64) -> int:
         return int(kind.from_address(address).value)
 
-    found = word(word(id(holder) + LIST_ITEMS))
+    item = word(word(id(holder) + LIST_ITEMS))
     same = (
-        found == id(array)
+        item == id(array)
         and word(id(holder) + HEADER) == 1
-        and word(found + TYPE) == id(np.ndarray)
-        and word(found + DATA) == array.ctypes.data
-        and word(found + RANK, ctypes.c_int32) == 2
-        and word(word(found + DIMENSIONS) + 8) == 3
-        and word(found + DESCRIPTOR) == id(array.dtype)
-        and word(found + FLAGS, ctypes.c_int32) & 0xFFF == array.flags.num & 0xFFF
+        and word(item + TYPE) == id(np.ndarray)
+        and word(item + DATA) == array.ctypes.data
+        and word(item + RANK, ctypes.c_int32) == 2
+        and word(word(item + DIMENSIONS) + 8) == 3
+        and word(item + DESCRIPTOR) == id(array.dtype)
+        and word(item + FLAGS, ctypes.c_int32) & 0xFFF == array.flags.num & 0xFFF
     )
     if not same:
         raise LoweringError(

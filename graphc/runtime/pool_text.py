@@ -9,7 +9,7 @@ from __future__ import annotations
 from graphc.codegen.program.barrier import PADDING, SPINS, pause_text
 
 # Fields of the pool's memory, each on a pair of cache lines of its own: the lock, what to do, how
-# many workers are done, the counter the driver's threads meet at; then a line for each worker.
+# many workers are done, the counter of the driver's barrier; then a line for each worker.
 LOCK, JOB, DONE, COUNTER, WORKERS = (PADDING * i for i in range(5))
 # Of a job.
 DRIVER, TABLE, ARENA, THREADS = JOB, JOB + 8, JOB + 16, JOB + 24

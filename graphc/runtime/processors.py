@@ -36,7 +36,7 @@ def _quota(root: Path, membership: Path) -> float | None:
         entries = [line.split(":", 2) for line in membership.read_text().splitlines()]
     except OSError:
         return None
-    found = []
+    limits = []
     for _, controllers, path in (entry for entry in entries if len(entry) == 3):
         if controllers and "cpu" not in controllers.split(","):
             continue
@@ -44,8 +44,8 @@ def _quota(root: Path, membership: Path) -> float | None:
         groups = [base / path.strip("/")]
         while groups[-1] != base:
             groups.append(groups[-1].parent)
-        found += [limit for group in groups if (limit := _limit(group)) is not None]
-    return min(found, default=None)
+        limits += [limit for group in groups if (limit := _limit(group)) is not None]
+    return min(limits, default=None)
 
 
 def _limit(group: Path) -> float | None:

@@ -39,14 +39,14 @@ class Program:
     arena_bytes: int
     arena_lower_bound: int
     launches: int
-    entry: NativeProgram
+    native: NativeProgram
 
 
-def program_of(plan: Plan, entry: NativeProgram) -> Program:
+def program_of(plan: Plan, native: NativeProgram) -> Program:
     launches = sum(isinstance(step, Launch) for step in all_steps(plan))
     return Program(
         plan.argument_types, plan.output_types, plan.aliases, plan.constants,
-        tuple(all_checks(plan)), plan.arena_bytes, plan.arena_lower_bound, launches, entry,
+        tuple(all_checks(plan)), plan.arena_bytes, plan.arena_lower_bound, launches, native,
     )  # fmt: skip
 
 
@@ -82,22 +82,22 @@ def remembered(purpose: str, graph: Graph, options: Any, make: Callable[[], T]) 
     key = program_key(graph, host(), purpose, options)
     payload = store.get(key)
     if payload is not None:
-        found: T = pickle.loads(payload)
-        return found
-    made = make()
+        value: T = pickle.loads(payload)
+        return value
+    value = make()
     facts = {"kernel": f"{purpose} {graph.name}", "target": host().key}
-    store.put(key, pickle.dumps(made), facts)
-    return made
+    store.put(key, pickle.dumps(value), facts)
+    return value
 
 
 def keep(store: ObjectCache, key: str, program: Program, optimised: Graph, plan: Plan) -> None:
     """Write a program to disk."""
-    entry = program.entry
-    drivers = [(name, driver_code(address)) for name, address in entry.drivers]
-    kept = replace(program, entry=replace(entry, address=0, drivers=(), timings={}))
-    objects = {symbol: OBJECTS[symbol] for symbol in entry.kernels}
+    native = program.native
+    drivers = [(name, driver_code(address)) for name, address in native.drivers]
+    kept = replace(program, native=replace(native, address=0, drivers=(), timings={}))
+    objects = {symbol: OBJECTS[symbol] for symbol in native.kernels}
     content = (kept, drivers, objects, pickle.dumps((optimised, plan)))
-    facts = {"kernel": f"program {optimised.name}", "target": entry.target}
+    facts = {"kernel": f"program {optimised.name}", "target": native.target}
     store.put(key, pickle.dumps(content), facts)
 
 
@@ -112,5 +112,5 @@ def kept(store: ObjectCache, key: str) -> tuple[Program, Details] | None:
     for name, driver in drivers:
         assert isinstance(driver, DriverCode)
         addresses[name] = load_driver(driver, addresses)
-    entry = replace(program.entry, address=addresses["driver"])
-    return replace(program, entry=entry), functools.partial(pickle.loads, details)
+    native = replace(program.native, address=addresses["driver"])
+    return replace(program, native=native), functools.partial(pickle.loads, details)

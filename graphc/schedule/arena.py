@@ -28,9 +28,9 @@ def plan_offsets(sizes: list[int], ranges: list[Range]) -> tuple[list[int], int]
         lambda i: (ranges[i][0], -sizes[i]),
     )
     for order in orders:
-        found = _greedy(sizes, ranges, sorted(range(len(sizes)), key=order))
-        if best is None or found[1] < best[1]:
-            best = found
+        plan = _greedy(sizes, ranges, sorted(range(len(sizes)), key=order))
+        if best is None or plan[1] < best[1]:
+            best = plan
         if best[1] == least:
             break
     return best if best is not None else ([], 0)

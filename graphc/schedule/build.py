@@ -21,7 +21,7 @@ from graphc.schedule.bodies import kernel_body, recipe_of, used_results
 from graphc.schedule.fusion import fuse
 from graphc.schedule.groups import FusionGroup
 from graphc.schedule.memory import laid_out
-from graphc.schedule.output_layouts import read_as_stored
+from graphc.schedule.output_layouts import propagate_output_layouts
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step, all_checks
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.prepare import CheckValues, with_checks
@@ -62,7 +62,7 @@ def plan_graph(
 def make_plan(graph: Graph, *, fusion: bool = True, plan_memory: bool = True) -> Plan:
     """The plan of a graph of primitive ops. With `fusion` false: one kernel and buffer per op. With
     `plan_memory` false each buffer has a place of its own in the arena."""
-    prepared, checks = with_checks(read_as_stored(graph) if fusion else graph)
+    prepared, checks = with_checks(propagate_output_layouts(graph) if fusion else graph)
     before = _checks_before(prepared, checks)
     groups = _checks_first(prepared, fuse(prepared, enabled=fusion, before=before), checks)
     options = {"fusion": fusion, "plan_memory": plan_memory}
@@ -126,7 +126,7 @@ class _Builder:
         for slot, type in enumerate(graph.input_types):
             self.buffer_of[Value(slot)] = self._buffer(PlanBuffer(type, "argument", slot))
         read_outside = self._values_read_outside()
-        pending = {position: check for check in self.checks for position in (check.greatest,)}
+        unchecked = {position: check for check in self.checks for position in (check.greatest,)}
         launches: list[_Launch] = []
         used = used_results(graph)
         for group in self.groups:
@@ -152,9 +152,9 @@ class _Builder:
             for value in writes:
                 if value in self.buffer_of:
                     continue  # a part of a stack
-                place = in_place.get(value, direct.get(value))
+                buffer = in_place.get(value, direct.get(value))
                 self.buffer_of[value] = (
-                    place if place is not None
+                    buffer if buffer is not None
                     else self._buffer(PlanBuffer(graph.type_of(value), "arena", -1))
                 )  # fmt: skip
             if isinstance(body, Graph):
@@ -164,8 +164,8 @@ class _Builder:
             else:
                 self._run_region(group.nodes[0], body, reads, writes, stacks)
             done.update(writes)
-            for position in [p for p in pending if graph.outputs[p] in done]:
-                self._check(pending.pop(position))
+            for position in [p for p in unchecked if graph.outputs[p] in done]:
+                self._check(unchecked.pop(position))
         outputs = self._finish_outputs(in_place, direct)
         return self._placed(outputs)
 
@@ -185,15 +185,15 @@ class _Builder:
 
     def _stack_buffers(self, group: FusionGroup) -> dict[int, StackBuffers]:
         """By carry the stack it lies in. The node's results that are parts of it have buffers."""
-        found = {}
+        buffers = {}
         identity = group.nodes[0]
         for carry, stack in self.stacks.get(identity, {}).items():
-            made = stack_buffers(self.graph.nodes[identity], carry, self._buffer)
-            found[carry] = made
-            self.buffer_of[Value(identity, carry)] = made.last
-            self.buffer_of.update({Value(identity, y): made.begun for y in stack.begun})
-            self.buffer_of.update({Value(identity, y): made.left for y in stack.left})
-        return found
+            stack_of_carry = stack_buffers(self.graph.nodes[identity], carry, self._buffer)
+            buffers[carry] = stack_of_carry
+            self.buffer_of[Value(identity, carry)] = stack_of_carry.last
+            self.buffer_of.update({Value(identity, y): stack_of_carry.begun for y in stack.begun})
+            self.buffer_of.update({Value(identity, y): stack_of_carry.left for y in stack.left})
+        return buffers
 
     def _run_region(
         self, identity: int, plans: tuple[Plan, ...], reads: list[Value], writes: list[Value],
@@ -201,16 +201,16 @@ class _Builder:
     ) -> None:  # fmt: skip
         node = self.graph.nodes[identity]
         carry = carries(node)
-        given, results = [], [self.buffer_of[value] for value in writes]
+        arguments, results = [], [self.buffer_of[value] for value in writes]
         for number, value in enumerate(reads[:carry]):
             stack = stacks.get(number)
             # Carries are read from their results, or slice by slice from their stacks.
             self._copy(value, results[number] if stack is None else stack.first)
-            given.append(results[number] if stack is None else stack.begun)
+            arguments.append(results[number] if stack is None else stack.begun)
             results[number] = results[number] if stack is None else stack.left
-        given += [self._source(value) for value in reads[carry:]]
+        arguments += [self._source(value) for value in reads[carry:]]
         self.steps.append(
-            region_step(node, plans, self.stacks[identity], given, results, self._buffer,
+            region_step(node, plans, self.stacks[identity], arguments, results, self._buffer,
                         self._constant)
         )  # fmt: skip
 

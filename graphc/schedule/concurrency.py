@@ -1,12 +1,12 @@
-"""Steps that cannot be split, with others at the same time on the other threads.
+"""Concurrent steps: while one runs that cannot be split, others run on the other threads.
 
 in : a plan, and how long each of its steps takes
-out: the steps in an order in which they can run, in batches; the plan in that order
+out: the steps in an order in which they can run, in groups; the plan in that order
 
     a (split), b (split), c (split), d (cannot be split)  =>  b (split), [d | a, c]
 
-Of a batch the first step runs on thread 0 and the others, which neither need it nor are needed by
-it, on threads that would only wait for it: as many as take no longer.
+Of a step group the first step runs on thread 0 and the others, which neither need it nor are needed
+by it, on threads that would only wait for it: as many as take no longer.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphc.schedule.arena import aligned
-from graphc.schedule.dependences import apart, needs, touched
+from graphc.schedule.dependences import dependences, effects_of, unshared_buffer_ranges
 from graphc.schedule.memory import laid_out
 from graphc.schedule.plan import Plan, live_ranges
 
-Batch = list[tuple[int, int]]  # steps by number, and the thread of each
+StepGroup = list[tuple[int, int]]  # steps that run concurrently, by number, and the thread of each
 
 LEAST_NS = 500.0
-"""Work that is worth a place beside another."""
+"""Work that is worth running concurrently with another step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +36,21 @@ class Cost:
     part: int
 
 
-def batches(plan: Plan, costs: Sequence[Cost], threads: int) -> list[Batch]:
-    """A step of the result stands behind all it needs, whatever places buffers share in the arena
-    now, and no two steps of a batch need each other."""
-    at_all = apart(plan)
-    needed = needs([touched(step, at_all) for step in plan.steps])
+def step_groups(plan: Plan, costs: Sequence[Cost], threads: int) -> list[StepGroup]:
+    """The steps in groups. Each stands behind all it needs, whatever memory buffers share in the
+    arena now, and no two steps of a group depend on each other."""
+    ranges = unshared_buffer_ranges(plan)
+    needed = dependences([effects_of(step, ranges) for step in plan.steps])
     users: list[set[int]] = [set() for _ in costs]
     for step, others in enumerate(needed):
         for other in others:
             users[other].add(step)
-    at = list(range(len(costs)))  # the first step of the batch each is in
-    found: dict[int, Batch] = {step: [(step, 0)] for step in range(len(costs))}
+    at = list(range(len(costs)))  # the first step of the group each is in
+    groups: dict[int, StepGroup] = {step: [(step, 0)] for step in range(len(costs))}
 
-    def goes(step: int, first: int) -> bool:
+    def can_run_with(step: int, first: int) -> bool:
         """Whether a step can run when `first` does."""
-        if step == first or len(found.get(step, ())) != 1:  # it has its place
+        if step == first or len(groups.get(step, ())) != 1:  # it has its place
             return False
         if costs[step].part != costs[first].part or costs[step].wall < LEAST_NS:
             return False
@@ -60,24 +60,24 @@ def batches(plan: Plan, costs: Sequence[Cost], threads: int) -> list[Batch]:
 
     longest = sorted(range(len(costs)), key=lambda step: -costs[step].wall)
     for first in longest:
-        if not costs[first].alone or first not in found or costs[first].wall < LEAST_NS:
+        if not costs[first].alone or first not in groups or costs[first].wall < LEAST_NS:
             continue
         free = [costs[first].time] * threads
         for step in longest:
             thread = max(range(1, threads), key=lambda i: free[i])
-            if costs[step].time <= free[thread] and goes(step, first):
+            if costs[step].time <= free[thread] and can_run_with(step, first):
                 free[thread] -= costs[step].time
                 at[step] = first
-                found[first].append((step, thread))
-                del found[step]
-    return [sorted(found[first], key=lambda one: (one[1], one[0])) for first in sorted(found)]
+                groups[first].append((step, thread))
+                del groups[step]
+    return [sorted(groups[first], key=lambda one: (one[1], one[0])) for first in sorted(groups)]
 
 
-def reordered(plan: Plan, order: Sequence[Batch]) -> Plan:
-    """The plan with its steps in this order, and an arena in which what steps of one batch use lies
-    apart."""
-    steps = tuple(plan.steps[step] for batch in order for step, _ in batch)
-    when = [time for time, batch in enumerate(order) for _ in batch]
+def reordered(plan: Plan, order: Sequence[StepGroup]) -> Plan:
+    """The plan with its steps in this order, and an arena in which steps of one group share no
+    memory."""
+    steps = tuple(plan.steps[step] for group in order for step, _ in group)
+    when = [time for time, group in enumerate(order) for _ in group]
     buffers = [
         buffer if buffer.within is None
         else replace(buffer, slot=buffer.slot - plan.buffers[buffer.within].slot)

@@ -1,7 +1,7 @@
 """Which nodes become one kernel.
 
 in : a graph of primitive ops (composites expanded)
-out: groups of nodes; the quotient of the graph by the groups is acyclic
+out: groups of nodes; the condensed graph, a node for each group, is acyclic
 
 A kernel computes any element it is asked for, so a node may also be computed again inside several
 kernels ("inlined"). Cheap nodes and index maps are; a node is kept in memory where computing it
@@ -11,12 +11,12 @@ kept starts a group of its own; groups are then merged along the edges between t
 - elementwise behind a contraction or reduction (an epilogue) or behind elementwise of one shape,
 - rows: a group over [R] whose results are read along the rows of a group over [R, C], and a
   reduction to [R] of what a group over [R, C] computes, as in softmax,
-- siblings: reductions of one shape over the same axes that read the same value, as the gradients of
-  a normalisation's weight and bias: it is read once,
+- horizontally: reductions of one shape over the same axes that read the same value, as the
+  gradients of a normalisation's weight and bias: it is read once,
 - joins: a `concat` of parts of one shape and what computes the parts; its domain is that of a part,
   and each part is stored where it belongs.
 
-A merge that would close a cycle of groups is refused, by reachability.
+A merge that would create a cycle is refused, by reachability on the condensed graph.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from graphc.schedule.access import (
 )
 from graphc.schedule.bodies import body_nodes, is_source, read_by, used_results
 from graphc.schedule.groups import FusionGroup
-from graphc.schedule.horizontal_fusion import sibling_reductions
+from graphc.schedule.horizontal_fusion import fusable_reductions
 from graphc.schedule.order import ordered
-from graphc.schedule.output_layouts import ends, moves, positions
+from graphc.schedule.output_layouts import layout_ends, store_destinations, stores_anywhere
 from graphc.schedule.reachability import GroupReachability
 from graphc.schedule.recompute_factor import only_picked, widens
 from graphc.schedule.regions import carries
@@ -105,8 +105,8 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
             }
     users = graph.users()
     for identity in compute:
-        if kinds[identity] == "composite" and moves(graph, identity):
-            kept |= ends(graph, identity, users)
+        if kinds[identity] == "composite" and stores_anywhere(graph, identity):
+            kept |= layout_ends(graph, identity, users)
     cost = [0] * len(graph.nodes)
     size = [0] * len(graph.nodes)
     picked = only_picked(graph, kinds, users)
@@ -167,7 +167,7 @@ def _group(
 
 def _reads_of(graph: Graph, values: list[Value], kept: set[int]) -> list[Read]:
     """What values read from memory, at the index of their domain."""
-    found: dict[Read, None] = {}
+    element_reads: dict[Read, None] = {}
 
     def stops(value: Value) -> bool:
         return value.node in kept or is_source(graph, value)
@@ -176,19 +176,19 @@ def _reads_of(graph: Graph, values: list[Value], kept: set[int]) -> list[Read]:
         for part in parts_of(graph, value) or (value,):
             at = coordinates(graph.type_of(part).shape)
             if part != value and stops(part):
-                found[Read(part, at, False, ())] = None
+                element_reads[Read(part, at, False, ())] = None
                 continue
-            found.update(dict.fromkeys(reads(graph, part, at, stops)))
-    return list(found)
+            element_reads.update(dict.fromkeys(reads(graph, part, at, stops)))
+    return list(element_reads)
 
 
 class _Merger:
-    """Merges groups along their edges while the quotient stays acyclic."""
+    """Merges groups along their edges while the condensed graph stays acyclic."""
 
     def __init__(self, graph: Graph, groups: dict[int, FusionGroup]):
         self.graph = graph
         self.groups = groups
-        self.quotient = GroupReachability(groups)
+        self.reachability = GroupReachability(groups)
 
     def run(self) -> None:
         """Merge while a merge is allowed, along the edge first that saves the most bytes."""
@@ -200,12 +200,12 @@ class _Merger:
                 if producer is not consumer and self._allowed(producer, consumer):
                     self._merge(producer, consumer)
                     merged = True
-        self._merge_siblings()
+        self._fuse_horizontally()
 
     def _edges(self) -> list[tuple[int, int]]:
         """The kept nodes that another group reads, with a node of the reader: those first whose
         groups pass the most bytes from one to the other."""
-        found: dict[tuple[int, int], int] = {}
+        nbytes_of: dict[tuple[int, int], int] = {}
         for identity, consumer in self.groups.items():
             read: dict[int, int] = {}
             for value in consumer.sources:
@@ -215,11 +215,11 @@ class _Merger:
                     read[id(producer)] = read.get(id(producer), 0) + nbytes
             for value in consumer.sources:
                 if id(self.groups.get(value.node)) in read:
-                    found[value.node, identity] = read[id(self.groups[value.node])]
-        return sorted(found, key=lambda edge: (-found[edge], edge))
+                    nbytes_of[value.node, identity] = read[id(self.groups[value.node])]
+        return sorted(nbytes_of, key=lambda edge: (-nbytes_of[edge], edge))
 
-    def _merge_siblings(self) -> None:
-        for first, second in sibling_reductions(self.graph, self.groups):
+    def _fuse_horizontally(self) -> None:
+        for first, second in fusable_reductions(self.graph, self.groups):
             left, right = self.groups[first], self.groups[second]
             if left is not right and self._independent(left, right):
                 self._merge(left, right)
@@ -228,19 +228,23 @@ class _Merger:
         """Whether neither group needs the other, and both together are no more than a kernel."""
         if left.size + right.size > GROUP_LIMIT:
             return False
-        return not (self.quotient.needs(left, right) or self.quotient.needs(right, left))
+        return not (
+            self.reachability.depends_on(left, right) or self.reachability.depends_on(right, left)
+        )
 
-    def _moved(self, producer: FusionGroup, consumer: FusionGroup) -> bool:
+    def _stores_elsewhere(self, producer: FusionGroup, consumer: FusionGroup) -> bool:
         """Whether the consumer is what the producer's anchor computes, in another order, and its
         recipe stores it so."""
         if producer.anchor is None or len(consumer.nodes) != 1:
             return False
-        found = positions(self.graph, Value(consumer.nodes[0]))
-        return found is not None and {value.node for value in found} == {producer.anchor}
+        destinations = store_destinations(self.graph, Value(consumer.nodes[0]))
+        return destinations is not None and {value.node for value in destinations} == {
+            producer.anchor
+        }
 
     def _allowed(self, producer: FusionGroup, consumer: FusionGroup) -> bool:
-        if self._moved(producer, consumer):
-            return not self.quotient.leads_around(producer, consumer)
+        if self._stores_elsewhere(producer, consumer):
+            return not self.reachability.merge_creates_cycle(producer, consumer)
         if consumer.anchor is not None or producer.size + consumer.size > GROUP_LIMIT:
             return False
         if consumer.after & set(producer.nodes):
@@ -254,10 +258,10 @@ class _Merger:
             return False
         between = [read for read in consumer.reads if read.value.node in producer.nodes]
         if not between:
-            return False  # no element is read (a slice beside the part): the domains say nothing
+            return False  # no element is read (a slice next to the part): the domains say nothing
         if not all(self._fits(read, producer, consumer) for read in between):
             return False
-        return not self.quotient.leads_around(producer, consumer)
+        return not self.reachability.merge_creates_cycle(producer, consumer)
 
     def _stores_like(self, producer: FusionGroup, consumer: FusionGroup) -> bool:
         """Whether each value the consumer stores has the elements of the producer's results: their
@@ -299,7 +303,7 @@ class _Merger:
         if producer.domain == consumer.domain:
             return True
         # Rows: the producer's results are read along the rows of the consumer.
-        # A total ([]) is left alone: nothing could run beside it.
+        # A total ([]) is left alone: nothing could run concurrently.
         prefix = (
             producer.domain != () and consumer.domain[: len(producer.domain)] == producer.domain
         )
@@ -326,8 +330,8 @@ class _Merger:
     def _sums_columns(self, group: FusionGroup) -> bool:
         """Whether a reduction of the group is over leading axes alone."""
         nodes = [self.graph.nodes[i] for i in group.nodes if _kind(self.graph, i) in REDUCTIONS]
-        found = [(self.graph.type_of(n.operands[0]).shape, n.attribute("axes")) for n in nodes]
-        return any(axes and outer_axes(shape, axes) == axes for shape, axes in found)
+        reduced = [(self.graph.type_of(n.operands[0]).shape, n.attribute("axes")) for n in nodes]
+        return any(axes and outer_axes(shape, axes) == axes for shape, axes in reduced)
 
     def _row_cost(self, group: FusionGroup) -> int:
         return sum(
@@ -345,5 +349,5 @@ class _Merger:
         inside = set(nodes)
         merged.reads = [r for r in producer.reads + consumer.reads if r.value.node not in inside]
         merged.sources = {v for v in producer.sources | consumer.sources if v.node not in inside}
-        self.quotient.merge(producer, consumer)
+        self.reachability.merge(producer, consumer)
         self.groups.update(dict.fromkeys(nodes, merged))

@@ -1,4 +1,4 @@
-"""Reductions that go over the same elements, in groups of their own.
+"""Horizontal fusion: reductions that go over the same elements, in groups of their own.
 
 in : a graph and the groups of fusion
 out: pairs of groups that could be one kernel, and so read what they share once
@@ -21,7 +21,7 @@ from graphc.schedule.groups import FusionGroup
 Form = tuple[Shape, Shape, tuple[int, ...]]
 
 
-def sibling_reductions(
+def fusable_reductions(
     graph: Graph, groups: Mapping[int, FusionGroup]
 ) -> Iterator[tuple[int, int]]:
     """Nodes of two groups of reductions of one form that read the same value of the shape they

@@ -68,9 +68,9 @@ def report(plan: Plan) -> str:
     alive.sort(key=lambda item: -item[0].type.nbytes)
     lines.append(f"most is alive at step {peak}" + (f" ({where})" if where else "") + ":")
     for buffer, (first, last) in alive[:SHOWN]:
-        made = plan.steps[first].location
+        origin = plan.steps[first].location
         lines.append(f"  {buffer.type.nbytes:,} bytes {buffer.type}, steps {first} to {last}"
-                     + (f", made at {made}" if made else ""))  # fmt: skip
+                     + (f", made at {origin}" if origin else ""))  # fmt: skip
     if len(alive) > SHOWN:
         rest = sum(buffer.type.nbytes for buffer, _ in alive[SHOWN:])
         lines.append(f"  {rest:,} bytes in {len(alive) - SHOWN} others")

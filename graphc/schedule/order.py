@@ -1,6 +1,6 @@
 """In which order the groups of a graph run.
 
-in : groups of nodes, their quotient acyclic
+in : groups of nodes, the condensed graph acyclic
 out: the same groups, each behind those it needs
 """
 

@@ -1,12 +1,12 @@
-"""Results that a recipe stores where index maps put them.
+"""Output layout propagation: results that a recipe stores where index maps put them.
 
-Some recipes (`Composite.moves`) compute rows one by one and can store them anywhere. So where a
-result is only read through transposes and reshapes, and perhaps joined with others, the kernel
-stores what comes behind those: attention's heads side by side, the gradients of q, k and v in one
-matrix.
+Some recipes (`Composite.stores_anywhere`) compute rows one by one and can store them anywhere. So
+where a result is only read through transposes and reshapes, and perhaps joined with others, the
+kernel stores what comes behind those: attention's heads side by side, the gradients of q, k and v
+in one matrix.
 
 in : a graph, a result, and the value behind its index maps
-out: where in that value an element of the result lies
+out: the store destination: where in that value an element of the result lies
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def origin(graph: Graph, value: Value) -> Value:
     return value
 
 
-def moves(graph: Graph, identity: int) -> bool:
+def stores_anywhere(graph: Graph, identity: int) -> bool:
     """Whether the recipe of a node stores its results where index maps put them."""
     op = lookup(graph.nodes[identity].op)
-    return isinstance(op, Composite) and op.moves
+    return isinstance(op, Composite) and op.stores_anywhere
 
 
-def position(graph: Graph, part: Value, target: Value) -> Expr | None:
+def store_index(graph: Graph, part: Value, target: Value) -> Expr | None:
     """The position in `target` of the element of `origin(part)` at its coordinates. `target` is
     `part`, or a `concat` of it and others. None where rows of the origin do not lie in rows."""
     path, value = [], part
@@ -66,23 +66,23 @@ def position(graph: Graph, part: Value, target: Value) -> Expr | None:
     return linear if affine and column and linear.coefficient(column) == 1 else None
 
 
-def positions(graph: Graph, target: Value) -> dict[Value, tuple[Expr, ...]] | None:
+def store_destinations(graph: Graph, target: Value) -> dict[Value, tuple[Expr, ...]] | None:
     """By result of a node that stores so: where its elements lie in `target`. None where not all of
     the target is made of results of one such node."""
     parts = parts_of(graph, target) or (target,)
     if len(set(parts)) < len(parts):
         return None
-    found: dict[Value, tuple[Expr, ...]] = {}
+    destinations: dict[Value, tuple[Expr, ...]] = {}
     for part in parts:
-        at, source = position(graph, part, target), origin(graph, part)
+        at, source = store_index(graph, part, target), origin(graph, part)
         if at is None or graph.nodes[source.node].op in (INPUT, CONSTANT):
             return None
         node = graph.nodes[source.node]
         matrices = graph.type_of(source).rank == graph.type_of(node.operands[0]).rank
-        if not moves(graph, source.node) or not matrices:
+        if not stores_anywhere(graph, source.node) or not matrices:
             return None
-        found[source] = (*found.get(source, ()), at)
-    return found if len({source.node for source in found}) == 1 else None
+        destinations[source] = (*destinations.get(source, ()), at)
+    return destinations if len({source.node for source in destinations}) == 1 else None
 
 
 Users = Mapping[Value, Iterable[int]]
@@ -100,9 +100,9 @@ def _end(graph: Graph, value: Value, reader: int, users: Users) -> Value:
     return end
 
 
-def ends(graph: Graph, identity: int, users: Users) -> set[int]:
+def layout_ends(graph: Graph, identity: int, users: Users) -> set[int]:
     """The nodes behind the index maps through which alone results of a node are read."""
-    found = set()
+    end_nodes = set()
     for index in range(len(graph.nodes[identity].types)):
         value = Value(identity, index)
         readers = set(users[value])
@@ -110,12 +110,12 @@ def ends(graph: Graph, identity: int, users: Users) -> set[int]:
             continue
         end = _end(graph, value, readers.pop(), users)
         ops = {graph.nodes[reader].op for reader in users[end]}
-        if end != value and "concat" not in ops and positions(graph, end):
-            found.add(end.node)
-    return found
+        if end != value and "concat" not in ops and store_destinations(graph, end):
+            end_nodes.add(end.node)
+    return end_nodes
 
 
-def read_as_stored(graph: Graph) -> Graph:
+def propagate_output_layouts(graph: Graph) -> Graph:
     """The graph in which a result that products read through index maps is read behind those by all
     others too, so that it lies in memory once.
 
@@ -129,27 +129,27 @@ def read_as_stored(graph: Graph) -> Graph:
     ends_of = {
         value: end
         for identity, node in enumerate(graph.nodes)
-        if node.op not in (INPUT, CONSTANT) and moves(graph, identity)
+        if node.op not in (INPUT, CONSTANT) and stores_anywhere(graph, identity)
         for value in (Value(identity, index) for index in range(len(node.types)))
         if (end := _end_for_products(graph, value, users)) is not None
     }
     if not ends_of:
         return graph
     draft = Draft()
-    made: dict[Value, Value] = {}
+    values: dict[Value, Value] = {}
 
     def read(value: Value, reader: int) -> Value:
         end = ends_of.get(value)
         if end is None or reader <= end.node:
-            return made[value]
-        return _back(graph, draft, made[end], end)
+            return values[value]
+        return _back(graph, draft, values[end], end)
 
     for identity, node in enumerate(graph.nodes):
         draft.location = node.location
         operands = tuple(read(value, identity) for value in node.operands)
         results = draft.add(moved(node, operands))
-        made.update({Value(identity, index): result for index, result in enumerate(results)})
-    return draft.graph(graph.name, [made[v] for v in graph.outputs], graph.aliases)
+        values.update({Value(identity, index): result for index, result in enumerate(results)})
+    return draft.graph(graph.name, [values[v] for v in graph.outputs], graph.aliases)
 
 
 def _end_for_products(graph: Graph, value: Value, users: Users) -> Value | None:
@@ -157,21 +157,21 @@ def _end_for_products(graph: Graph, value: Value, users: Users) -> Value | None:
     readers = set(users[value])
     if len(readers) < 2 or value in graph.outputs:
         return None
-    found = {
+    ends = {
         end
         for reader in readers
         if (end := _end(graph, value, reader, users)) != value
         and any(lookup(graph.nodes[i].op).kind == "contract" for i in users[end])
     }
-    if len(found) != 1:
+    if len(ends) != 1:
         return None
-    (end,) = found
+    (end,) = ends
     chain, current = set(), end
     while current != value:
         chain.add(current.node)
         (current,) = graph.nodes[current.node].operands
     behind = all(reader > end.node for reader in readers - chain)
-    return end if behind and positions(graph, end) else None
+    return end if behind and store_destinations(graph, end) else None
 
 
 def _back(graph: Graph, draft: Draft, value: Value, end: Value) -> Value:

@@ -93,9 +93,9 @@ class _Written:
 
     def _span(self, buffer: int) -> tuple[int, int, int]:
         """The buffer a part belongs to, or it itself, and its first and last byte."""
-        found = self.buffers[buffer]
-        owner = buffer if found.within is None else found.within
-        return owner, found.slot, found.slot + found.type.nbytes
+        part = self.buffers[buffer]
+        owner = buffer if part.within is None else part.within
+        return owner, part.slot, part.slot + part.type.nbytes
 
     def add(self, buffer: int) -> None:
         owner, first, end = self._span(buffer)
@@ -147,8 +147,8 @@ def _verify_region(plan: Plan, step: Loop | Branch, position: int) -> None:
         verify_plan(inner)
         condition = isinstance(step, Loop) and inner is step.condition
         types = [*inner.argument_types, *inner.output_types]
-        given = [*bound[: len(step.reads)], (DType.bool, 1)] if condition else bound
-        _hold(empty or [(type.dtype, type.numel) for type in types] == given, "P6", position)
+        expected = [*bound[: len(step.reads)], (DType.bool, 1)] if condition else bound
+        _hold(empty or [(type.dtype, type.numel) for type in types] == expected, "P6", position)
         _hold(not inner.constants, "P6", position)
         need = max(need, inner.arena_bytes)
         for output, argument in () if condition else inner.aliases:
@@ -175,8 +175,8 @@ def _verify_arena(plan: Plan) -> None:
         for other_start, other_end, other_range, _ in placed[:number]:
             assert range_ is not None and other_range is not None
             together = range_[0] <= other_range[1] and other_range[0] <= range_[1]
-            apart = end <= other_start or other_end <= start
-            _hold(apart or not together, "P3", i)
+            disjoint = end <= other_start or other_end <= start
+            _hold(disjoint or not together, "P3", i)
 
 
 def _hold(holds: bool, rule: str, position: int) -> None:

@@ -40,14 +40,14 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
     ranges = Ranges(graph)
     used = used_results(graph)
     values: dict[Value, Var] = {}
-    given = iter(inputs)
+    inputs_left = iter(inputs)
     extra: list[Var] = []
-    made: dict[tuple[Value, bool], tuple[int, int]] = {}
+    positions: dict[tuple[Value, bool], tuple[int, int]] = {}
     checks: dict[tuple[Value, int | None], CheckValues] = {}
     protected: dict[tuple[Value, int | None], list[int]] = {}
     for identity, node in enumerate(graph.nodes):
         if node.op == INPUT:
-            values[Value(identity)] = next(given)
+            values[Value(identity)] = next(inputs_left)
             continue
         with builder.at(node.location or Location("", 0)):
             if node.op == CONSTANT:
@@ -57,14 +57,14 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
             for check in open_checks:
                 operand = _origin(graph, node.operands[check.operand])
                 key = (operand, check.bound is None)
-                if key not in made:
+                if key not in positions:
                     first = len(graph.outputs) + len(extra)
                     extra += _tested(values[operand], check)
-                    made[key] = (first, first + (check.bound is not None))
+                    positions[key] = (first, first + (check.bound is not None))
                 message = check_text(node.op, check.message)
                 checks.setdefault(
                     (operand, check.bound),
-                    CheckValues(*made[key], check.bound, message, node.location, ()),
+                    CheckValues(*positions[key], check.bound, message, node.location, ()),
                 )
             results = _copied(builder, node, values, identity, used[identity])
             for check in open_checks:
@@ -73,8 +73,10 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
                 behind += [result.value.node for result in results.values()]
         values.update(results)
     outputs = [values[output] for output in graph.outputs]
-    found = [replace(check, protected=tuple(protected[key])) for key, check in checks.items()]
-    return builder.finish(*outputs, *extra, aliases=graph.aliases), found
+    check_values = [
+        replace(check, protected=tuple(protected[key])) for key, check in checks.items()
+    ]
+    return builder.finish(*outputs, *extra, aliases=graph.aliases), check_values
 
 
 def _origin(graph: Graph, value: Value) -> Value:

@@ -1,7 +1,7 @@
-"""Which groups of nodes need which, directly or through others, while groups merge.
+"""Reachability on the condensed graph, a node for each group, while groups merge.
 
 in : groups of one node each, and what each reads
-out: whether a path leads from one group to another, so that a merge of the two would close a cycle
+out: whether one group depends on another; whether a merge of two would create a cycle
 
 What runs behind a group is a set of nodes, kept as a row of bits: a question is asked for each pair
 of groups that could merge, far more often than two do.
@@ -37,12 +37,13 @@ class GroupReachability:
             self._behind[row] = np.bitwise_or.reduce(after, axis=0)
             self._behind[row, row // 8] |= 1 << row % 8
 
-    def needs(self, consumer: FusionGroup, producer: FusionGroup) -> bool:
+    def depends_on(self, consumer: FusionGroup, producer: FusionGroup) -> bool:
         """Whether the consumer runs behind the producer, with groups between them or not."""
         return self._leads(producer.nodes[0], consumer.nodes[0])
 
-    def leads_around(self, producer: FusionGroup, consumer: FusionGroup) -> bool:
-        """Whether a path leads from the producer through a third group to the consumer."""
+    def merge_creates_cycle(self, producer: FusionGroup, consumer: FusionGroup) -> bool:
+        """Whether a path leads from the producer through a third group to the consumer: then merged
+        they would depend on themselves."""
         return any(
             self._leads(reader, consumer.nodes[0])
             and self._groups[reader] not in (producer, consumer)
@@ -54,10 +55,10 @@ class GroupReachability:
         """The two groups are one from now on: what leads to one of them leads to all that either
         leads to."""
         rows = [self._row[one.nodes[0]], self._row[other.nodes[0]]]
-        ahead = np.zeros(len(self._behind), bool)
+        before = np.zeros(len(self._behind), bool)
         for row in rows:
-            ahead |= (self._behind[:, row // 8] & (1 << row % 8)).astype(bool)
-        self._behind[ahead] |= self._behind[rows[0]] | self._behind[rows[1]]
+            before |= (self._behind[:, row // 8] & (1 << row % 8)).astype(bool)
+        self._behind[before] |= self._behind[rows[0]] | self._behind[rows[1]]
 
     def _leads(self, node: int, other: int) -> bool:
         """Whether a path leads from one node's group to the other's."""

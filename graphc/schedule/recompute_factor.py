@@ -1,5 +1,5 @@
-"""How often the elements of a value are computed where it is computed again at each reader: each
-element once, several times (behind a broadcast), or only some (behind a gather)."""
+"""The recompute factor: how often the elements of a value are computed where each of its readers
+computes it: each once, several times (behind a broadcast), or only some (behind a gather)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def widens(graph: Graph, kinds: Sequence[str], users: Users, identity: int, read
 def only_picked(graph: Graph, kinds: Sequence[str], users: Users) -> set[int]:
     """Nodes of which only the elements that gathers pick are computed, as the losses of a
     cross-entropy out of all scores."""
-    found: set[int] = set()
+    picked: set[int] = set()
     outputs = {output.node for output in graph.outputs}
     for identity in reversed(range(len(graph.nodes))):
         if kinds[identity] not in ("elementwise", "movement") or identity in outputs:
@@ -31,8 +31,8 @@ def only_picked(graph: Graph, kinds: Sequence[str], users: Users) -> set[int]:
         size = graph.nodes[identity].types[0].numel
         readers = users[Value(identity)]
         if readers and all(
-            i in found or (kinds[i] == "gather" and graph.nodes[i].types[0].numel < size)
+            i in picked or (kinds[i] == "gather" and graph.nodes[i].types[0].numel < size)
             for i in readers
         ):
-            found.add(identity)
-    return found
+            picked.add(identity)
+    return picked

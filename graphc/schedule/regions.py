@@ -50,14 +50,14 @@ def stacked_carries(node: Node, returned: set[int]) -> dict[int, Stack]:
         return {}
     body, carry = node.regions[-1], carries(node)
     free = [i for i in range(carry, len(body.outputs)) if i not in returned]
-    found = {}
+    stacks = {}
     for i in range(carry):
         begun = tuple(y for y in free if body.outputs[y] == Value(i))
         left = tuple(y for y in free if body.outputs[y] == body.outputs[i] and y not in begun)
         free = [y for y in free if y not in (*begun, *left)]
         if begun or left:
-            found[i] = Stack(begun, left)
-    return found
+            stacks[i] = Stack(begun, left)
+    return stacks
 
 
 def region_graphs(node: Node, stacks: Mapping[int, Stack]) -> tuple[Graph, ...]:
@@ -172,7 +172,7 @@ def _with_constants(
     around that hold those: only the outermost plan has constants."""
     bound = tuple(add_constant(constant) for plan in plans for constant in plan.constants)
     types = tuple(constant.type for plan in plans for constant in plan.constants)
-    made = []
+    closed = []
     first = 0
     for plan in plans:
         offset = len(plan.argument_types) + first
@@ -182,6 +182,6 @@ def _with_constants(
             for buffer in plan.buffers
         )  # fmt: skip
         arguments = (*plan.argument_types, *types)
-        made.append(replace(plan, argument_types=arguments, buffers=buffers, constants=()))
+        closed.append(replace(plan, argument_types=arguments, buffers=buffers, constants=()))
         first += len(plan.constants)
-    return tuple(made), bound
+    return tuple(closed), bound

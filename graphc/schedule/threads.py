@@ -1,14 +1,14 @@
-"""Which steps of a plan are split over threads, and where threads meet.
+"""Which steps of a plan are split over threads, and where barriers stand.
 
 in : a plan, the extent of each kernel's range, and how many threads there may be
-out: a `Schedule`: for each step its threads with the reason, and whether all meet before it
+out: a `Schedule`: for each step its threads with the reason, and whether a barrier is before it
 
 All threads of a call run the same steps. A step that is split does a fixed part of its kernel's
-range on each thread; one that is not runs on thread 0, or beside another such step on another
-thread. A loop or branch runs on thread 0 as a whole, or, where steps in it are worth a split, on
-all: each thread goes round the loop. Threads meet before a step that touches memory another thread
-may have touched since they met last: that of a buffer, or of another buffer in the same place of
-the arena.
+range on each thread; one that is not runs on thread 0, or concurrently with another such step, on
+another thread. A loop or branch runs on thread 0 as a whole, or, where steps in it are worth a
+split, on all: each thread goes round the loop. A barrier stands before a step with a hazard against
+what another thread may have done since the last barrier: on the memory of a buffer, or of another
+buffer in the same place of the arena (graphc.schedule.dependences).
 
 The cost model is a rough one on purpose. It has to tell 1 from 10 microseconds, no more: a wrong
 decision near the threshold costs as little as it gains.
@@ -22,8 +22,14 @@ from dataclasses import dataclass
 from graphc.ir.nodes import CONSTANT, INPUT, Node
 from graphc.ir.registry import lookup
 from graphc.ops.work import additions
-from graphc.schedule.concurrency import Batch, Cost, batches, reordered
-from graphc.schedule.dependences import Pending, Region, places, root_places, touched
+from graphc.schedule.concurrency import Cost, StepGroup, reordered, step_groups
+from graphc.schedule.dependences import (
+    HazardTracker,
+    MemoryRange,
+    buffer_ranges,
+    effects_of,
+    root_buffer_ranges,
+)
 from graphc.schedule.plan import (
     Branch,
     Check,
@@ -45,13 +51,13 @@ STEP_NS = 2000.0
 """Work from which a step is split."""
 PART_NS = 1000.0
 """The least work for one thread."""
-MEETING_NS = 100.0
-"""Threads that run wait that long for each other (two cores of one socket)."""
+BARRIER_NS = 100.0
+"""What a barrier takes of threads that run (two cores of one socket)."""
 CALL_NS = 4000.0
 """What a call must save to wake other threads: little where they still spin, about 12 microseconds
 where they sleep."""
 ALONE_SHARE = 0.02
-"""Of a call's time that steps which are not split must take before others are put beside them."""
+"""Of a call's time that steps which are not split must take before others run concurrently."""
 GROWTH_BYTES = 1 << 20
 """By which the arena may grow for that."""
 RUNS = 8
@@ -60,24 +66,24 @@ RUNS = 8
 
 @dataclass(frozen=True, slots=True)
 class WorkSplit:
-    """How one step runs. `meet`: all threads meet before it. `inner`: how the steps of each of its
-    plans run, for a loop or branch that all threads go through; empty where thread 0 does.
-    `thread`: which runs it, where one does."""
+    """How one step runs. `barrier`: all threads wait for each other before it. `inner`: how the
+    steps of each of its plans run, for a loop or branch that all threads go through; empty where
+    thread 0 does. `thread`: which runs it, where one does."""
 
     threads: int
-    meet: bool
+    barrier: bool
     reason: str
     inner: tuple[tuple[WorkSplit, ...], ...] = ()
     thread: int = 0
 
     def __str__(self) -> str:
         which = f" (number {self.thread})" if self.thread else ""
-        return f"{'meet, ' * self.meet}threads {self.threads}{which}: {self.reason}"
+        return f"{'barrier, ' * self.barrier}threads {self.threads}{which}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How a plan runs: `threads` of the call, one `Split` a step, and the reason for `threads`."""
+    """How a plan runs: `threads` of the call with the reason, and one `WorkSplit` a step."""
 
     threads: int
     steps: tuple[WorkSplit, ...]
@@ -86,11 +92,11 @@ class Schedule:
     def __str__(self) -> str:
         every = list(_all_splits(self.steps))
         split = sum(step.threads > 1 and not step.inner for step in every)
-        meetings = sum(step.meet for step in every)
+        barriers = sum(step.barrier for step in every)
         told = f"threads {self.threads}: {self.reason}"
         if self.threads == 1:
             return told
-        return f"{told}; {split} of {len(every)} steps split, {meetings} meetings"
+        return f"{told}; {split} of {len(every)} steps split, {barriers} barriers"
 
 
 def _all_splits(splits: Sequence[WorkSplit]) -> Iterator[WorkSplit]:
@@ -175,24 +181,26 @@ def schedule(plan: Plan, work: Mapping[KernelSpec, Work], threads: int) -> Sched
 def spread(
     plan: Plan, work: Mapping[KernelSpec, Work], threads: int, *, grows: bool = True
 ) -> tuple[Plan, Schedule]:
-    """As `schedule`. Where steps that are not split take long, others run beside them: then the
+    """As `schedule`. Where steps that are not split take long, others run concurrently: then the
     plan has another order, and an arena for it, with `grows` false no larger than before."""
     choices = [_choice(step, work, threads) for step in plan.steps]
-    order = _batches(plan, choices, threads)
+    order = _step_groups(plan, choices, threads)
     if len(order) < len(choices):
-        moved = reordered(plan, order)
-        chosen = _scheduled(moved, _beside(choices, order), [len(batch) for batch in order])
-        if chosen.threads > 1 and moved.arena_bytes <= plan.arena_bytes + GROWTH_BYTES * grows:
-            return verify_plan(moved), chosen
+        concurrent = reordered(plan, order)
+        chosen = _scheduled(
+            concurrent, _concurrent(choices, order), [len(group) for group in order]
+        )
+        if chosen.threads > 1 and concurrent.arena_bytes <= plan.arena_bytes + GROWTH_BYTES * grows:
+            return verify_plan(concurrent), chosen
     return plan, _scheduled(plan, choices, [1] * len(choices))
 
 
-def _scheduled(plan: Plan, choices: Sequence[_Choice], together: Sequence[int]) -> Schedule:
-    """`together`: of how many steps, one after the other, each batch is."""
-    steps = _placed(plan, choices, root_places(plan), together)
+def _scheduled(plan: Plan, choices: Sequence[_Choice], group_sizes: Sequence[int]) -> Schedule:
+    """`group_sizes`: of how many steps, one after the other, each step group is."""
+    steps = _with_barriers(plan, choices, root_buffer_ranges(plan), group_sizes)
     most = max((max(step.threads, step.thread + 1) for step in _all_splits(steps)), default=1)
-    meetings = sum(step.meet for step in steps)  # those inside loops are in the loops' gain
-    saved = sum(choice.gain for choice in choices) - MEETING_NS * (meetings + 1)
+    barriers = sum(step.barrier for step in steps)  # those inside loops are in the loops' gain
+    saved = sum(choice.gain for choice in choices) - BARRIER_NS * (barriers + 1)
     if most == 1:
         return one_thread(plan, "no step is worth a split", choices)
     if saved < CALL_NS:
@@ -231,7 +239,7 @@ def _region_choice(step: Loop | Branch, work: Mapping[KernelSpec, Work], threads
     runs = 1 if isinstance(step, Branch) else RUNS if step.count is None else step.count
     every = [choice for choices in inner for choice in choices]
     time = runs * sum(choice.time for choice in every)
-    gain = runs * (sum(choice.gain for choice in every) - MEETING_NS * (len(every) + 1))
+    gain = runs * (sum(choice.gain for choice in every) - BARRIER_NS * (len(every) + 1))
     most = max((choice.threads for choice in every), default=1)
     told = f"about {time / 1000:.1f} us in {runs} runs"
     if gain > 0 and most > 1:
@@ -241,11 +249,12 @@ def _region_choice(step: Loop | Branch, work: Mapping[KernelSpec, Work], threads
     return _Choice(1, time, 0.0, f"{told}, nothing in it is worth a split")
 
 
-# -- in which order, and where threads meet ---------------------------------------------------
+# -- in which order, and where barriers stand -------------------------------------------------
 
 
-def _batches(plan: Plan, choices: Sequence[_Choice], threads: int) -> list[Batch]:
-    """The steps in order; those that can run while one is not split that takes long, beside it."""
+def _step_groups(plan: Plan, choices: Sequence[_Choice], threads: int) -> list[StepGroup]:
+    """The steps in order; those that can run concurrently with a long one that is not split in
+    its group."""
     launches = [isinstance(step, Launch) for step in plan.steps]
     idle = sum(c.time for c, launch in zip(choices, launches) if launch and c.alone)
     if idle < ALONE_SHARE * sum(choice.time - choice.gain for choice in choices):
@@ -256,59 +265,62 @@ def _batches(plan: Plan, choices: Sequence[_Choice], threads: int) -> list[Batch
         wall = choice.time - choice.gain if launch else 0.0
         costs.append(Cost(choice.time, wall, launch and choice.alone, part))
         part += not launch
-    return batches(plan, costs, threads)
+    return step_groups(plan, costs, threads)
 
 
-def _beside(choices: Sequence[_Choice], order: Sequence[Batch]) -> list[_Choice]:
+def _concurrent(choices: Sequence[_Choice], order: Sequence[StepGroup]) -> list[_Choice]:
     """The choices in this order. A step that one thread runs while others run another takes no time
     of the call."""
-    placed = []
+    reordered_choices = []
     for (first, _), *others in order:
-        placed.append(choices[first])
+        reordered_choices.append(choices[first])
         for step, thread in others:
             choice = choices[step]
-            told = f"{choice.reason}, beside one that is not split"
-            placed.append(_Choice(1, choice.time, choice.time, told, thread=thread))
-    return placed
+            told = f"{choice.reason}, concurrent with one that is not split"
+            concurrent = _Choice(1, choice.time, choice.time, told, thread=thread)
+            reordered_choices.append(concurrent)
+    return reordered_choices
 
 
-def _placed(
-    plan: Plan, choices: Sequence[_Choice], at: Sequence[Region], together: Sequence[int]
+def _with_barriers(
+    plan: Plan, choices: Sequence[_Choice], at: Sequence[MemoryRange], group_sizes: Sequence[int]
 ) -> tuple[WorkSplit, ...]:
-    """The splits of a plan's steps: the choices, and where threads meet. When the first of them
-    runs, threads have just met, or nothing of what these steps touch was touched since."""
-    pending = Pending()
-    made: list[WorkSplit] = []
-    for count in together:
-        batch = range(len(made), len(made) + count)
-        ones = {i: choices[i].thread if choices[i].alone else None for i in batch}
-        bytes_of = {i: touched(plan.steps[i], at) for i in batch}
-        for number in batch:
-            # All of a batch waits ahead of its first step, so that the others start with it.
-            waits = batch if number == batch[0] else [number]
-            meet = any(pending.conflicts(ones[i], bytes_of[i]) for i in waits)
-            if meet:
-                pending.met()
-            pending.note(ones[number], bytes_of[number])
+    """The splits of a plan's steps: the choices, and where barriers stand. When the first of them
+    runs, a barrier was just passed, or no hazard with these steps has come up since."""
+    hazards = HazardTracker()
+    splits: list[WorkSplit] = []
+    for count in group_sizes:
+        group = range(len(splits), len(splits) + count)
+        owners = {i: choices[i].thread if choices[i].alone else None for i in group}
+        effects = {i: effects_of(plan.steps[i], at) for i in group}
+        for number in group:
+            # All of a group waits before its first step, so that the others start with it.
+            waiting = group if number == group[0] else [number]
+            barrier = any(hazards.with_step(owners[i], effects[i]) for i in waiting)
+            if barrier:
+                hazards.after_barrier()
+            hazards.add(owners[number], effects[number])
             choice = choices[number]
             inner = _inner(plan.steps[number], choice, at)
-            made.append(WorkSplit(choice.threads, meet, choice.reason, inner, choice.thread))
+            splits.append(WorkSplit(choice.threads, barrier, choice.reason, inner, choice.thread))
             if inner:
-                pending.forget()
-    return tuple(made)
+                hazards.after_unknown()
+    return tuple(splits)
 
 
-def _inner(step: Step, choice: _Choice, at: Sequence[Region]) -> tuple[tuple[WorkSplit, ...], ...]:
+def _inner(
+    step: Step, choice: _Choice, at: Sequence[MemoryRange]
+) -> tuple[tuple[WorkSplit, ...], ...]:
     if not choice.inner or not isinstance(step, Loop | Branch):
         return ()
     arguments = [at[i] for i in step.reads]
     outputs = [at[i] for i in step.writes]
     memory = None if step.memory is None else at[step.memory]
-    made = []
+    splits = []
     for plan, choices in zip(step.plans, choice.inner, strict=True):
         results = outputs
         if isinstance(step, Loop) and plan is step.condition and step.flag is not None:
             results = [at[step.flag]]
-        inside = places(plan, arguments, results, memory)
-        made.append(_placed(plan, choices, inside, [1] * len(choices)))
-    return tuple(made)
+        inside = buffer_ranges(plan, arguments, results, memory)
+        splits.append(_with_barriers(plan, choices, inside, [1] * len(choices)))
+    return tuple(splits)

@@ -26,7 +26,7 @@ ANYTHING: Range = (-(1 << 100), 1 << 100)
 
 
 class Ranges:
-    """Ranges of the values of one graph, each found once."""
+    """Ranges of the values of one graph, each computed once."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -56,9 +56,9 @@ class Ranges:
         limits = (0, 1) if dtype is DType.bool else _limits(dtype)
         if dtype is DType.bool or len(node.types) != 1:
             return limits
-        found = self._range(node)
-        fits = found is not None and limits[0] <= found[0] and found[1] <= limits[1]
-        return found if found is not None and fits else limits
+        range_ = self._range(node)
+        fits = range_ is not None and limits[0] <= range_[0] and range_[1] <= limits[1]
+        return range_ if range_ is not None and fits else limits
 
     def _range(self, node: Node) -> Range | None:
         if node.op == INPUT:

@@ -183,9 +183,9 @@ def test_the_plan_tells_how_steps_are_split_over_threads(
     alone, shown = output(capsys, *plan), output(capsys, *plan, "--threads", "2")
     assert shown.startswith(alone)
     head, *steps = shown.removeprefix(alone).splitlines()
-    assert head.startswith("threads 2: saves about ") and head.endswith("1 meetings")
+    assert head.startswith("threads 2: saves about ") and head.endswith("1 barriers")
     assert [line.partition(": about ")[0] for line in steps] == [
-        "  k0_matmul: threads 2", "  k1_sum: meet, threads 1",
+        "  k0_matmul: threads 2", "  k1_sum: barrier, threads 1",
     ]  # fmt: skip
     small = output(capsys, "model.py:layer", "--stage", "plan", "--threads", "2")
     assert "\nthreads 1: no step is worth a split\n" in small

@@ -178,12 +178,13 @@ def test_second_derivatives(causal: bool, masked: bool) -> None:
 
 def test_the_gradient_keeps_no_weights() -> None:
     """Saved between forward and backward: operands, values and a number a row."""
+    from graphc.autodiff.joint import derive_joint
     from graphc.autodiff.partition import partition
 
     arrays = drawn((2, 64, 8), (2, 64, 8), (2, 64, 8))
     graph = built(attention, arrays)
     values = graphc.Graph(graph.name, graph.nodes, graph.outputs[:1])
-    split = partition(graphc.joint(values), 1)
+    split = partition(derive_joint(values))
     saved = [type.shape for type in split.backward.input_types]
     assert (2, 64, 64) not in saved
     assert (2, 64) in saved

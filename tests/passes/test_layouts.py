@@ -135,7 +135,7 @@ def test_products_with_packed_operands_keep_their_bits(
     random = np.random.default_rng(2)
     arrays = [random.standard_normal(t.shape).astype(t.dtype.numpy) for t in graph.input_types]
     arrays[0][0, 0], arrays[1][-1, -1] = np.inf, np.nan
-    stored = graphc.compile(split.ahead)(arrays[1])
+    stored = graphc.compile(split.constants)(arrays[1])
     (found,) = graphc.compile(split.graph)(*arrays, *stored)
     (expected,) = graphc.compile(graph)(*arrays)
     assert found.tobytes() == expected.tobytes()
@@ -186,7 +186,7 @@ def test_convolutions_with_packed_weights_keep_their_bits(
     arrays = [random.standard_normal(t.shape).astype(np.float32) for t in graph.input_types]
     arrays[0][0, 3, 0, 0], arrays[0][1, 5, 4, 3] = np.inf, np.nan
     arrays[1][-1, 0, 0, 0] = np.nan
-    stored = graphc.compile(split.ahead, threads=threads)(arrays[1])
+    stored = graphc.compile(split.constants, threads=threads)(arrays[1])
     (found,) = graphc.compile(split.graph, threads=threads)(*arrays, *stored)
     (expected,) = graphc.compile(graph, "none", threads=1)(*arrays)
     assert found.tobytes() == expected.tobytes()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import graphc.ops
-from graphc.errors import GraphError
+from graphc.autodiff.joint import derive_joint
+from graphc.errors import GraphError, VerifyError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph
 from graphc.ir.parser import parse
@@ -18,11 +20,12 @@ from graphc.ir.types import TensorType
 from graphc.ir.verifier import verify
 from graphc.ops.interpreter import run
 from graphc.ops.kinds.op import SampleDrawer
+from graphc.passes import pipelines
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.common_subexpressions import common_subexpressions
 from graphc.passes.dead_code import dead_code
 from graphc.passes.fold_constants import fold_constants
-from graphc.passes.pipelines import LEVELS, optimize
+from graphc.passes.pipelines import LEVELS, Pass, optimize
 from graphc.passes.simplify import simplify
 from graphc.passes.simplify_shapes import simplify_shapes
 
@@ -72,7 +75,7 @@ def test_every_pass_keeps_the_rules_and_the_bits_of_every_op(name: str) -> None:
             stages: list[tuple[str, Graph]] = []
             after = optimize(graph, level, lambda *stage: stages.append(stage))  # noqa: B023
             assert same_bits(run(after, *arrays), expected), level
-            assert [name for name, _ in stages] == [p.__name__ for p in LEVELS[level]]
+            assert [name for name, _ in stages] == [step.name for step in LEVELS[level]]
             assert all(verify(stage) is stage for _, stage in stages)
             left = [lookup(node.op) for node in after.nodes if node.op not in ("input", "constant")]
             composites = [op for op in left if op.kind == "composite"]
@@ -109,6 +112,56 @@ def test_an_unknown_level_names_the_levels() -> None:
     with pytest.raises(GraphError, match="unknown optimization level 'fast'") as caught:
         optimize(graph, "fast")
     assert all(level in str(caught.value) for level in LEVELS)
+
+
+def test_a_pass_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In all tests, since the setting GRAPHC_VERIFY is 1 there; and in every pipeline."""
+
+    def narrowed(graph: Graph, _: pipelines.Facts) -> Graph:
+        nodes = tuple(
+            replace(node, types=(TensorType.parse("f32[1]"),)) if node.op == "neg" else node
+            for node in graph.nodes
+        )
+        return Graph(graph.name, nodes, graph.outputs)
+
+    bad = Pass("narrow", narrowed)
+    for name in ("LEVELS", "BEFORE_PARTITION", "BEFORE_FROZEN_SPLIT"):
+        monkeypatch.setitem(getattr(pipelines, name), "exact", (bad,))
+    builder = GraphBuilder("g")
+    graph = builder.finish(lookup("neg")(builder.input("x", "f32[2]")))
+    runs = (
+        lambda: optimize(graph),
+        lambda: pipelines.forward_and_backward(derive_joint(graph), "exact"),
+        lambda: pipelines.without_frozen(graph, "exact", [0], 1),
+    )
+    for run_pipeline in runs:
+        with pytest.raises(VerifyError, match="after the pass narrow: "):
+            run_pipeline()
+    monkeypatch.setenv("GRAPHC_VERIFY", "0")
+    assert optimize(graph).output_types == (TensorType.parse("f32[1]"),)
+    monkeypatch.setenv("GRAPHC_VERIFY", "yes")
+    with pytest.raises(GraphError, match="GRAPHC_VERIFY='yes'"):
+        optimize(graph)
+
+
+def test_what_a_pipeline_splits_off_is_observed() -> None:
+    builder = GraphBuilder("g")
+    x, w = builder.input("x", "f32[2,3]"), builder.input("w", "f32[3,2]")
+    graph = builder.finish(x @ (w * w))
+    stages: list[str] = []
+
+    def observer(name: str, graph: Graph) -> None:
+        stages.append(name)
+
+    pipelines.forward_and_backward(derive_joint(graph), "relaxed", observer=observer)
+    assert stages == ["recognize_attention", "partition: forward", "partition: backward"]
+    stages.clear()
+    pipelines.without_frozen(graph, "exact", [1], 2, observer=observer)
+    ends = ["pack_frozen", "split_frozen: constants", "split_frozen: graph"]
+    assert stages == [*(step.name for step in LEVELS["exact"]), *ends]
+    stages.clear()
+    pipelines.within_saved_bytes(graph, [(2, 4)], 1 << 20, observer)
+    assert stages == ["within_budget"]
 
 
 def test_level_none_only_expands_composites() -> None:

@@ -70,9 +70,11 @@ def crossed(*dtypes: DType) -> list[Any]:
 
 
 def names(tree: patterns.Tree) -> set[str]:
-    if isinstance(tree, patterns.Variable):
+    if isinstance(tree, patterns.PatternVariable):
         return {tree.name}
-    return set().union(*map(names, tree.operands)) if isinstance(tree, patterns.Call) else set()
+    if not isinstance(tree, patterns.OpPattern):
+        return set()
+    return set().union(*map(names, tree.operands))
 
 
 def graph_of(tree: patterns.Tree, dtypes: dict[str, DType], arrays: list[Any]) -> Graph:
@@ -81,7 +83,7 @@ def graph_of(tree: patterns.Tree, dtypes: dict[str, DType], arrays: list[Any]) -
     inputs = {n: builder.input(n, t) for n, t in zip(dtypes, types, strict=True)}
 
     def made(tree: patterns.Tree) -> Var:
-        if isinstance(tree, patterns.Variable):
+        if isinstance(tree, patterns.PatternVariable):
             return inputs[tree.name]
         if isinstance(tree, patterns.Number):
             dtype = DType.bool if isinstance(tree.value, bool) else dtypes["x"]
@@ -100,7 +102,7 @@ def test_a_rule_keeps_every_bit(text: str) -> None:
     after, _, guard = rest.partition(" [")
     row = (before, after, *([guard[:-1]] if guard else []))
     tree = patterns.parse(before)
-    assert isinstance(tree, patterns.Call)
+    assert isinstance(tree, patterns.OpPattern)
     tried = 0
     for dtype in ANY:
         dtypes = {n: DType.bool if n == "p" else dtype for n in sorted(names(tree))}

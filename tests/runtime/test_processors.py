@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphc.codegen.llvm.native import compile_text
-from graphc.codegen.program.barrier import meet_text
+from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.target import named
 from graphc.runtime import processors
 from graphc.runtime.pool_text import pool_text
@@ -58,5 +58,5 @@ def test_a_quota_is_rounded_up_and_affinity_is_the_most(
 @pytest.mark.parametrize("name", ["x86-64-v2", "aarch64"])
 def test_waiting_compiles_for_other_targets(name: str) -> None:
     target = named(name)
-    for text in (pool_text(target.triple), meet_text(target.triple)):
+    for text in (pool_text(target.triple), barrier_text(target.triple)):
         assert compile_text(text, target)

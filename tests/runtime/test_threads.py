@@ -26,7 +26,7 @@ f32 = np.float32
 @pytest.fixture(autouse=True)
 def _everything_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small work is worth a split, so that tests can be small."""
-    for name in ("STEP_NS", "PART_NS", "CALL_NS", "MEETING_NS"):
+    for name in ("STEP_NS", "PART_NS", "CALL_NS", "BARRIER_NS"):
         monkeypatch.setattr(model, name, -1e9 if name == "CALL_NS" else 0.0)
 
 
@@ -282,7 +282,7 @@ def test_where_the_system_gives_no_thread_calls_run_on_one_with_a_warning(
 
 
 def test_native_code_of_a_call_names_no_allocator() -> None:
-    from graphc.codegen.program.barrier import meet_text
+    from graphc.codegen.program.barrier import barrier_text
     from graphc.codegen.program.driver import driver_text
     from graphc.codegen.program.link import native_kernel
     from graphc.runtime.pool_text import pool_text
@@ -298,12 +298,12 @@ def test_native_code_of_a_call_names_no_allocator() -> None:
     driver = driver_text(executable.plan, kernels, triple, executable.schedule)
     declared = {
         line.split("@")[1].split("(")[0]
-        for text in (driver, meet_text(triple), pool_text(triple))
+        for text in (driver, barrier_text(triple), pool_text(triple))
         for line in text.splitlines()
         if line.startswith("declare")
     }
     outside = {name for name in declared if not name.startswith(("kernel_", "llvm."))}
-    assert outside == {"meet", "sched_yield", "syscall"}
+    assert outside == {"barrier", "sched_yield", "syscall"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -1,4 +1,4 @@
-"""Steps that are not split run beside others: what may stand together, its memory, its results."""
+"""Steps that run concurrently with one that is not split: which, in what memory, to what end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from graphc.ir.types import DType, TensorType
 from graphc.schedule import threads as model
 from graphc.schedule.arena import aligned
 from graphc.schedule.build import plan_graph
-from graphc.schedule.concurrency import Cost, batches, reordered
-from graphc.schedule.dependences import Pending, root_places, touched
+from graphc.schedule.concurrency import Cost, reordered, step_groups
+from graphc.schedule.dependences import HazardTracker, effects_of, root_buffer_ranges
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
@@ -45,17 +45,17 @@ def run(spec: KernelSpec, *buffers: int) -> Launch:
 
 
 def shown(plan: Plan, threads: int = 2) -> list[tuple[int, int, int, bool]]:
-    """By step the buffer it writes, threads, the one that runs it, and whether all meet before."""
+    """By step the buffer it writes, threads, the one that runs it, and whether behind a barrier."""
     moved, chosen = spread(plan, WORK, threads)
     return [
-        (step.writes[0], split.threads, split.thread, split.meet)
+        (step.writes[0], split.threads, split.thread, split.barrier)
         for step, split in zip(moved.steps, chosen.steps, strict=True)
         if isinstance(step, Launch)
     ]
 
 
-def test_what_neither_needs_the_other_runs_beside_a_step_that_is_not_split() -> None:
-    # b2 is made ahead of the long step and read by nobody, b4 behind it.
+def test_what_neither_needs_the_other_runs_concurrently_with_a_step_that_is_not_split() -> None:
+    # b2 is made before the long step and read by nobody, b4 behind it.
     steps = [run(LARGE, 0, 1), run(LARGE, 1, 2), run(WHOLE, 1, 3), run(LARGE, 1, 4)]
     expected = [(1, 2, 0, False), (3, 1, 0, True), (2, 1, 1, False), (4, 1, 1, False)]
     assert shown(planned(steps)) == expected
@@ -63,16 +63,16 @@ def test_what_neither_needs_the_other_runs_beside_a_step_that_is_not_split() -> 
     assert shown(planned(steps), 3)[2:] == [(2, 1, 1, False), (4, 1, 2, False)]
 
 
-def test_no_more_runs_beside_a_step_than_it_takes_itself() -> None:
+def test_no_more_runs_concurrently_than_it_takes_itself() -> None:
     steps = [run(WHOLE, 0, 1), *(run(LARGE, 0, i) for i in range(2, 6))]
     assert [step[2] for step in shown(planned(steps))] == [0, 1, 1, 0, 0]
 
 
-def test_steps_that_need_it_or_that_it_needs_do_not_run_beside_it() -> None:
+def test_steps_that_need_it_or_that_it_needs_do_not_run_concurrently() -> None:
     steps = [run(LARGE, 0, 1), run(WHOLE, 1, 2), run(LARGE, 2, 3), run(LARGE, 3, 4)]
     plan = planned(steps)
     assert spread(plan, WORK, 2)[0] is plan
-    # b3 needs b2, which runs beside the long step.
+    # b3 needs b2, which runs concurrently with the long step.
     steps = [run(WHOLE, 0, 1), run(LARGE, 0, 2), run(LARGE, 2, 3)]
     assert [step[2] for step in shown(planned(steps))] == [0, 1, 0]
 
@@ -107,12 +107,12 @@ def reuses() -> Plan:
     return replace(planned(steps, places), arena_bytes=128)
 
 
-def test_what_runs_together_lies_apart() -> None:
+def test_concurrent_steps_share_no_memory() -> None:
     assert verify_plan(reuses()).arena_bytes == 128
     moved, chosen = spread(reuses(), WORK, 2)
     assert [split.thread for split in chosen.steps] == [0, 0, 1]
     assert moved.arena_bytes == 192
-    assert [split.meet for split in chosen.steps] == [False, True, False]
+    assert [split.barrier for split in chosen.steps] == [False, True, False]
 
 
 def test_an_arena_that_may_not_grow_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,22 +150,22 @@ def test_drawn_plans_hold_and_give_the_same_in_any_order_of_a_batch(seed: int, s
         alone = bool(random.integers(2))
         time = float(random.integers(600, 4000))
         costs.append(Cost(time, time if alone else time / 3, alone, part))
-    order = batches(plan, costs, 3)
-    assert sorted(step for batch in order for step, _ in batch) == list(range(len(plan.steps)))
+    order = step_groups(plan, costs, 3)
+    assert sorted(step for group in order for step, _ in group) == list(range(len(plan.steps)))
     assert len(order) < len(plan.steps)
     moved = verify_plan(reordered(plan, order))
     if not share:
         used = [b for b in moved.buffers if b.place == "arena"]
         assert moved.arena_bytes == sum(aligned(b.type.nbytes) for b in used)
-    at = root_places(moved)
+    at = root_buffer_ranges(moved)
     swapped, first = [], 0
-    for batch in order:
-        steps = moved.steps[first : first + len(batch)]
-        first += len(batch)
-        pending = Pending()
+    for group in order:
+        steps = moved.steps[first : first + len(group)]
+        first += len(group)
+        hazards = HazardTracker()
         for number, step in enumerate(steps):
-            assert not pending.conflicts(number, touched(step, at))
-            pending.note(number, touched(step, at))
+            assert not hazards.with_step(number, effects_of(step, at))
+            hazards.add(number, effects_of(step, at))
         swapped += reversed(steps)
     expected = run_plan(plan, tuple(arrays))
     for other in (moved, replace(moved, steps=tuple(swapped))):

@@ -1,4 +1,4 @@
-"""Paths between groups while they merge, against networkx on the quotient."""
+"""Paths between groups while they merge, against networkx on the condensed graph."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def drawn(rng: np.random.Generator) -> dict[int, FusionGroup]:
     return groups
 
 
-def quotient(groups: dict[int, FusionGroup], needs: dict[int, set[int]]) -> nx.DiGraph:
+def condensed(groups: dict[int, FusionGroup], needs: dict[int, set[int]]) -> nx.DiGraph:
     graph = nx.DiGraph()
     graph.add_nodes_from(id(group) for group in groups.values())
     for name, group in groups.items():
@@ -50,17 +50,17 @@ def test_paths_are_those_of_the_quotient_after_each_merge(seed: int) -> None:
     }
     paths = GroupReachability(groups)
     while True:
-        graph = quotient(groups, needs)
+        graph = condensed(groups, needs)
         assert nx.is_directed_acyclic_graph(graph)
         live = list({id(group): group for group in groups.values()}.values())
         pairs = [(one, other) for one in live for other in live if one is not other]
         for one, other in pairs:
-            assert paths.needs(other, one) == nx.has_path(graph, id(one), id(other))
-            assert paths.leads_around(one, other) == around(graph, id(one), id(other))
+            assert paths.depends_on(other, one) == nx.has_path(graph, id(one), id(other))
+            assert paths.merge_creates_cycle(one, other) == around(graph, id(one), id(other))
         free = [
             (one, other)
             for one, other in pairs
-            if not (paths.leads_around(one, other) or paths.leads_around(other, one))
+            if not (paths.merge_creates_cycle(one, other) or paths.merge_creates_cycle(other, one))
         ]
         if not free:
             return

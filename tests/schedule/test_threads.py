@@ -1,4 +1,4 @@
-"""Which steps are split over threads and where threads meet, and why."""
+"""Which steps are split over threads and where barriers stand, and why."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def run(spec: KernelSpec, read: int, written: int) -> Launch:
     return Launch(spec, (read,), (written,))
 
 
-def meets(chosen: Schedule) -> list[bool]:
-    return [step.meet for step in chosen.steps]
+def barriers(chosen: Schedule) -> list[bool]:
+    return [step.barrier for step in chosen.steps]
 
 
 ARENA = [("argument", 0), *(("arena", 64 * i) for i in range(6))]
@@ -52,25 +52,25 @@ ARENA = [("argument", 0), *(("arena", 64 * i) for i in range(6))]
 def test_a_step_waits_for_what_it_reads() -> None:
     plan = planned(ARENA, [run(LARGE, 0, 1), run(LARGE, 1, 2), run(LARGE, 2, 3)])
     chosen = schedule(plan, WORK, 2)
-    assert chosen.threads == 2 and meets(chosen) == [False, True, True]
+    assert chosen.threads == 2 and barriers(chosen) == [False, True, True]
 
 
 def test_independent_neighbours_do_not_wait() -> None:
     plan = planned(ARENA, [run(LARGE, 0, 1), run(LARGE, 0, 2), run(SMALL, 0, 3), run(LARGE, 0, 4)])
-    assert meets(schedule(plan, WORK, 2)) == [False] * 4
+    assert barriers(schedule(plan, WORK, 2)) == [False] * 4
 
 
 def test_a_step_waits_before_it_writes_over_what_is_still_read_or_written() -> None:
     plan = planned(ARENA, [run(LARGE, 1, 2), run(LARGE, 0, 1)])
-    assert meets(schedule(plan, WORK, 2)) == [False, True]
+    assert barriers(schedule(plan, WORK, 2)) == [False, True]
     plan = planned(ARENA, [run(LARGE, 0, 1), run(LARGE, 2, 1)])
-    assert meets(schedule(plan, WORK, 2)) == [False, True]
+    assert barriers(schedule(plan, WORK, 2)) == [False, True]
 
 
 def test_reuse_of_arena_bytes_counts_as_the_same_memory() -> None:
     places = [("argument", 0), ("arena", 0), ("arena", 128), ("arena", 32)]
     plan = planned(places, [run(LARGE, 0, 1), run(LARGE, 0, 2), run(LARGE, 0, 3)])
-    assert meets(schedule(plan, WORK, 2)) == [False, False, True]
+    assert barriers(schedule(plan, WORK, 2)) == [False, False, True]
 
 
 def test_steps_of_thread_0_do_not_wait_for_each_other() -> None:
@@ -78,12 +78,12 @@ def test_steps_of_thread_0_do_not_wait_for_each_other() -> None:
              run(LARGE, 4, 5)]  # fmt: skip
     chosen = schedule(planned(ARENA, steps), WORK, 2)
     assert [step.threads for step in chosen.steps] == [2, 1, 1, 1, 2]
-    assert meets(chosen) == [False, True, False, False, True]
+    assert barriers(chosen) == [False, True, False, False, True]
 
 
-def test_what_thread_0_does_after_a_meeting_is_waited_for() -> None:
+def test_what_thread_0_does_after_a_barrier_is_waited_for() -> None:
     steps = [run(LARGE, 0, 1), run(SMALL, 1, 2), run(LARGE, 2, 3)]
-    assert meets(schedule(planned(ARENA, steps), WORK, 2)) == [False, True, True]
+    assert barriers(schedule(planned(ARENA, steps), WORK, 2)) == [False, True, True]
 
 
 def test_a_check_is_made_by_all_after_what_it_reads() -> None:
@@ -94,9 +94,9 @@ def test_a_check_is_made_by_all_after_what_it_reads() -> None:
     )
     plan = dataclasses.replace(plan, buffers=buffers)
     chosen = schedule(plan, WORK, 2)
-    assert meets(chosen) == [False, True, False]
+    assert barriers(chosen) == [False, True, False]
     overwritten = dataclasses.replace(plan, steps=(*plan.steps, run(LARGE, 0, 1)))
-    assert meets(schedule(overwritten, WORK, 2)) == [False, True, False, True]
+    assert barriers(schedule(overwritten, WORK, 2)) == [False, True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -151,5 +151,5 @@ def test_the_table_names_every_step() -> None:
     text = model.table(plan, schedule(plan, WORK, 2))
     assert text.splitlines()[1:] == [
         "  k0_exp: threads 2: about 40.0 us, range of 16",
-        "  k1_exp: meet, threads 1: about 0.1 us, below 2 us",
+        "  k1_exp: barrier, threads 1: about 0.1 us, below 2 us",
     ]

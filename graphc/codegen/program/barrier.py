@@ -1,4 +1,4 @@
-"""How threads wait for each other in native code: the pause between two looks, and `meet`."""
+"""How threads wait for each other in native code: the pause between two looks, and `barrier`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def pause_text(triple: str) -> tuple[str, str]:
     return "", ""
 
 
-def meet_text(triple: str) -> str:
-    """The LLVM IR of `meet`: adds 1 to the counter, and waits until all have. `mine` counts what
+def barrier_text(triple: str) -> str:
+    """The LLVM IR of `barrier`: adds 1 to the counter, and waits until all have. `mine` counts what
     the counter will be when they have."""
     declaration, pause = pause_text(triple)
     return f'''target triple = "{triple}"
@@ -27,7 +27,7 @@ def meet_text(triple: str) -> str:
 {declaration}
 declare i32 @sched_yield()
 
-define void @meet(ptr %counter, ptr %mine, i64 %threads) nounwind {{
+define void @barrier(ptr %counter, ptr %mine, i64 %threads) nounwind {{
 entry:
   %alone = icmp eq i64 %threads, 1
   br i1 %alone, label %done, label %several

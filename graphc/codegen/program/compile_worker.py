@@ -1,9 +1,10 @@
-"""Kernels compiled in a second process, beside this one.
+"""The compile worker: a subprocess that compiles some of the kernels; this is the side that asks.
 
 In: kernels to compile. Out: their object code. Lowering is Python, and LLVM here compiles one
-module at a time, so a second processor helps only another process. It is started where many
+module at a time, so a second processor helps only another process. The worker is started where many
 kernels are missing, or already while a large graph is planned; gets one after the other over a pipe
-(a pair of spec and target in, a `Compiled` out), and ends when its input does.
+(a pair of spec and target in, a `WorkerResult` out), and ends when its input does. Its side of
+the pipe is graphc.codegen.program.compile_worker_main.
 
 With the setting GRAPHC_PROCESSES=1 there is none. If it cannot be started or dies, this process
 compiles what is left, and the log says so.
@@ -12,7 +13,6 @@ compiles what is left, and the log says so.
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import os
 import pickle
@@ -23,23 +23,22 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
 
 from graphc.codegen.target import Target
 from graphc.config import compile_processes
 from graphc.schedule.plan import KernelSpec
 
 MANY = 12
-"""Kernels from which a second process pays: it takes some tenths of a second to start."""
+"""Kernels from which a worker pays: it takes some tenths of a second to start."""
 NODES = 200
-"""Nodes of a graph that promise so many kernels: then it is started ahead of the plan."""
-PROGRAM = "from graphc.codegen.program.compile_worker import main; main()"
+"""Nodes of a graph that promise so many kernels: then it is started before the plan."""
+PROGRAM = "from graphc.codegen.program.compile_worker_main import main; main()"
 _log = logging.getLogger("graphc.compile")
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """A kernel as the other process gives it."""
+class WorkerResult:
+    """A kernel as the worker gives it."""
 
     symbol: str
     extent: int
@@ -47,39 +46,39 @@ class Compiled:
     object: bytes = field(repr=False)
 
 
-_started: list[subprocess.Popen[bytes]] = []
-"""Processes started ahead that have no work yet."""
+_early_workers: list[subprocess.Popen[bytes]] = []
+"""Workers started early that have no work yet."""
 
 
 @contextlib.contextmanager
-def ahead(nodes: int) -> Iterator[None]:
-    """Has the second process start while a graph of so many nodes is planned. One that was not
-    needed then is ended."""
-    if nodes < NODES or not _helps():
+def worker_started_early(nodes: int) -> Iterator[None]:
+    """Has the worker start while a graph of so many nodes is planned. One that was not needed then
+    is ended."""
+    if nodes < NODES or not _worker_helps():
         yield
         return
     try:
-        process = _start()
+        worker = _start_worker()
     except OSError as error:
-        _log.warning("no second process to compile: %r", error)
+        _log.warning("no compile worker: %r", error)
         yield
         return
-    _started.append(process)
+    _early_workers.append(worker)
     try:
         yield
     finally:
-        if process in _started:
-            _started.remove(process)
-            process.kill()
-            with process:  # closes its pipes and waits for its end
+        if worker in _early_workers:
+            _early_workers.remove(worker)
+            worker.kill()
+            with worker:  # closes its pipes and waits for its end
                 pass
 
 
-def _helps() -> bool:
+def _worker_helps() -> bool:
     return _processors() > 1 and bool(sys.executable)
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _start_worker() -> subprocess.Popen[bytes]:
     root = str(Path(__file__).parents[3])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
@@ -98,15 +97,15 @@ def _processors() -> int:
 
 
 def compile_all(
-    specs: Sequence[KernelSpec], target: Target, here: Callable[[KernelSpec], object]
-) -> dict[KernelSpec, Compiled]:
-    """Compile all: some by `here(spec)`, the others in a second process, whose results are given
-    back. Small numbers are all compiled here."""
+    specs: Sequence[KernelSpec], target: Target, compile_here: Callable[[KernelSpec], object]
+) -> dict[KernelSpec, WorkerResult]:
+    """Compile all: some by `compile_here(spec)`, the others by a worker, whose results are
+    returned. Small numbers are all compiled here."""
     work = deque(specs)
-    found: dict[KernelSpec, Compiled] = {}
+    from_worker: dict[KernelSpec, WorkerResult] = {}
     feeder = None
-    if len(specs) >= MANY and _helps():
-        feeder = threading.Thread(target=_feed, args=(work, target, found), daemon=True)
+    if len(specs) >= MANY and _worker_helps():
+        feeder = threading.Thread(target=_feed, args=(work, target, from_worker), daemon=True)
         feeder.start()
     try:
         while True:
@@ -114,64 +113,32 @@ def compile_all(
                 spec = work.pop()
             except IndexError:
                 break
-            here(spec)
+            compile_here(spec)
     finally:
         work.clear()
         if feeder is not None:
             feeder.join()
-    for spec in specs:  # what a process that died was at work on
-        if feeder is not None and spec not in found:
-            here(spec)
-    return found
+    for spec in specs:  # what a worker that died was at work on
+        if feeder is not None and spec not in from_worker:
+            compile_here(spec)
+    return from_worker
 
 
-def _feed(work: deque[KernelSpec], target: Target, found: dict[KernelSpec, Compiled]) -> None:
-    """Hand work to another process until there is none."""
+def _feed(
+    work: deque[KernelSpec], target: Target, from_worker: dict[KernelSpec, WorkerResult]
+) -> None:
+    """Hand work to a worker until there is none."""
     try:
-        with _started.pop() if _started else _start() as process:
-            assert process.stdin is not None and process.stdout is not None
+        with _early_workers.pop() if _early_workers else _start_worker() as worker:
+            assert worker.stdin is not None and worker.stdout is not None
             while work:
                 try:
                     spec = work.popleft()
                 except IndexError:
                     break
-                pickle.dump((spec, target), process.stdin)
-                process.stdin.flush()
-                found[spec] = pickle.load(process.stdout)
-            process.stdin.close()
+                pickle.dump((spec, target), worker.stdin)
+                worker.stdin.flush()
+                from_worker[spec] = pickle.load(worker.stdout)
+            worker.stdin.close()
     except (OSError, EOFError, pickle.UnpicklingError) as error:
-        _log.warning("the process that compiles beside this one failed: %r", error)
-
-
-def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
-    """The other process: kernels in, object code out."""
-    while True:
-        try:
-            spec, target = pickle.load(requests)
-        except EOFError:
-            return
-        pickle.dump(_compiled(spec, target), replies)
-        replies.flush()
-
-
-def _compiled(spec: KernelSpec, target: Target) -> Compiled:
-    from graphc.codegen.llvm.jit import compile_kernel
-    from graphc.codegen.llvm.kernel import scratch_layout
-    from graphc.codegen.llvm.object_cache import user_cache
-    from graphc.codegen.recipes.lower import lower
-
-    kernel = lower(spec, target)
-    made = compile_kernel(kernel, target, user_cache())
-    return Compiled(made.symbol, kernel.extent, scratch_layout(kernel)[1], made.object)
-
-
-def main() -> None:
-    """The other process."""
-    gc.disable()  # it makes objects that stay until it ends
-    # Nothing but replies goes to the pipe, whatever a library prints.
-    pipe: Any = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    import graphc.codegen.program.link  # noqa: F401  (all that compiling takes, while work is found)
-
-    serve(sys.stdin.buffer, pipe)
-    os._exit(0)  # who waits for the end need not wait for tidying up
+        _log.warning("the compile worker failed: %r", error)

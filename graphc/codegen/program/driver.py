@@ -8,9 +8,9 @@ and greatest value which that check saw then stand as two i64 at `verdict_start`
 
 All threads run the same text. A step that is split does a fixed part of its kernel's range on each
 thread; other launches run on the thread the schedule gives them, mostly 0. Where the schedule says
-so, threads meet: each adds 1 to `counter` and waits for all. Each thread has scratch of its own
-behind the arena. With `threads` 1 the same driver does everything on one thread, and never waits; a
-schedule of one thread has none of this in its driver.
+so, there is a barrier: each thread adds 1 to `counter` and waits for all. Each thread has scratch
+of its own behind the arena. With `threads` 1 the same driver does everything on one thread, and
+never waits; a schedule of one thread has none of this in its driver.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Driver:
         symbols = sorted({kernel.symbol for kernel in self.kernels.values()})
         head = [f'target triple = "{triple}"', ""]
         head += [f"declare void @{symbol}(ptr, ptr, i64, i64, ptr)" for symbol in symbols]
-        head += ["declare void @meet(ptr, ptr, i64)"] * self.several
+        head += ["declare void @barrier(ptr, ptr, i64)"] * self.several
         head += [
             "",
             "define i64 @driver(ptr %arguments, ptr %arena, i64 %thread, i64 %threads, "
@@ -144,11 +144,11 @@ class _Driver:
         self, plan: Plan, arguments: Sequence[str], outputs: Sequence[str], arena: str,
         constants: Sequence[str] = (),
     ) -> _BoundPlan:  # fmt: skip
-        given = {"argument": arguments, "output": outputs, "constant": constants}
+        pointers_of = {"argument": arguments, "output": outputs, "constant": constants}
         pointers = []
         for buffer in plan.buffers:
             if buffer.place != "arena":
-                pointers.append(given[buffer.place][buffer.slot])
+                pointers.append(pointers_of[buffer.place][buffer.slot])
                 continue
             name = f"%b{self._name()}"
             pointers.append(name)
@@ -169,7 +169,7 @@ class _Driver:
         while position < len(steps):
             end = position
             while end < len(steps) and self._is_alone(steps[end], splits[end]):
-                other = splits[end].meet or splits[end].thread != splits[position].thread
+                other = splits[end].barrier or splits[end].thread != splits[position].thread
                 if other and end > position:
                     break
                 end += 1
@@ -185,9 +185,9 @@ class _Driver:
         return self.several and not (isinstance(step, Check) or split.threads > 1 or split.inner)
 
     def _for_one(self, frame: _BoundPlan, steps: Sequence[Step], split: WorkSplit) -> None:
-        """Steps for one thread, before the first of which all may meet."""
-        if split.meet:
-            self._meet()
+        """Steps for one thread, before the first of which a barrier may stand."""
+        if split.barrier:
+            self._barrier()
         number = self._name()
         runs = f"%runs{split.thread}"
         self.lines.append(f"  br i1 {runs}, label %one{number}, label %all{number}")
@@ -205,8 +205,8 @@ class _Driver:
 
     def _step_text(self, frame: _BoundPlan, step: Step, split: WorkSplit) -> None:
         """One step, as every thread that comes here runs it."""
-        if split.meet:
-            self._meet()
+        if split.barrier:
+            self._barrier()
         if isinstance(step, Check):
             self._check(frame, step)
         elif isinstance(step, Loop):
@@ -219,8 +219,8 @@ class _Driver:
         else:
             self._part(frame, step, split.threads)
 
-    def _meet(self) -> None:
-        self.lines.append("  call void @meet(ptr %counter, ptr %mine, i64 %threads)")
+    def _barrier(self) -> None:
+        self.lines.append("  call void @barrier(ptr %counter, ptr %mine, i64 %threads)")
 
     def _part(self, frame: _BoundPlan, step: Launch, parts: int) -> None:
         """This thread's part of the range; all of it where the call has one thread."""
@@ -296,14 +296,14 @@ class _Driver:
             self._sequence(frame, splits)
 
     def _loop(self, frame: _BoundPlan, step: Loop, split: WorkSplit) -> None:
-        """Runs of a plan. Where all threads go round, they meet before each run: it may touch what
-        another thread still works on in the run before."""
+        """Runs of a plan. Where all threads go round, a barrier stands before each: it may read
+        or write what another thread still works on in the run before."""
         n = self._name()
         every = bool(split.inner)
         self.counters.append(f"%count{n}")
         self.lines += [f"  store i64 0, ptr %count{n}", f"  br label %head{n}", f"head{n}:"]
         if every:
-            self._meet()
+            self._barrier()
         self.lines.append(f"  %i{n} = load i64, ptr %count{n}")
         arena = "null" if step.memory is None else frame.pointers[step.memory]
         if step.condition is None:
@@ -315,7 +315,7 @@ class _Driver:
             inner = self._frame(step.condition, reads, [flag], arena)
             self._inner(inner, split.inner[0] if every else None)
             if every:
-                self._meet()
+                self._barrier()
             self.lines.append(f"  %flag{n} = load i8, ptr {flag}")
             self.lines.append(f"  %more{n} = icmp ne i8 %flag{n}, 0")
         self.lines += [f"  br i1 %more{n}, label %body{n}, label %done{n}", f"body{n}:"]

@@ -1,5 +1,5 @@
-"""Plan → one native entry: every kernel compiled and loaded, and a driver that calls them in order
-(see `driver`), on as many threads as the schedule says."""
+"""Plan → one native program: every kernel compiled and loaded, and a driver that calls them in
+order (see `driver`), on as many threads as the schedule says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphc.codegen.llvm.kernel import scratch_layout
 from graphc.codegen.llvm.native import DRIVER_LEVEL, OBJECTS, compile_driver, load
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.loop_ir.nodes import Kernel
-from graphc.codegen.program.barrier import meet_text
+from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.compile_worker import compile_all
 from graphc.codegen.program.driver import NativeKernel, block_bytes, driver_text, verdict_start
 from graphc.codegen.program.native_program import NativeProgram
@@ -30,29 +30,31 @@ def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -
         started = time.perf_counter()
         kernel = lower(spec, target)
         lowered = time.perf_counter()
-        made = compile_kernel(kernel, target, user_cache())
-        address = load({made.symbol: made.object})[made.symbol]
+        compiled = compile_kernel(kernel, target, user_cache())
+        address = load({compiled.symbol: compiled.object})[compiled.symbol]
         timings["loops"] = timings.get("loops", 0.0) + lowered - started
         timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - lowered
         scratch = scratch_layout(kernel)[1]
-        _native[key] = NativeKernel(made.symbol, address, kernel.extent, scratch)
+        _native[key] = NativeKernel(compiled.symbol, address, kernel.extent, scratch)
     return _native[key]
 
 
 def _compile_missing(plan: Plan, target: Target, timings: dict[str, float]) -> None:
-    """Compile the kernels not known yet, many of them in two processes."""
+    """Compile the kernels not known yet, many of them with a compile worker."""
     specs = dict.fromkeys(
         step.kernel
         for step in all_steps(plan)
         if isinstance(step, Launch) and (step.kernel, target) not in _native
     )
-    found = compile_all(list(specs), target, lambda spec: native_kernel(spec, target, timings))
+    from_worker = compile_all(
+        list(specs), target, lambda spec: native_kernel(spec, target, timings)
+    )
     started = time.perf_counter()
-    OBJECTS.update({made.symbol: made.object for made in found.values()})
-    addresses = load({made.symbol: made.object for made in found.values()})
-    for spec, made in found.items():
+    OBJECTS.update({compiled.symbol: compiled.object for compiled in from_worker.values()})
+    addresses = load({compiled.symbol: compiled.object for compiled in from_worker.values()})
+    for spec, compiled in from_worker.items():
         _native[(spec, target)] = NativeKernel(
-            made.symbol, addresses[made.symbol], made.extent, made.scratch_bytes
+            compiled.symbol, addresses[compiled.symbol], compiled.extent, compiled.scratch_bytes
         )
     timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - started
 
@@ -80,19 +82,19 @@ def link(
     symbols = tuple(addresses)
     drivers: list[tuple[str, int]] = []
     if chosen.threads > 1:
-        addresses["meet"] = compile_driver(
-            meet_text(target.triple), {}, "meet", target, user_cache()
+        addresses["barrier"] = compile_driver(
+            barrier_text(target.triple), {}, "barrier", target, user_cache()
         )
-        drivers.append(("meet", addresses["meet"]))
+        drivers.append(("barrier", addresses["barrier"]))
     text = driver_text(plan, kernels, target.triple, chosen)
     address = compile_driver(text, addresses, target=target, store=user_cache(), level=DRIVER_LEVEL)
     drivers.append(("driver", address))
     timings["driver"] = time.perf_counter() - started
-    entry = NativeProgram(
+    program = NativeProgram(
         address, block_bytes(plan, kernels, chosen), verdict_start(plan), timings, chosen,
         target.key, symbols, tuple(drivers),
     )  # fmt: skip
-    return entry, plan
+    return program, plan
 
 
 def plan_kernels(plan: Plan, target: Target) -> list[Kernel]:

@@ -1,4 +1,4 @@
-"""What linking a plan gives: the native entry."""
+"""What linking a plan gives: the native program."""
 
 from __future__ import annotations
 

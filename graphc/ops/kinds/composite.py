@@ -15,15 +15,15 @@ class Composite(Op):
     """`define(*handles, **attributes)` writes the op as other ops. Without an own `vjp` its
     gradient is that of the definition. `recipe` names the kernel recipe that computes it whole,
     where `pays(types)`; of operands without elements it never does. `epilogue`: the recipe takes
-    elementwise work behind the result into its kernel; `moves`: it stores results where transposes,
-    reshapes and joins put them."""
+    elementwise work behind the result into its kernel; `stores_anywhere`: it stores results
+    where transposes, reshapes and joins put them."""
 
     kind = "composite"
 
     def __init__(
         self, name: str, define: Callable[..., Any], *, recipe: str | None = None,
         pays: Callable[[Types], bool] = lambda types: True, epilogue: bool = False,
-        moves: bool = False, **rest: Any,
+        stores_anywhere: bool = False, **rest: Any,
     ):  # fmt: skip
         rest.setdefault("vjp", None)
         own_gradient = rest["vjp"] is not None
@@ -31,7 +31,7 @@ class Composite(Op):
         self.define = define
         self.recipe = recipe
         self.epilogue = epilogue
-        self.moves = moves
+        self.stores_anywhere = stores_anywhere
         self._pays = pays
         self.has_own_gradient = own_gradient
         self.differentiable = rest.get("differentiable", True)

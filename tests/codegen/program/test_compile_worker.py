@@ -1,4 +1,4 @@
-"""Kernels compiled in a second process."""
+"""Kernels compiled by a worker, a subprocess."""
 
 from __future__ import annotations
 
@@ -110,18 +110,32 @@ def test_few_kernels_are_compiled_here() -> None:
 def test_a_process_started_ahead_takes_part_or_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_worker, "NODES", 1)
     monkeypatch.setattr(compile_worker, "_processors", lambda: 2)
-    with compile_worker.ahead(5):
-        (process,) = compile_worker._started
-    assert not compile_worker._started
+    with compile_worker.worker_started_early(5):
+        (process,) = compile_worker._early_workers
+    assert not compile_worker._early_workers
     assert process.returncode is not None
 
     specs = list(kernels(plan_graph(products(6, 50))[1]))
     monkeypatch.setattr(compile_worker, "MANY", 2)
-    with compile_worker.ahead(5):
-        (process,) = compile_worker._started
+    with compile_worker.worker_started_early(5):
+        (process,) = compile_worker._early_workers
         found = compile_worker.compile_all(
             specs, host(), lambda spec: link.native_kernel(spec, host(), {})
         )
-        assert not compile_worker._started
+        assert not compile_worker._early_workers
     assert process.returncode == 0
     assert len(found) <= len(specs)
+
+
+def test_neither_the_worker_nor_who_asks_it_needs_the_linker() -> None:
+    """The worker's side imports who asks, never the other way round."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, graphc.codegen.program.compile_worker_main as main; "
+        "assert 'graphc.codegen.program.link' not in sys.modules; "
+        "del sys.modules[main.__name__]; import graphc.codegen.program.link; "
+        "assert main.__name__ not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

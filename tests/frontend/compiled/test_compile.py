@@ -118,6 +118,27 @@ def test_any_order_of_gradients() -> None:
     assert all(close(a, b) for a, b in zip(*results, strict=True))
 
 
+def test_inputs_may_be_called_anything() -> None:
+    """Cotangents are inputs of the graphs that are compiled too, and are told by position."""
+
+    def f(cotangent_0: Any, seed_4_0: Any, further1: Any, _cotangent_0: Any) -> Any:
+        return (cotangent_0 * seed_4_0.exp() + further1 * _cotangent_0).sin() * cotangent_0
+
+    compiled = torch.compile(f)
+    torch.manual_seed(0)
+    for order in (1, 2, 3):
+        results = []
+        for function in (f, compiled):
+            torch.manual_seed(order)
+            inputs = [torch.randn(3, requires_grad=True) for _ in range(4)]
+            value = function(*inputs)
+            for _ in range(order):
+                grads = torch.autograd.grad(value.sum(), inputs, create_graph=True)
+                value = sum(grads[1:], grads[0])
+            results.append(value)
+        assert close(*results)
+
+
 def test_detached_paths_stay_cut() -> None:
     @torch.compile
     def run(x: torch.Tensor) -> tuple:

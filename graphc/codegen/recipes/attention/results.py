@@ -13,7 +13,7 @@ from graphc.codegen.loop_ir.nodes import Buffer
 from graphc.ir.nodes import Graph, Value
 from graphc.ops.kinds.index_expr import Expr, flatten
 from graphc.schedule.access import Index, coordinates
-from graphc.schedule.output_layouts import positions
+from graphc.schedule.output_layouts import store_destinations
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def stored(body: Graph, anchor: int, buffers: list[Buffer]) -> dict[int, list[De
     found: dict[int, list[Destination]] = {}
     for value, buffer in zip(body.outputs, buffers, strict=True):
         shape = body.type_of(value).shape
-        placed: Mapping[Value, tuple[Expr, ...]] = positions(body, value) or {}
+        placed: Mapping[Value, tuple[Expr, ...]] = store_destinations(body, value) or {}
         if value.node == anchor:
             placed = {value: (flatten(coordinates(shape), shape),)}
         for result, places in placed.items():

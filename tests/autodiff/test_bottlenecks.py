@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import graphc
-from graphc.autodiff.cut import cheapest
-from graphc.autodiff.waists import Waists
+from graphc.autodiff.bottlenecks import Bottlenecks
+from graphc.autodiff.cut import minimum_cut
 from graphc.ir.nodes import Value
 from graphc.ops import elementwise as e
 from graphc.ops.movement import broadcast
@@ -32,7 +32,7 @@ def chain(length: int, *, wide: int = 1) -> tuple[graphc.Graph, set[int]]:
 def test_a_chain_is_cut_into_equal_segments() -> None:
     graph, early = chain(12)
     along = [Value(i) for i in early]
-    borders, largest = Waists(graph, early, set()).segments(along, 4)
+    borders, largest = Bottlenecks(graph, early, set()).segments(along, 4)
     assert sorted(value.node for value in borders) == [3, 6, 9]
     assert largest == 3 * ONE
 
@@ -40,7 +40,7 @@ def test_a_chain_is_cut_into_equal_segments() -> None:
 def test_a_border_lies_where_the_graph_is_narrow() -> None:
     graph, early = chain(8, wide=64)
     along = [Value(i) for i in early if graph.nodes[i].op == "exp"]
-    borders, _ = Waists(graph, early, set()).segments(along, 4)
+    borders, _ = Bottlenecks(graph, early, set()).segments(along, 4)
     assert borders and all(graph.type_of(value).shape == (8,) for value in borders)
 
 
@@ -48,12 +48,12 @@ def test_a_border_lies_where_the_graph_is_narrow() -> None:
 def test_what_is_kept_fits_and_suffices(budget: int) -> None:
     graph, early = chain(12)
     read = [Value(i) for i in early]
-    cut = cheapest(graph, early, read, set(), budget * ONE)
+    cut = minimum_cut(graph, early, read, set(), budget * ONE)
     assert cut.bytes == ONE * len(cut.kept) <= budget * ONE
     assert budget < 3 or cut.kept  # a budget is used
 
 
 def test_without_a_budget_all_that_costs_more_than_its_bytes_is_kept() -> None:
     graph, early = chain(12)
-    cut = cheapest(graph, early, [Value(i) for i in early], set())
+    cut = minimum_cut(graph, early, [Value(i) for i in early], set())
     assert cut.kept == {Value(i) for i in early} and cut.bytes == 12 * ONE

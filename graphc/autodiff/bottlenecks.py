@@ -1,7 +1,8 @@
-"""Narrow places of a graph: where little of what was computed is still to be read.
+"""Bottleneck cuts of a graph: where little of what was computed is still to be read.
 
 in : a graph, a run of its nodes, and values that lie along them
-out: values that cut the run into segments, so that each segment can be computed by itself from them
+out: checkpoint candidates: values that cut the run into segments, so that each segment can be
+     computed by itself from them
 
 What backward computes again lies in memory together, from the first that is needed to the last that
 is used. So it is to be computed in segments: at the border of two all is kept that one hands to the
@@ -16,7 +17,7 @@ from itertools import accumulate, pairwise
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 
 
-class Waists:
+class Bottlenecks:
     """The values alive between the nodes of `early`, those that are `free` aside."""
 
     def __init__(self, graph: Graph, early: Set[int], free: Set[Value]) -> None:
@@ -49,7 +50,7 @@ class Waists:
         ordered = sorted(along, key=lambda v: (v.node, v.index))
         sizes = [self.graph.type_of(value).nbytes for value in ordered]
         total = sum(sizes)
-        found: set[Value] = set()
+        checkpoints: set[Value] = set()
         borders = [self.start - 1]
         for number in range(1, count):
             low, wanted, high = (
@@ -59,14 +60,14 @@ class Waists:
             nodes = range(max(low, borders[-1]), high + 1)
             narrow = {node: (self.alive[node - self.start], abs(node - wanted)) for node in nodes}
             border = min(narrow, key=narrow.__getitem__, default=low)
-            found |= self.at(border)
+            checkpoints |= self.at(border)
             borders.append(border)
         borders.append(self.start + len(self.alive))
         largest = max(
             sum(size for value, size in zip(ordered, sizes) if a < value.node <= b)
             for a, b in pairwise(borders)
         )
-        return found, largest
+        return checkpoints, largest
 
     def _reached(self, values: Sequence[Value], sizes: Sequence[int], share: float) -> int:
         """The node at which the values up to it have that many bytes."""
