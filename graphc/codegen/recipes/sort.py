@@ -12,7 +12,7 @@ import math
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Index, Kernel, LoopValue
-from graphc.codegen.recipes.nest.rows import declare_buffers
+from graphc.codegen.recipes.common import declare_buffers
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 from graphc.ir.registry import lookup

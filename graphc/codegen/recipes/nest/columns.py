@@ -70,18 +70,18 @@ class ColumnNest(Nest):
         """Whether all reductions of the nest are over the same leading axes of operands of one
         shape, none of another, and vectors run along the columns."""
         body = nest.body
-        found = _reductions(nest)
-        if not found or nest.lanes < 2:
+        sums = _reductions(nest)
+        if not sums or nest.lanes < 2:
             return False
-        shape, axes = _source(nest, found[0])
-        if any(_source(nest, identity) != (shape, axes) for identity in found):
+        shape, axes = _source(nest, sums[0])
+        if any(_source(nest, identity) != (shape, axes) for identity in sums):
             return False
         count = math.prod(shape[axis] for axis in axes)
         if outer_axes(shape, axes) != axes or count <= BLOCK:
             return False
         if any(type.shape != nest.domain for type in body.output_types):
             return False
-        return _read_in_place(nest, found) and not _nested(nest, found)
+        return _read_in_place(nest, sums) and not _nested(nest, sums)
 
     def build(self) -> Kernel:
         *outer, columns = self.loops
@@ -156,13 +156,13 @@ class ColumnNest(Nest):
     def _vectors(self, column: Expr, place: Expr, count: int) -> list[_Vector]:
         lane = Variable(f"lane{next(_count)}", self.lanes)
         self.evaluator.integers.bind_lane(lane, self.builder.block)
-        found = []
+        vectors = []
         for start in range(0, count, self.lanes):
             left = count - start
             guards: tuple[Guard, ...] = ((of(lane), 0, left),) if left < self.lanes else ()
             at = of(lane) + start
-            found.append(_Vector(column + at, place + at, guards))
-        return found
+            vectors.append(_Vector(column + at, place + at, guards))
+        return vectors
 
     # -- rows --------------------------------------------------------------------------------
 
@@ -241,20 +241,20 @@ class ColumnNest(Nest):
         return self.body.type_of(GraphValue(identity, 0)).dtype
 
     def _identities(self, tile: list[_Vector]) -> list[LoopValue]:
-        found = []
+        identities = []
         for identity in self.sums:
             op, dtype = lookup(self.body.nodes[identity].op), self._dtype(identity)
             assert isinstance(op, Reduce)
-            found.append(self.builder.const(dtype, op.identity(dtype), self.lanes))
-        return found * len(tile)
+            identities.append(self.builder.const(dtype, op.identity(dtype), self.lanes))
+        return identities * len(tile)
 
     def _combined(self, left: list[LoopValue], right: list[LoopValue]) -> list[LoopValue]:
-        made = []
+        combined = []
         for i, (a, b) in enumerate(zip(left, right, strict=True)):
             op = lookup(self.body.nodes[self.sums[i % len(self.sums)]].op)
             assert isinstance(op, Reduce)
-            made.append(op.combine(self.evaluator.algebra, a, b))
-        return made
+            combined.append(op.combine(self.evaluator.algebra, a, b))
+        return combined
 
     def _load(self, level: Level, tile: list[_Vector]) -> list[LoopValue]:
         block = self.builder.block
@@ -287,14 +287,14 @@ class ColumnNest(Nest):
 
 def _reductions(nest: Nest) -> list[int]:
     """The reductions of the body, none where one is of another kind."""
-    found = [
+    sums = [
         identity
         for identity, node in enumerate(nest.body.nodes)
         if node.op not in (INPUT, CONSTANT) and isinstance(lookup(node.op), Reduce)
     ]
-    if any(isinstance(lookup(nest.body.nodes[identity].op), ArgReduce) for identity in found):
+    if any(isinstance(lookup(nest.body.nodes[identity].op), ArgReduce) for identity in sums):
         return []
-    return found
+    return sums
 
 
 def _source(nest: Nest, identity: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -320,10 +320,10 @@ def _nested(nest: Nest, reductions: list[int]) -> bool:
     for identity in reductions:
         operand = nest.body.nodes[identity].operands[0]
         at = coordinates(nest.body.type_of(operand).shape)
-        found = {
+        reductions_read = {
             read.value.node
             for read in reads(nest.body, operand, at, lambda v: v.node in reductions)
         }
-        if operand.node in reductions or not found.isdisjoint(reductions):
+        if operand.node in reductions or not reductions_read.isdisjoint(reductions):
             return True
     return False

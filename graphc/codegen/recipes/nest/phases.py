@@ -23,7 +23,7 @@ from graphc.codegen.evaluate.reduction import UNROLL_LIMIT
 from graphc.codegen.evaluate.shuffles import pick
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.nest.destinations import Place
+from graphc.codegen.recipes.nest.destinations import StoreDestination
 from graphc.codegen.recipes.nest.rows import AxisLoop, Nest
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
@@ -46,7 +46,7 @@ class PhasedNest(Nest):
         builder: LoopBuilder,
         evaluator: Evaluator,
         body: Graph,
-        outputs: list[Place],
+        outputs: list[StoreDestination],
         period: Shape,
     ):
         self.period = period
@@ -61,14 +61,14 @@ class PhasedNest(Nest):
             return None
         if any(type.shape != shape for type in body.output_types):
             return None
-        if any(place.is_part for place in nest.outputs):
+        if any(destination.is_part for destination in nest.outputs):
             return None
         if any(_reduces_many(body, node) for node in body.nodes):
             return None
         for period in _candidates(body, shape):
-            made = PhasedNest(nest.builder, nest.evaluator, body, nest.outputs, period)
-            if made.lanes > 1 and made.is_affine():
-                return made
+            phased = PhasedNest(nest.builder, nest.evaluator, body, nest.outputs, period)
+            if phased.lanes > 1 and phased.is_affine():
+                return phased
         return None
 
     # -- choices -----------------------------------------------------------------------------
@@ -151,14 +151,14 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
     """Sizes of cells, as long along each axis as one of the remainders that addresses depend on
     takes to come again. The least are tried first: of nested quotients that is the innermost."""
     at = coordinates(shape)
-    found: list[set[int]] = [set() for _ in shape]
+    periods: list[set[int]] = [set() for _ in shape]
     for output in body.outputs:
         for read in reads(body, output, at, lambda value: body.nodes[value.node].op == INPUT):
             for quotient in _quotients(flatten(read.index, body.type_of(read.value).shape)):
                 for axis, item in enumerate(at):
                     slope = _slope(quotient.dividend, item)
-                    found[axis].add(quotient.divisor // math.gcd(quotient.divisor, slope))
-    short = [{p for p in axis if 1 < p <= LONGEST_PERIOD} or {1} for axis in found]
+                    periods[axis].add(quotient.divisor // math.gcd(quotient.divisor, slope))
+    short = [{p for p in axis if 1 < p <= LONGEST_PERIOD} or {1} for axis in periods]
     for choice in (min, max):
         period = tuple(choice(axis) for axis in short)
         if period[-1] > 1 and math.prod(period) <= MOST_PHASES:

@@ -20,7 +20,7 @@ from graphc.ops.kinds.movement import Movement
 from graphc.schedule.access import Index, Read, reads, unflatten
 
 
-class TurnedNest(Nest):
+class TransposedNest(Nest):
     """A nest whose two innermost loops run in blocks."""
 
     @staticmethod
@@ -38,7 +38,7 @@ class TurnedNest(Nest):
         row, column = nest.loops[-2].variable, nest.loops[-1].variable
         if min(row.extent, column.extent) < nest.lanes or any(r.guarded for r in nest.all_reads()):
             return False
-        return any(_is_turned(nest, read, row, column) for read in nest.all_reads())
+        return any(_lies_along_rows(nest, read, row, column) for read in nest.all_reads())
 
     def build(self) -> Kernel:
         *outer, rows, columns = self.loops
@@ -96,11 +96,11 @@ class TurnedNest(Nest):
             self._single_rows(prefix, first, self.lanes, whole)
 
     def _block(self, prefix: Index, row: Expr, column: Expr) -> None:
-        lane = Variable("turned_lane", self.lanes)
+        lane = Variable("transposed_lane", self.lanes)
         block = self.builder.block
         self.evaluator.integers.bind_lane(lane, block)
         sample = self._reads_at(self._place(prefix, row + of(lane), column))
-        turned = [
+        transposed = [
             position for position, read in enumerate(sample)
             if flatten(read.index, self.body.type_of(read.value).shape).coefficient(lane) == 1
         ]  # fmt: skip
@@ -112,12 +112,12 @@ class TurnedNest(Nest):
             self._reads_at(self._place(prefix, row + r, column + of(lane)))
             for r in range(self.lanes)
         ]
-        for position in turned:
+        for position in transposed:
             if _lane_step(self, across[0][position], lane) in (0, 1):
                 continue
             vectors = [
-                self.evaluator.value(found[position].value, found[position].index)
-                for found in along
+                self.evaluator.value(at_column[position].value, at_column[position].index)
+                for at_column in along
             ]
             for r, vector in enumerate(transpose(self.builder, vectors)):
                 read = across[r][position]
@@ -153,13 +153,13 @@ class TurnedNest(Nest):
         return prefix
 
     def _reads_at(self, index: Index) -> list[Read]:
-        found: list[Read] = []
+        from_memory: list[Read] = []
         for output in self.body.outputs:
-            found += reads(self.body, output, index, self.is_input)
-        return found
+            from_memory += reads(self.body, output, index, self.is_input)
+        return from_memory
 
 
-def _is_turned(nest: Nest, read: Read, row: Variable, column: Variable) -> bool:
+def _lies_along_rows(nest: Nest, read: Read, row: Variable, column: Variable) -> bool:
     linear = flatten(read.index, nest.body.type_of(read.value).shape)
     return linear.coefficient(row) == 1 and linear.coefficient(column) not in (0, 1)
 

@@ -12,7 +12,7 @@ import graphc
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir.interpreter import run
 from graphc.codegen.loop_ir.nodes import Kernel, walk
-from graphc.codegen.recipes.nest.rows import lower_nest
+from graphc.codegen.recipes.nest.recipe import lower_nest
 from graphc.codegen.target import host, named
 from graphc.ops.elementwise import exp, gt, log, sigmoid, tanh, where
 from graphc.ops.generate import random_uniform
