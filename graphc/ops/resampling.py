@@ -37,10 +37,10 @@ def _nearest(extent: int, size: int, step: float, dtype: Any, exact: bool) -> Ta
     places, width = np.arange(size), np.float64(dtype(step))
     if exact:
         centres = np.maximum(((places + 0.5) * width - 0.5).astype(dtype), dtype(0))
-        found = centres + dtype(0.5)
+        positions = centres + dtype(0.5)
     else:
-        found = (places * width).astype(dtype)
-    index = np.minimum(np.floor(found.astype(np.float32)).astype(np.int64), extent - 1)
+        positions = (places * width).astype(dtype)
+    index = np.minimum(np.floor(positions.astype(np.float32)).astype(np.int64), extent - 1)
     return index[None], np.ones((1, size))
 
 
@@ -101,13 +101,13 @@ def table(rule: str, extent: int, size: int, step: float, dtype: DType) -> Table
     """The table of a rule from an axis of `extent` places to one of `size`."""
     if rule in ("nearest", "nearest_exact"):
         precision = np.float64 if dtype is DType.f64 else np.float32
-        found = _nearest(extent, size, step, precision, rule == "nearest_exact")
+        taps = _nearest(extent, size, step, precision, rule == "nearest_exact")
     elif rule == "mean":
-        found = _mean(extent, size)
+        taps = _mean(extent, size)
     else:
         make = _linear if rule.startswith("linear") else _cubic
-        found = make(extent, size, step, _ALIGNED[rule])
-    return _trimmed(*found)
+        taps = make(extent, size, step, _ALIGNED[rule])
+    return _trimmed(*taps)
 
 
 def _trimmed(index: Array, weights: Array) -> Table:

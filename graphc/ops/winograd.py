@@ -129,11 +129,11 @@ def _winograd(x: Any, u: Any, *, padding: Shape = (0, 0)) -> Any:
         for row in both_ways(before, square)
         for plane in row
     ]
-    made = matmul(u, concat(*planes, axis=0))
+    products = matmul(u, concat(*planes, axis=0))
     step = (1, 1, 1)
     sums = [
         reshape(
-            slice_(made, start=(plane, 0, 0), size=(1, outputs, count), step=step),
+            slice_(products, start=(plane, 0, 0), size=(1, outputs, count), step=step),
             shape=(outputs, images, tiles[0], 1, tiles[1], 1),
         )
         for plane in range(PLANES)

@@ -93,7 +93,7 @@ class ObjectCache:
 
     def entries(self) -> list[Kept]:
         """All files that can be read, latest used first."""
-        found = []
+        readable = []
         for path in self._files():
             with contextlib.suppress(OSError):
                 status = path.stat()
@@ -101,10 +101,10 @@ class ObjectCache:
                     header = _header(file.read(1 << 16))
                 if header is not None:
                     facts = header[0]
-                    found.append(
+                    readable.append(
                         Kept(str(facts.get("symbol")), facts, status.st_size, status.st_mtime)
                     )
-        return sorted(found, key=lambda kept: kept.used, reverse=True)
+        return sorted(readable, key=lambda kept: kept.used, reverse=True)
 
     def clear(self) -> int:
         """Remove everything; how many files there were."""

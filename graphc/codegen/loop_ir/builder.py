@@ -306,9 +306,9 @@ class LoopBuilder:
         )  # fmt: skip
 
     @contextmanager
-    def if_(self, condition: LoopValue, rare: bool = False) -> Iterator[OpenBranch]:
+    def if_(self, condition: LoopValue, cold: bool = False) -> Iterator[OpenBranch]:
         """`with b.if_(c) as branch:` around `with branch.then():`, `with branch.otherwise():`.
-        `rare`: see If."""
+        `cold`: see If."""
         branch = OpenBranch(self.inside)
         yield branch
         (then, then_yields), (other, else_yields) = branch.blocks
@@ -317,7 +317,7 @@ class LoopBuilder:
         self.append(
             If(
                 condition, tuple(then.statements), then_yields, tuple(other.statements),
-                else_yields, branch.results, rare,
+                else_yields, branch.results, cold,
             )
         )  # fmt: skip
 

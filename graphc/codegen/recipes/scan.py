@@ -84,9 +84,9 @@ class _Scan:
             step = Variable("k", size)
             integers.bind(step, loop.variable, builder.block)
             new = self._parts(of(step), others, guards)
-            made = self.op.step(self.evaluator.algebra, tuple(loop.carried), new)
-            self._store(of(step), others, made, guards)
-            loop.yield_(*made)
+            running = self.op.step(self.evaluator.algebra, tuple(loop.carried), new)
+            self._store(of(step), others, running, guards)
+            loop.yield_(*running)
 
     def _parts(self, at: Expr, others: Index, guards: tuple[Guard, ...]) -> tuple[LoopValue, ...]:
         element = self.evaluator.value(self.operand, self._index(at, others), guards)
