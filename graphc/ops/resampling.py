@@ -1,7 +1,7 @@
 """Resampling along one axis: each place of the result is a weighted sum of a few places.
 
 Which places, and with what weights, is a table: [taps, places], computed here for each rule and
-kept. The gradient is a weighted sum too, by the table turned around, so that both directions read
+kept. The gradient is a weighted sum too, by the adjoint table, so that both directions read
 and neither scatters.
 """
 
@@ -118,7 +118,7 @@ def _trimmed(index: Array, weights: Array) -> Table:
 
 
 @lru_cache(maxsize=512)
-def turned(rule: str, extent: int, size: int, step: float, dtype: DType) -> Table:
+def adjoint_table(rule: str, extent: int, size: int, step: float, dtype: DType) -> Table:
     """The table of the adjoint: from `size` places back to `extent`."""
     index, weights = table(rule, extent, size, step, dtype)
     taps, places = np.nonzero(weights)
@@ -196,7 +196,7 @@ def _resample_vjp(
         return (broadcast_to(lift(0, g), x.shape),)
     times = repeats(rule, extent, size, step, x.dtype)
     if times == 0:
-        return (weighted(g, axis, *turned(rule, extent, size, step, x.dtype)),)
+        return (weighted(g, axis, *adjoint_table(rule, extent, size, step, x.dtype)),)
     apart = reshape(g, shape=(*before, extent, times, *after))
     return (r.sum(apart, axes=(axis + 1,)),)
 

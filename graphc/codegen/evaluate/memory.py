@@ -113,8 +113,8 @@ class MemoryAccess:
                 self.builder.load(buffer, index + start, lanes, self._as_mask(mask, lanes))
                 for start, (mask, _) in zip(loads, masks, strict=True)
             ]
-            places = [(loads.index(start), step * i - start) for i, start in enumerate(starts)]
-            vector = pick(self.builder, parts, places)
+            lanes_of = [(loads.index(start), step * i - start) for i, start in enumerate(starts)]
+            vector = pick(self.builder, parts, lanes_of)
         return self.note(vector, block)
 
     def store(
@@ -174,8 +174,8 @@ class MemoryAccess:
             builder.store(buffer, index, vector)
             return
         for piece in (1 << bit for bit in reversed(range(count.bit_length())) if count >> bit & 1):
-            places = range(start, start + piece)
-            part = builder.shuffle(vector, vector, places) if piece > 1 else None
+            piece_lanes = range(start, start + piece)
+            part = builder.shuffle(vector, vector, piece_lanes) if piece > 1 else None
             builder.store(buffer, index + start, part or builder.extract(vector, start))
             start += piece
 

@@ -106,8 +106,8 @@ class _Reduction:
 
     def _element(self, outer: Expr, at: Expr, guards: tuple[Guard, ...] = ()) -> Parts:
         """Element `at` of the run at an outer index."""
-        place = unflatten(outer, self.outer_shape) + unflatten(at, self.run_shape)
-        index = reduced_index(self.op, self.axes, self.index, place)
+        position = unflatten(outer, self.outer_shape) + unflatten(at, self.run_shape)
+        index = reduced_index(self.op, self.axes, self.index, position)
         value = self.source_element(index, self.guards + guards)
         if not isinstance(self.op, ArgReduce):
             return (value,)

@@ -6,8 +6,8 @@ One file per kernel, named by the kernel's symbol (a hash of its LLVM IR, target
     {"symbol": …, "sha256": …, "code": …, "target": …, …}
     object code
 
-A file appears whole or not at all (it is written beside its place and renamed), so writers may
-race and may be killed. What is read is checked against its own hash; a file that was cut short,
+A file appears whole or not at all (it is written next to its final path and renamed), so writers
+may race and may be killed. What is read is checked against its own hash; a file that was cut short,
 renamed or damaged is removed and compiled again, never loaded. The files used longest ago go first
 when the folder grows past its limit.
 """

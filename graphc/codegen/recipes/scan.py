@@ -24,10 +24,10 @@ def lower_scan(name: str, body: Graph, target: Target) -> Kernel:
     builder = LoopBuilder(name)
     inputs, (out,) = declare_buffers(builder, body)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
-    return _Scan(builder, evaluator, body, out).build()
+    return _ScanLoops(builder, evaluator, body, out).build()
 
 
-class _Scan:
+class _ScanLoops:
     def __init__(self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, out: Buffer):
         self.builder = builder
         self.evaluator = evaluator

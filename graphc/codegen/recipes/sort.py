@@ -27,10 +27,10 @@ def lower_sort(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body whose one output is a sort. It runs over the lines along the axis."""
     builder = LoopBuilder(name)
     inputs, (out,) = declare_buffers(builder, body)
-    return _Sort(builder, Evaluator(builder, body, inputs, 1), body, out).build()
+    return _SortLoops(builder, Evaluator(builder, body, inputs, 1), body, out).build()
 
 
-class _Sort:
+class _SortLoops:
     def __init__(self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, out: Buffer):
         self.builder = builder
         self.evaluator = evaluator

@@ -55,10 +55,10 @@ Level = list[Buffer]
 
 @dataclass(frozen=True, slots=True)
 class _Vector:
-    """A vector of a tile: its columns, its place in scratch, and which lanes exist."""
+    """A vector of a tile: its columns, where its sums begin in scratch, and which lanes exist."""
 
     column: Expr
-    place: Expr
+    offset: Expr
     guards: tuple[Guard, ...]
 
 
@@ -153,7 +153,7 @@ class ColumnNest(Nest):
             with branch.otherwise():
                 pass
 
-    def _vectors(self, column: Expr, place: Expr, count: int) -> list[_Vector]:
+    def _vectors(self, column: Expr, offset: Expr, count: int) -> list[_Vector]:
         lane = Variable(f"lane{next(_count)}", self.lanes)
         self.evaluator.integers.bind_lane(lane, self.builder.block)
         vectors = []
@@ -161,7 +161,7 @@ class ColumnNest(Nest):
             left = count - start
             guards: tuple[Guard, ...] = ((of(lane), 0, left),) if left < self.lanes else ()
             at = of(lane) + start
-            vectors.append(_Vector(column + at, place + at, guards))
+            vectors.append(_Vector(column + at, offset + at, guards))
         return vectors
 
     # -- rows --------------------------------------------------------------------------------
@@ -231,8 +231,8 @@ class ColumnNest(Nest):
         at = unflatten(vector.column, self.domain[columns.first : columns.last + 1])
         op, node = lookup(self.body.nodes[identity].op), self.body.nodes[identity]
         assert isinstance(op, Reduce)
-        place = reduced_index(op, self.axes, self.index + at, unflatten(row, self.reduced_shape))
-        value = self.evaluator.value(node.operands[0], place, vector.guards)
+        element = reduced_index(op, self.axes, self.index + at, unflatten(row, self.reduced_shape))
+        value = self.evaluator.value(node.operands[0], element, vector.guards)
         return self.builder.splat(value, self.lanes)
 
     # -- sums --------------------------------------------------------------------------------
@@ -259,14 +259,14 @@ class ColumnNest(Nest):
     def _load(self, level: Level, tile: list[_Vector]) -> list[LoopValue]:
         block = self.builder.block
         return [
-            self.evaluator.load(memory, vector.place, (), block)
+            self.evaluator.load(memory, vector.offset, (), block)
             for vector in tile for memory in level
         ]  # fmt: skip
 
     def _store(self, level: Level, tile: list[_Vector], values: list[LoopValue]) -> None:
-        places = [(memory, vector.place) for vector in tile for memory in level]
-        for (memory, place), value in zip(places, values, strict=True):
-            self.evaluator.store(memory, place, value)
+        offsets = [(memory, vector.offset) for vector in tile for memory in level]
+        for (memory, offset), value in zip(offsets, values, strict=True):
+            self.evaluator.store(memory, offset, value)
 
     def _finish(self, tile: list[_Vector]) -> None:
         """What the levels hold, combined, and the tile's outputs."""

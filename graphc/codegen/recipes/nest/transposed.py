@@ -99,17 +99,17 @@ class TransposedNest(Nest):
         lane = Variable("transposed_lane", self.lanes)
         block = self.builder.block
         self.evaluator.integers.bind_lane(lane, block)
-        sample = self._reads_at(self._place(prefix, row + of(lane), column))
+        sample = self._reads_at(self._index_at(prefix, row + of(lane), column))
         transposed = [
             position for position, read in enumerate(sample)
             if flatten(read.index, self.body.type_of(read.value).shape).coefficient(lane) == 1
         ]  # fmt: skip
         along = [
-            self._reads_at(self._place(prefix, row + of(lane), column + c))
+            self._reads_at(self._index_at(prefix, row + of(lane), column + c))
             for c in range(self.lanes)
         ]
         across = [
-            self._reads_at(self._place(prefix, row + r, column + of(lane)))
+            self._reads_at(self._index_at(prefix, row + r, column + of(lane)))
             for r in range(self.lanes)
         ]
         for position in transposed:
@@ -123,7 +123,7 @@ class TransposedNest(Nest):
                 read = across[r][position]
                 self.evaluator.bind(read.value, read.index, vector, block)
         for r in range(self.lanes):
-            self._store_level(len(self.loops), self._place(prefix, row + r, column + of(lane)))
+            self._store_level(len(self.loops), self._index_at(prefix, row + r, column + of(lane)))
 
     def _single_rows(self, prefix: Index, first: Expr, count: int, from_block: int = 0) -> None:
         """Rows one by one, from a block of columns on."""
@@ -144,10 +144,10 @@ class TransposedNest(Nest):
     def _vector(self, prefix: Index, row: Expr, column: Expr, guards: tuple[Guard, ...]) -> None:
         lane = Variable("single_lane", self.lanes)
         self.evaluator.integers.bind_lane(lane, self.builder.block)
-        index = self._place(prefix, row, column + of(lane))
+        index = self._index_at(prefix, row, column + of(lane))
         self._store_level(len(self.loops), index, guards)
 
-    def _place(self, prefix: Index, row: Expr, column: Expr) -> Index:
+    def _index_at(self, prefix: Index, row: Expr, column: Expr) -> Index:
         for loop, position in ((self.rows, row), (self.columns, column)):
             prefix += unflatten(position, self.domain[loop.first : loop.last + 1])
         return prefix
