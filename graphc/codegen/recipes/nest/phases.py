@@ -24,7 +24,7 @@ from graphc.codegen.evaluate.shuffles import pick
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.nest.destinations import StoreDestination
-from graphc.codegen.recipes.nest.rows import AxisLoop, Nest
+from graphc.codegen.recipes.nest.rows import AxisLoop, Nest, longest_shape
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
@@ -50,6 +50,7 @@ class PhasedNest(Nest):
         period: Shape,
     ):
         self.period = period
+        self.shape = longest_shape(body)
         super().__init__(builder, evaluator, body, outputs)
 
     @staticmethod
@@ -74,7 +75,6 @@ class PhasedNest(Nest):
     # -- choices -----------------------------------------------------------------------------
 
     def _domain(self) -> Shape:
-        self.shape = super()._domain()
         return tuple(-(-dim // p) for dim, p in zip(self.shape, self.period, strict=True))
 
     def _index(self, loops: tuple[AxisLoop, ...]) -> Index:

@@ -202,7 +202,7 @@ class Nest:
     # -- choices -----------------------------------------------------------------------------
 
     def _domain(self) -> Shape:
-        return max((type.shape for type in self.body.output_types), key=len)
+        return longest_shape(self.body)
 
     def _choose_loops(self) -> tuple[AxisLoop, ...]:
         """As few loops as keep every address affine. Outputs of lower rank, and reductions at a
@@ -310,6 +310,11 @@ class Nest:
         while lanes > 1 and lanes // 2 >= inner.extent:
             lanes //= 2
         return lanes
+
+
+def longest_shape(body: Graph) -> Shape:
+    """The shape of most axes among the outputs."""
+    return max((type.shape for type in body.output_types), key=len)
 
 
 def _in_row(at: Index, first: int, shape: Shape) -> Expr:

@@ -8,10 +8,13 @@ stored by vectors along the output's.
 from __future__ import annotations
 
 from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.shuffles import transpose
+from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.recipes.nest.destinations import StoreDestination
 from graphc.codegen.recipes.nest.rows import Nest
-from graphc.ir.nodes import CONSTANT, INPUT
+from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
 from graphc.ops.kinds.elementwise import Elementwise
@@ -21,7 +24,17 @@ from graphc.schedule.access import Index, Read, reads, unflatten
 
 
 class TransposedNest(Nest):
-    """A nest whose two innermost loops run in blocks."""
+    """A nest whose two innermost loops, over `rows` and `columns`, run in blocks."""
+
+    def __init__(
+        self,
+        builder: LoopBuilder,
+        evaluator: Evaluator,
+        body: Graph,
+        outputs: list[StoreDestination],
+    ):
+        super().__init__(builder, evaluator, body, outputs)
+        self.rows, self.columns = self.loops[-2:]
 
     @staticmethod
     def fits(nest: Nest) -> bool:
@@ -41,10 +54,9 @@ class TransposedNest(Nest):
         return any(_lies_along_rows(nest, read, row, column) for read in nest.all_reads())
 
     def build(self) -> Kernel:
-        *outer, rows, columns = self.loops
-        self.rows, self.columns = rows, columns
+        outer = self.loops[:-2]
         if not outer:
-            whole, rest = divmod(rows.variable.extent, self.lanes)
+            whole, rest = divmod(self.rows.variable.extent, self.lanes)
             extent = whole + bool(rest)
             self._row_blocks((), self.builder.begin, self.builder.end)
             return self.builder.finish(extent=extent)
