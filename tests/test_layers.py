@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 ORDER = "__main__ debug runtime codegen schedule passes autodiff ops ir errors,config"
+CODEGEN = "program recipes evaluate llvm loop_ir target"
+"""The folders of codegen, and its file target.py: the same order inside this layer."""
 RANK = {name: i for i, names in enumerate(ORDER.split()) for name in names.split(",")}
+CODEGEN_RANK = {name: i for i, name in enumerate(CODEGEN.split())}
 BY_NAME = ("import_module", "__import__")
 Name = tuple[str, ...]  # ("graphc", "ir", "types")
 
@@ -47,7 +50,14 @@ def breach(module: Name, target: Name, lazy: bool) -> str | None:
         return None
     if len(target) < 2 or not {module[1], target[1]} <= RANK.keys():
         return f"import from the module that defines the name, in one of the layers {ORDER}"
-    return f"against the order {ORDER}" if RANK[target[1]] < RANK[module[1]] else None
+    if RANK[target[1]] < RANK[module[1]]:
+        return f"against the order {ORDER}"
+    if module[1] != "codegen" or module[1] != target[1] or len(module) < 3 or len(target) < 3:
+        return None
+    if not {module[2], target[2]} <= CODEGEN_RANK.keys():
+        return None if module[2] == "__init__" else f"neither of the folders {CODEGEN}"
+    against = CODEGEN_RANK[target[2]] < CODEGEN_RANK[module[2]]
+    return f"against the order {CODEGEN} in codegen" if against else None
 
 
 @pytest.mark.parametrize("package", ["graphc", "frontend"])
@@ -80,6 +90,11 @@ def test_importing_the_frontend_loads_neither_networkx_nor_llvmlite() -> None:
         ("graphc/helpers", "import graphc.ir"),
         ("graphc/__init__", "def f(): import_module('frontend.tracing.tracer')"),
         ("graphc/passes/dce", "import llvmlite.binding"),
+        (
+            "graphc/codegen/evaluate/reduction",
+            "from graphc.codegen.recipes.nest.widths import MOST_REGISTERS",
+        ),
+        ("graphc/codegen/llvm/ops", "def f(): from graphc.codegen.evaluate import algebra"),
         ("frontend/tensor", "class C:\n  from networkx import DiGraph"),
     ],
 )

@@ -123,7 +123,7 @@ class GraphBuilder:
     def copied(self, node: Node, operands: Sequence[Var]) -> tuple[Var, ...]:
         """A node of another graph, on operands of the same types: nothing is inferred anew."""
         values = tuple([operand.value for operand in operands])
-        with self.at(node.location or Location(self.name, 0)):
+        with self.at(node.location):
             return self._append(node.op, values, node.attributes, node.types, node.regions)
 
     def finish(self, *outputs: Var, aliases: Sequence[tuple[int, int]] = ()) -> Graph:

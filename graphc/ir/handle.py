@@ -135,3 +135,14 @@ def broadcast_to(operand: Any, shape: Sequence[int]) -> Any:
     if operand.shape == shape:
         return operand
     return apply(lookup("broadcast"), operand, shape=shape)
+
+
+def sum_to(operand: Any, shape: Sequence[int]) -> Any:
+    """`operand` summed over the axes along which `shape` would be broadcast to its own: the adjoint
+    of `broadcast_to`."""
+    shape, wide = tuple(shape), operand.shape
+    lead = len(wide) - len(shape)
+    repeated = [i for i, dim in enumerate(shape, start=lead) if dim == 1 and wide[i] != 1]
+    axes = (*range(lead), *repeated)
+    reduced = apply(lookup("sum"), operand, axes=axes) if axes else operand
+    return reduced if reduced.shape == shape else apply(lookup("reshape"), reduced, shape=shape)

@@ -76,8 +76,8 @@ class _Parser:
     def expect(self, wanted: str) -> str:
         text = self.accept(wanted)
         if text is None:
-            found = self._tokens[self._next]
-            raise self._error(f"expected {wanted}, found {found[1]!r}", found[2])
+            token = self._tokens[self._next]
+            raise self._error(f"expected {wanted}, found {token[1]!r}", token[2])
         return text
 
     def here(self) -> int:

@@ -91,9 +91,9 @@ def _constant_text(constant: Constant) -> str:
 def _has_odd_nan(array: np.ndarray[Any, Any]) -> bool:
     """Whether there is a NaN other than the plain one, which alone is spelt `nan`."""
     with np.errstate(invalid="ignore"):  # ml_dtypes lets the processor complain of signalling NaNs
-        found = np.isnan(array)
+        is_nan = np.isnan(array)
     plain = np.asarray(np.nan, array.dtype).tobytes()
-    return any(item.tobytes() != plain for item in array[found])
+    return any(item.tobytes() != plain for item in array[is_nan])
 
 
 def _base64_text(constant: Constant) -> str:

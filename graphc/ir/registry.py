@@ -59,13 +59,13 @@ def unregister(name: str) -> None:
 
 def lookup(name: str) -> Any:
     """The definition of an op. Raises GraphError with the nearest names."""
-    found = _DEFINITIONS.get(name)
-    if found is None:
+    definition = _DEFINITIONS.get(name)
+    if definition is None:
         import difflib
 
         near = difflib.get_close_matches(name, _DEFINITIONS, n=3)
         raise GraphError(f"unknown op {name!r}", hint=f"one of {near}" if near else None)
-    return found
+    return definition
 
 
 def all_ops() -> tuple[Any, ...]:

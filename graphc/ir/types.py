@@ -58,13 +58,13 @@ class DType(Enum):
         """The DType of anything NumPy takes as a dtype. Raises DTypeError for unsupported ones."""
         if isinstance(dtype, DType):
             return dtype
-        found = _BY_NUMPY.get(np.dtype(dtype))
-        if found is None:
+        known = _BY_NUMPY.get(np.dtype(dtype))
+        if known is None:
             raise DTypeError(
                 f"dtype {np.dtype(dtype)} is not supported",
                 hint=f"one of {', '.join(member.numpy.name for member in DType)}",
             )
-        return found
+        return known
 
 
 for _member, _numpy, _computes_as in (
@@ -112,14 +112,14 @@ class TensorType:
             return known
         if any(dim < 0 for dim in shape):
             raise ShapeError(f"negative dimension in shape {list(shape)}")
-        made = super().__new__(cls)
-        put = partial(object.__setattr__, made)
+        type = super().__new__(cls)
+        put = partial(object.__setattr__, type)
         put("dtype", dtype)
         put("shape", tuple([int(dim) for dim in shape]))
-        put("numel", math.prod(made.shape))
-        put("nbytes", made.numel * dtype.itemsize)
-        put("text", f"{dtype.value}[{','.join(map(str, made.shape))}]")
-        return _INTERNED.setdefault((dtype, made.shape), made)
+        put("numel", math.prod(type.shape))
+        put("nbytes", type.numel * dtype.itemsize)
+        put("text", f"{dtype.value}[{','.join(map(str, type.shape))}]")
+        return _INTERNED.setdefault((dtype, type.shape), type)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a TensorType is fixed: {name} cannot be set")

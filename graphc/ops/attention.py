@@ -61,7 +61,7 @@ def _attention_vjp(
     values, logsumexp = out
 
     @functools.cache
-    def given() -> tuple[Any, Any]:
+    def by_out_and_delta() -> tuple[Any, Any]:
         """The gradient of the values, and what is taken from that of each weight."""
         axis = len(q.shape) - 1
         if by_values is None:
@@ -71,14 +71,14 @@ def _attention_vjp(
 
     @functools.cache
     def gradients() -> tuple[Any, Any, Any]:
-        by_out, delta = given()
-        made: tuple[Any, Any, Any] = attention_grad(
+        by_out, delta = by_out_and_delta()
+        by_operands: tuple[Any, Any, Any] = attention_grad(
             by_out, q, k, v, logsumexp, delta, *mask, scale=scale, causal=causal
         )
-        return made
+        return by_operands
 
     def by_mask() -> Any:
-        by_out, delta = given()
+        by_out, delta = by_out_and_delta()
         _, by_scores = _backward(by_out, q, k, v, logsumexp, delta, mask, scale, causal)
         lead = len(q.shape) - len(mask[0].shape)
         return r.sum(by_scores, axes=tuple(range(lead))) if lead else by_scores

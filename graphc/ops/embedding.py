@@ -34,16 +34,17 @@ def _embedding_vjp(
     axis = len(index.shape)
 
     def by_table() -> Any:
-        given = g
-        zero = lift(0, given)
+        by_rows = g
+        zero = lift(0, by_rows)
         if padding != NO_ROW:
             padded = e.eq(index, broadcast_to(lift(padding, index), index.shape))
-            given = e.where(r.spread(padded, (axis,), g.shape), broadcast_to(zero, g.shape), given)
+            is_padding = r.spread(padded, (axis,), g.shape)
+            by_rows = e.where(is_padding, broadcast_to(zero, g.shape), by_rows)
         if by_frequency:
-            ones = broadcast_to(lift(1, given), index.shape)
+            ones = broadcast_to(lift(1, by_rows), index.shape)
             counts = index_add(broadcast_to(zero, table.shape[:1]), index, ones, axis=0)
-            given = given / r.spread(take(counts, index, axis=0), (axis,), g.shape)
-        return index_add(broadcast_to(zero, table.shape), index, given, axis=0)
+            by_rows = by_rows / r.spread(take(counts, index, axis=0), (axis,), g.shape)
+        return index_add(broadcast_to(zero, table.shape), index, by_rows, axis=0)
 
     return by_table, None
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import AttributeValueError, ShapeError
-from graphc.ir.handle import lift
+from graphc.ir.handle import lift, sum_to
 from graphc.ir.types import Shape, row_major_strides
 from graphc.ops.kinds.movement import Case, Movement
 from graphc.ops.kinds.op import Types
@@ -31,9 +31,9 @@ def _reshape_cases(index: Index, types: Types, *, shape: Shape) -> tuple[Case]:
     way of the flat position: a coordinate that only guards keep in range stays as it is."""
     source = types[0].shape
     coordinates: list[Any] = [0] * len(source)
-    for made, read in _same_elements(shape, source):
+    for written, read in _same_elements(shape, source):
         flat: Any = 0
-        for axis in made:
+        for axis in written:
             flat = flat * shape[axis] + index[axis]
         sizes = tuple(source[axis] for axis in read)
         for axis, dim, stride in zip(read, sizes, row_major_strides(sizes), strict=True):
@@ -50,16 +50,16 @@ def _same_elements(left: Shape, right: Shape) -> Iterator[tuple[list[int], list[
         yield here, there
         return
     while here:
-        made, read = [here.pop(0)], [there.pop(0)]
-        size, other = left[made[0]], right[read[0]]
+        group, others = [here.pop(0)], [there.pop(0)]
+        size, other = left[group[0]], right[others[0]]
         while size != other:
             if size < other:
-                made.append(here.pop(0))
-                size *= left[made[-1]]
+                group.append(here.pop(0))
+                size *= left[group[-1]]
             else:
-                read.append(there.pop(0))
-                other *= right[read[-1]]
-        yield made, read
+                others.append(there.pop(0))
+                other *= right[others[-1]]
+        yield group, others
 
 
 reshape: Movement = Movement(
@@ -126,23 +126,12 @@ def _broadcast_cases(index: Index, types: Types, *, shape: Shape) -> tuple[Case]
     return (Case(0, tuple(i * 0 if dim == 1 else i for i, dim in zip(tail, source, strict=True))),)
 
 
-def _broadcast_vjp(g: Any, out: Any, x: Any, *, shape: Shape) -> tuple[Any]:
-    from graphc.ops.reduce import sum
-
-    lead = len(shape) - len(x.shape)
-    axes = tuple(range(lead)) + tuple(
-        axis + lead for axis, dim in enumerate(x.shape) if dim == 1 and shape[axis + lead] != 1
-    )
-    reduced = sum(g, axes=axes) if axes else g
-    return (reshape(reduced, shape=x.shape) if reduced.shape != x.shape else reduced,)
-
-
 broadcast = Movement(
     "broadcast",
     _broadcast_shape,
     _broadcast_cases,
     lambda x, *, shape: np.broadcast_to(x, shape),
-    vjp=_broadcast_vjp,
+    vjp=lambda g, out, x, *, shape: (sum_to(g, x.shape),),
     samples=lambda m: [
         m(m.normal(5), shape=(3, 5)), m(m.normal(3, 1), shape=(3, 5)), m(m.normal(), shape=(2, 2)),
         m(m.normal(1, 4), shape=(2, 3, 4)), m(m.normal(3), shape=(3,)), m(m.normal(1), shape=(0,)),
@@ -284,9 +273,7 @@ def _pad_view(x: Any, fill: Any, *, low: Shape, high: Shape, interior: Shape) ->
 
 def rest_of(g: Any, inner: Any) -> Any:
     """The part of a gradient that fell on the fill: all of it less what went to the operand."""
-    from graphc.ops.reduce import sum
-
-    return sum(g, axes=tuple(range(len(g.shape)))) - sum(inner, axes=tuple(range(len(inner.shape))))
+    return sum_to(g, ()) - sum_to(inner, ())
 
 
 def _pad_vjp(

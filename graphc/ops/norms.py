@@ -60,9 +60,9 @@ def _power(x: Any, exponent: float) -> Any:
 
 
 def _samples(m: SampleDrawer) -> list[Any]:
-    made = [m(m.apart(3, 5), p=p, axes=(1,)) for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)]
-    made += [m(m.apart(4, 5), p=p, axes=(0, 1)) for p in (math.inf, -math.inf)]
-    return [*made, m(m.normal(3, 70), axes=(1,)), m(m.normal(3, 0), axes=(1,)),
+    samples = [m(m.apart(3, 5), p=p, axes=(1,)) for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)]
+    samples += [m(m.apart(4, 5), p=p, axes=(0, 1)) for p in (math.inf, -math.inf)]
+    return [*samples, m(m.normal(3, 70), axes=(1,)), m(m.normal(3, 0), axes=(1,)),
             m(m.normal(0, 3) * 0, axes=(1,)), m(m.normal(2) * 0, axes=(0,),
             differentiable=False)]  # fmt: skip
 

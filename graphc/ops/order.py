@@ -189,11 +189,11 @@ def _searchsorted(boundaries: Any, x: Any, *, right: bool = False) -> Any:
     step = 1 << (count.bit_length() - 1)
     while step:
         further = minimum(position + step, _full(count, position))
-        found = gather(boundaries, further - 1, axis=axis)
-        before = logical_not(gt(found, x) if right else ge(found, x))
+        boundary = gather(boundaries, further - 1, axis=axis)
+        before = logical_not(gt(boundary, x) if right else ge(boundary, x))
         if x.dtype.is_float:
             # NaN is greater than all numbers, and goes behind what equals it.
-            before = logical_and(before, logical_or(eq(found, found), ne(x, x)))
+            before = logical_and(before, logical_or(eq(boundary, boundary), ne(x, x)))
         position = where(before, further, position)
         step //= 2
     return position

@@ -160,13 +160,13 @@ def _max_pool_vjp(
     # The first of equal maxima in a window takes the gradient, as in PyTorch. Each place looks at
     # the windows it is in, so that what is kept for backward is a number for each window.
     frame = Frame(x, kernel, stride, padding, overhang, dilation)
-    best, given = tapped(_best_tap(frame, x), kernel), tapped(g, kernel)
+    best, gradient = tapped(_best_tap(frame, x), kernel), tapped(g, kernel)
     if frame.tiles():
         number = frame.tiled(_tap_numbers(x, g.shape, kernel), 0)
         chosen = e.eq(frame.tiled(best, -1), number)
-        return (e.where(chosen, *aligned(frame.tiled(given, 0), 0.0)),)
+        return (e.where(chosen, *aligned(frame.tiled(gradient, 0), 0.0)),)
     chosen = e.eq(frame.fallen(best, -1), _tap_numbers(x, x.shape, kernel))
-    placed = e.where(chosen, *aligned(frame.fallen(given, 0), 0.0))
+    placed = e.where(chosen, *aligned(frame.fallen(gradient, 0), 0.0))
     return (r.sum(placed, axes=tuple(range(len(x.shape), len(placed.shape)))),)
 
 
@@ -284,9 +284,9 @@ def _adaptive_indices(x: Any, *, size: Shape) -> Any:
 def _adaptive_max_vjp(g: Any, out: Any, x: Any, *, size: Shape) -> tuple[Any]:
     lead = x.shape[: len(x.shape) - len(size)]
     index = reshape(_adaptive_indices(x, size=size), shape=(*lead, math.prod(size)))
-    given = reshape(g, shape=index.shape)
+    gradient = reshape(g, shape=index.shape)
     empty = broadcast_to(lift(0, g), (*lead, math.prod(x.shape[len(lead) :])))
-    return (reshape(scatter_add(empty, index, given, axis=len(lead)), shape=x.shape),)
+    return (reshape(scatter_add(empty, index, gradient, axis=len(lead)), shape=x.shape),)
 
 
 def _adaptive_samples(m: SampleDrawer) -> list[Any]:

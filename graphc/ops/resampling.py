@@ -1,7 +1,7 @@
 """Resampling along one axis: each place of the result is a weighted sum of a few places.
 
 Which places, and with what weights, is a table: [taps, places], computed here for each rule and
-kept. The gradient is a weighted sum too, by the table turned around, so that both directions read
+kept. The gradient is a weighted sum too, by the adjoint table, so that both directions read
 and neither scatters.
 """
 
@@ -37,10 +37,10 @@ def _nearest(extent: int, size: int, step: float, dtype: Any, exact: bool) -> Ta
     places, width = np.arange(size), np.float64(dtype(step))
     if exact:
         centres = np.maximum(((places + 0.5) * width - 0.5).astype(dtype), dtype(0))
-        found = centres + dtype(0.5)
+        positions = centres + dtype(0.5)
     else:
-        found = (places * width).astype(dtype)
-    index = np.minimum(np.floor(found.astype(np.float32)).astype(np.int64), extent - 1)
+        positions = (places * width).astype(dtype)
+    index = np.minimum(np.floor(positions.astype(np.float32)).astype(np.int64), extent - 1)
     return index[None], np.ones((1, size))
 
 
@@ -101,13 +101,13 @@ def table(rule: str, extent: int, size: int, step: float, dtype: DType) -> Table
     """The table of a rule from an axis of `extent` places to one of `size`."""
     if rule in ("nearest", "nearest_exact"):
         precision = np.float64 if dtype is DType.f64 else np.float32
-        found = _nearest(extent, size, step, precision, rule == "nearest_exact")
+        taps = _nearest(extent, size, step, precision, rule == "nearest_exact")
     elif rule == "mean":
-        found = _mean(extent, size)
+        taps = _mean(extent, size)
     else:
         make = _linear if rule.startswith("linear") else _cubic
-        found = make(extent, size, step, _ALIGNED[rule])
-    return _trimmed(*found)
+        taps = make(extent, size, step, _ALIGNED[rule])
+    return _trimmed(*taps)
 
 
 def _trimmed(index: Array, weights: Array) -> Table:
@@ -118,7 +118,7 @@ def _trimmed(index: Array, weights: Array) -> Table:
 
 
 @lru_cache(maxsize=512)
-def turned(rule: str, extent: int, size: int, step: float, dtype: DType) -> Table:
+def adjoint_table(rule: str, extent: int, size: int, step: float, dtype: DType) -> Table:
     """The table of the adjoint: from `size` places back to `extent`."""
     index, weights = table(rule, extent, size, step, dtype)
     taps, places = np.nonzero(weights)
@@ -196,7 +196,7 @@ def _resample_vjp(
         return (broadcast_to(lift(0, g), x.shape),)
     times = repeats(rule, extent, size, step, x.dtype)
     if times == 0:
-        return (weighted(g, axis, *turned(rule, extent, size, step, x.dtype)),)
+        return (weighted(g, axis, *adjoint_table(rule, extent, size, step, x.dtype)),)
     apart = reshape(g, shape=(*before, extent, times, *after))
     return (r.sum(apart, axes=(axis + 1,)),)
 

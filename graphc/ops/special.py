@@ -239,14 +239,14 @@ def _digamma(s: Any, x: Any) -> Any:
 
 def _cotangent_derivative(order: int) -> list[float]:
     """The coefficients of Pₙ with dⁿ/dxⁿ cot(x) = Pₙ(cot(x)): Pₙ₊₁(c) = -(1 + c²)·Pₙ'(c)."""
-    made = [0.0, 1.0]
+    coefficients = [0.0, 1.0]
     for _ in range(order):
-        slope = [k * c for k, c in enumerate(made)][1:]
-        made = [0.0] * (len(slope) + 2)
+        slope = [k * c for k, c in enumerate(coefficients)][1:]
+        coefficients = [0.0] * (len(slope) + 2)
         for k, c in enumerate(slope):
-            made[k] -= c
-            made[k + 2] -= c
-    return made
+            coefficients[k] -= c
+            coefficients[k + 2] -= c
+    return coefficients
 
 
 def _polygamma(s: Any, x: Any, *, order: int) -> Any:

@@ -31,12 +31,12 @@ PLANES = 16
 _G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
 
-def weight_matrix(turned: bool) -> np.ndarray[Any, Any]:
-    """[16, 9]: what takes the nine weights of a kernel to G g Gᵀ; `turned`: of the kernel turned by
-    180 degrees, as the gradient takes it. Its elements are 0 and ±1, ½, ¼, so its products are
+def weight_matrix(rotated: bool) -> np.ndarray[Any, Any]:
+    """[16, 9]: what takes the nine weights of a kernel to G g Gᵀ; `rotated`: of the kernel rotated
+    by 180 degrees, as the gradient takes it. Its elements are 0 and ±1, ½, ¼, so its products are
     exact."""
     matrix = np.kron(_G, _G)
-    return matrix[:, ::-1] if turned else matrix
+    return matrix[:, ::-1] if rotated else matrix
 
 
 # The cost model, in products: the time of one FMA in one lane of a vector (measured, AVX2).
@@ -129,11 +129,11 @@ def _winograd(x: Any, u: Any, *, padding: Shape = (0, 0)) -> Any:
         for row in both_ways(before, square)
         for plane in row
     ]
-    made = matmul(u, concat(*planes, axis=0))
+    products = matmul(u, concat(*planes, axis=0))
     step = (1, 1, 1)
     sums = [
         reshape(
-            slice_(made, start=(plane, 0, 0), size=(1, outputs, count), step=step),
+            slice_(products, start=(plane, 0, 0), size=(1, outputs, count), step=step),
             shape=(outputs, images, tiles[0], 1, tiles[1], 1),
         )
         for plane in range(PLANES)
@@ -141,8 +141,8 @@ def _winograd(x: Any, u: Any, *, padding: Shape = (0, 0)) -> Any:
     results = both_ways(after, [sums[4 * i : 4 * i + 4] for i in range(4)])
     joined = concat(*(concat(*row, axis=5) for row in results), axis=3)
     shape = (outputs, images, 2 * tiles[0], 2 * tiles[1])
-    turned = transpose(reshape(joined, shape=shape), permutation=(1, 0, 2, 3))
-    return slice_(turned, start=(0,) * 4, size=(images, outputs, *size), step=(1,) * 4)
+    by_images = transpose(reshape(joined, shape=shape), permutation=(1, 0, 2, 3))
+    return slice_(by_images, start=(0,) * 4, size=(images, outputs, *size), step=(1,) * 4)
 
 
 def _samples(m: SampleDrawer) -> list[Any]:

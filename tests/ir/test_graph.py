@@ -22,6 +22,7 @@ from graphc import (
     VerifyError,
 )
 from graphc.errors import AttributeValueError
+from graphc.ir.handle import sum_to
 from graphc.ir.nodes import Location, Node
 
 F32 = TensorType(DType.f32, (2,))
@@ -271,6 +272,30 @@ def test_locations_can_be_set_and_are_the_users_else() -> None:
     graph = g.finish(y * y)
     assert str(graph.nodes[1].location) == "model.py:3 in forward"
     assert graph.nodes[2].location.file == "test_graph.py"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("location", [Location("model.py", 3, "forward"), None])
+def test_a_copied_node_has_the_location_of_its_original(location: Location | None) -> None:
+    g = GraphBuilder("original")
+    x = g.input("x", F32)
+    with g.at(location):
+        graph = g.finish(x + x)
+    b = GraphBuilder("copy")
+    y = b.input("y", F32)
+    copy = b.finish(*b.copied(graph.nodes[1], (y, y)))
+    assert copy.nodes[1].location == location
+
+
+def test_sum_to_is_the_adjoint_of_broadcast_to() -> None:
+    for shape in ((), (1,), (3,), (2, 1), (1, 3), (4, 1, 3), (4, 2, 3)):
+        g = GraphBuilder()
+        graph = g.finish(sum_to(g.input("x", "f32[4,2,3]"), shape))
+        x = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+        axes = tuple(range(3 - len(shape)))
+        want = x.sum(axes)
+        ones = tuple(axis for axis, dim in enumerate(shape) if dim == 1 and want.shape[axis] > 1)
+        (result,) = graphc.run(graph, x)
+        np.testing.assert_array_equal(result, want.sum(ones, keepdims=True).reshape(shape))
 
 
 def test_equality_tells_attributes_apart_that_python_calls_equal() -> None:

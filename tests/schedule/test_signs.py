@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 from graphc.codegen.llvm import jit
-from graphc.codegen.recipes.nest.rows import lower_nest
+from graphc.codegen.recipes.nest.recipe import lower_nest
 from graphc.codegen.target import host
 from graphc.ir.handle import broadcast_to
 from graphc.ops import elementwise as e

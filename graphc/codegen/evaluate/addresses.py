@@ -20,7 +20,7 @@ Guard = tuple[Expr, int, int]
 _NARROW = 1 << 31
 
 
-class Integers:
+class Addresses:
     """Emits integer arithmetic, each result in the outermost block that knows its variables."""
 
     def __init__(self, builder: LoopBuilder):
@@ -53,14 +53,14 @@ class Integers:
         """The variable whose extent is the number of lanes."""
         return self._every.get(variable, variable)
 
-    def _place(self, term: tuple[Atom, int]) -> tuple[Any, ...]:
-        """A term's place in a sum: in the order in which variables were bound. Names, which depend
+    def _rank(self, term: tuple[Atom, int]) -> tuple[Any, ...]:
+        """A term's rank in a sum: in the order in which variables were bound. Names, which depend
         on what was lowered before, would make the text of equal kernels differ."""
         atom, coefficient = term
         if isinstance(atom, Variable):
             return self._order[atom], 0, 0, 0, coefficient
         last = max(self._order[variable] for variable in atom.dividend.variables())
-        inside = sorted(map(self._place, atom.dividend.terms))
+        inside = sorted(map(self._rank, atom.dividend.terms))
         return last, 1, atom.divisor, atom.dividend.constant, coefficient, inside
 
     # -- what an expression is ---------------------------------------------------------------
@@ -107,7 +107,7 @@ class Integers:
         the element `start` behind lane 0's on. Between two lanes whose guards hold they hold. None
         where a guard is not affine in the lane."""
         every = self.every_lane(lane)
-        found = []
+        neighbours = []
         for expr, low, high in guards:
             along = expr.substitute({lane: of(every)})
             slope = along.coefficient(every)
@@ -115,8 +115,9 @@ class Integers:
                 return None
             # In steps, so that the neighbours of whole lanes have whole numbers.
             moved = along * step + (of(every) * (1 - step) + start) * slope
-            found.append((moved, low * step, (high - 1) * step + 1) if slope else (expr, low, high))
-        return tuple(found)
+            inside = (moved, low * step, (high - 1) * step + 1)
+            neighbours.append(inside if slope else (expr, low, high))
+        return tuple(neighbours)
 
     def block_of(self, expr: Expr) -> OpenBlock:
         """The innermost of the blocks that bind the expression's variables."""
@@ -130,7 +131,7 @@ class Integers:
     def offset(self, linear: Expr) -> tuple[Index, OpenBlock]:
         """The affine offset of lane 0, and the block it needs."""
         terms = []
-        for atom, coefficient in sorted(linear.terms, key=self._place):
+        for atom, coefficient in sorted(linear.terms, key=self._rank):
             if isinstance(atom, Variable) and atom in self._lanes:
                 continue
             terms.append((self._atom(atom), coefficient))
@@ -144,7 +145,7 @@ class Integers:
             return known
         with self.builder.at(block):
             total: LoopValue | None = None
-            for atom, coefficient in sorted(expr.terms, key=self._place):
+            for atom, coefficient in sorted(expr.terms, key=self._rank):
                 term = self._atom(atom)
                 if coefficient != 1:
                     term = self.builder.mul(term, self.builder.const(DType.i64, coefficient))
@@ -164,8 +165,8 @@ class Integers:
             return known
         dividend = self.scalar(atom.dividend)
         with self.builder.at(block):
-            made = self._divided(dividend, atom)
-        return self._remember(atom, made, block)
+            quotient = self._divided(dividend, atom)
+        return self._remember(atom, quotient, block)
 
     def _divided(self, dividend: LoopValue, atom: Quotient) -> LoopValue:
         # Of a non-negative number, truncating division is rounding down, and cheaper.
@@ -198,7 +199,7 @@ class Integers:
         uniform = frozenset((a, c) for a, c in expr.terms if not self._varies(a))
         atoms = [
             (self._vector_atom(atom, dtype, lanes), coefficient)
-            for atom, coefficient in sorted(expr.terms - uniform, key=self._place)
+            for atom, coefficient in sorted(expr.terms - uniform, key=self._rank)
         ]
         # The constant apart, so that vectors which differ by one share the scalar part.
         base = self._converted(Expr(0, uniform), dtype) if uniform else None
@@ -279,8 +280,8 @@ class Integers:
             number = self.scalar(expr)
         with self.builder.at(block):
             limit = self.builder.const(number.type.dtype, bound)
-            made = self.builder.compare(opcode, number, limit)
-        return self._remember(key, made, block), block
+            holds = self.builder.compare(opcode, number, limit)
+        return self._remember(key, holds, block), block
 
     def leading(self, guards: tuple[Guard, ...], lanes: int) -> int | None:
         """How many lanes there are where guards hold for the first ones and for no others; None
@@ -311,7 +312,7 @@ class Integers:
         is_whole, _ = self.mask(((start, low, high - lanes + 1),))
         return is_whole, high % lanes
 
-    # -- memory of what was made -------------------------------------------------------------
+    # -- what was emitted before -------------------------------------------------------------
 
     def _known(self, key: object, block: OpenBlock) -> LoopValue | None:
         for value, where in self._memo.get(key, ()):

@@ -133,7 +133,7 @@ class LoopAlgebra:
         return 8 * x.type.dtype.itemsize
 
     def rotl(self, x: LoopValue, count: int) -> LoopValue:
-        """The bits of each element turned to the left, 0 < count < width."""
+        """The bits of each element rotated to the left, 0 < count < width."""
         left = self._op("shl", x, self.constant(count, x))
         return self._op("or", left, self.lshr(x, self.width(x) - count))
 

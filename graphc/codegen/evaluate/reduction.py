@@ -15,18 +15,19 @@ import math
 from collections.abc import Callable
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.evaluate.memory import MemoryAccess
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.nodes import Index as LoopIndex
-from graphc.codegen.recipes.nest.widths import MOST_REGISTERS
 from graphc.ir.nodes import Node
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.reduce import ArgReduce, Reduce
 from graphc.ops.reduce import highest, lowest
 from graphc.schedule.access import Index, outer_axes, reduced_index, unflatten
 
 LANES = 64
+# Registers a vector fills at most: so many chains of operations run side by side.
+MOST_REGISTERS = 4
 BLOCK = 16
 # Up to this many elements are combined without a loop: windows of 5 x 5.
 UNROLL_LIMIT = 32
@@ -36,15 +37,19 @@ SCALAR_LIMIT = 4
 Parts = tuple[LoopValue, ...]
 Step = Callable[[Expr, list[Parts]], list[Parts]]
 Chain = Callable[[Expr, int], list[Parts]]
+ElementAt = Callable[[Index, tuple[Guard, ...]], LoopValue]
+"""An element of what is reduced, unspecified where a guard fails."""
 
 _count = itertools.count()
 
 
 def reduce_value(
-    evaluator: Evaluator, op: Reduce, node: Node, index: Index, guards: tuple[Guard, ...]
-) -> LoopValue:
-    """The reduction at `index`, in the block that knows the index."""
-    return _Reduction(evaluator, op, node, index, guards).value()
+    access: MemoryAccess, op: Reduce, node: Node, source: TensorType, element: ElementAt,
+    index: Index, guards: tuple[Guard, ...],
+) -> LoopValue:  # fmt: skip
+    """The reduction at `index` of what `element` gives, all of type `source`, in the block that
+    knows the index."""
+    return _Reduction(access, op, node, source, element, index, guards).value()
 
 
 def block_unit(count: int) -> int:
@@ -58,21 +63,16 @@ def block_unit(count: int) -> int:
 
 class _Reduction:
     def __init__(
-        self,
-        evaluator: Evaluator,
-        op: Reduce,
-        node: Node,
-        index: Index,
-        guards: tuple[Guard, ...],
-    ):
-        self.evaluator = evaluator
-        self.builder = evaluator.builder
+        self, access: MemoryAccess, op: Reduce, node: Node, source: TensorType, element: ElementAt,
+        index: Index, guards: tuple[Guard, ...],
+    ):  # fmt: skip
+        self.access = access
+        self.builder = access.builder
         self.op = op
-        self.operand = node.operands[0]
+        self.source_element = element
         self.index = index
         self.guards = guards
         self.axes = node.attribute("axes")
-        source = evaluator.body.type_of(self.operand)
         self.dtype = source.dtype
         outer = len(outer_axes(source.shape, self.axes))
         shape = tuple(source.shape[axis] for axis in self.axes)
@@ -84,11 +84,11 @@ class _Reduction:
         self.counted = DType.i32 if self.count <= highest(DType.i32) else DType.i64
 
     def value(self) -> LoopValue:
-        evaluator = self.evaluator
-        blocks = [evaluator.integers.block_of(item) for item in self.index]
-        blocks += [evaluator.integers.block_of(guard[0]) for guard in self.guards]
-        block = evaluator.deepest(blocks)
-        vector = any(evaluator.integers.is_vector(item) for item in self.index)
+        access = self.access
+        blocks = [access.integers.block_of(item) for item in self.index]
+        blocks += [access.integers.block_of(guard[0]) for guard in self.guards]
+        block = access.deepest(blocks)
+        vector = any(access.integers.is_vector(item) for item in self.index)
         with self.builder.at(block):
             few = self.count <= UNROLL_LIMIT and self.outer <= BLOCK
             if few and (vector or self.count <= SCALAR_LIMIT):
@@ -99,22 +99,22 @@ class _Reduction:
                 result = self._columns()
             else:
                 result = self._row()
-            made = self.builder.convert(result[-1], self.result)
-        return evaluator.note(made, block)
+            converted = self.builder.convert(result[-1], self.result)
+        return access.note(converted, block)
 
     # -- what is combined --------------------------------------------------------------------
 
     def _element(self, outer: Expr, at: Expr, guards: tuple[Guard, ...] = ()) -> Parts:
         """Element `at` of the run at an outer index."""
-        place = unflatten(outer, self.outer_shape) + unflatten(at, self.run_shape)
-        index = reduced_index(self.op, self.axes, self.index, place)
-        value = self.evaluator.value(self.operand, index, self.guards + guards)
+        position = unflatten(outer, self.outer_shape) + unflatten(at, self.run_shape)
+        index = reduced_index(self.op, self.axes, self.index, position)
+        value = self.source_element(index, self.guards + guards)
         if not isinstance(self.op, ArgReduce):
             return (value,)
         return (value, self._number(outer * self.run + at))
 
     def _number(self, position: Expr) -> LoopValue:
-        integers = self.evaluator.integers
+        integers = self.access.integers
         if position.is_constant:
             return self.builder.const(self.counted, position.constant)
         if integers.is_vector(position):
@@ -129,7 +129,7 @@ class _Reduction:
         return (self.builder.const(self.dtype, worst(self.dtype)), last)
 
     def _combine(self, left: Parts, right: Parts) -> Parts:
-        algebra = self.evaluator.algebra
+        algebra = self.access.algebra
         if not isinstance(self.op, ArgReduce):
             return (self.op.combine(algebra, left[0], right[0]),)
         (a, at_a), (b, at_b) = left, right
@@ -143,7 +143,7 @@ class _Reduction:
 
     def _beats(self, b: LoopValue, a: LoopValue) -> LoopValue:
         """Whether b is strictly better than a. NaN beats all numbers, and nothing beats NaN."""
-        algebra = self.evaluator.algebra
+        algebra = self.access.algebra
         if not self.dtype.is_float:
             return self.op.combine(algebra, b, a)  # type: ignore[no-any-return]
         # "a is at least as good" is one comparison, and false where one of them is NaN.
@@ -171,9 +171,9 @@ class _Reduction:
         flat = [part for parts in carried for part in parts]
         with self.builder.loop(0, count, carried=flat, hint="r") as loop:
             variable = Variable(f"r{next(_count)}", count)
-            self.evaluator.integers.bind(variable, loop.variable, self.builder.block)
-            made = step(of(variable), _grouped(list(loop.carried), size))
-            loop.yield_(*(part for parts in made for part in parts))
+            self.access.integers.bind(variable, loop.variable, self.builder.block)
+            combined = step(of(variable), _grouped(list(loop.carried), size))
+            loop.yield_(*(part for parts in combined for part in parts))
         return _grouped(list(loop.results), size)
 
     # -- blocks of outer indices -------------------------------------------------------------
@@ -198,9 +198,9 @@ class _Reduction:
     def _width_of_lanes(self) -> tuple[int, int]:
         """How many values hold a result's lanes, and how many numbers each of them holds."""
         if self.run == 1:
-            return 1, max((self.evaluator.integers.lanes_of(i) for i in self.index), default=1)
-        width = min(self.evaluator.lanes, LANES)
-        while 2 * width <= min(self.run, LANES, MOST_REGISTERS * self.evaluator.lanes):
+            return 1, max((self.access.integers.lanes_of(i) for i in self.index), default=1)
+        width = min(self.access.lanes, LANES)
+        while 2 * width <= min(self.run, LANES, MOST_REGISTERS * self.access.lanes):
             width *= 2
         return -(-min(self.run, LANES) // width), width
 
@@ -243,7 +243,7 @@ class _Reduction:
     def _first_best(self) -> Parts:
         """Element by element in order, so that a later one must be strictly better: which of equal
         elements is taken depends on no order, and this one takes the fewest operations."""
-        algebra = self.evaluator.algebra
+        algebra = self.access.algebra
         best, where = self._element(of(0), of(0))
         for position in range(1, self.count):
             outer, at = divmod(position, self.run)
@@ -276,21 +276,21 @@ class _Reduction:
     ) -> list[Parts]:
         """Combined with elements `start` to `start + count`, at most 64, of the run."""
         lane = Variable(f"lane{next(_count)}", width)
-        self.evaluator.integers.bind_lane(lane, self.builder.block)
-        made = list(lanes)
+        self.access.integers.bind_lane(lane, self.builder.block)
+        combined = list(lanes)
         for k in range(-(-count // width)):
             at, left = start + of(lane) + k * width, count - k * width
             if left >= width:
-                made[k] = self._combine(lanes[k], self._wide(outer, at, width))
+                combined[k] = self._combine(lanes[k], self._wide(outer, at, width))
                 continue
             guard = (of(lane), 0, left)
-            held, _ = self.evaluator.integers.mask((guard,))
-            combined = self._combine(lanes[k], self._wide(outer, at, width, (guard,)))
-            made[k] = tuple(
+            held, _ = self.access.integers.mask((guard,))
+            masked = self._combine(lanes[k], self._wide(outer, at, width, (guard,)))
+            combined[k] = tuple(
                 self.builder.select(held, new, old)
-                for new, old in zip(combined, lanes[k], strict=True)
+                for new, old in zip(masked, lanes[k], strict=True)
             )
-        return made
+        return combined
 
     def _wide(self, outer: Expr, at: Expr, width: int, guards: tuple[Guard, ...] = ()) -> Parts:
         return tuple(self.builder.splat(part, width) for part in self._element(outer, at, guards))
@@ -309,7 +309,7 @@ class _Reduction:
 
     def _columns(self) -> Parts:
         """A vector of results with a run: the 64 lanes are 64 vectors in scratch memory."""
-        width = max(self.evaluator.integers.lanes_of(item) for item in self.index)
+        width = max(self.access.integers.lanes_of(item) for item in self.index)
         lanes = min(LANES, self.run)
         memory = self._blocks_in_memory(of(0), self.outer, lanes, width)
         half = LANES // 2
@@ -362,7 +362,7 @@ class _Reduction:
     ) -> list[Parts]:
         with self.builder.loop(0, count, hint="l") as loop:
             lane = Variable(f"l{next(_count)}", count)
-            self.evaluator.integers.bind(lane, loop.variable, self.builder.block)
+            self.access.integers.bind(lane, loop.variable, self.builder.block)
             at = self.builder.index(0, (loop.variable, width))
             old = tuple(self.builder.load(buffer, at, width) for buffer in memory)
             new = self._combine(old, self._wide(outer, start + of(lane), width))

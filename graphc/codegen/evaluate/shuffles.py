@@ -12,22 +12,22 @@ def transpose(builder: LoopBuilder, rows: Sequence[LoopValue]) -> list[LoopValue
     """Lane c of row r as lane r of row c, by two-operand shuffles: neighbours are interleaved
     inside 16 bytes, which takes one instruction each, then blocks of 16 bytes change places."""
     lanes = len(rows)
-    found = list(rows)
+    vectors = list(rows)
     together = 16 // rows[0].type.dtype.itemsize
     distance = 1
     if lanes >= together == 4:
-        found = _interleaved_quads(builder, found)
+        vectors = _interleaved_quads(builder, vectors)
         distance = 4
     while distance < lanes:
         low = [i if not i & distance else lanes + i - distance for i in range(lanes)]
         high = [i + distance if not i & distance else lanes + i for i in range(lanes)]
         for i in range(lanes):
             if not i & distance:
-                a, b = found[i], found[i + distance]
-                found[i] = builder.shuffle(a, b, low)
-                found[i + distance] = builder.shuffle(a, b, high)
+                a, b = vectors[i], vectors[i + distance]
+                vectors[i] = builder.shuffle(a, b, low)
+                vectors[i + distance] = builder.shuffle(a, b, high)
         distance *= 2
-    return found
+    return vectors
 
 
 def _interleaved_quads(builder: LoopBuilder, rows: list[LoopValue]) -> list[LoopValue]:
@@ -40,27 +40,27 @@ def _interleaved_quads(builder: LoopBuilder, rows: list[LoopValue]) -> list[Loop
         picked = [g + i if i < 4 else lanes + g + i - 4 for g in blocks for i in order]
         return builder.shuffle(a, b, picked)
 
-    found: list[LoopValue] = []
+    columns: list[LoopValue] = []
     for first in blocks:
         a, b, c, d = rows[first : first + 4]
         low, high = (0, 4, 1, 5), (2, 6, 3, 7)
         ab, cd = shuffled(a, b, low), shuffled(c, d, low)
-        found += [shuffled(ab, cd, (0, 1, 4, 5)), shuffled(ab, cd, (2, 3, 6, 7))]
+        columns += [shuffled(ab, cd, (0, 1, 4, 5)), shuffled(ab, cd, (2, 3, 6, 7))]
         ab, cd = shuffled(a, b, high), shuffled(c, d, high)
-        found += [shuffled(ab, cd, (0, 1, 4, 5)), shuffled(ab, cd, (2, 3, 6, 7))]
-    return found
+        columns += [shuffled(ab, cd, (0, 1, 4, 5)), shuffled(ab, cd, (2, 3, 6, 7))]
+    return columns
 
 
 def pick(
-    builder: LoopBuilder, parts: Sequence[LoopValue], places: Sequence[tuple[int, int]]
+    builder: LoopBuilder, parts: Sequence[LoopValue], lanes_of: Sequence[tuple[int, int]]
 ) -> LoopValue:
-    """The vector whose lane i is lane `place` of part `number`, for (number, place) = places[i]."""
-    lanes = len(places)
-    made, order = parts[0], [place for _, place in places]
+    """The vector whose lane i is lane `lane` of part `number`, for (number, lane) = lanes_of[i]."""
+    lanes = len(lanes_of)
+    picked, order = parts[0], [lane for _, lane in lanes_of]
     for number, part in enumerate(parts[1:], start=1):
         order = [
-            lanes + place if source == number else order[i]
-            for i, (source, place) in enumerate(places)
+            lanes + lane if source == number else order[i]
+            for i, (source, lane) in enumerate(lanes_of)
         ]
-        made, order = builder.shuffle(made, part, order), list(range(lanes))
-    return builder.shuffle(made, made, order) if len(parts) == 1 else made
+        picked, order = builder.shuffle(picked, part, order), list(range(lanes))
+    return builder.shuffle(picked, picked, order) if len(parts) == 1 else picked

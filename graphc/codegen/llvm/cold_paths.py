@@ -1,4 +1,4 @@
-"""Branches that hardly ever run, as functions of their own in a module of their own.
+"""Cold path outlining: branches that hardly ever run, as functions in a module of their own.
 
 In: what such a branch does, written by an emitter of its own. Out: functions that LLVM does not
 optimise, which takes a fifth of the time, and the calls of them. Branches of a kernel with equal
@@ -60,7 +60,7 @@ class OutlinedCall:
 
 
 @dataclass(slots=True)
-class RareFunctions:
+class ColdFunctions:
     """The functions of one kernel: their names, by parameters and lines."""
 
     kernel: str
@@ -78,22 +78,22 @@ class RareFunctions:
 
     def lines(self) -> list[str]:
         """The functions' module, empty where there is none."""
-        found = []
+        text = []
         for (parameters, *lines), name in self.names.items():
-            found += [f"define void @{name}({parameters}) cold nounwind {{", *lines, "}", ""]
+            text += [f"define void @{name}({parameters}) cold nounwind {{", *lines, "}", ""]
         defined = set(self.names.values())
         called = [line for name, line in self.declarations.items() if name not in defined]
-        return [*found, *called, *[""] * bool(found)]
+        return [*text, *called, *[""] * bool(text)]
 
 
 def split(body: Block, yields: tuple[LoopValue, ...]) -> tuple[Block, Block]:
-    """A rare block as what may be a function, up to its last loop, branch or store, and the rest.
+    """A cold block as what may be a function, up to its last loop, branch or store, and the rest.
     The first is empty where the rest reads what it defines: a function gives nothing back."""
     acts = [i for i, each in enumerate(body) if inner_blocks(each) or isinstance(each, _WRITES)]
     end = acts[-1] + 1 if acts else 0
-    made = {value.name for statement in body[:end] for value in results(statement)}
+    defined = {value.name for statement in body[:end] for value in results(statement)}
     needed = {value.name for value in (*outside_of(body[end:])[0], *yields)}
-    return ((), body) if made & needed else (body[:end], body[end:])
+    return ((), body) if defined & needed else (body[:end], body[end:])
 
 
 def outside_of(block: Block) -> tuple[list[LoopValue], list[Buffer]]:

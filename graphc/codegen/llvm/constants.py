@@ -31,14 +31,14 @@ def folded(function: FunctionText, statement: Let) -> bool:
         if not known or operand.type.dtype not in _FOLDED:
             return False
     lanes = [_lanes(function, operand) for operand in statement.operands]
-    made = OPERATIONS[statement.opcode](statement, *lanes)
-    if (made == made[0]).all():
-        function.constant(statement.result, made[0].item())
+    results = OPERATIONS[statement.opcode](statement, *lanes)
+    if (results == results[0]).all():
+        function.constant(statement.result, results[0].item())
         return True
     element = ELEMENT[type.dtype]
-    listed = ", ".join(f"{element} {scalar_literal(lane.item(), type.dtype)}" for lane in made)
+    listed = ", ".join(f"{element} {scalar_literal(lane.item(), type.dtype)}" for lane in results)
     function.alias(statement.result, f"<{listed}>")
-    function.lanes[statement.result.name] = made
+    function.lanes[statement.result.name] = results
     return True
 
 

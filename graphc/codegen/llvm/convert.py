@@ -72,8 +72,10 @@ class _Lanes:
         from_, to = VectorType(source, self.lanes), VectorType(wide, self.lanes)
         name = f"llvm.fptosi.sat.{type_code(to)}.{type_code(from_)}"
         call = self.function.intrinsic(name, llvm_type(to), [(llvm_type(from_), text)])
-        made = self.function.temporary(call)
-        return made if wide is target else self.cast("trunc", made, ELEMENT[wide], ELEMENT[target])
+        wide_text = self.function.temporary(call)
+        if wide is target:
+            return wide_text
+        return self.cast("trunc", wide_text, ELEMENT[wide], ELEMENT[target])
 
     def as_f32(self, text: str, source: DType, exactly: bool) -> str:
         """An f32 that rounds to a half type as the operand does. i32 and i64 need not be told apart
@@ -145,11 +147,11 @@ class _Lanes:
         below = self.op("icmp ult", "i32", size, self.integer("i32", _F16_TINY))
         above = self.op("icmp uge", "i32", size, self.integer("i32", _F16_OVERFLOW))
         is_nan = self.op("icmp ugt", "i32", size, self.integer("i32", _F32_INFINITY))
-        made = self.select(below, "i32", small, normal)
-        made = self.select(above, "i32", self.integer("i32", 0x7C00), made)
-        made = self.select(is_nan, "i32", self.integer("i32", 0x7E00), made)
+        rounded = self.select(below, "i32", small, normal)
+        rounded = self.select(above, "i32", self.integer("i32", 0x7C00), rounded)
+        rounded = self.select(is_nan, "i32", self.integer("i32", 0x7E00), rounded)
         top = self.op("lshr", "i32", sign, self.integer("i32", 16))
-        return self.cast("trunc", self.op("or", "i32", made, top), "i32", "i16")
+        return self.cast("trunc", self.op("or", "i32", rounded, top), "i32", "i16")
 
     # -- f64 and i64 to a half type: see graphc.ops.conversion -----------------------------------
 

@@ -71,13 +71,13 @@ class FunctionText:
     """The lines of one LLVM function, and what each value's name stands for in it."""
 
     def __init__(
-        self, half_instructions: bool = False, permuted_lanes: int = 0, rare: bool = False
+        self, half_instructions: bool = False, permuted_lanes: int = 0, cold: bool = False
     ) -> None:
-        """What the processor has, see Target. `rare`: see rare.py; values are numbered there, so
-        that equal functions have equal texts."""
+        """What the processor has, see Target. `cold`: see cold_paths.py; values are numbered
+        there, so that equal functions have equal texts."""
         self.half_instructions = half_instructions
         self.permuted_lanes = permuted_lanes
-        self.rare = rare
+        self.cold = cold
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.constants: dict[str, float | int | bool] = {}
@@ -86,9 +86,9 @@ class FunctionText:
         self._text: dict[str, str] = {}
         self._count = 0
 
-    def rare_one(self) -> FunctionText:
-        """An empty one for a rare function of the same module."""
-        return FunctionText(self.half_instructions, self.permuted_lanes, rare=True)
+    def cold_one(self) -> FunctionText:
+        """An empty one for a cold function of the same module."""
+        return FunctionText(self.half_instructions, self.permuted_lanes, cold=True)
 
     def emit(self, line: str) -> None:
         self.lines.append("  " + line)
@@ -107,7 +107,7 @@ class FunctionText:
     def opaque(self, type: str, text: str) -> str:
         """The same value, of which LLVM does not know where it comes from: what an empty inline
         assembly makes of it. Rare functions are not optimised, so nothing need be hidden."""
-        if self.rare:
+        if self.cold:
             return text
         return self.temporary(f'call {type} asm "", "=r,0"({type} {text})')
 
@@ -115,7 +115,7 @@ class FunctionText:
         """The name `value` has in LLVM when an instruction defines it."""
         plain = f"v.{value.name}"
         name = f"%{plain}" if _PLAIN_NAME.fullmatch(plain) else f'%"{plain}"'
-        if self.rare:
+        if self.cold:
             name = self.name()
         self._text[value.name] = name
         return name

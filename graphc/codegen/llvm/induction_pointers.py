@@ -1,4 +1,4 @@
-"""Addresses that walk through memory with an innermost loop, in LLVM IR.
+"""Induction pointers: addresses carried along with an innermost loop, in LLVM IR.
 
 In: the places such a loop reads and writes, each so many bytes further at each step. Out: lines for
 the loop's head and end, and for what lies ahead of it. A place with a stride of its own has a
@@ -16,9 +16,9 @@ from graphc.codegen.llvm.function_text import FunctionText
 
 
 @dataclass(slots=True)
-class Walks:
-    """The walks of one loop. `begin` and `step` are those of its variable, `ahead` the lines right
-    ahead of it."""
+class InductionPointers:
+    """The pointers of one loop. `begin` and `step` are those of its variable, `ahead` the lines
+    right ahead of it."""
 
     function: FunctionText
     begin: str
@@ -29,27 +29,27 @@ class Walks:
 
     def address(self, place: object, start: str, stride: int) -> str:
         """The name of `start` plus `stride` bytes times the loop's variable; a place has one."""
-        made = self.starts.setdefault(stride, {})
-        if place not in made:
-            made[place] = self.function.name(), start
-        return made[place][0]
+        addresses = self.starts.setdefault(stride, {})
+        if place not in addresses:
+            addresses[place] = self.function.name(), start
+        return addresses[place][0]
 
     def close(self, before: str, end: str) -> tuple[list[str], list[str]]:
         """Writes to the end of the loop what is carried on. Gives the head's phi nodes, where the
         loop is entered from block `before` and goes on in block `end`, and lines that belong ahead
         of the body."""
         phis, inside = [], []
-        for stride, made in self.starts.items():
+        for stride, addresses in self.starts.items():
             first = self._first(stride)
-            if len(made) == 1:
-                ((name, start),) = made.values()
+            if len(addresses) == 1:
+                ((name, start),) = addresses.values()
                 kind = "ptr"
                 first = start if first == "0" else self._moved(start, first, self.ahead)
             else:
                 kind, name = "i64", self.function.name()
                 inside += [
                     f"  {each} = getelementptr i8, ptr {start}, i64 {name}"
-                    for each, start in made.values()
+                    for each, start in addresses.values()
                 ]
             further = self._further(kind, name, stride * self.step)
             phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {further}, %{end} ]")

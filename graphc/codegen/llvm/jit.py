@@ -107,26 +107,26 @@ def compile_kernel(
             return known
         kept = OBJECTS.get(symbol) or (store.get(symbol) if store is not None else None)
         if kept is not None:
-            made = CompiledKernel(symbol, kept, {})
+            compiled = CompiledKernel(symbol, kept, {})
         else:
             code = [
                 compile_text(_NAMES.sub(f"@{symbol}", text), target, timings, level)
                 for text, level in zip(modules, LEVELS)
             ]
-            made = CompiledKernel(symbol, joined(code), timings)
+            compiled = CompiledKernel(symbol, joined(code), timings)
             if store is not None:
-                store.put(symbol, made.object, {**facts, "kernel": kernel.name})
-        _compiled[symbol] = made
-        OBJECTS[symbol] = made.object
-        return made
+                store.put(symbol, compiled.object, {**facts, "kernel": kernel.name})
+        _compiled[symbol] = compiled
+        OBJECTS[symbol] = compiled.object
+        return compiled
 
 
 def kernel_address(
     kernel: Kernel, target: Target | None = None, store: ObjectStore | None = None
 ) -> int:
     """The address of the kernel's loaded function, for a target this machine can run."""
-    made = compile_kernel(kernel, target, store)
-    return load({made.symbol: made.object})[made.symbol]
+    compiled = compile_kernel(kernel, target, store)
+    return load({compiled.symbol: compiled.object})[compiled.symbol]
 
 
 def llvm_text(kernel: Kernel, target: Target | None = None) -> str:

@@ -12,10 +12,10 @@ is declared noalias; scratch is known apart from them, and from other scratch bu
 
 from __future__ import annotations
 
-from graphc.codegen.llvm.cold_paths import OutlinedCall, RareFunctions, outside_of, split
+from graphc.codegen.llvm.cold_paths import ColdFunctions, OutlinedCall, outside_of, split
 from graphc.codegen.llvm.constants import folded
 from graphc.codegen.llvm.function_text import FunctionText, llvm_type, quoted
-from graphc.codegen.llvm.induction_pointers import Walks
+from graphc.codegen.llvm.induction_pointers import InductionPointers
 from graphc.codegen.llvm.memory import MemoryText
 from graphc.codegen.llvm.ops import emit_let
 from graphc.codegen.loop_ir.nodes import (
@@ -60,11 +60,11 @@ def emit_modules(
     permuted_lanes: int = 0,
 ) -> list[str]:
     """A module with the kernel as its one function, named `symbol` or else like the kernel; and
-    where something rarely runs, a second one with the functions that do it (rare.py).
+    where something rarely runs, a second one with the functions that do it (cold_paths.py).
     `half_instructions` and `permuted_lanes`: what the processor has, see Target."""
     name = symbol or kernel.name
     function = FunctionText(half_instructions, permuted_lanes)
-    emitter = _Emitter(function, RareFunctions(name))
+    emitter = _Emitter(function, ColdFunctions(name))
     emitter.kernel(kernel)
     head = [f'target triple = "{triple}"', ""] if triple else []
     parameters = SIGNATURE.format("noalias readonly ", f"noalias align {SCRATCH_ALIGNMENT} ")
@@ -78,8 +78,8 @@ def emit_modules(
         *emitter.metadata,
         "",
     ]
-    rare = emitter.rare.lines()
-    return ["\n".join(lines), *(["\n".join([*head, *rare])] if rare else [])]
+    cold = emitter.cold.lines()
+    return ["\n".join(lines), *(["\n".join([*head, *cold])] if cold else [])]
 
 
 def _stack(kernel: Kernel, lanes: int) -> str:
@@ -95,9 +95,9 @@ def _stack(kernel: Kernel, lanes: int) -> str:
 
 
 class _Emitter(MemoryText):
-    def __init__(self, function: FunctionText, rare: RareFunctions) -> None:
+    def __init__(self, function: FunctionText, cold: ColdFunctions) -> None:
         super().__init__(function)
-        self.rare = rare
+        self.cold = cold
         self.metadata: list[str] = []
         function.lines.append("entry:")
         self.label = "entry"
@@ -221,14 +221,14 @@ class _Emitter(MemoryText):
             function.emit(f"br i1 {running}, label %{body}, label %{done}")
             self.start(body)
         inside = len(function.lines)
-        walks = Walks(function, bounds[0], statement.step, self.ahead[-1])
+        pointers = InductionPointers(function, bounds[0], statement.step, self.ahead[-1])
         if not any(isinstance(inner, For | While) for inner in walk(statement.body)):
-            self.walks[statement.variable.name] = walks
+            self.induction_pointers[statement.variable.name] = pointers
         self.block(statement.body)
         following = function.temporary(f"add nsw i64 {variable}, {statement.step}")
-        following = function.opaque("i64", following)  # see walks.py
+        following = function.opaque("i64", following)  # see induction_pointers.py
         yields = [following, *map(function.text, statement.yields)]
-        phis, addresses = walks.close(before, self.label)
+        phis, addresses = pointers.close(before, self.label)
         if runs:
             again = function.temporary(f"icmp slt i64 {following}, {bounds[1]}")
             function.emit(f"br i1 {again}, label %{head}, label %{done}")
@@ -301,8 +301,8 @@ class _Emitter(MemoryText):
         arms = (then, statement.then_body), (other, statement.else_body)
         for label, body in arms:
             self.start(label)
-            if statement.rare and label == then:
-                self.rarely(body, statement.then_yields)
+            if statement.cold and label == then:
+                self.outlined(body, statement.then_yields)
             else:
                 self.block(body)
             function.emit(f"br label %{join}")
@@ -317,12 +317,12 @@ class _Emitter(MemoryText):
             )
             self.seen(result)
 
-    def rarely(self, body: Block, yields: tuple[LoopValue, ...]) -> None:
+    def outlined(self, body: Block, yields: tuple[LoopValue, ...]) -> None:
         """Writes `body`, as far as it can be a function of its own, as a call."""
         head, tail = split(body, yields)
         if head:
-            call, function = OutlinedCall(), self.function.rare_one()
-            inner = _Emitter(function, self.rare)
+            call, function = OutlinedCall(), self.function.cold_one()
+            inner = _Emitter(function, self.cold)
             known, buffers = outside_of(head)
             for buffer in buffers:
                 inner.pointers[buffer.name] = call.parameter("ptr", self.pointers[buffer.name])
@@ -331,5 +331,5 @@ class _Emitter(MemoryText):
             inner.seen(*sorted(known, key=lambda value: self.order[value.name]))
             inner.block(head)
             function.emit("ret void")
-            self.rare.call(call, function, self.function)
+            self.cold.call(call, function, self.function)
         self.block(tail)

@@ -25,14 +25,14 @@ def emit_lookup(function: FunctionText, statement: Let) -> None:
     piece = llvm_type(index.type.with_lanes(width))
     entries = statement.attribute * (width // len(statement.attribute))
     table = ", ".join(f"i32 {entry}" for entry in entries)
-    made, count = "", 0
+    joined, count = "", 0
     for start in range(0, index.type.lanes, width):
         part = _lanes(function, function.text(index), index.type.lanes, start, width)
         arguments = [(piece, f"<{table}>"), (piece, part)]
-        found = function.temporary(function.intrinsic(_PERMUTATIONS[width], piece, arguments))
-        made = _joined(function, made, count, found, width) if made else found
+        picked = function.temporary(function.intrinsic(_PERMUTATIONS[width], piece, arguments))
+        joined = _joined(function, joined, count, picked, width) if joined else picked
         count += width
-    function.alias(statement.result, _lanes(function, made, count, 0, index.type.lanes))
+    function.alias(statement.result, _lanes(function, joined, count, 0, index.type.lanes))
 
 
 def _lanes(function: FunctionText, vector: str, have: int, start: int, count: int) -> str:
@@ -60,14 +60,14 @@ def _selected(function: FunctionText, statement: Let) -> str:
     """One selection for each bit of an entry's number, the lowest first."""
     (index,) = statement.operands
     type, flag = llvm_type(index.type), llvm_type(index.type.with_dtype(DType.bool))
-    found = [literal(entry, index.type) for entry in statement.attribute]
+    candidates = [literal(entry, index.type) for entry in statement.attribute]
     bit = 1
-    while len(found) > 1:
+    while len(candidates) > 1:
         masked = function.temporary(f"and {function.typed(index)}, {literal(bit, index.type)}")
         odd = function.temporary(f"icmp ne {type} {masked}, {literal(0, index.type)}")
-        found = [
+        candidates = [
             function.temporary(f"select {flag} {odd}, {type} {high}, {type} {low}")
-            for low, high in zip(found[::2], found[1::2], strict=True)
+            for low, high in zip(candidates[::2], candidates[1::2], strict=True)
         ]
         bit *= 2
-    return found[0]
+    return candidates[0]

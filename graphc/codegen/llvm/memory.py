@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 from graphc.codegen.llvm.function_text import FunctionText, llvm_type, type_code
-from graphc.codegen.llvm.induction_pointers import Walks
+from graphc.codegen.llvm.induction_pointers import InductionPointers
 from graphc.codegen.loop_ir.nodes import (
     Buffer,
     Index,
@@ -50,7 +50,7 @@ class MemoryText:
         self.depth: dict[str, int] = {}
         self.ahead: list[list[str]] = []
         """For each open loop, outermost first, the lines that go right ahead of it."""
-        self.walks: dict[str, Walks] = {}
+        self.induction_pointers: dict[str, InductionPointers] = {}
         """Of the innermost loops that are open, by the name of their variable."""
 
     def seen(self, *values: LoopValue) -> None:
@@ -68,9 +68,11 @@ class MemoryText:
         for value, factor in terms:
             path = (*path, (value.name, factor))
             known = self.addresses.get((buffer.name, path))
-            walks = self.walks.get(value.name)
-            if known is None and walks is not None:
-                known = walks.address((buffer.name, path), pointer, factor * buffer.dtype.itemsize)
+            pointers = self.induction_pointers.get(value.name)
+            if known is None and pointers is not None:
+                known = pointers.address(
+                    (buffer.name, path), pointer, factor * buffer.dtype.itemsize
+                )
             elif known is None:
                 # Terms are in the order of their definition: the last one lies deepest.
                 depth = self.depth[value.name]

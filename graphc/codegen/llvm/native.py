@@ -24,7 +24,7 @@ CODEGEN_LEVEL = 3
 DRIVER_LEVEL = 0
 """Of a plan's driver, which calls kernels one after the other: many lines, run once a call."""
 RARE_LEVEL = 0
-"""Of what hardly ever runs, see llvm/rare.py."""
+"""Of what hardly ever runs, see cold_paths.py."""
 SEVERAL = b"graphc-objects\n"
 
 
@@ -203,11 +203,11 @@ def machine_of(target: Target, level: int = CODEGEN_LEVEL) -> Any:
         return known
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    made = binding.Target.from_triple(target.triple).create_target_machine(
+    machine = binding.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
     )
-    _machines[target.key, level] = made
-    return made
+    _machines[target.key, level] = machine
+    return machine
 
 
 def _lljit() -> Any:

@@ -6,8 +6,8 @@ One file per kernel, named by the kernel's symbol (a hash of its LLVM IR, target
     {"symbol": …, "sha256": …, "code": …, "target": …, …}
     object code
 
-A file appears whole or not at all (it is written beside its place and renamed), so writers may
-race and may be killed. What is read is checked against its own hash; a file that was cut short,
+A file appears whole or not at all (it is written next to its final path and renamed), so writers
+may race and may be killed. What is read is checked against its own hash; a file that was cut short,
 renamed or damaged is removed and compiled again, never loaded. The files used longest ago go first
 when the folder grows past its limit.
 """
@@ -93,7 +93,7 @@ class ObjectCache:
 
     def entries(self) -> list[Kept]:
         """All files that can be read, latest used first."""
-        found = []
+        readable = []
         for path in self._files():
             with contextlib.suppress(OSError):
                 status = path.stat()
@@ -101,10 +101,10 @@ class ObjectCache:
                     header = _header(file.read(1 << 16))
                 if header is not None:
                     facts = header[0]
-                    found.append(
+                    readable.append(
                         Kept(str(facts.get("symbol")), facts, status.st_size, status.st_mtime)
                     )
-        return sorted(found, key=lambda kept: kept.used, reverse=True)
+        return sorted(readable, key=lambda kept: kept.used, reverse=True)
 
     def clear(self) -> int:
         """Remove everything; how many files there were."""

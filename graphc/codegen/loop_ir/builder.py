@@ -47,7 +47,7 @@ from graphc.codegen.loop_ir.nodes import (
     While,
     result_type,
 )
-from graphc.codegen.loop_ir.open_blocks import IfScope, LoopScope, OpenBlock, WhileScope
+from graphc.codegen.loop_ir.open_blocks import OpenBlock, OpenBranch, OpenLoop, OpenWhile
 from graphc.codegen.loop_ir.verifier import verify
 from graphc.errors import VerifyError
 from graphc.ir.types import DType
@@ -80,9 +80,9 @@ class LoopBuilder:
 
     def read_back(self, buffer: Buffer) -> Buffer:
         """The output `buffer`, which no statement mentions yet, as one that is also read."""
-        made = Buffer(buffer.name, buffer.dtype, buffer.size, "readwrite")
-        self._buffers[self._buffers.index(buffer)] = made
-        return made
+        both = Buffer(buffer.name, buffer.dtype, buffer.size, "readwrite")
+        self._buffers[self._buffers.index(buffer)] = both
+        return both
 
     def scratch(self, name: str, dtype: DType, size: int) -> Buffer:
         """Memory of one call, 64-byte aligned, undefined at first."""
@@ -174,10 +174,10 @@ class LoopBuilder:
         return result
 
     def _splat_scalars(self, opcode: str, operands: tuple[LoopValue, ...]) -> tuple[LoopValue, ...]:
-        found = {operand.type.lanes for operand in operands}
-        if len(found) < 2:
+        widths = {operand.type.lanes for operand in operands}
+        if len(widths) < 2:
             return operands
-        lanes = max(found)
+        lanes = max(widths)
         # A scalar condition selects whole vectors, so only the arms of a select are splat.
         keep = 1 if opcode == "select" else 0
         return operands[:keep] + tuple(
@@ -272,7 +272,7 @@ class LoopBuilder:
 
     @contextmanager
     def inside(self) -> Iterator[OpenBlock]:
-        """A new block inside the current one, which the scopes put into their statements."""
+        """A new block inside the current one, for the statement of a loop or branch."""
         block = OpenBlock(self.block)
         saved, self.block = self.block, block
         try:
@@ -289,53 +289,53 @@ class LoopBuilder:
         step: int = 1,
         carried: Sequence[LoopValue] = (),
         hint: str = "i",
-    ) -> Iterator[LoopScope]:
+    ) -> Iterator[OpenLoop]:
         """A for loop; `carried` are the initial values. `hint` names the variable."""
         parameters = tuple(self.fresh(value.type, "carry") for value in carried)
-        scope = LoopScope(self.fresh(INDEX_TYPE, hint), parameters)
+        loop = OpenLoop(self.fresh(INDEX_TYPE, hint), parameters)
         with self.inside() as block:
-            yield scope
-        _check_yields("loop", parameters, scope.yields)
-        scope.results = tuple(self.fresh(value.type) for value in carried)
+            yield loop
+        _check_yields("loop", parameters, loop.yields)
+        loop.results = tuple(self.fresh(value.type) for value in carried)
         pairs = tuple(zip(parameters, carried, strict=True))
         self.append(
             For(
-                scope.variable, begin, end, step, pairs, tuple(block.statements), scope.yields,
-                scope.results,
+                loop.variable, begin, end, step, pairs, tuple(block.statements), loop.yields,
+                loop.results,
             )
         )  # fmt: skip
 
     @contextmanager
-    def if_(self, condition: LoopValue, rare: bool = False) -> Iterator[IfScope]:
+    def if_(self, condition: LoopValue, cold: bool = False) -> Iterator[OpenBranch]:
         """`with b.if_(c) as branch:` around `with branch.then():`, `with branch.otherwise():`.
-        `rare`: see If."""
-        scope = IfScope(self)
-        yield scope
-        (then, then_yields), (other, else_yields) = scope.blocks
+        `cold`: see If."""
+        branch = OpenBranch(self.inside)
+        yield branch
+        (then, then_yields), (other, else_yields) = branch.blocks
         _check_yields("branch", then_yields, else_yields)
-        scope.results = tuple(self.fresh(value.type) for value in then_yields)
+        branch.results = tuple(self.fresh(value.type) for value in then_yields)
         self.append(
             If(
                 condition, tuple(then.statements), then_yields, tuple(other.statements),
-                else_yields, scope.results, rare,
+                else_yields, branch.results, cold,
             )
         )  # fmt: skip
 
     @contextmanager
-    def while_(self, carried: Sequence[LoopValue] = ()) -> Iterator[WhileScope]:
+    def while_(self, carried: Sequence[LoopValue] = ()) -> Iterator[OpenWhile]:
         """`with b.while_([x]) as loop:` around `with loop.condition():` and `with loop.body():`."""
         parameters = tuple(self.fresh(value.type, "carry") for value in carried)
-        scope = WhileScope(self, parameters)
-        yield scope
-        if scope.tested is None:
+        loop = OpenWhile(self.inside, parameters)
+        yield loop
+        if loop.tested is None:
             raise VerifyError("a while loop without a condition", hint="call loop.test(condition)")
-        _check_yields("while", parameters, scope.yields)
-        scope.results = tuple(self.fresh(value.type) for value in carried)
+        _check_yields("while", parameters, loop.yields)
+        loop.results = tuple(self.fresh(value.type) for value in carried)
         self.append(
             While(
                 tuple(zip(parameters, carried, strict=True)),
-                tuple(scope.condition_block.statements), scope.tested,
-                tuple(scope.body_block.statements), scope.yields, scope.results,
+                tuple(loop.condition_block.statements), loop.tested,
+                tuple(loop.body_block.statements), loop.yields, loop.results,
             )
         )  # fmt: skip
 

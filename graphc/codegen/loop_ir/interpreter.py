@@ -18,7 +18,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -267,8 +267,7 @@ def libm_function(name: str, dtype: DType, arity: int) -> Callable[..., float]:
     function = getattr(ctypes.CDLL(None), name + ("f" if dtype is DType.f32 else ""))
     function.restype = kind
     function.argtypes = [kind] * arity
-    found: Callable[..., float] = function
-    return found
+    return cast("Callable[..., float]", function)
 
 
 def _call(statement: Let, *operands: Array) -> Array:

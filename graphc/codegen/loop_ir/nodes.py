@@ -191,7 +191,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """One of two blocks, by a scalar bool; `results` are the yields of the one that ran. `rare`:
+    """One of two blocks, by a scalar bool; `results` are the yields of the one that ran. `cold`:
     the first hardly ever runs, so its native code need not be fast, but soon compiled."""
 
     condition: LoopValue
@@ -200,7 +200,7 @@ class If:
     else_body: Block
     else_yields: tuple[LoopValue, ...]
     results: tuple[LoopValue, ...]
-    rare: bool = False
+    cold: bool = False
 
 
 @dataclass(frozen=True, slots=True)

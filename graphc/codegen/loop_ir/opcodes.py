@@ -66,10 +66,10 @@ class VectorType:
             return known
         if lanes < 1:
             raise VerifyError(f"a vector of {lanes} lanes")
-        made = super().__new__(cls)
-        object.__setattr__(made, "dtype", dtype)
-        object.__setattr__(made, "lanes", lanes)
-        return _TYPES.setdefault((dtype, lanes), made)
+        type = super().__new__(cls)
+        object.__setattr__(type, "dtype", dtype)
+        object.__setattr__(type, "lanes", lanes)
+        return _TYPES.setdefault((dtype, lanes), type)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a VectorType is fixed: {name} cannot be set")

@@ -1,15 +1,14 @@
-"""What stands open while a kernel is written: blocks, loops, branches."""
+"""What stands open while a kernel is written: blocks, loops, branches.
+
+Loops and branches of several blocks get `inside`, which opens a block in the current one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from graphc.codegen.loop_ir.nodes import LoopValue, Statement
-
-if TYPE_CHECKING:
-    from graphc.codegen.loop_ir.builder import LoopBuilder
 
 
 class OpenBlock:
@@ -33,7 +32,10 @@ class OpenBlock:
         return False
 
 
-class LoopScope:
+OpensBlock = Callable[[], AbstractContextManager[OpenBlock]]
+
+
+class OpenLoop:
     """A for loop being written: `variable`, `carried` inside, `results` after it."""
 
     def __init__(self, variable: LoopValue, carried: tuple[LoopValue, ...]) -> None:
@@ -47,11 +49,11 @@ class LoopScope:
         self.yields = values
 
 
-class IfScope:
+class OpenBranch:
     """A branch being written: blocks `then()` and `otherwise()`, `results` after it."""
 
-    def __init__(self, builder: LoopBuilder) -> None:
-        self._builder = builder
+    def __init__(self, inside: OpensBlock) -> None:
+        self._inside = inside
         self.blocks: list[tuple[OpenBlock, tuple[LoopValue, ...]]] = [(OpenBlock(None), ())] * 2
         self._yields: tuple[LoopValue, ...] = ()
         self.results: tuple[LoopValue, ...] = ()
@@ -60,27 +62,27 @@ class IfScope:
         """The results of the branch when this block runs; in number and type as in the other."""
         self._yields = values
 
-    def then(self) -> Any:
+    def then(self) -> AbstractContextManager[None]:
         """Context manager: the block that runs when the condition holds."""
         return self._arm(0)
 
-    def otherwise(self) -> Any:
+    def otherwise(self) -> AbstractContextManager[None]:
         """Context manager: the block that runs when the condition does not hold."""
         return self._arm(1)
 
     @contextmanager
     def _arm(self, arm: int) -> Iterator[None]:
         self._yields = ()
-        with self._builder.inside() as block:
+        with self._inside() as block:
             yield
         self.blocks[arm] = (block, self._yields)
 
 
-class WhileScope:
+class OpenWhile:
     """A while loop being written: blocks `condition()` and `body()`, `results` after it."""
 
-    def __init__(self, builder: LoopBuilder, carried: tuple[LoopValue, ...]) -> None:
-        self._builder = builder
+    def __init__(self, inside: OpensBlock, carried: tuple[LoopValue, ...]) -> None:
+        self._inside = inside
         self.condition_block = OpenBlock(None)
         self.body_block = OpenBlock(None)
         self.tested: LoopValue | None = None
@@ -91,13 +93,13 @@ class WhileScope:
     @contextmanager
     def condition(self) -> Iterator[None]:
         """The block that ends in `test(...)`."""
-        with self._builder.inside() as self.condition_block:
+        with self._inside() as self.condition_block:
             yield
 
     @contextmanager
     def body(self) -> Iterator[None]:
         """The block that ends in `yield_(...)`."""
-        with self._builder.inside() as self.body_block:
+        with self._inside() as self.body_block:
             yield
 
     def test(self, condition: LoopValue) -> None:

@@ -100,7 +100,7 @@ class _Printer:
     def nest(self, statement: For | If | While) -> list[str]:
         if isinstance(statement, If):
             return [
-                f"{'rare ' * statement.rare}if {self.value(statement.condition)} {{",
+                f"{'cold ' * statement.cold}if {self.value(statement.condition)} {{",
                 *self.yielding(statement.then_body, statement.then_yields),
                 "} else {",
                 *self.yielding(statement.else_body, statement.else_yields),

@@ -11,7 +11,7 @@ from graphc.codegen.recipes.attention.backward import lower_attention_grad
 from graphc.codegen.recipes.attention.forward import lower_attention
 from graphc.codegen.recipes.contraction.recipe import lower_contract
 from graphc.codegen.recipes.contraction.winograd import lower_winograd
-from graphc.codegen.recipes.nest.rows import lower_nest
+from graphc.codegen.recipes.nest.recipe import lower_nest
 from graphc.codegen.recipes.scan import lower_scan
 from graphc.codegen.recipes.scatter import lower_scatter
 from graphc.codegen.recipes.sort import lower_sort

@@ -10,10 +10,10 @@ import functools
 import math
 from typing import Any
 
+from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.choice import Choice
 from graphc.codegen.recipes.contraction.cost_model import by_lines, choose
 from graphc.codegen.recipes.contraction.view import ContractionView
-from graphc.codegen.recipes.nest.rows import lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph, Node

@@ -10,7 +10,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
-from graphc.codegen.recipes.nest.rows import declare_buffers, lanes_for
+from graphc.codegen.recipes.common import declare_buffers, lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 from graphc.ir.registry import lookup
@@ -24,10 +24,10 @@ def lower_scan(name: str, body: Graph, target: Target) -> Kernel:
     builder = LoopBuilder(name)
     inputs, (out,) = declare_buffers(builder, body)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
-    return _Scan(builder, evaluator, body, out).build()
+    return _ScanLoops(builder, evaluator, body, out).build()
 
 
-class _Scan:
+class _ScanLoops:
     def __init__(self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, out: Buffer):
         self.builder = builder
         self.evaluator = evaluator
@@ -84,9 +84,9 @@ class _Scan:
             step = Variable("k", size)
             integers.bind(step, loop.variable, builder.block)
             new = self._parts(of(step), others, guards)
-            made = self.op.step(self.evaluator.algebra, tuple(loop.carried), new)
-            self._store(of(step), others, made, guards)
-            loop.yield_(*made)
+            running = self.op.step(self.evaluator.algebra, tuple(loop.carried), new)
+            self._store(of(step), others, running, guards)
+            loop.yield_(*running)
 
     def _parts(self, at: Expr, others: Index, guards: tuple[Guard, ...]) -> tuple[LoopValue, ...]:
         element = self.evaluator.value(self.operand, self._index(at, others), guards)

@@ -9,7 +9,7 @@ from typing import Any
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel
-from graphc.codegen.recipes.nest.rows import declare_buffers, lanes_for
+from graphc.codegen.recipes.common import declare_buffers, lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.registry import lookup

@@ -12,7 +12,7 @@ import math
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Index, Kernel, LoopValue
-from graphc.codegen.recipes.nest.rows import declare_buffers
+from graphc.codegen.recipes.common import declare_buffers
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 from graphc.ir.registry import lookup
@@ -27,10 +27,10 @@ def lower_sort(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body whose one output is a sort. It runs over the lines along the axis."""
     builder = LoopBuilder(name)
     inputs, (out,) = declare_buffers(builder, body)
-    return _Sort(builder, Evaluator(builder, body, inputs, 1), body, out).build()
+    return _SortLoops(builder, Evaluator(builder, body, inputs, 1), body, out).build()
 
 
-class _Sort:
+class _SortLoops:
     def __init__(self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, out: Buffer):
         self.builder = builder
         self.evaluator = evaluator

@@ -75,12 +75,12 @@ class Elementwise(Op):
     def direct(self, attributes: dict[str, Any]) -> Callable[..., Any]:
         operands = tuple(object() for _ in range(self.arity))
         try:
-            made = self.scalar(_CALLS, *operands, **attributes)
+            call = self.scalar(_CALLS, *operands, **attributes)
         except TypeError:  # an operator on an operand, or an algebra method with a number
-            made = None
+            call = None
         # A rule that is one call on its operands is that function.
-        if isinstance(made, tuple) and made[1:] == operands:
-            return getattr(NUMPY, made[0])  # type: ignore[no-any-return]
+        if isinstance(call, tuple) and call[1:] == operands:
+            return getattr(NUMPY, call[0])  # type: ignore[no-any-return]
         return partial(self.scalar, NUMPY, **attributes)
 
 

@@ -46,11 +46,11 @@ class Generate(Op):
         types = tuple(TensorType.of(array) for array in arrays)
         results = []
         for position, type in enumerate(self.infer(types, attributes)):
-            made = np.empty(type.shape, type.dtype.numpy)
+            result = np.empty(type.shape, type.dtype.numpy)
             # In blocks that stay in the cache: a random number is a hundred operations.
             rows = max(1, BLOCK // max(1, math.prod(type.shape[1:])))
             for start in range(0, type.shape[0] if type.shape else 1, rows):
-                block = made[start : start + rows] if type.shape else made
+                block = result[start : start + rows] if type.shape else result
                 grid: tuple[Any, ...] = np.indices(block.shape, sparse=True)
                 if grid:
                     grid = (grid[0] + start, *grid[1:])
@@ -58,5 +58,5 @@ class Generate(Op):
                     NUMPY, grid, lambda operand, at: arrays[operand][at], types, **attributes
                 )
                 block[...] = elements[position]()
-            results.append(made)
+            results.append(result)
         return tuple(results)

@@ -278,10 +278,10 @@ def _bounds(expr: Expr) -> tuple[int, int]:
 
 @lru_cache(maxsize=65536)
 def _variables(expr: Expr) -> frozenset[Variable]:
-    found: set[Variable] = set()
+    variables: set[Variable] = set()
     for atom, _ in expr.terms:
         if isinstance(atom, Variable):
-            found.add(atom)
+            variables.add(atom)
         else:
-            found |= atom.dividend.variables()
-    return frozenset(found)
+            variables |= atom.dividend.variables()
+    return frozenset(variables)

@@ -70,7 +70,7 @@ class NumpyAlgebra:
 
     @staticmethod
     def rotl(x: Array, count: int) -> Any:
-        """The bits of each element turned to the left, 0 < count < width."""
+        """The bits of each element rotated to the left, 0 < count < width."""
         unsigned = _UNSIGNED[x.dtype.itemsize]
         bits = x.view(unsigned)
         left = np.left_shift(bits, unsigned(count))

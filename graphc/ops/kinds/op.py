@@ -244,15 +244,3 @@ def keyword_parameters(function: Callable[..., Any]) -> dict[str, Any]:
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY
     }
-
-
-def normalized_axes(op: str, axes: Iterable[int], rank: int) -> tuple[int, ...]:
-    """Axes counted from the front, sorted, each once. Raises IndexRangeError."""
-    result = []
-    for axis in axes:
-        if not -rank <= axis < rank:
-            raise IndexRangeError(f"{op}: axis {axis} is out of range for rank {rank}")
-        result.append(axis % rank)
-    if len(set(result)) != len(result):
-        raise AttributeValueError(f"{op}: axis repeated in {list(axes)}")
-    return tuple(sorted(result))

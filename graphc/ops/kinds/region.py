@@ -166,8 +166,8 @@ class TimeLoop(Region):
                     f"{self.name}: sequence {position} is {type}, its first axis must be {length}"
                 )
         slices = tuple(TensorType(type.dtype, type.shape[1:]) for type in xs)
-        given = (*types[:carry], *slices, *types[carry + sequences :])
-        body = self.expect_region("body", attributes["body"], given)
+        arguments = (*types[:carry], *slices, *types[carry + sequences :])
+        body = self.expect_region("body", attributes["body"], arguments)
         results = body.output_types
         self.expect_results("body", results[:carry], types[:carry])
         if not results:

@@ -59,20 +59,20 @@ class Scan(Op):
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
         (x,) = arrays
-        made = self.numpy(x, attributes["axis"])
-        return (np.asarray(made, self.result_dtype(DType.of(x.dtype)).numpy),)
+        scanned = self.numpy(x, attributes["axis"])
+        return (np.asarray(scanned, self.result_dtype(DType.of(x.dtype)).numpy),)
 
     def refer(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
         (x,) = arrays
         axis = attributes["axis"]
         (type,) = self.infer((TensorType.of(x),), attributes)
         out = np.empty(type.shape, type.dtype.numpy)
-        rows, made = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
+        rows, out_rows = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
         running: Parts = ()
         for position, row in enumerate(rows):
             new = self.parts(row, partial(np.full, row.shape, position, np.int64))
             running = self.step(NUMPY, running, new) if position else new
-            made[position] = running[-1]
+            out_rows[position] = running[-1]
         return (out,)
 
 

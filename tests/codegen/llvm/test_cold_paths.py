@@ -14,7 +14,7 @@ from graphc.ir.types import DType
 SIZE = 12
 
 
-def again(rare: bool = True, twice: bool = False, bias: float = 1.0) -> Kernel:
+def again(cold: bool = True, twice: bool = False, bias: float = 1.0) -> Kernel:
     """Where x[0] is NaN, y is what a loop leaves in scratch; else it is x."""
     b = LoopBuilder("again")
     x = b.buffer("x", DType.f32, SIZE, "read")
@@ -22,7 +22,7 @@ def again(rare: bool = True, twice: bool = False, bias: float = 1.0) -> Kernel:
     kept = b.scratch("kept", DType.f32, SIZE)
     for part in range(1 + twice):
         first = b.load(x, 0)
-        with b.if_(b.compare("ne", first, first), rare=rare) as branch:
+        with b.if_(b.compare("ne", first, first), cold=cold) as branch:
             with branch.then():
                 with b.loop(0, SIZE) as loop:
                     value = b.load(x, b.index(0, loop.variable))
@@ -35,35 +35,35 @@ def again(rare: bool = True, twice: bool = False, bias: float = 1.0) -> Kernel:
 
 
 @pytest.mark.parametrize("first", [2.0, np.nan])
-def test_a_rare_branch_does_what_it_would_do_in_place(first: float) -> None:
+def test_a_cold_branch_does_what_it_would_do_in_place(first: float) -> None:
     x = np.arange(SIZE, dtype=np.float32)
     x[0] = first
-    for kernel in (again(), again(rare=False), again(twice=True)):
+    for kernel in (again(), again(cold=False), again(twice=True)):
         native_y, run_y = np.zeros((2, 2 * SIZE), np.float32)
         jit.call_kernel(kernel, [x, native_y])
         interpreter.run(kernel, [x, run_y])
         assert native_y.tobytes() == run_y.tobytes()
         expected = x[:8] if first == first else x[4:] + 1
         assert np.array_equal(native_y[:8], expected, equal_nan=True)
-    assert "rare if" in str(again()) and "rare" not in str(again(rare=False))
+    assert "cold if" in str(again()) and "cold" not in str(again(cold=False))
 
 
-def test_equal_rare_branches_are_one_function_in_a_module_of_its_own() -> None:
-    main, rare = jit._modules(again(twice=True), "again", jit.host())
+def test_equal_cold_branches_are_one_function_in_a_module_of_its_own() -> None:
+    main, cold = jit._modules(again(twice=True), "again", jit.host())
     assert main.count("call void @again.rare0(") == 2 and "define void @again.rare" not in main
-    assert rare.count("define") == 1 and "define void @again.rare0(" in rare
-    assert len(jit._modules(again(rare=False), "again", jit.host())) == 1
+    assert cold.count("define") == 1 and "define void @again.rare0(" in cold
+    assert len(jit._modules(again(cold=False), "again", jit.host())) == 1
     made = jit.compile_kernel(again())
     assert len(native.pieces(made.object)) == 2
     assert made.symbol != jit.compile_kernel(again(bias=2.0)).symbol
 
 
-def test_a_rare_branch_whose_values_are_read_outside_stays_in_place() -> None:
+def test_a_cold_branch_whose_values_are_read_outside_stays_in_place() -> None:
     b = LoopBuilder("carried")
     x = b.buffer("x", DType.f32, SIZE, "read")
     y = b.buffer("y", DType.f32, 1, "write")
     first = b.load(x, 0)
-    with b.if_(b.compare("ne", first, first), rare=True) as branch:
+    with b.if_(b.compare("ne", first, first), cold=True) as branch:
         with branch.then():
             with b.loop(1, SIZE, carried=[b.const(DType.f32, 0.0)]) as loop:
                 loop.yield_(b.add(loop.carried[0], b.load(x, b.index(0, loop.variable))))
@@ -79,14 +79,14 @@ def test_a_rare_branch_whose_values_are_read_outside_stays_in_place() -> None:
     assert result[0] == SIZE - 1
 
 
-def test_a_rare_branch_may_hold_another() -> None:
+def test_a_cold_branch_may_hold_another() -> None:
     b = LoopBuilder("nested")
     x = b.buffer("x", DType.f32, SIZE, "read")
     y = b.buffer("y", DType.f32, 2, "write")
     first, second = b.load(x, 0), b.load(x, 1)
-    with b.if_(b.compare("ne", first, first), rare=True) as outer, outer.then():
+    with b.if_(b.compare("ne", first, first), cold=True) as outer, outer.then():
         b.store(y, 0, second)
-        with b.if_(b.compare("ne", second, second), rare=True) as inner, inner.then():
+        with b.if_(b.compare("ne", second, second), cold=True) as inner, inner.then():
             b.store(y, 1, b.const(DType.f32, 7.0))
     kernel = b.finish(1)
     assert jit._modules(kernel, "nested", jit.host())[1].count("define void @nested.rare") == 2

@@ -301,7 +301,7 @@ def test_scratch_and_in_place() -> None:
         value = b.convert(b.load(second, b.index(4, i.variable)), F32)
         b.store(first, i.variable, b.add(value, b.load(x, b.index(0, (i.variable, 9)))))
     b.barrier()
-    b.prefetch(x, 1 << 40)  # far beside the buffer: asking for it is no access
+    b.prefetch(x, 1 << 40)  # far outside the buffer: asking for it is no access
     with b.loop(0, 48) as i:
         picked = b.load(first, b.index(2))
         b.store(y, i.variable, b.fma(picked, b.load(x, i.variable), picked))

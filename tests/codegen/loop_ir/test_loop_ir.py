@@ -133,7 +133,8 @@ def test_walk_and_operands_see_every_statement() -> None:
     statements = list(walk(example().body))
     kinds = {type(statement).__name__ for statement in statements}
     assert kinds == {
-        "Let", "Load", "Store", "Gather", "Scatter", "Prefetch", "For", "If", "While", "Barrier",
+        "Let", "Load", "Store", "VectorGather", "VectorScatter", "Prefetch", "For", "If", "While",
+        "Barrier",
     }  # fmt: skip
     used = {each for statement in statements for each in operands(statement)}
     defined = {each for statement in statements for each in results(statement)}

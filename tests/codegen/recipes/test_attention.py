@@ -1,5 +1,5 @@
 """The kernels of attention and of its gradient: one kernel, and the bits of the definition, for any
-sizes, masks, layouts and targets, in parts and beside memory that must not be touched."""
+sizes, masks, layouts and targets, in parts and next to memory that must not be touched."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def split(x: Any) -> Any:
     return movement.transpose(parts, permutation=(0, 2, 1, 3))
 
 
-def turned(x: Any) -> Any:
+def transposed(x: Any) -> Any:
     rank = len(x.shape)
     return movement.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
@@ -170,8 +170,11 @@ def chunk(x: Any, part: int) -> Any:
 LAYOUTS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
     "heads split": (lambda q, k, v: (split(q), split(k), split(v)), ((2, 19, 32),) * 3),
     "one array": (lambda x: tuple(chunk(x, part) for part in range(3)), ((2, 21, 96),)),
-    "keys turned": (lambda q, k, v: (q, turned(k), v), ((3, 9, 20), (3, 20, 35), (3, 35, 8))),
-    "all turned": (lambda *x: map(turned, x), ((3, 20, 9), (3, 20, 35), (3, 8, 35))),
+    "keys transposed": (
+        lambda q, k, v: (q, transposed(k), v),
+        ((3, 9, 20), (3, 20, 35), (3, 35, 8)),
+    ),
+    "all transposed": (lambda *x: map(transposed, x), ((3, 20, 9), (3, 20, 35), (3, 8, 35))),
     "keys shared": (lambda q, k, v: (q, repeated(k), repeated(v)), ((3, 9, 8), (17, 8), (17, 5))),
 }
 

@@ -286,9 +286,9 @@ def _set() -> tuple[Graph, list[Array]]:
 def _scan() -> tuple[Graph, list[Array]]:
     g = graphc.GraphBuilder("scan")
     x = g.input("x", "f32[3,5,21]")
-    turned = movement.transpose(x, permutation=(2, 0, 1))
+    transposed = movement.transpose(x, permutation=(2, 0, 1))
     scans = [order.cumsum(x * 2, axis=axis) for axis in (0, 1, 2)]
-    return g.finish(*scans, order.cumprod(turned, axis=0), order.argcummax(x, axis=1)), [
+    return g.finish(*scans, order.cumprod(transposed, axis=0), order.argcummax(x, axis=1)), [
         normal(1, 3, 5, 21)
     ]
 

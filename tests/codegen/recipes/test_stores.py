@@ -90,9 +90,9 @@ SWAPPED = [(10, 16), (7, 8), (5, 12), (3, 24)]
 def channels_along_vectors(side: int, channels: int) -> graphc.Graph:
     b = graphc.GraphBuilder("conv")
     x, w = b.input("x", f"f32[2,6,{side + 4},{side + 4}]"), b.input("w", f"f32[{channels},6,5,5]")
-    beside = b.input("beside", f"f32[2,{channels},{side},{side}]")
+    bias = b.input("bias", f"f32[2,{channels},{side},{side}]")
     plain = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
-    return b.finish(contract.conv(x, w, **plain) + beside)
+    return b.finish(contract.conv(x, w, **plain) + bias)
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "aarch64"])
@@ -107,7 +107,7 @@ def test_vectors_along_output_channels(side: int, channels: int, target: str) ->
     np.testing.assert_array_equal(interpreted(graph, given, target), expected)
 
 
-def test_a_tile_of_neighbouring_rows_is_turned_not_scattered() -> None:
+def test_a_tile_of_neighbouring_rows_is_transposed_not_scattered() -> None:
     (step,) = plan_graph(channels_along_vectors(10, 16))[1].steps
     text = str(lower(step.kernel, named("x86-64-v3")))
     assert "conv swapped" in text
@@ -117,7 +117,7 @@ def test_a_tile_of_neighbouring_rows_is_turned_not_scattered() -> None:
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 8, 9, 14])
 def test_tiles_of_any_number_of_rows(rows: int) -> None:
-    """A row that is left over by itself has nothing to be turned with."""
+    """A row that is left over by itself has nothing to be transposed with."""
     shape, lanes = (4, rows), 4
     builder = LoopBuilder("tile")
     y = builder.buffer("y", DType.f32, 4 * rows, "write")

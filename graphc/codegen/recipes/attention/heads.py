@@ -15,8 +15,8 @@ from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Index, LoopValue
 from graphc.codegen.recipes.attention.results import stored
+from graphc.codegen.recipes.common import declare_buffers
 from graphc.codegen.recipes.contraction.tiles import vector_registers
-from graphc.codegen.recipes.nest.rows import declare_buffers
 from graphc.codegen.target import Target
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue

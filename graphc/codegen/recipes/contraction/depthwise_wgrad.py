@@ -133,7 +133,7 @@ class ByChannels(LoopOrder):
         self, batch: Index, lane: Expr, guards: tuple[Guard, ...], totals: list[LoopValue]
     ) -> list[LoopValue]:
         """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
-        with self.builder.if_(self.guarded.any_nan(totals), rare=True) as branch:
+        with self.builder.if_(self.guarded.any_nan(totals), cold=True) as branch:
             with branch.then():
 
                 def one(i: Expr) -> None:

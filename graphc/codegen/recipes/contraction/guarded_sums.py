@@ -34,7 +34,7 @@ class GuardedSums:
     def tile(self, at: OutputTile, totals: list[LoopValue]) -> list[LoopValue]:
         """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
         builder = self.builder
-        with builder.if_(self.any_nan(totals), rare=True) as branch:
+        with builder.if_(self.any_nan(totals), cold=True) as branch:
             with branch.then():
                 memory = self._scratch(len(totals) * self.lanes)
                 filled_in = builder.block

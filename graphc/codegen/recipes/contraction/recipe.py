@@ -9,6 +9,7 @@ from __future__ import annotations
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.recipes.common import declare_buffers, lanes_for
 from graphc.codegen.recipes.contraction.blocked import ByBlocks
 from graphc.codegen.recipes.contraction.choice import Choice
 from graphc.codegen.recipes.contraction.cost_model import choose
@@ -20,7 +21,6 @@ from graphc.codegen.recipes.contraction.parity_split import ByPhases
 from graphc.codegen.recipes.contraction.split_k import ByGroups
 from graphc.codegen.recipes.contraction.tap_list_conv import ByTaps
 from graphc.codegen.recipes.contraction.unblocked import ByColumns
-from graphc.codegen.recipes.nest.rows import declare_buffers, lanes_for
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 

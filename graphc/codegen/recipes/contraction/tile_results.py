@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphc.codegen.evaluate.addresses import Guard, Integers
+from graphc.codegen.evaluate.addresses import Addresses, Guard
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
@@ -26,7 +26,7 @@ Sums = list[list[LoopValue]]
 
 
 def store_tile(
-    builder: LoopBuilder, integers: Integers, shape: Shape, place: PlaceOf, lane: Expr, rows: Sums,
+    builder: LoopBuilder, integers: Addresses, shape: Shape, place: PlaceOf, lane: Expr, rows: Sums,
     finish: Finish,
 ) -> None:  # fmt: skip
     """`finish(index, guards, results)` for all of a tile. `rows` holds the sums of each row, which
@@ -52,7 +52,7 @@ def _lies_along_rows(shape: Shape, place: PlaceOf, lane: Expr, rows: int) -> boo
 
 
 def _store_along_rows(
-    builder: LoopBuilder, integers: Integers, place: PlaceOf, first: int, rows: Sums,
+    builder: LoopBuilder, integers: Addresses, place: PlaceOf, first: int, rows: Sums,
     finish: Finish,
 ) -> None:  # fmt: skip
     """The rows from `first` on, no more than lanes of a vector."""

@@ -20,9 +20,9 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Index, Kernel, LoopValue
+from graphc.codegen.recipes.common import declare_buffers
 from graphc.codegen.recipes.contraction.k_blocks import CHAIN
 from graphc.codegen.recipes.contraction.tiles import choose_tile, vector_registers
-from graphc.codegen.recipes.nest.rows import declare_buffers
 from graphc.codegen.target import Target
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue

@@ -20,10 +20,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.reduction import BLOCK
+from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.recipes.nest.destinations import StoreDestination
 from graphc.codegen.recipes.nest.rows import Nest
-from graphc.ir.nodes import CONSTANT, INPUT
+from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
@@ -54,54 +57,92 @@ Level = list[Buffer]
 
 
 @dataclass(frozen=True, slots=True)
+class _Tiling:
+    """Columns in tiles: `whole` ones of `tile` columns and one of `rest`; `chunk` at a time."""
+
+    tile: int
+    whole: int
+    rest: int
+    chunk: int
+
+    @property
+    def tiles(self) -> int:
+        return self.whole + bool(self.rest)
+
+    @staticmethod
+    def of(columns: int, lanes: int, sums: int, nodes: int) -> _Tiling:
+        """Of a body of so many nodes, `sums` of which are sums."""
+        vectors = -(-columns // lanes)
+        most = max(1, min(TILE_SUMS // sums, TILE_OPERATIONS // (ROWS * nodes)))
+        # Two tiles at least, so that two threads can share the columns.
+        tiles = max(-(-vectors // most), min(vectors, 2))
+        tile = -(-vectors // tiles) * lanes
+        whole, rest = divmod(columns, tile)
+        return _Tiling(tile, whole, rest, max(min(CHUNK // tile, whole + bool(rest)), 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Tiles whose sums are in scratch, in `levels`: `present` ones from `first` on, of which
+    `present_whole` are whole. `index` is that of the loops outside."""
+
+    index: Index
+    first: LoopValue
+    present: LoopValue
+    present_whole: LoopValue
+    levels: list[Level]
+
+
+@dataclass(frozen=True, slots=True)
 class _Vector:
-    """A vector of a tile: its columns, its place in scratch, and which lanes exist."""
+    """A vector of a tile: its columns, where its sums begin in scratch, and which lanes exist."""
 
     column: Expr
-    place: Expr
+    offset: Expr
     guards: tuple[Guard, ...]
 
 
 class ColumnNest(Nest):
     """A nest whose outputs are read off sums over leading axes, all of one shape."""
 
+    def __init__(
+        self,
+        builder: LoopBuilder,
+        evaluator: Evaluator,
+        body: Graph,
+        outputs: list[StoreDestination],
+    ):
+        super().__init__(builder, evaluator, body, outputs)
+        self.sums = _reductions(self)
+        shape, self.axes = _source(self, self.sums[0])
+        self.reduced_shape = tuple(shape[axis] for axis in self.axes)
+        self.count = math.prod(self.reduced_shape)
+        columns = self.loops[-1].variable.extent
+        self.tiling = _Tiling.of(columns, self.lanes, len(self.sums), len(body.nodes))
+
     @staticmethod
     def fits(nest: Nest) -> bool:
         """Whether all reductions of the nest are over the same leading axes of operands of one
         shape, none of another, and vectors run along the columns."""
         body = nest.body
-        found = _reductions(nest)
-        if not found or nest.lanes < 2:
+        sums = _reductions(nest)
+        if not sums or nest.lanes < 2:
             return False
-        shape, axes = _source(nest, found[0])
-        if any(_source(nest, identity) != (shape, axes) for identity in found):
+        shape, axes = _source(nest, sums[0])
+        if any(_source(nest, identity) != (shape, axes) for identity in sums):
             return False
         count = math.prod(shape[axis] for axis in axes)
         if outer_axes(shape, axes) != axes or count <= BLOCK:
             return False
         if any(type.shape != nest.domain for type in body.output_types):
             return False
-        return _read_in_place(nest, found) and not _nested(nest, found)
+        return _read_in_place(nest, sums) and not _nested(nest, sums)
 
     def build(self) -> Kernel:
-        *outer, columns = self.loops
-        self.sums = _reductions(self)
-        shape, self.axes = _source(self, self.sums[0])
-        self.reduced_shape = tuple(shape[axis] for axis in self.axes)
-        self.count = math.prod(self.reduced_shape)
-        vectors = -(-columns.variable.extent // self.lanes)
-        operations = ROWS * len(self.body.nodes)
-        most = max(1, min(TILE_SUMS // len(self.sums), TILE_OPERATIONS // operations))
-        # Two tiles at least, so that two threads can share the columns.
-        tiles = max(-(-vectors // most), min(vectors, 2))
-        self.width = -(-vectors // tiles)
-        self.tile = self.width * self.lanes
-        self.whole, self.rest = divmod(columns.variable.extent, self.tile)
-        self.tiles = self.whole + bool(self.rest)
-        self.chunk = max(min(CHUNK // self.tile, self.tiles), 1)
+        outer = self.loops[:-1]
         if not outer:
             self._chunks((), self.builder.begin, self.builder.end)
-            return self.builder.finish(extent=self.tiles)
+            return self.builder.finish(extent=self.tiling.tiles)
         with self.builder.loop(self.builder.begin, self.builder.end, hint="i0") as loop:
             self._outer(0, loop.variable, ())
         return self.builder.finish(extent=outer[0].variable.extent)
@@ -111,7 +152,7 @@ class ColumnNest(Nest):
         self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
         index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
         if level + 2 == len(self.loops):
-            self._chunks(index, 0, self.builder.const(DType.i64, self.tiles))
+            self._chunks(index, 0, self.builder.const(DType.i64, self.tiling.tiles))
             return
         extent = self.loops[level + 1].variable.extent
         with self.builder.loop(0, extent, hint=f"i{level + 1}") as inner:
@@ -121,103 +162,107 @@ class ColumnNest(Nest):
 
     def _chunks(self, index: Index, begin: int | LoopValue, end: LoopValue) -> None:
         """Tiles `begin` to below `end`, as many at a time as have their sums in scratch."""
-        self.index = index
-        with self.builder.loop(begin, end, step=self.chunk, hint="chunk") as loop:
-            self.first = loop.variable
-            ahead = self.builder.sub(end, self.first)
-            self.present = self.builder.minimum(ahead, self._number(self.chunk))
-            rest = self.builder.sub(self._number(self.whole), self.first)
-            self.present_whole = self.builder.minimum(self.present, rest)
-            self._sweep()
+        builder, tiling = self.builder, self.tiling
+        with builder.loop(begin, end, step=tiling.chunk, hint="chunk") as loop:
+            first = loop.variable
+            ahead = builder.sub(end, first)
+            present = builder.minimum(ahead, self._number(tiling.chunk))
+            rest = builder.sub(self._number(tiling.whole), first)
+            present_whole = builder.minimum(present, rest)
+            self._sweep(_Chunk(index, first, present, present_whole, self._levels()))
 
     def _number(self, value: int) -> LoopValue:
         return self.builder.const(DType.i64, value)
 
-    def _each_tile(self, body: Callable[[list[_Vector]], None]) -> None:
+    def _each_tile(self, chunk: _Chunk, body: Callable[[list[_Vector]], None]) -> None:
         """`body` for each tile of the chunk; the last one of all may be smaller."""
-        builder, integers = self.builder, self.evaluator.integers
-        if self.whole:
-            with builder.loop(0, self.present_whole, hint="tile") as loop:
-                near = Variable(f"near{next(_count)}", self.chunk)
-                tile = Variable(f"tile{next(_count)}", self.whole)
+        builder, integers, tiling = self.builder, self.evaluator.integers, self.tiling
+        size = tiling.tile
+        if tiling.whole:
+            with builder.loop(0, chunk.present_whole, hint="tile") as loop:
+                near = Variable(f"near{next(_count)}", tiling.chunk)
+                tile = Variable(f"tile{next(_count)}", tiling.whole)
                 integers.bind(near, loop.variable, builder.block)
-                integers.bind(tile, builder.add(self.first, loop.variable), builder.block)
-                body(self._vectors(of(tile) * self.tile, of(near) * self.tile, self.tile))
-        if not self.rest:
+                integers.bind(tile, builder.add(chunk.first, loop.variable), builder.block)
+                body(self._vectors(of(tile) * size, of(near) * size, size))
+        if not tiling.rest:
             return
-        with builder.if_(builder.compare("gt", self.present, self.present_whole)) as branch:
+        is_last = builder.compare("gt", chunk.present, chunk.present_whole)
+        with builder.if_(is_last) as branch:
             with branch.then():
-                near = Variable(f"near{next(_count)}", self.chunk)
-                integers.bind(near, self.present_whole, builder.block)
-                body(self._vectors(of(self.whole * self.tile), of(near) * self.tile, self.rest))
+                near = Variable(f"near{next(_count)}", tiling.chunk)
+                integers.bind(near, chunk.present_whole, builder.block)
+                body(self._vectors(of(tiling.whole * size), of(near) * size, tiling.rest))
             with branch.otherwise():
                 pass
 
-    def _vectors(self, column: Expr, place: Expr, count: int) -> list[_Vector]:
+    def _vectors(self, column: Expr, offset: Expr, count: int) -> list[_Vector]:
         lane = Variable(f"lane{next(_count)}", self.lanes)
         self.evaluator.integers.bind_lane(lane, self.builder.block)
-        found = []
+        vectors = []
         for start in range(0, count, self.lanes):
             left = count - start
             guards: tuple[Guard, ...] = ((of(lane), 0, left),) if left < self.lanes else ()
             at = of(lane) + start
-            found.append(_Vector(column + at, place + at, guards))
-        return found
+            vectors.append(_Vector(column + at, offset + at, guards))
+        return vectors
 
     # -- rows --------------------------------------------------------------------------------
 
-    def _sweep(self) -> None:
+    def _sweep(self, chunk: _Chunk) -> None:
         """All rows, and the outputs, of a chunk of columns."""
         groups, rest = divmod(self.count, ROWS)
-        levels, held = 1, BLOCK
-        while held < self.count:
-            levels, held = levels + 1, held * BLOCK
-        self.levels = [self._level(i) for i in range(levels)]
-        self._each_tile(self._clear)
+        self._each_tile(chunk, lambda tile: self._clear(chunk, tile))
         with self.builder.loop(0, groups, hint="rows") as loop:
             group = Variable(f"rows{next(_count)}", groups)
             self.evaluator.integers.bind(group, loop.variable, self.builder.block)
-            self._each_tile(lambda tile: self._rows(of(group) * ROWS, ROWS, tile))
-            self._carry_over(self.builder.add(loop.variable, self._number(1)), 0)
+            self._each_tile(chunk, lambda tile: self._rows(chunk, of(group) * ROWS, ROWS, tile))
+            self._carry_over(chunk, self.builder.add(loop.variable, self._number(1)), 0)
         if rest:
-            self._each_tile(lambda tile: self._rows(of(groups * ROWS), rest, tile))
-        self._each_tile(self._finish)
+            last = of(groups * ROWS)
+            self._each_tile(chunk, lambda tile: self._rows(chunk, last, rest, tile))
+        self._each_tile(chunk, lambda tile: self._finish(chunk, tile))
+
+    def _levels(self) -> list[Level]:
+        count, held = 1, BLOCK
+        while held < self.count:
+            count, held = count + 1, held * BLOCK
+        return [self._level(number) for number in range(count)]
 
     def _level(self, number: int) -> Level:
-        size = self.chunk * self.tile
+        size = self.tiling.chunk * self.tiling.tile
         return [
             self.builder.scratch(f"level{number}_{i}", self._dtype(identity), size)
             for i, identity in enumerate(self.sums)
         ]
 
-    def _clear(self, tile: list[_Vector]) -> None:
-        for level in self.levels:
+    def _clear(self, chunk: _Chunk, tile: list[_Vector]) -> None:
+        for level in chunk.levels:
             self._store(level, tile, self._identities(tile))
 
-    def _carry_over(self, done: LoopValue, level: int) -> None:
+    def _carry_over(self, chunk: _Chunk, done: LoopValue, level: int) -> None:
         """What a level holds to the next one, when the `done` groups of rows fill it."""
-        if level + 1 == len(self.levels):
+        if level + 1 == len(chunk.levels):
             return
+        source, target = chunk.levels[level : level + 2]
         over = self.builder.op("mod", done, self._number(BLOCK ** (level + 1) // ROWS))
         filled = self.builder.compare("eq", over, self._number(0))
         with self.builder.if_(filled) as branch:
             with branch.then():
-                self._each_tile(
-                    lambda tile: self._move(self.levels[level], self.levels[level + 1], tile)
-                )
-                self._carry_over(done, level + 1)
+                self._each_tile(chunk, lambda tile: self._move(source, target, tile))
+                self._carry_over(chunk, done, level + 1)
             with branch.otherwise():
                 pass
 
-    def _rows(self, start: Expr, count: int, tile: list[_Vector]) -> None:
-        sums = self._load(self.levels[0], tile)
+    def _rows(self, chunk: _Chunk, start: Expr, count: int, tile: list[_Vector]) -> None:
+        sums = self._load(chunk.levels[0], tile)
         for row in range(count):
             elements = [
-                self._element(identity, start + row, vector)
+                self._element(chunk, identity, start + row, vector)
                 for vector in tile for identity in self.sums
             ]  # fmt: skip
             sums = self._combined(sums, elements)
-        self._store(self.levels[0], tile, sums)
+        self._store(chunk.levels[0], tile, sums)
 
     def _move(self, source: Level, target: Level, tile: list[_Vector]) -> None:
         """Adds a level to another, and clears it."""
@@ -225,14 +270,14 @@ class ColumnNest(Nest):
         self._store(target, tile, sums)
         self._store(source, tile, self._identities(tile))
 
-    def _element(self, identity: int, row: Expr, vector: _Vector) -> LoopValue:
+    def _element(self, chunk: _Chunk, identity: int, row: Expr, vector: _Vector) -> LoopValue:
         """What a row adds to a sum."""
         columns = self.loops[-1]
         at = unflatten(vector.column, self.domain[columns.first : columns.last + 1])
         op, node = lookup(self.body.nodes[identity].op), self.body.nodes[identity]
         assert isinstance(op, Reduce)
-        place = reduced_index(op, self.axes, self.index + at, unflatten(row, self.reduced_shape))
-        value = self.evaluator.value(node.operands[0], place, vector.guards)
+        element = reduced_index(op, self.axes, chunk.index + at, unflatten(row, self.reduced_shape))
+        value = self.evaluator.value(node.operands[0], element, vector.guards)
         return self.builder.splat(value, self.lanes)
 
     # -- sums --------------------------------------------------------------------------------
@@ -241,42 +286,42 @@ class ColumnNest(Nest):
         return self.body.type_of(GraphValue(identity, 0)).dtype
 
     def _identities(self, tile: list[_Vector]) -> list[LoopValue]:
-        found = []
+        identities = []
         for identity in self.sums:
             op, dtype = lookup(self.body.nodes[identity].op), self._dtype(identity)
             assert isinstance(op, Reduce)
-            found.append(self.builder.const(dtype, op.identity(dtype), self.lanes))
-        return found * len(tile)
+            identities.append(self.builder.const(dtype, op.identity(dtype), self.lanes))
+        return identities * len(tile)
 
     def _combined(self, left: list[LoopValue], right: list[LoopValue]) -> list[LoopValue]:
-        made = []
+        combined = []
         for i, (a, b) in enumerate(zip(left, right, strict=True)):
             op = lookup(self.body.nodes[self.sums[i % len(self.sums)]].op)
             assert isinstance(op, Reduce)
-            made.append(op.combine(self.evaluator.algebra, a, b))
-        return made
+            combined.append(op.combine(self.evaluator.algebra, a, b))
+        return combined
 
     def _load(self, level: Level, tile: list[_Vector]) -> list[LoopValue]:
         block = self.builder.block
         return [
-            self.evaluator.load(memory, vector.place, (), block)
+            self.evaluator.load(memory, vector.offset, (), block)
             for vector in tile for memory in level
         ]  # fmt: skip
 
     def _store(self, level: Level, tile: list[_Vector], values: list[LoopValue]) -> None:
-        places = [(memory, vector.place) for vector in tile for memory in level]
-        for (memory, place), value in zip(places, values, strict=True):
-            self.evaluator.store(memory, place, value)
+        offsets = [(memory, vector.offset) for vector in tile for memory in level]
+        for (memory, offset), value in zip(offsets, values, strict=True):
+            self.evaluator.store(memory, offset, value)
 
-    def _finish(self, tile: list[_Vector]) -> None:
+    def _finish(self, chunk: _Chunk, tile: list[_Vector]) -> None:
         """What the levels hold, combined, and the tile's outputs."""
         columns = self.loops[-1]
-        total = self._load(self.levels[0], tile)
-        for level in self.levels[1:]:
+        total = self._load(chunk.levels[0], tile)
+        for level in chunk.levels[1:]:
             total = self._combined(self._load(level, tile), total)
         sums = iter(total)
         for vector in tile:
-            at = self.index + unflatten(
+            at = chunk.index + unflatten(
                 vector.column, self.domain[columns.first : columns.last + 1]
             )
             for identity in self.sums:
@@ -287,14 +332,14 @@ class ColumnNest(Nest):
 
 def _reductions(nest: Nest) -> list[int]:
     """The reductions of the body, none where one is of another kind."""
-    found = [
+    sums = [
         identity
         for identity, node in enumerate(nest.body.nodes)
         if node.op not in (INPUT, CONSTANT) and isinstance(lookup(node.op), Reduce)
     ]
-    if any(isinstance(lookup(nest.body.nodes[identity].op), ArgReduce) for identity in found):
+    if any(isinstance(lookup(nest.body.nodes[identity].op), ArgReduce) for identity in sums):
         return []
-    return found
+    return sums
 
 
 def _source(nest: Nest, identity: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -320,10 +365,10 @@ def _nested(nest: Nest, reductions: list[int]) -> bool:
     for identity in reductions:
         operand = nest.body.nodes[identity].operands[0]
         at = coordinates(nest.body.type_of(operand).shape)
-        found = {
+        reductions_read = {
             read.value.node
             for read in reads(nest.body, operand, at, lambda v: v.node in reductions)
         }
-        if operand.node in reductions or not found.isdisjoint(reductions):
+        if operand.node in reductions or not reductions_read.isdisjoint(reductions):
             return True
     return False

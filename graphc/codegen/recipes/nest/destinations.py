@@ -1,8 +1,9 @@
 """Where a kernel stores its outputs: each in a buffer of its own, or as a part of one.
 
 in : a body, and a buffer for each output
-out: the body with each `concat` of parts of one shape replaced by the parts, and the place of each
-     output: parts are computed over their own shape and stored where they belong, side by side
+out: the body with each `concat` of parts of one shape replaced by the parts, and the
+     destination of each output: parts are computed over their own shape and stored where they
+     belong, side by side: each is a subview of the buffer
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from graphc.schedule.access import Index, parts_of
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoreDestination:
     """The elements of a buffer of shape `shape` from `start` on along `axis`."""
 
     buffer: Buffer
@@ -33,18 +34,20 @@ class Place:
         return flatten(at, self.shape)
 
 
-def by_parts(body: Graph, buffers: list[Buffer]) -> tuple[Graph, list[Place]]:
-    """The body whose outputs are parts where they can be, and the place of each."""
+def by_parts(body: Graph, buffers: list[Buffer]) -> tuple[Graph, list[StoreDestination]]:
+    """The body whose outputs are parts where they can be, and where each is stored."""
     outputs: list[Value] = []
-    places: list[Place] = []
+    destinations: list[StoreDestination] = []
     for output, buffer in zip(body.outputs, buffers, strict=True):
         shape = body.type_of(output).shape
         parts = parts_of(body, output)
         outputs += parts or (output,)
         if not parts:
-            places.append(Place(buffer, shape))
+            destinations.append(StoreDestination(buffer, shape))
             continue
         axis = body.nodes[output.node].attribute("axis")
         size = body.type_of(parts[0]).shape[axis]
-        places += [Place(buffer, shape, axis, i * size, True) for i in range(len(parts))]
-    return Graph(body.name, body.nodes, tuple(outputs), body.aliases), places
+        destinations += [
+            StoreDestination(buffer, shape, axis, i * size, True) for i in range(len(parts))
+        ]
+    return Graph(body.name, body.nodes, tuple(outputs), body.aliases), destinations

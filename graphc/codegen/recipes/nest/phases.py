@@ -23,8 +23,8 @@ from graphc.codegen.evaluate.reduction import UNROLL_LIMIT
 from graphc.codegen.evaluate.shuffles import pick
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.nest.destinations import Place
-from graphc.codegen.recipes.nest.rows import AxisLoop, Nest
+from graphc.codegen.recipes.nest.destinations import StoreDestination
+from graphc.codegen.recipes.nest.rows import AxisLoop, Nest, longest_shape
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
@@ -46,10 +46,11 @@ class PhasedNest(Nest):
         builder: LoopBuilder,
         evaluator: Evaluator,
         body: Graph,
-        outputs: list[Place],
+        outputs: list[StoreDestination],
         period: Shape,
     ):
         self.period = period
+        self.shape = longest_shape(body)
         super().__init__(builder, evaluator, body, outputs)
 
     @staticmethod
@@ -61,24 +62,23 @@ class PhasedNest(Nest):
             return None
         if any(type.shape != shape for type in body.output_types):
             return None
-        if any(place.is_part for place in nest.outputs):
+        if any(destination.is_part for destination in nest.outputs):
             return None
         if any(_reduces_many(body, node) for node in body.nodes):
             return None
         for period in _candidates(body, shape):
-            made = PhasedNest(nest.builder, nest.evaluator, body, nest.outputs, period)
-            if made.lanes > 1 and made.is_affine():
-                return made
+            phased = PhasedNest(nest.builder, nest.evaluator, body, nest.outputs, period)
+            if phased.lanes > 1 and phased.is_affine():
+                return phased
         return None
 
     # -- choices -----------------------------------------------------------------------------
 
     def _domain(self) -> Shape:
-        self.shape = super()._domain()
         return tuple(-(-dim // p) for dim, p in zip(self.shape, self.period, strict=True))
 
     def _index(self, loops: tuple[AxisLoop, ...]) -> Index:
-        return self._place(super()._index(loops), (0,) * len(self.period))
+        return self._element(super()._index(loops), (0,) * len(self.period))
 
     def _is_affine(self, loops: tuple[AxisLoop, ...]) -> bool:
         """Also of what is stored: neighbouring cells must be neighbours in memory."""
@@ -91,8 +91,8 @@ class PhasedNest(Nest):
     def _keep_rows(self, loop: AxisLoop, index: Index) -> None:
         """Nothing: a row is swept once."""
 
-    def _place(self, cell: Index, phases: tuple[int, ...]) -> Index:
-        """Where one of the elements of a cell lies."""
+    def _element(self, cell: Index, phases: tuple[int, ...]) -> Index:
+        """The index of one of the elements of a cell."""
         steps = zip(cell, self.period, phases, strict=True)
         return tuple(item * period + phase for item, period, phase in steps)
 
@@ -102,34 +102,37 @@ class PhasedNest(Nest):
         cell = index + unflatten(position, self.domain[loop.first : loop.last + 1])
         *outer, last = (range(period) for period in self.period)
         for phases in itertools.product(*outer):
-            places = [self._place(cell, (*phases, phase)) for phase in last]
-            inside = [guards + self._inside(place) for place in places]
+            elements = [self._element(cell, (*phases, phase)) for phase in last]
+            inside = [guards + self._inside(element) for element in elements]
             # All values first: an output may take the place of something another still reads.
             ready = [
-                [self.evaluator.value(output, *where) for where in zip(places, inside, strict=True)]
+                [
+                    self.evaluator.value(output, *where)
+                    for where in zip(elements, inside, strict=True)
+                ]
                 for output in self.body.outputs
             ]
             for number, values in enumerate(ready):
-                self._store_cells(number, places, values, guards)
+                self._store_cells(number, elements, values, guards)
 
-    def _inside(self, place: Index) -> tuple[Guard, ...]:
-        """Guards along the axes whose last cell is cut off, of those that `place` has."""
-        limits = zip(place, self.shape, self.period, strict=False)
+    def _inside(self, element: Index) -> tuple[Guard, ...]:
+        """Guards along the axes whose last cell is cut off, of those that `element` has."""
+        limits = zip(element, self.shape, self.period, strict=False)
         return tuple((item, 0, dim) for item, dim, period in limits if dim % period)
 
     def _store_cells(
-        self, number: int, places: list[Index], values: list[LoopValue], guards: tuple[Guard, ...]
+        self, number: int, elements: list[Index], values: list[LoopValue], guards: tuple[Guard, ...]
     ) -> None:
-        """Stores a value for each phase along the last axis, at `places`, into an output."""
+        """Stores a value for each phase along the last axis, at `elements`, into an output."""
         evaluator, buffer = self.evaluator, self.outputs[number].buffer
-        first = flatten(places[0], self.shape)
+        first = flatten(elements[0], self.shape)
         lane = evaluator.integers.lane_of(first)
         if lane is None:
-            for place, value in zip(places, values, strict=True):
-                evaluator.store(buffer, flatten(place, self.shape), value, self._inside(place))
+            for element, value in zip(elements, values, strict=True):
+                evaluator.store(buffer, flatten(element, self.shape), value, self._inside(element))
             return
         every = evaluator.integers.every_lane(lane)
-        period, lanes = len(places), every.extent
+        period, lanes = len(elements), every.extent
         parts = [self.builder.splat(value, lanes) for value in values]
         for start in range(0, period * lanes, lanes):
             # From `start` on behind the first cell neighbours are stored, so one by one.
@@ -137,9 +140,9 @@ class PhasedNest(Nest):
                 return expr.substitute({lane: of(every)}) + of(every) * (1 - period) + start
 
             there = [(along(e * period), low * period, high * period) for e, low, high in guards]
-            there += self._inside(places[0][:-1])
+            there += self._inside(elements[0][:-1])
             if self.shape[-1] % period:
-                there.append((along(places[0][-1]), 0, self.shape[-1]))
+                there.append((along(elements[0][-1]), 0, self.shape[-1]))
             if any(e.bounds()[0] >= high for e, _, high in there):
                 continue
             order = [(i % period, i // period) for i in range(start, start + lanes)]
@@ -151,14 +154,14 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
     """Sizes of cells, as long along each axis as one of the remainders that addresses depend on
     takes to come again. The least are tried first: of nested quotients that is the innermost."""
     at = coordinates(shape)
-    found: list[set[int]] = [set() for _ in shape]
+    periods: list[set[int]] = [set() for _ in shape]
     for output in body.outputs:
         for read in reads(body, output, at, lambda value: body.nodes[value.node].op == INPUT):
             for quotient in _quotients(flatten(read.index, body.type_of(read.value).shape)):
                 for axis, item in enumerate(at):
                     slope = _slope(quotient.dividend, item)
-                    found[axis].add(quotient.divisor // math.gcd(quotient.divisor, slope))
-    short = [{p for p in axis if 1 < p <= LONGEST_PERIOD} or {1} for axis in found]
+                    periods[axis].add(quotient.divisor // math.gcd(quotient.divisor, slope))
+    short = [{p for p in axis if 1 < p <= LONGEST_PERIOD} or {1} for axis in periods]
     for choice in (min, max):
         period = tuple(choice(axis) for axis in short)
         if period[-1] > 1 and math.prod(period) <= MOST_PHASES:

@@ -68,7 +68,7 @@ def output_to_hold(body: Graph, domain: Shape, first: int, kept: list[Value]) ->
 def _costly(body: Graph, domain: Shape, roots: list[Value], stop: frozenset[Value]) -> set[Value]:
     """The costly values on the ways from the roots to what is read or reduced; behind those in
     `stop` no others are looked for."""
-    found: set[Value] = set()
+    costly: set[Value] = set()
     seen: set[Value] = set()
     work = list(roots)
     while work:
@@ -81,7 +81,7 @@ def _costly(body: Graph, domain: Shape, roots: list[Value], stop: frozenset[Valu
         type = body.type_of(value)
         plain = isinstance(op, Elementwise) and type.shape == domain and not type.dtype.is_storage
         if plain and op.cost >= COSTLY:
-            found.add(value)
+            costly.add(value)
         if isinstance(op, Elementwise | Movement) and value not in stop:
             work += node.operands
-    return found
+    return costly

@@ -1,4 +1,6 @@
-"""The recipe `nest`: a fused group of elementwise ops, index maps and reductions as a loop nest.
+"""A fused group of elementwise ops, index maps and reductions as a loop nest, row by row.
+
+In: a kernel body without anchor, and where its outputs are stored. Out: its loops.
 
 The nest runs over the group's domain, the longest shape among its outputs; others are stored on
 the way in (a row's sum, before the row's elements). Neighbouring axes become one loop where every
@@ -15,13 +17,11 @@ from itertools import pairwise
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
-from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.evaluate.evaluator import Evaluator, Position
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Access, Buffer, Kernel, LoopValue
-from graphc.codegen.recipes.nest.destinations import Place, by_parts
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.recipes.nest.destinations import StoreDestination
 from graphc.codegen.recipes.nest.row_values import output_to_hold, rows_to_keep
-from graphc.codegen.recipes.nest.widths import registers
-from graphc.codegen.target import Target
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -29,59 +29,6 @@ from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, flatten, of
 from graphc.ops.kinds.reduce import Reduce
 from graphc.schedule.access import Index, Read, coordinates, reads, unflatten
-
-
-def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
-    """The kernel of a body without anchor. Buffers: the body's inputs, then its outputs."""
-    builder = LoopBuilder(name)
-    inputs, buffers = declare_buffers(builder, body)
-    if not any(type.numel for type in body.output_types):
-        return builder.finish(1)  # what loops that never run read may not exist either
-    body, outputs = by_parts(body, buffers)
-    evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
-    nest = Nest(builder, evaluator, body, outputs)
-    from graphc.codegen.recipes.nest.columns import ColumnNest
-    from graphc.codegen.recipes.nest.phases import PhasedNest
-    from graphc.codegen.recipes.nest.stages import StagedNest
-    from graphc.codegen.recipes.nest.transposed import TurnedNest
-
-    for special in (TurnedNest, ColumnNest):
-        if special.fits(nest):
-            return special(builder, evaluator, body, outputs).build()
-    phased = PhasedNest.instead_of(nest)
-    if phased is not None:
-        return phased.build()
-    wide = registers(nest)
-    nest.lanes *= wide
-    staged = StagedNest.instead_of(nest) if wide > 1 else None
-    return (staged or nest).build()
-
-
-def declare_buffers(
-    builder: LoopBuilder, body: Graph, output_access: Access = "write"
-) -> tuple[list[Buffer], list[Buffer]]:
-    """Buffers for the body's inputs and outputs, in the order of the kernel's pointer table."""
-    inputs = [
-        builder.buffer(node.attribute("name"), node.types[0].dtype, node.types[0].numel, "read")
-        for node in body.inputs
-    ]
-    outputs = [
-        builder.buffer(f"y{i}", type.dtype, type.numel, output_access)
-        for i, type in enumerate(body.output_types)
-    ]
-    return inputs, outputs
-
-
-def lanes_for(body: Graph, target: Target) -> int:
-    """Lanes of a full vector of the widest float (else integer) the body computes with. Single
-    elements are computed once, outside of vectors: an f64 learning rate halves no width."""
-    types = [type for node in body.nodes for type in node.types]
-    many = [type for type in types if type.numel > 1]
-    dtypes = {type.dtype.computes_as for type in many or types}
-    floats = [dtype for dtype in dtypes if dtype.is_float]
-    numbers = floats or [dtype for dtype in dtypes if dtype.is_integer] or [DType.f32]
-    return target.lanes(max(numbers, key=lambda dtype: dtype.itemsize))
-
 
 ROW_LIMIT = 1 << 16
 """Elements of a row up to which values are kept in scratch."""
@@ -100,7 +47,11 @@ class Nest:
     """Loops over the domain, the innermost by vectors."""
 
     def __init__(
-        self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, outputs: list[Place]
+        self,
+        builder: LoopBuilder,
+        evaluator: Evaluator,
+        body: Graph,
+        outputs: list[StoreDestination],
     ):
         self.builder = builder
         self.evaluator = evaluator
@@ -152,9 +103,10 @@ class Nest:
         copier = Copier(self.builder, self.evaluator, self.lanes)
         for value in kept:
             if output is not None and value == kept[0]:
-                place = self.outputs[output]
-                memory, position = self.builder.read_back(place.buffer), place.linear
-                self.outputs[output] = replace(place, buffer=memory)
+                destination = self.outputs[output]
+                memory = self.builder.read_back(destination.buffer)
+                position: Position = destination.linear
+                self.outputs[output] = replace(destination, buffer=memory)
             else:
                 dtype = self.body.type_of(value).dtype
                 memory = self.builder.scratch(f"row{value.node}", dtype, extent)
@@ -241,8 +193,8 @@ class Nest:
                 value = self.evaluator.value(output, at, guards)
                 ready.append((self.outputs[number], at, value))
         # All values first: an output may take the place of something another still reads.
-        for place, at, value in ready:
-            self.evaluator.store(place.buffer, place.linear(at), value, guards)
+        for destination, at, value in ready:
+            self.evaluator.store(destination.buffer, destination.linear(at), value, guards)
 
     def _level_of(self, rank: int) -> int:
         return sum(loop.last < rank for loop in self.loops)
@@ -250,7 +202,7 @@ class Nest:
     # -- choices -----------------------------------------------------------------------------
 
     def _domain(self) -> Shape:
-        return max((type.shape for type in self.body.output_types), key=len)
+        return longest_shape(self.body)
 
     def _choose_loops(self) -> tuple[AxisLoop, ...]:
         """As few loops as keep every address affine. Outputs of lower rank, and reductions at a
@@ -277,14 +229,14 @@ class Nest:
             if node.op != INPUT and node.op != "constant" and isinstance(lookup(node.op), Reduce)
         ]
         at = coordinates(self.domain)
-        found = set()
+        borders = set()
         for output in self.body.outputs:
             rank = len(self.body.type_of(output).shape)
             for read in reads(self.body, output, at[:rank], lambda v: v.node in reduced):
                 axes = [axis for axis, item in enumerate(at) if _uses(read.index, item)]
                 if axes and len(axes) < len(self.domain) and axes == list(range(len(axes))):
-                    found.add(len(axes))
-        return found
+                    borders.add(len(axes))
+        return borders
 
     def _loops(self, split: list[int]) -> tuple[AxisLoop, ...]:
         edges = [0, *split, len(self.domain)]
@@ -302,11 +254,11 @@ class Nest:
 
     def _memory_reads(self, loops: tuple[AxisLoop, ...]) -> list[Read]:
         index = self._index(loops)
-        found: list[Read] = []
+        from_memory: list[Read] = []
         for output in self.body.outputs:
             rank = len(self.body.type_of(output).shape)
-            found += reads(self.body, output, index[:rank], self.is_input)
-        return found
+            from_memory += reads(self.body, output, index[:rank], self.is_input)
+        return from_memory
 
     def all_reads(self) -> list[Read]:
         """What the body reads from memory, with an index in the loops' variables."""
@@ -324,11 +276,17 @@ class Nest:
         inner = loops[-1].variable
         index = self._index(loops)
         ranks = (len(type.shape) for type in self.body.output_types)
-        found = [p.linear(index[:rank]) for p, rank in zip(self.outputs, ranks) if p.is_part]
+        addresses = [
+            destination.linear(index[:rank])
+            for destination, rank in zip(self.outputs, ranks)
+            if destination.is_part
+        ]
         for read in self._memory_reads(loops):
-            found.append(flatten(read.index, self.body.type_of(read.value).shape))
-            found += [guard[0] for guard in read.guards]
-        quotients = [atom for expr in found for atom, _ in expr.terms if isinstance(atom, Quotient)]
+            addresses.append(flatten(read.index, self.body.type_of(read.value).shape))
+            addresses += [guard[0] for guard in read.guards]
+        quotients = [
+            atom for expr in addresses for atom, _ in expr.terms if isinstance(atom, Quotient)
+        ]
         return not any(inner in atom.dividend.variables() for atom in quotients)
 
     def _choose_lanes(self) -> int:
@@ -352,6 +310,11 @@ class Nest:
         while lanes > 1 and lanes // 2 >= inner.extent:
             lanes //= 2
         return lanes
+
+
+def longest_shape(body: Graph) -> Shape:
+    """The shape of most axes among the outputs."""
+    return max((type.shape for type in body.output_types), key=len)
 
 
 def _in_row(at: Index, first: int, shape: Shape) -> Expr:

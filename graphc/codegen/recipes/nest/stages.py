@@ -67,13 +67,13 @@ class StagedNest(Nest):
         """As Nest's; `begin` and `end` number blocks. The last block may have fewer vectors."""
         b, vectors, whole = self.builder, self._vectors(loop), loop.variable.extent // self.lanes
         blocks = self._blocks(loop)
-        with b.loop(begin, blocks if end is None else end, hint="u") as scope:
+        with b.loop(begin, blocks if end is None else end, hint="u") as blocks_loop:
             block = Variable(f"u_{loop.first}", blocks)
-            self.evaluator.integers.bind(block, scope.variable, b.block)
+            self.evaluator.integers.bind(block, blocks_loop.variable, b.block)
             count: int | LoopValue = vectors
             if whole % vectors:
                 most = b.const(DType.i64, vectors)
-                left = b.sub(b.const(DType.i64, whole), b.mul(scope.variable, most))
+                left = b.sub(b.const(DType.i64, whole), b.mul(blocks_loop.variable, most))
                 count = b.minimum(most, left)
             self._block(loop, index, of(block) * vectors, count)
 
@@ -91,14 +91,14 @@ class StagedNest(Nest):
                 )
                 for value in stage
             }
-            with self.builder.loop(0, count, hint="s") as scope:
-                at = index + unflatten(self._position(first, scope.variable, vectors), shape)
+            with self.builder.loop(0, count, hint="s") as vector_loop:
+                at = index + unflatten(self._position(first, vector_loop.variable, vectors), shape)
                 for value, row in rows.items():
                     self.evaluator.store(row, inside(at), self.evaluator.value(value, at), ())
             for value, row in rows.items():
                 self.evaluator.keep_row(value, index, row, inside, self.builder.block)
-        with self.builder.loop(0, count, hint="v") as scope:
-            self._store_inner(loop, index, self._position(first, scope.variable, vectors), ())
+        with self.builder.loop(0, count, hint="v") as vector_loop:
+            self._store_inner(loop, index, self._position(first, vector_loop.variable, vectors), ())
 
     def _position(self, first: Expr, number: LoopValue, vectors: int) -> Expr:
         """The elements of one vector of a block."""
@@ -140,10 +140,10 @@ def _can_be_kept(nest: Nest, values: set[GraphValue]) -> bool:
     body, at = nest.body, coordinates(nest.domain)
     if any(body.type_of(value).shape != nest.domain for value in (*values, *body.outputs)):
         return False
-    found = [
+    own_reads = [
         read
         for root in (*values, *body.outputs)
         for read in reads(body, root, at, values.__contains__)
     ]
-    own = all(read.index == at and not read.guards and not read.reduced for read in found)
+    own = all(read.index == at and not read.guards and not read.reduced for read in own_reads)
     return own and all(body.type_of(value).dtype in KEPT for value in values)

@@ -8,10 +8,13 @@ stored by vectors along the output's.
 from __future__ import annotations
 
 from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.shuffles import transpose
+from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.recipes.nest.destinations import StoreDestination
 from graphc.codegen.recipes.nest.rows import Nest
-from graphc.ir.nodes import CONSTANT, INPUT
+from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
 from graphc.ops.kinds.elementwise import Elementwise
@@ -20,8 +23,18 @@ from graphc.ops.kinds.movement import Movement
 from graphc.schedule.access import Index, Read, reads, unflatten
 
 
-class TurnedNest(Nest):
-    """A nest whose two innermost loops run in blocks."""
+class TransposedNest(Nest):
+    """A nest whose two innermost loops, over `rows` and `columns`, run in blocks."""
+
+    def __init__(
+        self,
+        builder: LoopBuilder,
+        evaluator: Evaluator,
+        body: Graph,
+        outputs: list[StoreDestination],
+    ):
+        super().__init__(builder, evaluator, body, outputs)
+        self.rows, self.columns = self.loops[-2:]
 
     @staticmethod
     def fits(nest: Nest) -> bool:
@@ -38,13 +51,12 @@ class TurnedNest(Nest):
         row, column = nest.loops[-2].variable, nest.loops[-1].variable
         if min(row.extent, column.extent) < nest.lanes or any(r.guarded for r in nest.all_reads()):
             return False
-        return any(_is_turned(nest, read, row, column) for read in nest.all_reads())
+        return any(_lies_along_rows(nest, read, row, column) for read in nest.all_reads())
 
     def build(self) -> Kernel:
-        *outer, rows, columns = self.loops
-        self.rows, self.columns = rows, columns
+        outer = self.loops[:-2]
         if not outer:
-            whole, rest = divmod(rows.variable.extent, self.lanes)
+            whole, rest = divmod(self.rows.variable.extent, self.lanes)
             extent = whole + bool(rest)
             self._row_blocks((), self.builder.begin, self.builder.end)
             return self.builder.finish(extent=extent)
@@ -96,34 +108,34 @@ class TurnedNest(Nest):
             self._single_rows(prefix, first, self.lanes, whole)
 
     def _block(self, prefix: Index, row: Expr, column: Expr) -> None:
-        lane = Variable("turned_lane", self.lanes)
+        lane = Variable("transposed_lane", self.lanes)
         block = self.builder.block
         self.evaluator.integers.bind_lane(lane, block)
-        sample = self._reads_at(self._place(prefix, row + of(lane), column))
-        turned = [
+        sample = self._reads_at(self._index_at(prefix, row + of(lane), column))
+        transposed = [
             position for position, read in enumerate(sample)
             if flatten(read.index, self.body.type_of(read.value).shape).coefficient(lane) == 1
         ]  # fmt: skip
         along = [
-            self._reads_at(self._place(prefix, row + of(lane), column + c))
+            self._reads_at(self._index_at(prefix, row + of(lane), column + c))
             for c in range(self.lanes)
         ]
         across = [
-            self._reads_at(self._place(prefix, row + r, column + of(lane)))
+            self._reads_at(self._index_at(prefix, row + r, column + of(lane)))
             for r in range(self.lanes)
         ]
-        for position in turned:
+        for position in transposed:
             if _lane_step(self, across[0][position], lane) in (0, 1):
                 continue
             vectors = [
-                self.evaluator.value(found[position].value, found[position].index)
-                for found in along
+                self.evaluator.value(at_column[position].value, at_column[position].index)
+                for at_column in along
             ]
             for r, vector in enumerate(transpose(self.builder, vectors)):
                 read = across[r][position]
                 self.evaluator.bind(read.value, read.index, vector, block)
         for r in range(self.lanes):
-            self._store_level(len(self.loops), self._place(prefix, row + r, column + of(lane)))
+            self._store_level(len(self.loops), self._index_at(prefix, row + r, column + of(lane)))
 
     def _single_rows(self, prefix: Index, first: Expr, count: int, from_block: int = 0) -> None:
         """Rows one by one, from a block of columns on."""
@@ -144,22 +156,22 @@ class TurnedNest(Nest):
     def _vector(self, prefix: Index, row: Expr, column: Expr, guards: tuple[Guard, ...]) -> None:
         lane = Variable("single_lane", self.lanes)
         self.evaluator.integers.bind_lane(lane, self.builder.block)
-        index = self._place(prefix, row, column + of(lane))
+        index = self._index_at(prefix, row, column + of(lane))
         self._store_level(len(self.loops), index, guards)
 
-    def _place(self, prefix: Index, row: Expr, column: Expr) -> Index:
+    def _index_at(self, prefix: Index, row: Expr, column: Expr) -> Index:
         for loop, position in ((self.rows, row), (self.columns, column)):
             prefix += unflatten(position, self.domain[loop.first : loop.last + 1])
         return prefix
 
     def _reads_at(self, index: Index) -> list[Read]:
-        found: list[Read] = []
+        from_memory: list[Read] = []
         for output in self.body.outputs:
-            found += reads(self.body, output, index, self.is_input)
-        return found
+            from_memory += reads(self.body, output, index, self.is_input)
+        return from_memory
 
 
-def _is_turned(nest: Nest, read: Read, row: Variable, column: Variable) -> bool:
+def _lies_along_rows(nest: Nest, read: Read, row: Variable, column: Variable) -> bool:
     linear = flatten(read.index, nest.body.type_of(read.value).shape)
     return linear.coefficient(row) == 1 and linear.coefficient(column) not in (0, 1)
 

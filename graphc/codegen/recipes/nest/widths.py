@@ -10,11 +10,13 @@ result do not depend on it.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphc.codegen.evaluate.algebra import LoopAlgebra
+from graphc.codegen.evaluate.reduction import MOST_REGISTERS
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Let, walk
+from graphc.codegen.recipes.nest.rows import Nest
 from graphc.ir.nodes import CONSTANT, INPUT, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
@@ -22,10 +24,6 @@ from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.generate import Generate
 from graphc.ops.kinds.index_expr import flatten
 
-if TYPE_CHECKING:
-    from graphc.codegen.recipes.nest.rows import Nest
-
-MOST_REGISTERS = 4
 CHAIN = 10
 """Operations of an op from which on it counts as a long chain."""
 LEAST_VECTORS = 8
@@ -84,5 +82,5 @@ def operations(op: str, dtypes: tuple[DType, ...], attributes: tuple[Any, ...]) 
         builder.load(builder.buffer(f"x{i}", dtype, 1, "read"), 0) for i, dtype in enumerate(dtypes)
     ]
     lookup(op).scalar(LoopAlgebra(builder), *operands, **dict(attributes))
-    made = [one.opcode for one in walk(tuple(builder.block.statements)) if isinstance(one, Let)]
-    return -1 if "call" in made else len(made)
+    opcodes = [one.opcode for one in walk(tuple(builder.block.statements)) if isinstance(one, Let)]
+    return -1 if "call" in opcodes else len(opcodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import graphc
-from graphc.codegen.recipes.nest.rows import lanes_for
+from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.target import host
 from graphc.ir.types import DType
 from graphc.ops.elementwise import cast

@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "three times": (lambda x: repeated(x, 1, 3) + 1, [(5, 9)]),
     "four times": (lambda x: repeated(x, 1, 4) + 1, [(5, 8)]),
     "both axes": (lambda x: repeated(x, 2, 2) * 2, [(7, 12)]),
-    "beside its whole": (lambda x, y: repeated(x, 2, 2) * y + y, [(3, 21), (6, 42)]),
+    "with its whole": (lambda x, y: repeated(x, 2, 2) * y + y, [(3, 21), (6, 42)]),
     "by two and by four": (lambda x, y: repeated(x, 1, 2) + repeated(y, 1, 4), [(3, 22), (3, 11)]),
     "gaps": (lambda x: movement.pad(x, x.context.constant(np.float32(7)), low=(0, 0), high=(1, 1),
                                     interior=(1, 2)), [(6, 17)]),

@@ -73,13 +73,13 @@ def in_blocks(x: Array, combine: Any, identity: Any) -> Array:
 
 @pytest.mark.parametrize("length", [*LENGTHS, 256, 257, 289, 4113])
 @pytest.mark.parametrize("kept", [2, 5, 8, 19, 37, 130])
-@pytest.mark.parametrize("turned", [False, True])
-def test_sums_over_leading_axes_run_in_blocks(length: int, kept: int, turned: bool) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_sums_over_leading_axes_run_in_blocks(length: int, kept: int, transposed: bool) -> None:
     x = normal(length, length, kept)
     g = graphc.GraphBuilder("sums")
-    content = np.ascontiguousarray(x.T) if turned else x
+    content = np.ascontiguousarray(x.T) if transposed else x
     v = g.input("x", "f32" + listed(content.shape))
-    v = movement.transpose(v, permutation=(1, 0)) if turned else v
+    v = movement.transpose(v, permutation=(1, 0)) if transposed else v
     (found,) = run_on(g.finish(reduce.sum(v, axes=(0,))), [content])
     np.testing.assert_array_equal(bits(found), bits(in_blocks(x, np.add, 0)))
 
@@ -92,21 +92,21 @@ def test_sums_have_one_order(length: int, outer: int) -> None:
     x = normal(length, outer, length)
     expected = in_lanes(x, np.add, 0)
 
-    def along(axis: int, *, turned: bool) -> Array:
+    def along(axis: int, *, transposed: bool) -> Array:
         g = graphc.GraphBuilder("sums")
-        shape = (outer, length) if (axis == 1) != turned else (length, outer)
+        shape = (outer, length) if (axis == 1) != transposed else (length, outer)
         v = g.input("x", "f32" + listed(shape))
-        v = movement.transpose(v, permutation=(1, 0)) if turned else v
+        v = movement.transpose(v, permutation=(1, 0)) if transposed else v
         content = np.ascontiguousarray(x if shape == (outer, length) else x.T)
         (found,) = run_on(g.finish(reduce.sum(v, axes=(axis,))), [content])
         return found
 
-    for axis, turned in ((1, False), (1, True), (0, False), (0, True)):
+    for axis, transposed in ((1, False), (1, True), (0, False), (0, True)):
         if axis == 0 and outer > 1:
             continue
-        found = along(axis, turned=turned)
+        found = along(axis, transposed=transposed)
         # x + 0 and padding lanes may turn -0 into 0; no sum here is zero by chance.
-        np.testing.assert_array_equal(bits(found), bits(expected), err_msg=f"{axis} {turned}")
+        np.testing.assert_array_equal(bits(found), bits(expected), err_msg=f"{axis} {transposed}")
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -151,17 +151,17 @@ def lanes_in_blocks(x: Array) -> Array:
 @pytest.mark.parametrize("outer", [2, 16, 17, 35, 290])
 @pytest.mark.parametrize("run", [(3,), (4, 4), (7, 7), (65,), (130,)])
 @pytest.mark.parametrize("kept", [1, 4, 9])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 def test_sums_over_outer_axes_and_a_run(
-    outer: int, run: tuple[int, ...], kept: int, turned: bool
+    outer: int, run: tuple[int, ...], kept: int, transposed: bool
 ) -> None:
     """As for the channels of images. Turned: the kept axis is the contiguous one in memory."""
     x = normal(outer, outer, kept, *run)
     g = graphc.GraphBuilder("several")
-    content = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if turned else x
+    content = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if transposed else x
     v = g.input("x", "f32" + listed(content.shape))
     last = content.ndim - 1
-    v = movement.transpose(v, permutation=(0, last, *range(1, last))) if turned else v
+    v = movement.transpose(v, permutation=(0, last, *range(1, last))) if transposed else v
     axes = (0, *range(2, x.ndim))
     (found,) = run_on(g.finish(reduce.sum(v, axes=axes)), [content])
     flat = x.reshape(outer, kept, -1)

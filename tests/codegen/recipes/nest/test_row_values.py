@@ -62,7 +62,7 @@ def test_the_bits_are_those_of_one_kernel_per_op(columns: int) -> None:
 
 
 def test_a_sum_that_is_an_output_reads_what_is_kept() -> None:
-    """As of a cross-entropy whose gradient is made beside it: no second exponential for the sum."""
+    """As of a cross-entropy whose gradient is made with it: no second exponential for the sum."""
     b = graphc.GraphBuilder("both")
     power = exp(b.input("x", "f32[5,40]"))
     (step,) = plan_graph(b.finish(power, total(power, axes=(1,))))[1].steps
@@ -108,11 +108,11 @@ def test_the_loops_keep_the_row_in_scratch_where_an_input_is_read_again(target: 
 
 
 def test_a_row_is_in_scratch_where_the_output_reads_it_in_another_order() -> None:
-    b = graphc.GraphBuilder("turned")
+    b = graphc.GraphBuilder("flipped")
     power = exp(b.input("x", "f32[5,40]"))
     row = broadcast_to(reshape(total(power, axes=(1,)), shape=(5, 1)), (5, 40))
-    turned = slice_(power, start=(0, 39), size=(5, 40), step=(1, -1))
-    graph = b.finish(turned / row)
+    flipped = slice_(power, start=(0, 39), size=(5, 40), step=(1, -1))
+    graph = b.finish(flipped / row)
     for step in plan_graph(graph)[1].steps:
         kernel = lower(step.kernel, named("x86-64-v3"))
         assert all(buffer.access != "readwrite" for buffer in kernel.buffers)

@@ -27,10 +27,10 @@ CASES = {
 
 
 def graph_of(shape: tuple[int, ...], permutation: tuple[int, ...], dtype: str) -> graphc.Graph:
-    turned = tuple(shape[axis] for axis in permutation)
-    b = graphc.GraphBuilder("turned")
+    transposed = tuple(shape[axis] for axis in permutation)
+    b = graphc.GraphBuilder("transposed")
     x = b.input("x", f"{dtype}[{','.join(map(str, shape))}]")
-    y = b.input("y", f"{dtype}[{','.join(map(str, turned))}]")
+    y = b.input("y", f"{dtype}[{','.join(map(str, transposed))}]")
     moved = transpose(x, permutation=permutation)
     return b.finish(moved * y + moved)
 

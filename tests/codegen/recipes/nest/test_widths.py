@@ -11,7 +11,7 @@ import pytest
 import graphc
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir.nodes import Store, walk
-from graphc.codegen.recipes.nest.rows import lower_nest
+from graphc.codegen.recipes.nest.recipe import lower_nest
 from graphc.codegen.recipes.nest.widths import CHAIN, MOST_REGISTERS, operations
 from graphc.codegen.target import host, named
 from graphc.ir.types import DType

@@ -1,0 +1,47 @@
+"""One class name, one meaning: no name is defined twice in graphc and frontend together."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+TWICE = {
+    "Buffer": "PyTorch's nn.Buffer, and memory of a kernel",
+    "device": "PyTorch's torch.device, and its context manager torch.cuda.device",
+}
+"""Names that stay double, with the reason: PyTorch's public ones cannot be chosen here."""
+
+
+def classes(source: str) -> Iterator[tuple[str, int]]:
+    """Name and line of each class, inner ones and those in functions too."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef):
+            yield node.name, node.lineno
+
+
+def defined() -> dict[str, list[str]]:
+    """Where each class name is defined."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    for package in ("graphc", "frontend"):
+        spec = find_spec(package)
+        assert spec is not None and spec.submodule_search_locations, f"{package} is not installed"
+        root = Path(spec.submodule_search_locations[0])
+        for path in sorted(root.rglob("*.py")):
+            for name, line in classes(path.read_text("utf-8")):
+                lines[name].append(f"{package}/{path.relative_to(root)}:{line}")
+    return lines
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    double = {name: lines for name, lines in defined().items() if len(lines) > 1}
+    new = [f"{name}: {', '.join(double[name])}" for name in double if name not in TWICE]
+    assert not new, "one name for several classes, rename all but one:\n" + "\n".join(new)
+    assert not TWICE.keys() - double.keys(), "these exceptions are not needed any more"
+
+
+def test_classes_inside_classes_and_functions_are_seen() -> None:
+    source = "class A:\n  class B: ...\ndef f():\n  class A: ..."
+    assert sorted(classes(source)) == [("A", 1), ("A", 4), ("B", 2)]
