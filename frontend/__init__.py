@@ -14,18 +14,17 @@ from importlib import import_module
 from typing import Any
 
 from frontend import autograd, linalg, nn, optim, utils
+from frontend import methods as _methods  # first: attaches the methods to Tensor
 from frontend.compiled.compiler import compile
 from frontend.compiled.freezing import *
 from frontend.compiled.tracers import trace
 from frontend.devices.environment import *
 from frontend.eager.promotion import can_cast, promote_types, result_type
-from frontend.functions import methods as _methods  # first: attaches the methods to Tensor
 from frontend.functions.control import *
 from frontend.functions.creation import *
 from frontend.functions.distances import *
 from frontend.functions.einsum import *
 from frontend.functions.index import *
-from frontend.functions.layers import *
 from frontend.functions.layout import *
 from frontend.functions.linalg import *
 from frontend.functions.logic import *
@@ -42,12 +41,13 @@ from frontend.functions.sampling import *
 from frontend.functions.scatter import *
 from frontend.functions.select import *
 from frontend.functions.shape import *
-from frontend.functions.spatial import *
 from frontend.functions.special import *
 from frontend.functions.statistics import *
 from frontend.functions.tensor_types import *
 from frontend.functions.top_level import *
 from frontend.functions.unary import *
+from frontend.nn.functional.top_level_layers import *
+from frontend.nn.functional.top_level_spatial import *
 from frontend.tensors.dtypes import *
 from frontend.tensors.state import (
     enable_grad,

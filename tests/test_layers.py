@@ -19,6 +19,13 @@ CODEGEN_RANK = {name: i for i, name in enumerate(CODEGEN.split())}
 BY_NAME = ("import_module", "__import__")
 Name = tuple[str, ...]  # ("graphc", "ir", "types")
 
+FOLDERS: dict[Name, str] = {
+    ("graphc", "codegen"): "program recipes evaluate,llvm loop_ir target",
+    ("frontend",): "compiled functions tracing eager tensors",
+}
+"""Folders within a layer, in the order of their imports: those of one place in the list import
+nothing of each other. What else stands in the layer, below none of them, may import all."""
+
 
 def imports(node: ast.AST, module: Name, lazy: bool = False) -> Iterator[tuple[int, Name, bool]]:
     """Line, full name and laziness (in a function or under TYPE_CHECKING) of every import below
@@ -46,6 +53,8 @@ def breach(module: Name, target: Name, lazy: bool) -> str | None:
         return "llvmlite belongs to codegen and runtime"
     if target[0] == "frontend" and module[0] == "graphc":
         return "graphc never imports frontend"
+    if reason := folder_breach(module, target):
+        return reason
     if target[0] != "graphc" or module[0] != "graphc" or module[1] == "__init__":
         return None
     if len(target) < 2 or not {module[1], target[1]} <= RANK.keys():
@@ -58,6 +67,21 @@ def breach(module: Name, target: Name, lazy: bool) -> str | None:
         return None if module[2] == "__init__" else f"neither of the folders {CODEGEN}"
     against = CODEGEN_RANK[target[2]] < CODEGEN_RANK[module[2]]
     return f"against the order {CODEGEN} in codegen" if against else None
+
+
+def folder_breach(module: Name, target: Name) -> str | None:
+    """Why a folder may not import another one of its layer; None where it may."""
+    for layer, order in FOLDERS.items():
+        depth = len(layer)
+        if module[:depth] != layer or target[:depth] != layer or len(target) <= depth:
+            continue
+        rank = {name: i for i, names in enumerate(order.split()) for name in names.split(",")}
+        own, other = module[depth], target[depth]
+        if own not in rank or own == other or own == "__init__":
+            continue
+        if other not in rank or rank[other] <= rank[own]:
+            return f"against the order {order} of {'.'.join(layer)}"
+    return None
 
 
 @pytest.mark.parametrize("package", ["graphc", "frontend"])
@@ -96,6 +120,10 @@ def test_importing_the_frontend_loads_neither_networkx_nor_llvmlite() -> None:
         ),
         ("graphc/codegen/llvm/ops", "def f(): from graphc.codegen.evaluate import algebra"),
         ("frontend/tensor", "class C:\n  from networkx import DiGraph"),
+        ("graphc/codegen/llvm/kernel", "from graphc.codegen.evaluate.algebra import LoopAlgebra"),
+        ("graphc/codegen/loop_ir/nodes", "def f(): from graphc.codegen.recipes.lower import lower"),
+        ("frontend/eager/tape", "from frontend.functions.shape import stack"),
+        ("frontend/tensors/tensor", "def f(): from frontend.nn.modules.module import Module"),
     ],
 )
 def test_a_breach_is_seen(path: str, source: str) -> None:

@@ -18,7 +18,6 @@ from frontend.functions import (
     in_place,
     in_place_variants,
     index,
-    layers,
     layout,
     linalg,
     logic,
@@ -40,12 +39,13 @@ from frontend.functions import (
     tensor_types,
     unary,
 )
+from frontend.nn.functional import top_level_layers
 from frontend.tensors.tensor import Tensor
 
 FAMILIES = (
     unary, pointwise, special, logic, reduce, statistics, distances, layout, shape, repeating,
     rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
-    order, order_statistics, layers, creation, random, sampling,
+    order, order_statistics, top_level_layers, creation, random, sampling,
     conversion, tensor_types,
 )  # fmt: skip
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
