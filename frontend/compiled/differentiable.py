@@ -16,6 +16,7 @@ import numpy as np
 
 from frontend.compiled.options import Options
 from frontend.eager.backward import leaves_behind, run_backward
+from frontend.eager.dispatch import filled
 from frontend.eager.non_differentiable import DerivativeError, mark_non_differentiable
 from frontend.eager.tape import FreedError, Saves, record
 from frontend.tensors.epoch import TRACE_LOCK
@@ -196,8 +197,6 @@ NOTHING: Any = ((), ())
 
 
 def _zeros(like: Tensor) -> Tensor:
-    from frontend.eager.dispatch import filled
-
     return filled(0, like.tensor_type.dtype, like.tensor_type.shape)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from frontend.eager.dispatch import filled
 from frontend.eager.promotion import can_cast, casted, expanded
+from frontend.functions.matrix import attached
 from frontend.functions.shape import expand
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.state import STATE
@@ -67,8 +68,6 @@ def _kept(target: Tensor, new: Tensor) -> Tensor:
     """`new`; where `target` requires gradients it does too, so that what made it gets zeros."""
     if not STATE.grad_enabled or not target.requires_grad or new.requires_grad:
         return new
-    from frontend.functions.matrix import attached
-
     return attached(new, _before(target, ()))
 
 

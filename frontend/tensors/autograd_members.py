@@ -118,7 +118,7 @@ class AutogradMembers(HostValues):
                     "the same shape and dtype."
                 )
         if STATE.session is not None:
-            STATE.session.capture_grad_write(self)
+            STATE.session.record_grad_write(self)
         self._grad = value
 
     @grad.deleter

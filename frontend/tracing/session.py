@@ -353,7 +353,7 @@ class Session:
             )
         self._grads[id(grad)] = tensor
 
-    def capture_grad_write(self, tensor: Any) -> None:
+    def record_grad_write(self, tensor: Any) -> None:
         """`.grad` of a tensor is set: what it was before no longer matters."""
         self.refuse_in_region("writing .grad")
         captured = self.capture(tensor)
