@@ -12,10 +12,7 @@ from pathlib import Path
 import pytest
 
 ORDER = "__main__ debug runtime codegen schedule passes autodiff ops ir errors,config"
-CODEGEN = "program recipes evaluate llvm loop_ir target"
-"""The folders of codegen, and its file target.py: the same order inside this layer."""
 RANK = {name: i for i, names in enumerate(ORDER.split()) for name in names.split(",")}
-CODEGEN_RANK = {name: i for i, name in enumerate(CODEGEN.split())}
 BY_NAME = ("import_module", "__import__")
 Name = tuple[str, ...]  # ("graphc", "ir", "types")
 
@@ -59,14 +56,7 @@ def breach(module: Name, target: Name, lazy: bool) -> str | None:
         return None
     if len(target) < 2 or not {module[1], target[1]} <= RANK.keys():
         return f"import from the module that defines the name, in one of the layers {ORDER}"
-    if RANK[target[1]] < RANK[module[1]]:
-        return f"against the order {ORDER}"
-    if module[1] != "codegen" or module[1] != target[1] or len(module) < 3 or len(target) < 3:
-        return None
-    if not {module[2], target[2]} <= CODEGEN_RANK.keys():
-        return None if module[2] == "__init__" else f"neither of the folders {CODEGEN}"
-    against = CODEGEN_RANK[target[2]] < CODEGEN_RANK[module[2]]
-    return f"against the order {CODEGEN} in codegen" if against else None
+    return f"against the order {ORDER}" if RANK[target[1]] < RANK[module[1]] else None
 
 
 def folder_breach(module: Name, target: Name) -> str | None:
