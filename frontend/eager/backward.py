@@ -64,7 +64,7 @@ def _swept(
         if isinstance(edge[0], Tensor) and edge in cotangents:
             at_inputs[edge] = _leaf_gradient(edge, cotangents, leaves)
     if targets is not None:
-        return [at_inputs[edge] for edge in targets]
+        return [at_inputs[edge] if create_graph else writable(at_inputs[edge]) for edge in targets]
     taken = {id(gradient._value) for _, gradient in roots}
     for edge in cotangents:
         leaf = edge[0]
@@ -162,11 +162,8 @@ def _unpacked(
                 cotangents[edge] = _hooked(node.hooks.get(index), cotangents[edge])
             if node.retained is not None and index in node.retained:
                 retaining = node.retained[index]()
-                if retaining is not None:
-                    gradient = cotangents[edge]
-                    if not STATE.grad_enabled:
-                        gradient = _owned(retaining, gradient, None)
-                    retaining._grad = gradient
+                if retaining is not None and retaining._edge == edge:
+                    accumulate(retaining, cotangents[edge], bool(STATE.grad_enabled))
             if edge in at_inputs:
                 at_inputs[edge] = cotangents[edge]
         if needed is not None and node not in needed:
@@ -281,6 +278,16 @@ def accumulate(
         variable.grad = present + gradient
     else:
         present._assign(present + gradient)
+
+
+def writable(gradient: Tensor | None) -> Tensor | None:
+    """`gradient`, over an array that may be changed in place: rules repeat one element by a stride
+    of 0."""
+    value = None if gradient is None else gradient._value
+    if not isinstance(value, np.ndarray) or (value.flags.writeable and 0 not in value.strides):
+        return gradient
+    assert gradient is not None
+    return make(value.copy(order="C"), gradient.tensor_type)
 
 
 def _owned(variable: Tensor, gradient: Tensor, taken: set[int] | None) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.eager.backward import accumulate, run_backward
+from frontend.eager.backward import accumulate, run_backward, writable
 from frontend.eager.dispatch import filled
 from frontend.tensors.state import STATE, set_grad_enabled
 from frontend.tensors.tensor import Tensor
@@ -77,7 +77,7 @@ def grad(
     gradients = run_backward(roots, chosen, retain_graph=keep, create_graph=create_graph)
     if materialize_grads:
         return tuple(
-            filled(0, x.dtype, x.tensor_type.shape) if g is None else g
+            writable(filled(0, x.dtype, x.tensor_type.shape)) if g is None else g
             for x, g in zip(chosen, gradients)
         )
     for index, gradient in enumerate(gradients):

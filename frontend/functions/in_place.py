@@ -43,7 +43,8 @@ def _view_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if new is not former:
             for attribute in ("_value", "tensor_type", "_counter", "_view", "_edge"):
                 setattr(self, attribute, getattr(new, attribute))
-            self._requires_grad = new._requires_grad
+            leaf = former._requires_grad and former._edge is None
+            self._requires_grad = new._requires_grad or leaf
         return self
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"

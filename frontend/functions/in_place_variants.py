@@ -9,6 +9,7 @@ import numpy as np
 from frontend.eager.dispatch import filled
 from frontend.eager.promotion import can_cast, casted, expanded
 from frontend.functions.matrix import attached
+from frontend.functions.pointwise import clone
 from frontend.functions.shape import expand
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.state import STATE
@@ -83,6 +84,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Every element becomes `value`."""
     if isinstance(value, Tensor):
         new = expanded(casted(value, self.dtype), self.tensor_type.shape)
+        new = clone(new) if new is value else new  # a leaf has no history to take over
     else:
         new = filled(value, self.dtype, self.tensor_type.shape)
     return self._assign(_kept(self, new))

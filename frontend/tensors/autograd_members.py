@@ -139,8 +139,10 @@ class AutogradMembers(HostValues):
 
     @property
     def retains_grad(self) -> bool:
+        """Whether the gradient of this non-leaf is kept in `.grad`."""
         node = self.grad_fn
-        return node is not None and self._edge[1] in (node.retained or {})
+        retaining = None if node is None else (node.retained or {}).get(self._edge[1])
+        return retaining is not None and retaining() is self
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
         """`hook(tensor)` runs after a gradient was added to the `.grad` of this leaf. Returns a

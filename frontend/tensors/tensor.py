@@ -129,8 +129,12 @@ class Tensor(AutogradMembers):
 
     @property
     def data(self) -> Tensor:
-        """The same memory, off the tape."""
-        return self.detach()
+        """The same memory, off the tape, and off its checks: what is changed through it counts as
+        no change of this tensor."""
+        result = self.detach()
+        if STATE.session is None:
+            result._counter = [self._counter[0]]
+        return result
 
     @data.setter
     def data(self, new: Tensor) -> None:
@@ -205,8 +209,11 @@ class Tensor(AutogradMembers):
         if recording and view is not None and view.tracked:
             view.write_history(self, new)
         elif recording:
+            retains = self.retains_grad
             self._edge = new._edge
             self._requires_grad = new._requires_grad
+            if retains:
+                self.retain_grad()
         if recording:
             changed()
         return self
