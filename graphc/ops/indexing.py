@@ -33,6 +33,14 @@ def _zeros(x: Any) -> Any:
     return broadcast(lift(0, x), shape=x.shape)
 
 
+def _or_zero(held: Any, x: Any) -> Any:
+    """`x` where `held`, else 0. Storage types are selected in the type they compute in."""
+    if not x.dtype.is_storage:
+        return where(held, x, _zeros(x))
+    wide = cast(x, dtype=x.dtype.computes_as)
+    return cast(where(held, wide, _zeros(wide)), dtype=x.dtype)
+
+
 check_index = Elementwise(
     "check_index",
     lambda s, x, *, bound, message: x,
@@ -144,7 +152,7 @@ def _set_vjp(g: Any, out: Any, x: Any, index: Any, source: Any, *, axis: int) ->
         order = reshape(iota_like(g, (source.tensor_type.numel,), 0), shape=source.shape)
         none = broadcast(lift(0, order), shape=x.shape)
         last = gather(scatter_set(none, index, order, axis=axis), index, axis=axis)
-        return where(eq(last, order), gather(g, index, axis=axis), _zeros(source))
+        return _or_zero(eq(last, order), gather(g, index, axis=axis))
 
     return kept, None, used
 
@@ -298,7 +306,7 @@ def _index_set_vjp(g: Any, out: Any, x: Any, index: Any, source: Any, *, axis: i
         after = (1,) * (len(x.shape) - axis - 1)
         stands = reshape(eq(last, order), shape=(*index.shape, *after))
         taken = take(g, index, axis=axis)
-        return where(broadcast(stands, shape=source.shape), taken, _zeros(source))
+        return _or_zero(broadcast(stands, shape=source.shape), taken)
 
     return kept, None, used
 

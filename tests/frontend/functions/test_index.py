@@ -205,3 +205,18 @@ def test_deprecated_forms_warn() -> None:
         assert x[[[0, 1], [1, 2]]].shape == (2, 4)
     with pytest.warns(UserWarning, match=r"torch\.uint8 is now deprecated"):
         assert x[torch.tensor([0, 1], dtype=torch.uint8)].tolist() == ARRAY[1:].tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("way", ["rows", "scatter"])
+def test_gradients_of_what_is_put_at_indices_in_storage_types(dtype: str, way: str) -> None:
+    y = torch.zeros(3, 3, dtype=getattr(torch, dtype))
+    z = torch.ones(2, 3, dtype=getattr(torch, dtype), requires_grad=True)
+    if way == "rows":
+        y[[0, 0]] = z
+        expected = [[0.0] * 3, [1.0] * 3]
+    else:
+        y = y.scatter(0, torch.tensor([[0, 1, 2], [1, 1, 2]]), z)
+        expected = [[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
+    y.sum().backward()
+    assert z.grad.dtype == z.dtype and z.grad.tolist() == expected
