@@ -8,6 +8,8 @@ becomes one graph; one whose results require gradients, a forward and a backward
 from __future__ import annotations
 
 import functools
+import inspect
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +28,10 @@ from graphc.ir.builder import user_location
 
 MANY_TRACES = 8
 """Traces of one signature after which a warning says what keeps changing."""
+MANY_SIGNATURES = 32
+"""Signatures after which a warning says so."""
+MOST_SPECIALIZATIONS = 64
+"""Specializations a function keeps: beyond, the least recently used goes."""
 
 
 class CompiledFunction:
@@ -37,6 +43,8 @@ class CompiledFunction:
         self._cache: InlineCache | None = None
         self._by_signature: dict[Any, list[Specialization]] = {}
         self._history: list[str] = []
+        self._signatures = 0
+        self._parameters = parameter_names(function)
         if hasattr(function, "__name__"):
             functools.update_wrapper(self, function)
 
@@ -46,6 +54,7 @@ class CompiledFunction:
             return cache.specialization.call(arguments)
         if STATE.session is not None:
             return self.function(*arguments, **keywords)
+        arguments, keywords = self._positional(arguments, keywords)
         leaves: list[Tensor] = []
         structure = tree.flatten((arguments, keywords), leaves)
         identities = [id(leaf) for leaf in leaves]
@@ -59,15 +68,9 @@ class CompiledFunction:
             STATE.grad_enabled,
             STATE.default_dtype,
         )
-        try:
-            known = self._by_signature.get(key)
-        except TypeError as error:
-            raise TypeError(
-                f"an argument of compiled {name_of(self.function)} is neither tensor nor hashable: "
-                f"{error}"
-            ) from None
-        for specialization in known or ():
+        for specialization in self._by_signature.get(key, ()):
             if specialization.holds(leaves):
+                self._used(key)
                 break
         else:
             specialization = self._specialization(key, leaves, structure)
@@ -82,6 +85,38 @@ class CompiledFunction:
         plain = not keywords and len(leaves) == len(arguments) and distinct
         self._cache = InlineCache(specialization, leaves) if plain else None
         return specialization.call(leaves)
+
+    def _positional(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same arguments, by position as far as they can be: `f(x, k=4)` is `f(x, 4)`."""
+        if not keywords:
+            return arguments, keywords
+        rest = dict(keywords)
+        names = self._parameters[len(arguments) :]
+        moved = itertools.takewhile(lambda name: name in rest, names)
+        return (*arguments, *[rest.pop(name) for name in moved]), rest
+
+    def _used(self, key: Any) -> None:
+        """`key` is the signature used last: dicts keep the order in which keys came. While another
+        thread compiles, nothing waits for that."""
+        if next(reversed(self._by_signature), None) == key:
+            return
+        if TRACE_LOCK.specializing.acquire(blocking=False):
+            try:
+                known = self._by_signature.pop(key, None)
+                if known is not None:
+                    self._by_signature[key] = known
+            finally:
+                TRACE_LOCK.specializing.release()
+
+    def _drop_unused(self) -> None:
+        """Make room for a specialization: of the signature used longest ago, the oldest goes."""
+        while sum(map(len, self._by_signature.values())) >= MOST_SPECIALIZATIONS:
+            oldest = next(iter(self._by_signature))
+            self._by_signature[oldest] = self._by_signature[oldest][:-1]
+            if not self._by_signature[oldest]:
+                del self._by_signature[oldest]
 
     def _specialization(self, key: Any, leaves: list[Tensor], structure: Any) -> Specialization:
         """A new specialization, or one that another thread made in the meantime."""
@@ -100,8 +135,10 @@ class CompiledFunction:
         traced = run_trace(self.function, leaves, structure, name_of(self.function))
         _check_overlap(traced, leaves)
         specialization = Specialization(traced, self.options, bool(STATE.grad_enabled))
+        self._by_signature.pop(key, None)
+        self._drop_unused()
         # The newest first: alternating signatures keep theirs.
-        self._by_signature[key] = [specialization, *known]
+        self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]
         types = ", ".join(map(str, key[1]))
         self._history.append(f"{reason} ({types}) at {user_location()}")
         _log(f"{name_of(self.function)} traced: {self._history[-1]}")
@@ -111,12 +148,19 @@ class CompiledFunction:
                 f"signature, last {reason}; explain() lists all reasons",
                 stacklevel=3,
             )
+        self._signatures += not known
+        if self._signatures == MANY_SIGNATURES and not known:
+            warnings.warn(
+                f"compiled {name_of(self.function)} was traced for {MANY_SIGNATURES} signatures "
+                f"(shapes, dtypes, other arguments); the {MOST_SPECIALIZATIONS} used last are kept",
+                stacklevel=3,
+            )
         return specialization
 
     @property
     def specializations(self) -> list[Specialization]:
         """One for each signature that was called, and for each way that its guards held."""
-        return [each for known in self._by_signature.values() for each in known]
+        return [each for known in list(self._by_signature.values()) for each in known]
 
     @property
     def compile_seconds(self) -> float:
@@ -165,6 +209,16 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self._counted()}>"
+
+
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters of a function or Module that may be given by position or by keyword."""
+    try:
+        parameters = inspect.signature(getattr(function, "forward", function)).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    both = itertools.takewhile(lambda p: p.kind is p.POSITIONAL_OR_KEYWORD, parameters)
+    return tuple([parameter.name for parameter in both])
 
 
 def _log(message: str) -> None:
@@ -248,12 +302,18 @@ def compile(
     memory for what forward keeps for backward (of each `backward()`, in a training step); what does
     not fit is computed again, to the same bits; MemoryLimitError where it cannot be. PyTorch's
     other options (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an
-    unknown level, TypeError or ValueError for `threads` and `saved_bytes`.
+    unknown level and for `dynamic=True` (each size has a specialization of its own), TypeError or
+    ValueError for `threads` and `saved_bytes`.
     """
     options = Options(level, keep_grads, threads, max_bytes, saved_bytes)
     unknown = ignored.keys() - {"fullgraph", "dynamic", "backend", "mode", "options"}
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    if ignored.get("dynamic"):
+        raise ValueError(
+            "compile(dynamic=True): sizes are part of a signature here, and each new one is "
+            "compiled; leave the option out"
+        )
     if function is None:
         return lambda target: compile(
             target, level=level, keep_grads=keep_grads, disable=disable, threads=threads,

@@ -222,6 +222,7 @@ def run_trace(
             session.argument(label, leaf, position)
         drawn = _random_states()
         result = function(*arguments, **keywords)
+        _check_containers(structure, (arguments, keywords), leaves, name)
         if _random_states() != drawn:
             warnings.warn(
                 f"{name} draws random numbers of Python or NumPy while it is traced: every "
@@ -235,6 +236,20 @@ def run_trace(
     session.captured_globals.settle()
     session.name_inputs(function)
     return traced
+
+
+def _check_containers(structure: Any, given: Any, leaves: Sequence[Tensor], name: str) -> None:
+    """Raise TraceError where the function changed a list or dict among its arguments: compiled code
+    would not do so again."""
+    left: list[Tensor] = []
+    same = tree.flatten(given, left) == structure
+    if same and len(left) == len(leaves) and all(x is y for x, y in zip(left, leaves)):
+        return
+    raise TraceError(
+        f"{name} changes a list or dict that it is given: a compiled call would not",
+        hint="return what is new, or change the tensors in it in place",
+        location=user_location(),
+    )
 
 
 def _random_states() -> list[Any]:

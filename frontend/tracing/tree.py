@@ -1,9 +1,20 @@
-"""Nested tuples, lists and dicts of tensors: taken apart and put together again."""
+"""Nested tuples, lists and dicts of tensors: taken apart and put together again.
+
+What is neither becomes part of a structure that says whether two calls may share a trace. Values of
+Python and its library count as equal by type and value; objects of other classes are the same only
+if they are one object, since their own `__eq__` need not look at all that a function reads (frozen
+dataclasses that compare all of their fields count by those).
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from frontend.tensors.tensor import Tensor
 
@@ -24,9 +35,65 @@ def flatten(value: Any, leaves: list[Tensor]) -> Any:
     if isinstance(value, dict):
         keys = tuple(value)
         return ("dict", type(value), keys, tuple([flatten(value[key], leaves) for key in keys]))
-    # The type stands beside the value: 1, 1.0 and True are equal. So are 0.0 and -0.0, and NaN is
-    # not equal to itself.
-    return ("static", type(value), value.hex() if isinstance(value, float) else value)
+    if type(value) is SimpleNamespace:
+        return ("namespace", flatten(vars(value), leaves))
+    if isinstance(value, slice):
+        return ("slice", tuple([flatten(x, leaves) for x in (value.start, value.stop, value.step)]))
+    return ("static", type(value), _comparable(value))
+
+
+class Keyed:
+    """A value that counts as another one's equal where their keys are."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any, key: Any):
+        self.value = value
+        self.key = key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keyed) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+_BY_VALUE = {"builtins", "frontend", "graphc", "ml_dtypes", "numpy", *sys.stdlib_module_names}
+"""Packages whose classes compare all that there is to them. (A script's own module, `__main__`, is
+in Python's list, and none of them.)"""
+_BY_VALUE.discard("__main__")
+LARGEST_ARRAY = 1 << 16
+"""Bytes up to which a NumPy array counts by its content."""
+
+
+def _comparable(value: Any) -> Any:
+    """`value`, or what stands for it where its own equality says too much or too little."""
+    if isinstance(value, float) and type(value) is float:
+        # 0.0 and -0.0 are equal, and NaN is not equal to itself.
+        return Keyed(value, value.hex())
+    kind = type(value)
+    if isinstance(value, np.ndarray) and value.dtype != object and value.nbytes <= LARGEST_ARRAY:
+        return Keyed(value, (kind, value.dtype.str, value.shape, value.tobytes()))
+    if isinstance(value, set):
+        return Keyed(value, (kind, frozenset(flatten(item, []) for item in value)))
+    if kind.__module__.partition(".")[0] in _BY_VALUE:
+        if kind.__hash__ is None:
+            raise TypeError(
+                f"an argument of a compiled function is a {kind.__name__}, whose content may "
+                "change from call to call: pass tensors, numbers, texts, or tuples, lists and "
+                "dicts of them"
+            )
+        return value
+    if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        fields = dataclasses.fields(kind)
+        inside: list[Tensor] = []
+        items = tuple([flatten(getattr(value, field.name), inside) for field in fields])
+        if not inside and all(field.compare for field in fields):
+            return Keyed(value, (kind, items))
+    return Keyed(value, id(value))
 
 
 def build(structure: Any, leaves: Iterator[Any]) -> Any:
@@ -43,15 +110,21 @@ def build(structure: Any, leaves: Iterator[Any]) -> Any:
         case "dict":
             items = [build(item, leaves) for item in structure[3]]
             return structure[1](zip(structure[2], items))
+        case "namespace":
+            return SimpleNamespace(**build(structure[1], leaves))
+        case "slice":
+            return slice(*[build(item, leaves) for item in structure[1]])
         case _:
-            _, kind, value = structure
-            return kind.fromhex(value) if issubclass(kind, float) else value
+            value = structure[2]
+            return value.value if isinstance(value, Keyed) else value
 
 
 def statics(structure: Any) -> Iterator[Any]:
     """What is neither a tensor nor a tuple, list or dict."""
     if structure[0] == "static":
         yield build(structure, iter(()))
+    elif structure[0] == "namespace":
+        yield from statics(structure[1])
     elif structure[0] != "tensor":
         for item in structure[-1]:
             yield from statics(item)
@@ -62,7 +135,9 @@ def paths(structure: Any, name: str) -> Iterator[str]:
     match structure[0]:
         case "tensor":
             yield name
-        case "tuple" | "list":
+        case "namespace":
+            yield from paths(structure[1], name)
+        case "tuple" | "list" | "slice":
             for position, item in enumerate(structure[-1]):
                 yield from paths(item, f"{name}_{position}")
         case "dict":
