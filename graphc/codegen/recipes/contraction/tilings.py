@@ -27,7 +27,7 @@ PACKED_VECTORS = 8
 """Vectors that its copy is wide at most, where tiles of rows lie side by side."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Tiling:
     """Vectors of `lanes` along the axes `lane_axes` of n, in a register tile. `unrolled`: the first
     axis of k that is written out. `packing`: how the broadcast operand is copied, if it is."""

@@ -39,8 +39,8 @@ def _priced(strategy: Strategy, cost: float = 0.0) -> Iterator[None]:
     table, native = strategies.STRATEGIES, dict(link._native)
     changed = _PricedStrategy(strategy, cost)
     link._native.clear()
+    assert strategy in table
     strategies.STRATEGIES = tuple(changed if each is strategy else each for each in table)
-    assert strategies.STRATEGIES != table
     try:
         yield
     finally:

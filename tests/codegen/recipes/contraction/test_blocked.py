@@ -114,7 +114,10 @@ def test_rows_and_columns_are_read_by_vectors(name: str, caches: tuple[int, int]
 def test_heads_are_read_by_vectors(transposed: bool, caches: tuple[int, int]) -> None:
     """Where a vector lies in one head, though heads lie apart."""
     g = graphc.GraphBuilder("heads")
-    x, y = g.input("x", "f32[2,4,160,16]"), g.input("y", "f32[320,48]" if transposed else "f32[64,48]")
+    x, y = (
+        g.input("x", "f32[2,4,160,16]"),
+        g.input("y", "f32[320,48]" if transposed else "f32[64,48]"),
+    )
     x = movement.reshape(movement.transpose(x, permutation=(0, 2, 1, 3)), shape=(320, 64))
     x = movement.transpose(x, permutation=(1, 0)) if transposed else x
     _, plan = plan_graph(g.finish(contract.matmul(x, y)))
