@@ -159,8 +159,8 @@ class SplitKNest:
                 if whole % self.block:
                     size = emit.number(self.block)
                     done = emit.builder.mul(loop.variable, size)
-                    left = emit.builder.sub(emit.number(whole), done)
-                    count = emit.builder.minimum(left, size)
+                    remaining = emit.builder.sub(emit.number(whole), done)
+                    count = emit.builder.minimum(remaining, size)
                 body(RowRange(of(block) * self.block, count, self.block, self.tile.rows))
         if rest:
             last = RowRange(of(whole), 1, 1, rest)

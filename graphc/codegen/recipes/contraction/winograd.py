@@ -252,8 +252,8 @@ class _Winograd:
         tiles, last = divmod(plan.chunk, plan.tile.rows)
         count: Number = plan.chunk
         if rest:
-            left = self.builder.sub(self.numbers.number(plan.rows), self.integers.scalar(top))
-            count = self.numbers.minimum(left, plan.chunk)
+            behind = self.builder.sub(self.numbers.number(plan.rows), self.integers.scalar(top))
+            count = self.numbers.minimum(behind, plan.chunk)
             last = rest % plan.tile.rows
         has_rest: Number = 1
         if last and rest:
@@ -301,7 +301,7 @@ class _Winograd:
             with builder.loop(begin, end, carried=zeros, hint="k") as loop:
                 k = self.numbers.bound(loop.variable, plan.channels)
                 at = plane * plan.tiles_stride + k * plan.width
-                right = [
+                columns = [
                     builder.load(self.tiles, self.numbers.at(at + v * plan.lanes), plan.lanes)
                     for v in vectors
                 ]
@@ -310,7 +310,7 @@ class _Winograd:
                     weight = self.evaluator.value(plan.u, (plane, top + row + r, k))
                     wide = builder.splat(weight, plan.lanes)
                     sums += [
-                        builder.fma(wide, right[v], loop.carried[r * len(vectors) + v])
+                        builder.fma(wide, columns[v], loop.carried[r * len(vectors) + v])
                         for v in vectors
                     ]
                 loop.yield_(*sums)
