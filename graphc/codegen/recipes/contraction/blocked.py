@@ -38,7 +38,7 @@ from graphc.codegen.recipes.contraction.vector_operand import (
     VectorOperand,
     VectorPanel,
 )
-from graphc.codegen.recipes.contraction.vector_read import vector_read
+from graphc.codegen.recipes.contraction.vector_read import column_read
 from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
@@ -65,7 +65,7 @@ class BlockedPlan:
         if not len(problem.view.k) == 1 == len(problem.view.n):
             return
         for tiling in tilings(problem, target, limit):
-            read, blocks = vector_read(tiling, target), cache_blocks(tiling, target)
+            read, blocks = column_read(tiling, target), cache_blocks(tiling, target)
             deep = problem.depth > K_BLOCK and problem.rows > tiling.tile.rows
             if read is None or not (read.packed or deep or blocks.rows):
                 continue

@@ -47,6 +47,8 @@ class ParitySplitPlan:
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[ParitySplitPlan]:
+        if len(problem.view.residue_classes()) < 2:
+            return
         for tiling in tilings(problem, target, limit):
             read = vector_read(tiling, target) if tiling.is_interleaved else None
             if read is None:

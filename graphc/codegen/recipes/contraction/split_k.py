@@ -23,7 +23,7 @@ from graphc.codegen.recipes.contraction.register_tile import RegisterTile
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile
 from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
 from graphc.codegen.recipes.contraction.vector_operand import VectorHalo
-from graphc.codegen.recipes.contraction.vector_read import halo_of, vector_read
+from graphc.codegen.recipes.contraction.vector_read import column_read, halo_of, halo_read
 from graphc.codegen.recipes.contraction.view import group_variable
 from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -56,10 +56,11 @@ class SplitKPlan:
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[SplitKPlan]:
-        for tiling in tilings(problem, target, limit):
+        # Along all columns they are packed.
+        for tiling in tilings(problem, target, limit) if len(problem.view.n) > 1 else ():
             if not wants_groups(tiling) or tiling.packing is not None:
                 continue
-            read = vector_read(tiling, target)
+            read = None if column_read(tiling, target) else halo_read(tiling)
             if read is None or read.halo is None:
                 continue
             elements = -(-read.halo.elements // problem.view.k[0])

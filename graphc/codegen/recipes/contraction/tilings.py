@@ -6,6 +6,7 @@ each with what it costs whatever the vector operand's copies are.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -71,8 +72,8 @@ class Tiling:
 
 
 def tilings(problem: ContractionProblem, target: Target, limit: float) -> Iterator[Tiling]:
-    """The tilings that cost less than `limit`. A product of matrices has its operands in one role:
-    the other is the same transposed."""
+    """The tilings that cost less than `limit`, the same ones to each strategy that asks. A product
+    of matrices has its operands in one role: the other is the same transposed."""
     view = problem.view
     rank = len(view.n)
     if view.swapped and rank == len(view.m) == 1:
@@ -84,6 +85,7 @@ def tilings(problem: ContractionProblem, target: Target, limit: float) -> Iterat
             yield tiling
 
 
+@functools.lru_cache(maxsize=8)
 def _tiling(
     problem: ContractionProblem, lane_axes: tuple[int, ...], flat: bool, target: Target
 ) -> Tiling:

@@ -20,7 +20,7 @@ from graphc.codegen.recipes.contraction.register_tile import TileNest, store_res
 from graphc.codegen.recipes.contraction.split_k import wants_groups
 from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
 from graphc.codegen.recipes.contraction.vector_operand import vector_memory
-from graphc.codegen.recipes.contraction.vector_read import VectorRead, vector_read
+from graphc.codegen.recipes.contraction.vector_read import VectorRead, column_read, halo_read
 from graphc.codegen.target import Target
 
 
@@ -41,8 +41,10 @@ class UnblockedPlan:
         for tiling in tilings(problem, target, limit):
             if tiling.is_interleaved:
                 continue  # cheaper by parity_split, whatever is read how
-            read = vector_read(tiling, target)
-            if read is None or (read.halo is not None and wants_groups(tiling)):
+            read = column_read(tiling, target)
+            if read is None and not wants_groups(tiling):
+                read = halo_read(tiling)
+            if read is None:
                 continue
             yield UnblockedPlan(
                 problem, tiling, read, tiling.bound + read.cost + tiling.scattered,

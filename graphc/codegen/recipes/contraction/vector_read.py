@@ -55,6 +55,11 @@ class VectorRead:
 
 def vector_read(tiling: Tiling, target: Target) -> VectorRead | None:
     """How a register tile reads its columns."""
+    return column_read(tiling, target) or halo_read(tiling)
+
+
+def column_read(tiling: Tiling, target: Target) -> VectorRead | None:
+    """In place or packed: what needs no windows; None where only a halo buffer may do."""
     problem, columns = tiling.problem, tiling.columns
     view = problem.view
     if 0 in view.k:
@@ -67,7 +72,7 @@ def vector_read(tiling: Tiling, target: Target) -> VectorRead | None:
             tiling.is_flat and _panel_pays(tiling, case, target)
         ):
             return VectorRead()
-    return _packed(tiling) if tiling.is_flat else halo_read(tiling)
+    return _packed(tiling) if tiling.is_flat else None
 
 
 def _packed(tiling: Tiling) -> VectorRead:
