@@ -143,7 +143,8 @@ class SplitKNest:
 
     def _registers(self) -> RegisterTile:
         """The register tile, from the halo buffer as it is filled here."""
-        vectors = VectorHalo(self.emit, self.halo.fill(), shares=self.tile.rows == 1)
+        shares = self.tile.rows == 1
+        vectors = VectorHalo(self.emit, self.halo.fill(), self.columns, shares, {})
         return RegisterTile(self.emit, BroadcastInPlace(self.emit), vectors)
 
     def _row_blocks(self, split: bool, body: Callable[[RowRange], None]) -> None:

@@ -7,7 +7,7 @@ for each tile of columns. What needs no copy is its own reader at each step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from graphc.codegen.evaluate.addresses import Guard
@@ -16,10 +16,10 @@ from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.halo import FilledHalo, HaloBuffer
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel
-from graphc.codegen.recipes.contraction.tiles import OutputTile
+from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile
 from graphc.codegen.recipes.contraction.vector_read import VectorRead
 from graphc.codegen.recipes.contraction.view import operand_value
-from graphc.ops.kinds.index_expr import Expr, flatten, of
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index
 
 
@@ -103,32 +103,55 @@ class PanelPerTile:
         return VectorPanel(self.emit, filled)
 
 
+Loaded = dict[Expr, list[tuple[LoopValue, OpenBlock]]]
+"""The vectors that were loaded, by their positions, and the blocks in which they are known."""
+
+
 @dataclass(frozen=True, slots=True)
 class VectorHalo:
-    """Reads vectors of a halo buffer; with `shares` each once where windows share it."""
+    """Reads vectors of these columns from a halo buffer; with `shares` each once where windows
+    share it."""
 
     emit: Emitter
     filled: FilledHalo
+    columns: Columns
     shares: bool
-    _loaded: dict[Expr, list[tuple[LoopValue, OpenBlock]]] = field(default_factory=dict)
-
-    def for_columns(self, at: OutputTile) -> VectorHalo:
-        return self
+    loaded: Loaded
 
     def vector(
         self, batch: Index, n: Index, guards: tuple[Guard, ...], k: Index, column: Expr, start: Expr
     ) -> LoopValue | None:
         emit = self.emit
         case = emit.view.vector(batch, n, k)
-        if case is None:
+        if case is None or (guards and self._is_skipped(batch, k)):
             return None
         at = self.filled.halo.position(case.index)
-        for known, block in self._loaded.get(at, ()) if self.shares else ():
+        for known, block in self.loaded.get(at, ()) if self.shares else ():
             if emit.evaluator.usable(block):
                 return known
         vector = emit.builder.splat(self.filled.load(case), emit.lanes)
-        self._loaded.setdefault(at, []).append((vector, emit.builder.block))
+        self.loaded.setdefault(at, []).append((vector, emit.builder.block))
         return vector
+
+    def _is_skipped(self, batch: Index, k: Index) -> bool:
+        """Whether no column has a product at k. Where lanes go on behind the last column, one of
+        these may seem to have one; what it would read need not be in the buffer."""
+        residues = self.columns.residues
+        any_column = (of(Variable(f"any_n{a}", dim)) for a, dim in enumerate(residues.extents))
+        return self.emit.view.vector(batch, residues.index(tuple(any_column)), k) is None
+
+
+@dataclass(frozen=True, slots=True)
+class HaloOfBatchElement:
+    """A halo buffer as it was filled, for columns of any residue class."""
+
+    emit: Emitter
+    filled: FilledHalo
+    shares: bool
+    loaded: Loaded
+
+    def for_columns(self, at: OutputTile) -> VectorHalo:
+        return VectorHalo(self.emit, self.filled, at.columns, self.shares, self.loaded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +162,8 @@ class HaloPerBatchElement:
     halo: HaloBuffer
     shares: bool
 
-    def for_batch_element(self) -> VectorHalo:
-        return VectorHalo(self.emit, self.halo.fill(), self.shares)
+    def for_batch_element(self) -> HaloOfBatchElement:
+        return HaloOfBatchElement(self.emit, self.halo.fill(), self.shares, {})
 
 
 def vector_memory(emit: Emitter, read: VectorRead, tile_rows: int, vectors: int) -> VectorMemory:
