@@ -205,8 +205,8 @@ def test_a_packed_operand_is_not_copied_by_its_kernel(transposed: bool) -> None:
         kernels = plan_kernels(plan_graph(made)[1], V3)
         product = next(kernel for kernel in kernels if "matmul" in kernel.name)
         found.append({buffer.name for buffer in product.scratch})
-    assert "right" not in found[0]
-    assert "right" in found[1]
+    assert "vectors" not in found[0]
+    assert "vectors" in found[1]
 
 
 def test_bad_geometry_is_refused() -> None:

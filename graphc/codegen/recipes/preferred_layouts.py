@@ -7,13 +7,14 @@ to the tiles of one of them, as the cost model of contractions cuts it.
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 from graphc.codegen.recipes.common import lanes_for
-from graphc.codegen.recipes.contraction.choice import Choice
-from graphc.codegen.recipes.contraction.cost_model import by_lines, choose
-from graphc.codegen.recipes.contraction.view import ContractionView
+from graphc.codegen.recipes.contraction.blocked import BlockedPlan
+from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
+from graphc.codegen.recipes.contraction.problem import problems
+from graphc.codegen.recipes.contraction.strategies import Plan, choose
+from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph, Node
@@ -50,13 +51,15 @@ def preferred_layouts(target: Target) -> Preferred:
 def _tile_of_product(target: Target, types: tuple[TensorType, ...], position: int) -> Tile | None:
     """The tiles in which the operand is read; None where it is broadcast, or read once for a single
     row."""
-    choice = _choice(_body(types), target)
-    by_vectors = 0 if choice.view.swapped else 1
-    if position != by_vectors or choice.right not in ("panel", "direct"):
+    plan = _plan(_body(types), target)
+    by_vectors = 0 if plan.problem.view.swapped else 1
+    if position != by_vectors or plan.problem.rows == 1:
         return None
-    if math.prod(choice.view.m) == 1:
-        return None
-    return choice.tile.vectors, choice.lanes
+    if isinstance(plan, BlockedPlan):
+        return plan.tile.vectors, plan.lanes
+    if isinstance(plan, UnblockedPlan):
+        return plan.tiling.tile.vectors, plan.tiling.lanes
+    return None
 
 
 @functools.cache
@@ -68,30 +71,29 @@ def _tile_of_convolution(
     geometry = dict(attributes)
     if geometry["groups"] != 1:
         return None
-    body = _body(types, geometry, turned=True)
-    packed = next(
-        by_lines(ContractionView(body, swapped=True), lanes_for(body, target), target), None
-    )
-    if packed is None or packed.cost * GAIN > _choice(_body(types, geometry), target).cost:
+    body = _body(types, geometry, transposed=True)
+    _, swapped = problems(body, lanes_for(body, target))
+    packed = next(DirectConvPlan.candidates(swapped, target), None)
+    if packed is None or packed.cost * GAIN > _plan(_body(types, geometry), target).cost:
         return None
     return packed.tile.vectors, packed.lanes
 
 
-def _choice(body: Graph, target: Target) -> Choice:
+def _plan(body: Graph, target: Target) -> Plan:
     return choose(body, lanes_for(body, target), target)
 
 
 def _body(
-    types: tuple[TensorType, ...], geometry: dict[str, Any] | None = None, turned: bool = False
+    types: tuple[TensorType, ...], geometry: dict[str, Any] | None = None, transposed: bool = False
 ) -> Graph:
-    """A product, or with a `geometry` a convolution. `turned`: its weight is stored with output
+    """A product, or with a `geometry` a convolution. `transposed`: its weight is stored with output
     channels last."""
     builder = GraphBuilder("contraction")
     x, y = types
-    if turned:
+    if transposed:
         y = TensorType(y.dtype, (*y.shape[1:], y.shape[0]))
     left, right = builder.input("x", x), builder.input("y", y)
-    if turned:
+    if transposed:
         right = transpose(right, permutation=(y.rank - 1, *range(y.rank - 1)))
     result = matmul(left, right) if geometry is None else conv(left, right, **geometry)
     return builder.finish(result)

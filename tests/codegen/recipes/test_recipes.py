@@ -16,7 +16,7 @@ import graphc
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.interpreter import fma32
-from graphc.codegen.recipes.contraction.k_blocks import CHAIN
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target, host, named
 from graphc.ir.handle import broadcast_to
@@ -104,7 +104,7 @@ def stored(form: str, x: Array, y: Array) -> list[Array]:
 
 def assert_near(found: Array, exact: Array, magnitude: Array, terms: int) -> None:
     """Within the bound of a chain of `terms` roundings: terms · ε · Σ|a||b|."""
-    bound = (min(terms, CHAIN) + terms // CHAIN + 1) * 2.0**-24 * magnitude
+    bound = (min(terms, K_BLOCK) + terms // K_BLOCK + 1) * 2.0**-24 * magnitude
     assert (np.abs(found - exact) <= bound).all()
 
 
@@ -129,9 +129,9 @@ def test_products(form: str, batch: tuple[int, ...], m: int, n: int, k: int) -> 
 def chained(x: Array, y: Array) -> Array:
     """Level exact's arithmetic, written out: FMA chains of 512, added in order."""
     total: Array | None = None
-    for first in range(0, x.shape[1], CHAIN):
+    for first in range(0, x.shape[1], K_BLOCK):
         chain = np.zeros((x.shape[0], y.shape[1]), np.float32)
-        for k in range(first, min(first + CHAIN, x.shape[1])):
+        for k in range(first, min(first + K_BLOCK, x.shape[1])):
             left, right = np.broadcast_arrays(x[:, k, None], y[None, k, :])
             chain = fma32(left, right, chain)
         total = chain if total is None else total + chain

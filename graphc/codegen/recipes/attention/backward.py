@@ -12,7 +12,7 @@ from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.attention.heads import Body, HeadRows, Matrix, Number
 from graphc.codegen.recipes.attention.operands import GROUP
 from graphc.codegen.recipes.attention.parts import AttentionKernel, Finish
-from graphc.codegen.recipes.contraction.k_blocks import CHAIN
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 from graphc.ops.kinds.index_expr import Expr
@@ -46,7 +46,7 @@ class _AttentionGrad(AttentionKernel):
             for index, columns in ((1, self.depth), (2, self.width)) if index in self.outputs
         }  # fmt: skip
         self.chains = dict(self.sums)
-        if self.rows > CHAIN:
+        if self.rows > K_BLOCK:
             self.chains = {
                 index: Matrix(
                     self.builder.scratch(f"chain{index}", self.dtype, matrix.memory.size),
@@ -88,7 +88,7 @@ class _AttentionGrad(AttentionKernel):
             self._over_rows(rows, self.by_scores, self.queries, self.depth, self.chains[1])
         if 2 in self.outputs:
             self._over_rows(rows, self.weights, self.by_out, self.width, self.chains[2])
-        if self.rows > CHAIN:
+        if self.rows > K_BLOCK:
             self._end_chains(rows)
 
     # -- rows --------------------------------------------------------------------------------
@@ -200,9 +200,9 @@ class _AttentionGrad(AttentionKernel):
         self.builder.store(matrix.memory, self.at((number, self.lanes)), self.zero)
 
     def _end_chains(self, rows: HeadRows) -> None:
-        """Where `CHAIN` rows are done, or all, their sums go to the totals."""
+        """Where `K_BLOCK` rows are done, or all, their sums go to the totals."""
         done = self.plus(rows.first, rows.count)
-        left = self.builder.op("rem", self.value(done), self.value(CHAIN))
+        left = self.builder.op("rem", self.value(done), self.value(K_BLOCK))
         at_end = self.builder.op(
             "or", self.builder.compare("eq", left, self.value(0)),
             self.builder.compare("eq", self.value(done), self.value(self.rows)),

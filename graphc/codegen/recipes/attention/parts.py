@@ -2,7 +2,7 @@
 
 Scores of a block of rows against all columns lie in scratch; sums of a tile stay in registers. The
 order of each sum is that of a contraction: one FMA chain in the order of its index, cut after
-`CHAIN` products.
+`K_BLOCK` products.
 
 Of a causal matrix only what is seen is computed, tile by tile. A hidden weight is 0, and adding
 0·x changes nothing where x is finite: where something hidden is not, nothing is skipped.
@@ -16,7 +16,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.attention.heads import HeadRows, Matrix, Number
 from graphc.codegen.recipes.attention.operands import Operands
-from graphc.codegen.recipes.contraction.k_blocks import CHAIN
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.ir.types import DType
 
 Finish = Callable[[list[LoopValue], Number, Number, int], None]
@@ -119,10 +119,10 @@ class AttentionKernel(Operands):
         if start is not None:
             return chain(begin, end, start)
         zeros = [self.zero] * count
-        if extent <= CHAIN:
+        if extent <= K_BLOCK:
             return chain(begin, end, zeros)
-        with self.builder.loop(0, end, CHAIN, carried=zeros, hint="chain") as outer:
-            last = self.computed("minimum", self.plus(outer.variable, CHAIN), end)
+        with self.builder.loop(0, end, K_BLOCK, carried=zeros, hint="chain") as outer:
+            last = self.computed("minimum", self.plus(outer.variable, K_BLOCK), end)
             made = chain(outer.variable, last, zeros)
             outer.yield_(*map(self.builder.add, outer.carried, made))
         return list(outer.results)

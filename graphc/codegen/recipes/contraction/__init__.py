@@ -1,9 +1,18 @@
 """The recipe `contract`: matrix products and convolutions as loops around a register tile.
 
-In reading order: `view` (the op as out[b, m, n] = Σ_k left · right), `tiles`, `cost_model`,
-`operands`
-(candidates, their cost, a `choice`), `recipe`. Then what writes the loops: `loop_order` (what all
-need), `tiled` (the register tile), the operands as a tile reads them (`broadcast_operand` and
-`vector_operand`, copied by `panel` and `halo`), and the orders themselves, `unblocked` first.
-docs/contractions.md tells how it works.
+In reading order: `view` and `problem` (the op as a sum over k of products, one operand broadcast,
+the other read by vectors), `strategies` (the table, and the choice), `recipe`.
+
+A strategy is one file with a plan: `unblocked` first, then `blocked`, `split_k`, `parity_split`,
+`gemv`, `direct_conv`, `tap_list_conv`, `depthwise_wgrad`. What they compose:
+
+- to find plans: `costs`, `tiles` (the register tile), `tilings`, `vector_read`, `cache_blocks`,
+  `windows` and `lines` (which taps a convolution has);
+- to write loops: `emitter` (what all need), `register_tile`, its operands (`broadcast_operand`,
+  `vector_operand`) and their copies (`panel`, `halo`), `k_blocks` (the order of sums),
+  `row_blocks`, `tap_list`, and what becomes of results (`tile_results`, `transposed_epilogue`,
+  `guarded_sums`).
+
+`winograd` is a recipe of its own, with a plan of the same form. docs/contractions.md tells how all
+of it works.
 """

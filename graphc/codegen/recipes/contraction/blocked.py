@@ -1,332 +1,400 @@
-"""Matrix products: blocks of rows, blocks of columns, chains, tiles of columns, tiles of rows.
+"""Strategy: matrix products by blocks of rows, blocks of columns, K blocks, columns, rows.
 
-One chain of a block of rows stays in L2 while the columns of a block pass, each tile of them, for
-that chain, small enough for L1. Sums go on in scratch from chain to chain. The broadcast operand is
-packed per block of rows: per chain of it where all columns are one block. Columns are packed per
-block of them and chain, or where there are several blocks of rows once, ahead of all.
+One K block of a block of rows stays in L2 while the columns of a block pass, each tile of them, for
+that K block, small enough for L1 (the loops of Goto and van de Geijn, "Anatomy of High-Performance
+Matrix Multiplication", 2008). Sums go on in scratch from K block to K block. The broadcast operand
+is packed per block of rows: per K block of it where all columns are one block. Columns are packed
+per block of them and K block, or where there are several blocks of rows once, ahead of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.contraction.broadcast_operand import Run, Runs
-from graphc.codegen.recipes.contraction.k_blocks import CHAIN
-from graphc.codegen.recipes.contraction.tiled import TiledOrder
-from graphc.codegen.recipes.contraction.tiles import OutputTile, TileRun
-from graphc.ir.types import DType
+from graphc.codegen.loop_ir.nodes import Buffer, Kernel
+from graphc.codegen.recipes.contraction.broadcast_operand import (
+    BroadcastOperand,
+    BroadcastPacker,
+    BroadcastPacking,
+    KRun,
+    broadcast_ahead,
+    k_block_runs,
+)
+from graphc.codegen.recipes.contraction.cache_blocks import CacheBlocks, cache_blocks
+from graphc.codegen.recipes.contraction.costs import note
+from graphc.codegen.recipes.contraction.emitter import Bound, Context, Emitter
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
+from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
+from graphc.codegen.recipes.contraction.register_tile import RegisterTile, store_results
+from graphc.codegen.recipes.contraction.row_blocks import RowRun, clipped, over_run, row_runs
+from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile, TileRun
+from graphc.codegen.recipes.contraction.tilings import tilings
+from graphc.codegen.recipes.contraction.vector_operand import (
+    VectorInPlace,
+    VectorOperand,
+    VectorPanel,
+)
+from graphc.codegen.recipes.contraction.vector_read import column_read
+from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, Variable, of
-from graphc.schedule.access import Index
 
 
-@dataclass(frozen=True)
-class RowRun:
-    """A run of tiles, or of groups of tiles, of `rows` rows each: from `begin` to `end`, at most
-    `count`. They are counted over all blocks: then a loop's variable has the extent of the operand,
-    and no index seems to lie beyond it."""
+@dataclass(frozen=True, slots=True)
+class BlockedPlan:
+    """A register tile, blocks for the caches, and which operands are packed."""
 
-    begin: int | LoopValue
-    end: int | LoopValue
-    count: int
-    rows: int
+    problem: ContractionProblem
+    lanes: int
+    columns: Columns
+    tile: Tile
+    packing: BroadcastPacking | None
+    packs_columns: bool
+    blocks: CacheBlocks
+    cost: float
+    reason: str
 
-    def behind(self, number: Expr, first: Expr) -> Expr:
-        """A tile's number behind the first of its block. A run of one tile is the first block's
-        first, and its number the constant 0 whichever block is at hand: of others it has none."""
-        return number - first if self.count > 1 else number
+    @staticmethod
+    def candidates(
+        problem: ContractionProblem, target: Target, limit: float = math.inf
+    ) -> Iterator[BlockedPlan]:
+        """Products with columns packed, or too deep to stay in L1."""
+        if not len(problem.view.k) == 1 == len(problem.view.n):
+            return
+        for tiling in tilings(problem, target, limit):
+            read, blocks = column_read(tiling, target), cache_blocks(tiling, target)
+            deep = problem.depth > K_BLOCK and problem.rows > tiling.tile.rows
+            if read is None or not (read.packed or deep or blocks.rows):
+                continue
+            rows = f"{blocks.rows} tiles of rows" if blocks.rows else "all rows"
+            yield BlockedPlan(
+                problem, tiling.lanes, tiling.columns[0], tiling.tile, tiling.packing, read.packed,
+                blocks, tiling.bound + read.cost + tiling.scattered,
+                note(
+                    problem, "blocked", f"{tiling.description}, {read.description}, blocks of "
+                    f"{rows} and {blocks.columns} of columns", products=tiling.products,
+                    copies=read.cost + tiling.packing_cost, scattered=tiling.scattered,
+                ),
+            )  # fmt: skip
+
+    def lower(self, context: Context) -> Kernel:
+        emit = Emitter(context, self.problem, self.lanes)
+        loops = emit.batch_loops()
+        ahead: BroadcastOperand | None = None
+        if self.packing is None or not self.blocks.packs_each:
+            ahead = broadcast_ahead(emit, self.packing, loops, partial(k_block_runs, emit))
+
+        def element(split: bool) -> int:
+            return BlockedNest(emit, self, ahead, split).write()
+
+        return emit.over_batch(loops, element, self.reason)
 
 
-@dataclass(frozen=True)
-class Block:
-    """Tiles of columns: those of `part` from `begin` to `end`. Their copy and their sums lie behind
+@dataclass(frozen=True, slots=True)
+class ColumnBlock:
+    """Tiles of columns: those of `run` from `begin` to `end`. Their copy and their sums lie behind
     those of tile `first`."""
 
-    part: TileRun
-    begin: int | LoopValue
-    end: int | LoopValue
+    run: TileRun
+    begin: Bound
+    end: Bound
     first: Expr
 
 
-@dataclass(frozen=True)
-class Chain:
-    """The products of one chain: `count` of them, k from `begin` on. `run`: where these lie in the
-    copy of the broadcast operand."""
-
-    begin: Expr
-    count: int
-    is_last: bool
-    run: Run
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RowBlock:
     """Rows that meet columns together: their tiles, of which `first` is the first, and how they lie
     in groups of tiles in the copy of the broadcast operand, which starts with tile `copied`.
-    `packed`: this block packs them."""
+    `broadcast` reads it; None: it is packed for each K block."""
 
     tiles: Sequence[RowRun]
     groups: Sequence[RowRun]
     first: Expr
     copied: Expr
-    packed: bool
+    broadcast: BroadcastOperand | None
 
 
-class ByBlocks(TiledOrder):
-    """A product with columns packed, or too deep for the caches."""
+@dataclass(frozen=True, slots=True)
+class KBlock:
+    """The products of one K block: `count` of them, k from `begin` on. `run`: where these lie in
+    the copy of the broadcast operand, which `broadcast` reads."""
 
-    def prepare(self, batch: Index, loops: list[Variable]) -> None:
-        """Where each block of rows is packed by itself nothing ahead of the loops."""
-        self.packs_rows = self.choice.left == "panel" and self.choice.left_by_block
-        if not self.packs_rows:
-            super().prepare(batch, loops)
+    begin: Expr
+    count: int
+    is_last: bool
+    run: KRun
+    broadcast: BroadcastOperand
 
-    @property
-    def left_runs(self) -> Runs:
-        """Chain after chain: what is in use then lies together, spread over all sets of L2."""
 
-        def runs(body: Callable[[Expr, int], None]) -> None:
-            whole, rest = divmod(self.depth, CHAIN)
-            if whole:
-                self.copier.loop(whole, "pc", lambda chain: body(chain * CHAIN, CHAIN))
-            if rest:
-                body(of(whole * CHAIN), rest)
+class BlockedNest:
+    """All blocks of one batch element, or with `split` those with tiles of columns begin…end.
+    `ahead` reads the broadcast operand where no block of rows packs it. Makes the scratch."""
 
-        return runs
+    def __init__(
+        self, emit: Emitter, plan: BlockedPlan, ahead: BroadcastOperand | None, split: bool
+    ) -> None:
+        problem, blocks, tile = emit.problem, plan.blocks, plan.tile
+        self.emit = emit
+        self.plan = plan
+        self.rows, self.depth = problem.rows, problem.depth
+        self.columns = plan.columns
+        self.runs = self.columns.tiles(tile)
+        self.count = sum(run.count for run in self.runs)
+        """Tiles of columns."""
+        self.split = split and self.count > 1
+        self.width = tile.vectors * emit.lanes
+        block = min(blocks.columns, self.count)
+        self.one_block = block == self.count
+        row_tiles = blocks.rows or -(-self.rows // tile.rows)
+        self.tile_sums = row_tiles * tile.rows * self.width
+        self.sums: Buffer | None = None
+        if self.depth > K_BLOCK:
+            self.sums = emit.scratch("sums", block * self.tile_sums)
+        self.panel: Panel | None = None
+        """The copy of the columns."""
+        if plan.packs_columns:
+            k_block = min(K_BLOCK, self.depth)
+            depth = self.depth * self.count if blocks.rows else k_block * block
+            self.panel = Panel(emit.copier, emit.view, "vectors", depth, self.width)
+        self.ahead = ahead
+        self.groups = plan.packing.groups(self.rows) if plan.packing is not None else 1
+        self.packer: BroadcastPacker | None = None
+        """Packs the broadcast operand for each block of rows."""
+        if ahead is None and plan.packing is not None:
+            self.groups = row_tiles // plan.packing.group
+            depth = min(K_BLOCK, self.depth) if self.one_block else self.depth
+            panel = Panel(
+                emit.copier, emit.view, "broadcast", depth * self.groups, plan.packing.width
+            )
+            self.packer = BroadcastPacker(emit, plan.packing, panel)
 
-    def batch_element(self, batch: Index, split: bool) -> int:
-        """What is split are tiles of columns."""
-        self.columns = self.choice.columns(self.choice.phases[0])
-        self.parts = self.columns.tiles(self.tile)
-        count = sum(part.count for part in self.parts)
-        self.split = split and count > 1
-        self.row_block = self.choice.row_block or -(-self.rows // self.tile.rows)
-        self.width = self.tile.vectors * self.lanes
-        block = min(self.choice.column_block, count)
-        self.one_block = block == count
-        self.tile_sums = self.row_block * self.tile.rows * self.width
-        if self.depth > CHAIN:
-            self.sums = self.builder.scratch("sums", self.dtype, block * self.tile_sums)
-        if self.choice.right == "panel":
-            depth = self.depth * count if self.choice.row_block else min(CHAIN, self.depth) * block
-            self.right.new_panel(depth)
-        self.groups = self.left.groups
-        if self.packs_rows:
-            self.groups = self.row_block // self.left.group
-            depth = min(CHAIN, self.depth) if self.one_block else self.depth
-            self.left.new_panel(depth * self.groups)
-        if self.right.panel is not None and self.choice.row_block:
-            for part in self._all_tiles():
-                self._pack_block(batch, part, of(0), self.depth)
-            self.right.panel.filled_in = self.builder.block
-        self._row_blocks(batch)
-        return count
+    def write(self) -> int:
+        """The loops; what is split are tiles of columns."""
+        vectors: VectorOperand | None = None
+        if self.panel is None:
+            vectors = VectorInPlace(self.emit)
+        elif self.plan.blocks.rows:
+            for block in self._all_tiles():
+                self._pack_columns(self.panel, block, of(0), self.depth)
+            vectors = VectorPanel(self.emit, self.panel.filled_here())
+        self._row_blocks(vectors)
+        return self.count
 
     # -- rows --------------------------------------------------------------------------------
 
-    def _row_blocks(self, batch: Index) -> None:
-        """All blocks of rows, each against all columns."""
-        tiles, size = self._runs(self.tile.rows), self.choice.row_block
+    def _row_blocks(self, vectors: VectorOperand | None) -> None:
+        """All blocks of rows, each against all columns; `vectors` reads these, None: they are
+        packed for each K block."""
+        emit, size, tile_rows = self.emit, self.plan.blocks.rows, self.plan.tile.rows
+        tiles = row_runs(self.rows, tile_rows)
         if not size:
-            self._against(batch, RowBlock(tiles, (), of(0), of(0), False))
+            self._against(RowBlock(tiles, (), of(0), of(0), self.ahead), vectors)
             return
-        groups = self._runs(self.left.group_rows) if self.packs_rows else []
+        packing = self.packer.packing if self.packer is not None else None
+        groups = row_runs(self.rows, packing.group_rows) if packing is not None else []
         blocks = -(-tiles[-1].count // size)
-        with self.builder.loop(0, blocks, hint="rows") as loop:
+        with emit.builder.loop(0, blocks, hint="rows") as loop:
             block = Variable("row_block", blocks)
-            self.integers.bind(block, loop.variable, self.builder.block)
-            tiles = [self._clipped(run, loop.variable, size) for run in tiles]
-            per_block = size // self.left.group
-            groups = [self._clipped(run, loop.variable, per_block) for run in groups]
+            emit.integers.bind(block, loop.variable, emit.builder.block)
+            tiles = [clipped(emit, run, loop.variable, size) for run in tiles]
+            per_block = size // packing.group if packing is not None else 0
+            groups = [clipped(emit, run, loop.variable, per_block) for run in groups]
             first = of(block) * size
-            copied = first if self.packs_rows else of(0)
-            self._against(batch, RowBlock(tiles, groups, first, copied, self.packs_rows))
+            copied = first if self.packer is not None else of(0)
+            self._against(RowBlock(tiles, groups, first, copied, self.ahead), vectors)
 
-    def _runs(self, rows: int) -> list[RowRun]:
-        """All rows, so many at a time, and what is left of them."""
-        whole, rest = divmod(self.rows, rows)
-        runs = [RowRun(0, whole, whole, rows)] if whole else []
-        return runs + ([RowRun(whole, whole + 1, whole + 1, rest)] if rest else [])
-
-    def _clipped(self, run: RowRun, block: LoopValue, size: int) -> RowRun:
-        """The part of a run in a block of so many."""
-        assert isinstance(run.begin, int) and isinstance(run.end, int)
-        builder = self.builder
-        low = builder.mul(block, builder.const(DType.i64, size))
-        high = builder.add(low, builder.const(DType.i64, size))
-        low = builder.op("maximum", low, builder.const(DType.i64, run.begin))
-        high = builder.minimum(high, builder.const(DType.i64, run.end))
-        return replace(run, begin=low, end=high)
-
-    def _pack_rows(self, batch: Index, block: RowBlock, at: Expr, begin: Expr, count: int) -> None:
+    def _pack_rows(
+        self, packer: BroadcastPacker, block: RowBlock, at: Expr, begin: Expr, count: int
+    ) -> BroadcastOperand:
         """The broadcast operand of a block of rows, `count` elements of k from `begin` on, behind
         row `at` of the copy."""
-        first = block.copied // self.left.group
+        first = block.copied // packer.packing.group
+        filled = packer.panel.filled_here()
 
         def place(run: RowRun, group: Expr) -> Expr:
             return at + run.behind(group, first) * count
 
         for run in block.groups:
-            self.left.copy(
-                batch, partial(self._tiles, run, "group"), run.rows, partial(place, run), begin,
-                count,
-            )  # fmt: skip
-
-    def _tiles(self, run: RowRun, name: str, body: Callable[[Expr], None]) -> None:
-        """`body(number)` for each of a run of rows."""
-        with self.builder.loop(run.begin, run.end, hint=name) as loop:
-            variable = Variable(f"{name}{run.count}_{run.rows}", run.count)
-            self.integers.bind(variable, loop.variable, self.builder.block)
-            body(of(variable))
+            groups = partial(over_run, self.emit, run, "group")
+            packer.copy(groups, run.rows, partial(place, run), begin, count)
+        return packer.reader(filled)
 
     # -- columns -----------------------------------------------------------------------------
 
-    def _all_tiles(self) -> list[Block]:
-        """All tiles of columns, or those of this call, counted over all parts."""
+    def _all_tiles(self) -> list[ColumnBlock]:
+        """All tiles of columns, or those of this call, counted over all runs."""
         return [
-            Block(part, *self.range_of(part.number, part.count, self.split), of(-part.number))
-            for part in self.parts
+            ColumnBlock(
+                run, *self.emit.range_of(run.number, run.count, self.split), of(-run.number)
+            )
+            for run in self.runs
         ]
 
-    def _against(self, batch: Index, rows: RowBlock) -> None:
+    def _against(self, rows: RowBlock, vectors: VectorOperand | None) -> None:
         """A block of rows with all columns, or those of this call."""
+        emit = self.emit
         if self.one_block:
-            self._chains(batch, self._all_tiles(), rows)
+            self._k_blocks(self._all_tiles(), rows, vectors)
             return
-        if rows.packed:
-            self.left_runs(
-                lambda begin, count: self._pack_rows(batch, rows, begin * self.groups, begin, count)
-            )
-            rows = replace(rows, packed=False)
-        for part in self.parts:
-            begin, end = self.range_of(part.number, part.count, self.split)
-            size = min(self.choice.column_block, part.count)
-            with self.builder.loop(begin, end, size, hint="block") as loop:
-                first = Variable(f"first{part.number}", part.count)
-                self.integers.bind(first, loop.variable, self.builder.block)
-                behind = self.builder.add(loop.variable, self.builder.const(DType.i64, size))
-                last = end if isinstance(end, LoopValue) else self.builder.const(DType.i64, end)
-                last = self.builder.minimum(behind, last)
-                self._chains(batch, [Block(part, loop.variable, last, of(first))], rows)
+        if rows.broadcast is None and self.packer is not None:
+            packer = self.packer
 
-    def _columns_of(self, block: Block, body: Callable[[Expr], None]) -> None:
-        """`body(tile of the part)` for each tile of a block of columns."""
-        with self.builder.loop(block.begin, block.end, hint="columns") as loop:
-            tile = Variable(f"columns{block.part.number}", block.part.count)
-            self.integers.bind(tile, loop.variable, self.builder.block)
+            def pack(begin: Expr, count: int) -> None:
+                self._pack_rows(packer, rows, begin * self.groups, begin, count)
+
+            k_block_runs(emit, pack)
+            rows = replace(rows, broadcast=packer.reader(packer.panel.filled_here()))
+        for run in self.runs:
+            begin, end = emit.range_of(run.number, run.count, self.split)
+            size = min(self.plan.blocks.columns, run.count)
+            with emit.builder.loop(begin, end, size, hint="block") as loop:
+                first = Variable(f"first{run.number}", run.count)
+                emit.integers.bind(first, loop.variable, emit.builder.block)
+                behind = emit.builder.add(loop.variable, emit.number(size))
+                last = emit.builder.minimum(behind, emit.number(end))
+                block = ColumnBlock(run, loop.variable, last, of(first))
+                self._k_blocks([block], rows, vectors)
+
+    def _columns_of(self, block: ColumnBlock, body: Callable[[Expr], None]) -> None:
+        """`body(tile of the run)` for each tile of a block of columns."""
+        emit = self.emit
+        with emit.builder.loop(block.begin, block.end, hint="columns") as loop:
+            tile = Variable(f"columns{block.run.number}", block.run.count)
+            emit.integers.bind(tile, loop.variable, emit.builder.block)
             body(of(tile))
 
-    def _first_vector(self, block: Block, tile: Expr) -> Expr:
-        return tile * block.part.vectors + block.part.first
+    def _first_vector(self, block: ColumnBlock, tile: Expr) -> Expr:
+        return tile * block.run.vectors + block.run.first
 
-    def _pack_block(self, batch: Index, block: Block, begin: Expr, depth: int) -> None:
+    def _pack_columns(
+        self, panel: Panel, block: ColumnBlock, begin: Expr, depth: int
+    ) -> FilledPanel:
         """A block of columns as [tile][k][column], for k from `begin` on."""
-        panel = self.right.panel
-        assert panel is not None
-        width = block.part.vectors * self.lanes
-        if block.part.count == 1:
-            width = min(width, self.columns.lanes_used - block.part.first * self.lanes)
-        panel.depth = depth
-        panel.fill(
-            partial(self._columns_of, block), width,
-            lambda tile, k, c: self.view.vector(
-                batch,
-                self.columns.index(self._first_vector(block, tile) * self.lanes + c),
-                self.k(begin + k),
+        problem, lanes = self.emit.problem, self.emit.lanes
+        width = block.run.vectors * lanes
+        if block.run.count == 1:
+            width = min(width, self.columns.lanes_used - block.run.first * lanes)
+        return panel.fill(
+            partial(self._columns_of, block), width, depth,
+            lambda tile, k, c: problem.view.vector(
+                problem.batch,
+                self.columns.index(self._first_vector(block, tile) * lanes + c),
+                problem.k(begin + k),
             ),
             lambda tile: (tile - block.first) * (depth * self.width),
         )  # fmt: skip
 
-    # -- chains ------------------------------------------------------------------------------
+    # -- K blocks ----------------------------------------------------------------------------
 
-    def _chains(self, batch: Index, blocks: Sequence[Block], rows: RowBlock) -> None:
-        """A block of columns (of one part, or several) with a block of rows: the sums of all chains
-        but the last go on in scratch, those of the last are the results."""
-        chains = max(-(-self.depth // CHAIN), 1)
+    def _k_blocks(
+        self, blocks: Sequence[ColumnBlock], rows: RowBlock, vectors: VectorOperand | None
+    ) -> None:
+        """A block of columns (of one run, or several) with a block of rows: the sums of all K
+        blocks but the last go on in scratch, those of the last are the results."""
+        count = max(-(-self.depth // K_BLOCK), 1)
 
-        def chain(begin: Expr, count: int, is_last: bool) -> None:
-            if rows.packed:
-                self._pack_rows(batch, rows, of(0), begin, count)
-            # A copy of this chain alone, or one of all chains behind one another.
-            run = Run(-begin if rows.packed else begin * (self.groups - 1), count)
+        def k_block(begin: Expr, products: int, is_last: bool) -> None:
+            broadcast, run = rows.broadcast, KRun(begin * (self.groups - 1), products)
+            if broadcast is None:
+                # A copy of this K block alone, not one of all of them behind one another.
+                assert self.packer is not None
+                broadcast = self._pack_rows(self.packer, rows, of(0), begin, products)
+                run = KRun(-begin, products)
             for block in blocks:
-                self._chain(batch, block, rows, Chain(begin, count, is_last, run))
+                self._k_block(
+                    block, rows, KBlock(begin, products, is_last, run, broadcast), vectors
+                )
 
-        if chains > 1:
+        if count > 1:
             # Where each but the last is the first, it needs no zeros to add to.
-            for block in blocks if chains > 2 else ():
+            for block in blocks if count > 2 else ():
                 self._clear(block, rows)
-            self.copier.loop(chains - 1, "chain", lambda i: chain(i * CHAIN, CHAIN, False))
-        begin = (chains - 1) * CHAIN
-        chain(of(begin), self.depth - begin, True)
+            self.emit.copier.loop(
+                count - 1, "k_block", lambda i: k_block(i * K_BLOCK, K_BLOCK, False)
+            )
+        begin = (count - 1) * K_BLOCK
+        k_block(of(begin), self.depth - begin, True)
 
-    def _clear(self, block: Block, rows: RowBlock) -> None:
-        def clear(column: Expr, run: RowRun, tile: Expr) -> None:
-            vectors = run.rows * self.tile.vectors
-            at = self._sum(block, column, run.behind(tile, rows.first))
-            self.clear(self.sums, vectors, lambda i: at + i * self.lanes)
+    def _clear(self, block: ColumnBlock, rows: RowBlock) -> None:
+        sums, lanes, tile = self.sums, self.emit.lanes, self.plan.tile
+        assert sums is not None
+
+        def clear(column: Expr, run: RowRun, number: Expr) -> None:
+            at = self._sum(block, column, run.behind(number, rows.first))
+            self.emit.clear(sums, run.rows * tile.vectors, lambda i: at + i * lanes)
 
         def all_rows(column: Expr) -> None:
             for run in rows.tiles:
-                self._tiles(run, "tile", partial(clear, column, run))
+                over_run(self.emit, run, "tile", partial(clear, column, run))
 
         self._columns_of(block, all_rows)
 
-    def _sum(self, block: Block, column: Expr, tile: Expr) -> Expr:
+    def _sum(self, block: ColumnBlock, column: Expr, tile: Expr) -> Expr:
         """Where the sums of a tile of columns and one of rows, counted in its block, start."""
-        inside = tile * (self.tile.rows * self.width)
+        inside = tile * (self.plan.tile.rows * self.width)
         return (column - block.first) * self.tile_sums + inside
 
-    def _chain(self, batch: Index, block: Block, rows: RowBlock, chain: Chain) -> None:
-        packs_columns = self.right.panel is not None and not self.choice.row_block
-        if packs_columns:
-            self._pack_block(batch, block, chain.begin, chain.count)
+    def _k_block(
+        self, block: ColumnBlock, rows: RowBlock, k: KBlock, vectors: VectorOperand | None
+    ) -> None:
+        if vectors is None:
+            assert self.panel is not None
+            filled = self._pack_columns(self.panel, block, k.begin, k.count)
+            vectors = VectorPanel(self.emit, filled)
+        registers = RegisterTile(self.emit, k.broadcast, vectors)
 
         def against(column: Expr) -> None:
-            start = (column + block.part.number) * self.depth
-            if not self.choice.row_block:
-                start = (column - block.first) * chain.count - chain.begin
-            vector, vectors = self._first_vector(block, column), block.part.vectors
+            start = (column + block.run.number) * self.depth
+            if not self.plan.blocks.rows:
+                start = (column - block.first) * k.count - k.begin
+            vector, count = self._first_vector(block, column), block.run.vectors
 
             def tile(run: RowRun, number: Expr) -> None:
-                row = number * self.tile.rows
-                at = OutputTile(batch, row, run.rows, self.columns, vector, vectors)
+                row = number * self.plan.tile.rows
+                batch = self.emit.problem.batch
+                at = OutputTile(batch, row, run.rows, self.columns, vector, count)
                 sums = self._sum(block, column, run.behind(number, rows.first))
-                self._chain_tile(at, run.behind(number, rows.copied), chain, start, sums)
+                self._tile(registers, at, run.behind(number, rows.copied), k, start, sums)
 
             for run in rows.tiles:
-                self._tiles(run, "tile", partial(tile, run))
+                over_run(self.emit, run, "tile", partial(tile, run))
 
         self._columns_of(block, against)
 
-    def _chain_tile(
-        self, at: OutputTile, tile: Expr, chain: Chain, start: Expr, kept: Expr
-    ) -> None:
-        """One chain of a tile. `tile` is its number in the copy of the broadcast operand, `start`
+    def _tile(
+        self, registers: RegisterTile, at: OutputTile, tile: Expr, k_block: KBlock, start: Expr,
+        kept: Expr,
+    ) -> None:  # fmt: skip
+        """One K block of a tile. `tile` is its number in the copy of the broadcast operand, `start`
         where its columns start in theirs, `kept` where its sums do in scratch."""
-        lane = self.copier.lane()
-        body = self.products(at, lane, tile, chain.run, start)
-        zeros = self.zeros[: at.rows * at.vectors]
-        with self.builder.loop(0, chain.count, carried=zeros, hint="k") as loop:
-            k = Variable(f"k{chain.count}", chain.count)
-            self.integers.bind(k, loop.variable, self.builder.block)
-            loop.yield_(*body((chain.begin + of(k),), list(loop.carried)))
+        emit = self.emit
+        lane = emit.copier.lane()
+        body = registers.products(at, lane, tile, k_block.run, start)
+        zeros = emit.zeros(at.rows * at.vectors)
+        with emit.builder.loop(0, k_block.count, carried=zeros, hint="k") as loop:
+            k = Variable(f"k{k_block.count}", k_block.count)
+            emit.integers.bind(k, loop.variable, emit.builder.block)
+            loop.yield_(*body((k_block.begin + of(k),), list(loop.carried)))
         sums = list(loop.results)
-        positions: list[Expr] = []
-        if self.depth > CHAIN:
-            positions = [
-                kept + r * self.width + v * self.lanes + lane
-                for r in range(at.rows) for v in range(at.vectors)
-            ]  # fmt: skip
-            old = zeros
-            if not chain.begin.is_constant or chain.begin.constant > 0:
-                here = self.builder.block
-                old = [self.evaluator.load(self.sums, place, (), here) for place in positions]
-            sums = [self.builder.add(a, b) for a, b in zip(old, sums, strict=True)]
-        if chain.is_last:
-            self.store(at, lane, sums)
+        positions = self._positions(at, kept, lane) if self.sums is not None else []
+        if self.sums is not None:
+            before = zeros
+            if not k_block.begin.is_constant or k_block.begin.constant > 0:
+                here = emit.builder.block
+                before = [emit.evaluator.load(self.sums, place, (), here) for place in positions]
+            sums = list(map(emit.builder.add, before, sums))
+        if k_block.is_last or self.sums is None:
+            store_results(emit, at, lane, sums)
             return
         for place, value in zip(positions, sums, strict=True):
-            self.evaluator.store(self.sums, place, value)
+            emit.evaluator.store(self.sums, place, value)
+
+    def _positions(self, at: OutputTile, kept: Expr, lane: Expr) -> list[Expr]:
+        """Where the sums of a tile lie in scratch."""
+        return [
+            kept + r * self.width + v * self.emit.lanes + lane
+            for r in range(at.rows) for v in range(at.vectors)
+        ]  # fmt: skip

@@ -1,7 +1,8 @@
 """The operand of a contraction whose elements fill all lanes: one element for each row of a tile.
 
-It is read where it lies, or, where it is turned, from a copy [batch axes it has, runs of k, groups
-of tiles of rows, k, row].
+In: how it is to be read. Out: a reader. It is read where it lies (`BroadcastInPlace`), or, where
+it is transposed, from a copy (`PackedBroadcast`) [batch axes it has, runs of k, groups of tiles of
+rows, k, row], which `BroadcastPacker` fills.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
-from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.contraction.choice import Choice
-from graphc.codegen.recipes.contraction.panel import Panel, Tiles
+from graphc.codegen.recipes.contraction.emitter import Emitter
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
+from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel, Tiles
 from graphc.codegen.recipes.contraction.view import operand_value
+from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, unflatten
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, slots=True)
+class KRun:
     """A run of k in the copy: row `first` + k holds index k of the first group of rows; the run has
     `count` indices for each group."""
 
@@ -29,132 +32,176 @@ class Run:
     count: int
 
 
-Runs = Callable[[Callable[[Expr, int], None]], None]
+KRuns = Callable[[Callable[[Expr, int], None]], None]
 """Calls its argument, with the first k and their number, for runs that follow one another."""
 
 
-class BroadcastOperand:
-    """Reads the operand, and copies it where the choice says so."""
+class BroadcastOperand(Protocol):
+    def element(
+        self, batch: Index, m: Index, k: Index, tile: Expr, row: int, run: KRun | None
+    ) -> LoopValue:
+        """The element at a row and k, in all lanes; in the copy it is that of row `row` of `tile`,
+        and k lies in `run` (None: all of k)."""
 
-    def __init__(self, copier: Copier, choice: Choice) -> None:
-        self.copier = copier
-        self.builder, self.evaluator = copier.builder, copier.evaluator
-        self.view, self.choice = choice.view, choice
-        self.tile_rows = choice.tile.rows
-        self.rows: int = math.prod(self.view.m)
-        self.depth: int = math.prod(self.view.k)
-        width = choice.left_width
-        self.group: int = width // self.tile_rows if width % self.tile_rows == 0 else 1
-        """Tiles of rows side by side in the copy."""
-        self.panel: Panel | None = None
-        self.batch: tuple[Index, tuple[int, ...]] = ((), ())
-        self.whole = Run(of(0), self.depth)
+
+@dataclass(frozen=True, slots=True)
+class BroadcastInPlace:
+    """Reads the operand where it lies."""
+
+    emit: Emitter
+
+    def element(
+        self, batch: Index, m: Index, k: Index, tile: Expr, row: int, run: KRun | None
+    ) -> LoopValue:
+        return self.at(batch, m, k)
+
+    def at(self, batch: Index, m: Index, k: Index) -> LoopValue:
+        emit = self.emit
+        case = emit.view.broadcast(batch, m, k)
+        assert case is not None
+        value = operand_value(emit.evaluator, emit.view, case)
+        return emit.builder.splat(value, emit.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastPacking:
+    """How the copy lies: `width` rows side by side, those of one or more tiles of `tile_rows`; the
+    axes of k from `taps_first` on ahead of those before it (0: as they are). Where each residue
+    class of the results uses a few kernel positions these come first."""
+
+    width: int
+    tile_rows: int
+    taps_first: int
+
+    @property
+    def group(self) -> int:
+        """Tiles of rows side by side."""
+        return self.width // self.tile_rows if self.width % self.tile_rows == 0 else 1
 
     @property
     def group_rows(self) -> int:
         return self.tile_rows * self.group
 
-    @property
-    def groups(self) -> int:
-        """Groups of tiles of rows, as many rows each as fill the width of the copy."""
-        return -(-self.rows // self.group_rows)
+    def groups(self, rows: int) -> int:
+        """Groups of tiles of so many rows."""
+        return -(-rows // self.group_rows)
 
-    # -- the copy ----------------------------------------------------------------------------
+    def k(self, flat: Expr, extents: Shape) -> Index:
+        order = self._order(extents)
+        items = unflatten(flat, tuple(extents[axis] for axis in order))
+        at = dict(zip(order, items, strict=True))
+        return tuple(at[axis] for axis in range(len(order)))
 
-    def new_panel(self, depth: int) -> None:
-        self.panel = Panel(self.copier, self.view, "left", depth, self.choice.left_width)
+    def position(self, k: Index, extents: Shape) -> Expr:
+        """Where an index of k stands among all in the copy."""
+        order = self._order(extents)
+        return flatten([k[axis] for axis in order], [extents[axis] for axis in order])
 
-    def copy_all(self, batch: Index, loops: list[Variable], runs: Runs) -> None:
-        """All of it, ahead of the loops over these variables of the batch: a convolution's weight
-        is copied once, not once per image."""
-        probe = self.view.broadcast(batch, self._m(of(0)), unflatten(of(0), self.view.k))
-        used = [v for v in loops if probe is None or any(v in i.variables() for i in probe.index)]
-        extents = tuple(variable.extent for variable in used)
-        self.new_panel(self.groups * math.prod(extents) * self.depth)
-        self.batch = (tuple(of(variable) for variable in used), extents)
-        self._copy_over(used, batch, runs)
-        assert self.panel is not None
-        # Readers stand inside no loop of the copying.
-        self.panel.filled_in = self.builder.block
+    def _order(self, extents: Shape) -> tuple[int, ...]:
+        axes = tuple(range(len(extents)))
+        return axes[self.taps_first :] + axes[: self.taps_first]
 
-    def _copy_over(self, variables: list[Variable], batch: Index, runs: Runs) -> None:
-        if variables:
-            with self.builder.loop(0, variables[0].extent, hint="p") as loop:
-                self.evaluator.integers.bind(variables[0], loop.variable, self.builder.block)
-                self._copy_over(variables[1:], batch, runs)
-            return
-        start = self._batch_start
-        whole, rest = divmod(self.rows, self.group_rows)
 
-        def run(begin: Expr, count: int) -> None:
-            def place(group: Expr) -> Expr:
-                return start + begin * self.groups + group * count
+class BroadcastPacker:
+    """Fills a panel with the operand. `batch`: the coordinates of the batch that the copy has, and
+    their extents."""
 
-            if whole:
-                groups = partial(self.copier.loop, whole, "pt")
-                self.copy(batch, groups, self.group_rows, place, begin, count)
-            if rest:
-                self.copy(batch, lambda one: one(of(whole)), rest, place, begin, count)
-
-        runs(run)
+    def __init__(
+        self, emit: Emitter, packing: BroadcastPacking, panel: Panel,
+        batch: tuple[Index, Shape] = ((), ()),
+    ) -> None:  # fmt: skip
+        self.emit = emit
+        self.packing = packing
+        self.panel = panel
+        problem = emit.problem
+        self.groups = packing.groups(problem.rows)
+        self.batch_start: Expr = flatten(*batch) * (self.groups * problem.depth)
+        """The row of the copy where a batch element starts."""
 
     def copy(
-        self, batch: Index, groups: Tiles, rows: int, place: Callable[[Expr], Expr], begin: Expr,
-        count: int,
-    ) -> None:  # fmt: skip
+        self, groups: Tiles, rows: int, place: Callable[[Expr], Expr], begin: Expr, count: int
+    ) -> FilledPanel:
         """The first `rows` rows of some groups, `count` elements of k from `begin` on, the first of
         these as row place(group) of the copy."""
-        panel = self.panel
-        assert panel is not None
-        panel.depth = count
-        panel.fill(
-            groups, rows,
-            lambda group, k, r: self.view.broadcast(
-                batch, self._m(group * self.group_rows + r), self._k(begin + k)
+        problem, packing, width = self.emit.problem, self.packing, self.panel.columns
+        return self.panel.fill(
+            groups, rows, count,
+            lambda group, k, r: problem.view.broadcast(
+                problem.batch, problem.m(group * packing.group_rows + r),
+                packing.k(begin + k, problem.view.k),
             ),
-            lambda group: place(group) * panel.columns,
+            lambda group: place(group) * width,
         )  # fmt: skip
 
-    @property
-    def _batch_start(self) -> Expr:
-        """The row of the copy where a batch element starts."""
-        start: Expr = flatten(*self.batch) * (self.groups * self.depth)
-        return start
+    def copy_run(self, begin: Expr, count: int) -> None:
+        """All rows, a run of k, which lies behind those before it."""
+        whole, rest = divmod(self.emit.problem.rows, self.packing.group_rows)
 
-    @property
-    def _order(self) -> tuple[int, ...]:
-        """The axes of k as the copy has them. Phases use some kernel positions each, so there these
-        come first."""
-        axes = tuple(range(len(self.view.k)))
-        first = self.choice.unrolled if len(self.choice.phases) > 1 else 0
-        return axes[first:] + axes[:first]
+        def place(group: Expr) -> Expr:
+            return self.batch_start + begin * self.groups + group * count
 
-    def _k(self, flat: Expr) -> Index:
-        order = self._order
-        found = dict(zip(order, unflatten(flat, tuple(self.view.k[a] for a in order)), strict=True))
-        return tuple(found[axis] for axis in range(len(order)))
+        if whole:
+            groups = partial(self.emit.copier.loop, whole, "pt")
+            self.copy(groups, self.packing.group_rows, place, begin, count)
+        if rest:
+            self.copy(lambda one: one(of(whole)), rest, place, begin, count)
 
-    def _position(self, k: Index) -> Expr:
-        order = self._order
-        return flatten([k[axis] for axis in order], [self.view.k[axis] for axis in order])
+    def reader(self, filled: FilledPanel) -> PackedBroadcast:
+        return PackedBroadcast(self.emit, self.packing, self.batch_start, filled)
 
-    def _m(self, flat: Expr) -> Index:
-        return unflatten(flat, self.view.m)
 
-    # -- reading -----------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class PackedBroadcast:
+    """Reads the copy of the operand."""
+
+    emit: Emitter
+    packing: BroadcastPacking
+    batch_start: Expr
+    filled: FilledPanel
 
     def element(
-        self, batch: Index, m: Index, k: Index, tile: Expr, row: int, run: Run | None = None
+        self, batch: Index, m: Index, k: Index, tile: Expr, row: int, run: KRun | None
     ) -> LoopValue:
-        """The element at a row and k, in all lanes; in the copy it is that of row `row` of `tile`,
-        and k lies in `run` (by default: all of k)."""
-        lanes = self.choice.lanes
-        if self.panel is None:
-            case = self.view.broadcast(batch, m, k)
-            assert case is not None
-            return self.builder.splat(operand_value(self.evaluator, self.view, case), lanes)
-        run = run or self.whole
-        at = self._batch_start + run.first + tile // self.group * run.count + self._position(k)
-        at = at * self.panel.columns
-        element = self.panel.load(at + tile % self.group * self.tile_rows + row)
-        return self.builder.splat(element, lanes)
+        packing, problem = self.packing, self.emit.problem
+        run = run or KRun(of(0), problem.depth)
+        at = self.batch_start + run.first + tile // packing.group * run.count
+        at = (at + packing.position(k, problem.view.k)) * self.filled.panel.columns
+        element = self.filled.load(at + tile % packing.group * packing.tile_rows + row)
+        return self.emit.builder.splat(element, self.emit.lanes)
+
+
+def broadcast_ahead(
+    emit: Emitter, packing: BroadcastPacking | None, loops: list[Variable],
+    runs: KRuns | None = None,
+) -> BroadcastOperand:  # fmt: skip
+    """The operand read in place (None), or copied ahead of the loops over these variables of the
+    batch, by `runs` of k (by default all at once): a convolution's weight is copied once, not once
+    per image."""
+    if packing is None:
+        return BroadcastInPlace(emit)
+    problem, view = emit.problem, emit.view
+    probe = view.broadcast(problem.batch, problem.m(of(0)), problem.k(of(0)))
+    used = [v for v in loops if probe is None or any(v in i.variables() for i in probe.index)]
+    extents = tuple(variable.extent for variable in used)
+    depth = packing.groups(problem.rows) * math.prod(extents) * problem.depth
+    panel = Panel(emit.copier, view, "broadcast", depth, packing.width)
+    packer = BroadcastPacker(emit, packing, panel, (tuple(of(v) for v in used), extents))
+
+    def copy() -> None:
+        if runs is None:
+            packer.copy_run(of(0), problem.depth)
+        else:
+            runs(packer.copy_run)
+
+    emit.nested(used, "p", copy)
+    # Readers stand inside no loop of the copying.
+    return packer.reader(panel.filled_here())
+
+
+def k_block_runs(emit: Emitter, body: Callable[[Expr, int], None]) -> None:
+    """K block after K block: what is in use then lies together, spread over all sets of L2."""
+    whole, rest = divmod(emit.problem.depth, K_BLOCK)
+    if whole:
+        emit.copier.loop(whole, "pc", lambda block: body(block * K_BLOCK, K_BLOCK))
+    if rest:
+        body(of(whole * K_BLOCK), rest)

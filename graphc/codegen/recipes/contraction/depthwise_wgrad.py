@@ -1,4 +1,4 @@
-"""Contractions with few results per batch element: vectors run along the batch.
+"""Strategy: vectors along the batch, for few results per batch element.
 
 A depthwise convolution's weight gradient has one row and a handful of columns per channel, and a
 long sum over positions. So a vector holds the same result of neighbouring channels: both operands
@@ -9,142 +9,238 @@ summed at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.contraction.halo import Box
-from graphc.codegen.recipes.contraction.k_blocks import Chains
-from graphc.codegen.recipes.contraction.loop_order import LoopOrder
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.recipes.contraction.costs import TRANSPOSED, group_size, note
+from graphc.codegen.recipes.contraction.emitter import Context, Emitter
+from graphc.codegen.recipes.contraction.halo import FilledHalo, HaloBuffer, HaloPlan, plan_halo
+from graphc.codegen.recipes.contraction.k_blocks import KLoops
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
+from graphc.codegen.recipes.contraction.tiles import Columns, vector_registers
+from graphc.codegen.recipes.contraction.tilings import first_unrolled
+from graphc.codegen.recipes.contraction.vector_read import axes_of, window_cases
 from graphc.codegen.recipes.contraction.view import (
     batch_variables,
     channel_variable,
     group_variable,
 )
-from graphc.ir.types import DType
+from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
+EFFICIENCY = 0.6
+"""Part of the FMA peak: each product loads one vector."""
 
-class ByChannels(LoopOrder):
-    """Blocks of lanes along the last axis of the batch; all results of each at once."""
 
-    def outer_variables(self) -> Sequence[Variable]:
-        """None: the blocks of channels are outside."""
-        return ()
+@dataclass(frozen=True, slots=True)
+class DepthwiseWgradPlan:
+    """`group` indices of k's first axis at a time, of which the halo buffers hold both operands.
+    `recomputed`: zeros stand for skipped products."""
 
-    def prepare(self, batch: Index, loops: list[Variable]) -> None:
-        choice, view = self.choice, self.view
-        assert choice.box is not None and choice.left_box is not None
-        self.count = math.prod(view.n)
-        self.groups = group_variable(view, choice.group)
-        self.left = Box(self.copier, view, choice.left_operand, choice.left_box)
-        self.right = Box(self.copier, view, choice.right_operand, choice.box)
-        self.left.clear()
-        self.right.clear()
-        self.sums = self.builder.scratch("sums", self.dtype, self.count * self.lanes)
+    problem: ContractionProblem
+    lanes: int
+    unrolled: int
+    group: int
+    broadcast: HaloPlan
+    vectors: HaloPlan
+    recomputed: bool
+    cost: float
+    reason: str
 
-    def batch_element(self, batch: Index, split: bool) -> int:
-        """The whole batch. What is split are blocks of channels."""
-        channels: int = self.view.batch[-1]
-        whole, rest = divmod(channels, self.lanes)
-        begin, end = self.range_of(0, whole, split)
+    @staticmethod
+    def candidates(
+        problem: ContractionProblem, target: Target, limit: float = math.inf
+    ) -> Iterator[DepthwiseWgradPlan]:
+        view, count = problem.view, math.prod(problem.view.n)
+        if view.swapped or problem.rows != 1 or len(view.k) < 2 or 0 in view.k:
+            return
+        if not 0 < count < vector_registers(target) - 2 or not view.batch or view.batch[-1] < 4:
+            return
+        if len(view.residue_classes()) > 1:
+            return
+        lanes = problem.lanes_for(view.batch[-1])
+        unrolled = first_unrolled(view, False)
+        whole = _halos(problem, lanes, unrolled, None)
+        if whole is None:
+            return
+        elements = sum(halo.elements for halo in whole)
+        group = group_size(view, -(-elements // view.k[0]), target)
+        halos = _halos(problem, lanes, unrolled, group)
+        assert halos is not None
+        vectors = problem.batch_count / lanes
+        products = vectors * count * problem.depth / EFFICIENCY
+        copies = vectors * elements / lanes * TRANSPOSED
+        yield DepthwiseWgradPlan(
+            problem, lanes, unrolled, group, *halos, halos[1].guarded and problem.dtype.is_float,
+            products + copies,
+            note(
+                problem, "depthwise wgrad", f"lanes along the batch, tile 1x{count}x{lanes}, both "
+                f"operands from halo buffers, {group} of {view.k[0]} at a time", products=products,
+                copies=copies,
+            ),
+        )  # fmt: skip
+
+    def lower(self, context: Context) -> Kernel:
+        emit = Emitter(context, self.problem, self.lanes)
+        nest = ChannelNest(emit, self)
+        # The blocks of channels are outside.
+        return emit.over_batch((), nest.whole_batch, self.reason)
+
+
+def _halos(
+    problem: ContractionProblem, lanes: int, unrolled: int, group: int | None
+) -> tuple[HaloPlan, HaloPlan] | None:
+    """The halo buffers of the operand that has no guards, and of the other; None where one of them
+    has none."""
+    view, lane = problem.view, Variable("probe_lane", lanes)
+    outer = tuple(of(variable) for variable in batch_variables(view)[:-1])
+    batch = (*outer, of(channel_variable(view)) + of(lane))
+    columns = [Columns(view.residue_classes()[0], (), 1, 0)]
+    halos = []
+    for of_vectors in (False, True):
+        cases, inner = window_cases(problem, unrolled, columns, group, of_vectors, batch)
+        axes, step = axes_of(cases[0], [lane]) if cases else (None, 1)
+        if axes is None or step != 1:
+            return None
+        halo = plan_halo(view, cases, inner | {lane}, axes, 1)
+        if halo is None:
+            return None
+        halos.append(halo)
+    broadcast, vectors = halos
+    return None if broadcast.guarded else (broadcast, vectors)
+
+
+class ChannelNest:
+    """Blocks of lanes along the last axis of the batch; all results of each at once. Makes the
+    scratch."""
+
+    def __init__(self, emit: Emitter, plan: DepthwiseWgradPlan) -> None:
+        self.emit = emit
+        self.plan = plan
+        self.count = math.prod(emit.view.n)
+        self.groups = group_variable(emit.view, plan.group)
+        self.broadcast = HaloBuffer(emit.copier, emit.view, plan.broadcast)
+        self.vectors = HaloBuffer(emit.copier, emit.view, plan.vectors)
+        self.broadcast.clear()
+        self.vectors.clear()
+        self.sums = emit.scratch("sums", self.count * emit.lanes)
+
+    def whole_batch(self, split: bool) -> int:
+        """What is split are blocks of channels."""
+        emit, lanes = self.emit, self.emit.lanes
+        channels: int = emit.view.batch[-1]
+        whole, rest = divmod(channels, lanes)
+        begin, end = emit.range_of(0, whole, split)
         if whole:
-            with self.builder.loop(begin, end, hint="channels") as loop:
-                lanes = self.builder.const(DType.i64, self.lanes)
-                self._block(self.builder.mul(loop.variable, lanes), self.lanes)
+            with emit.builder.loop(begin, end, hint="channels") as loop:
+                self._block(emit.builder.mul(loop.variable, emit.number(lanes)), lanes)
         if rest:
-            first = self.builder.const(DType.i64, whole * self.lanes)
-            self.last(whole if split else None, lambda: self._block(first, rest))
-        return -(-channels // self.lanes)
+            first = emit.number(whole * lanes)
+            emit.last(whole if split else None, lambda: self._block(first, rest))
+        return -(-channels // lanes)
 
     def _block(self, first: LoopValue, channels: int) -> None:
         """So many channels from `first` on, for every index of the axes before them."""
+        emit = self.emit
 
         def inside() -> None:
-            self.integers.bind(channel_variable(self.view), first, self.builder.block)
+            emit.integers.bind(channel_variable(emit.view), first, emit.builder.block)
             self._channels(channels)
 
-        self.over(batch_variables(self.view)[:-1], "b", inside)
+        emit.nested(batch_variables(emit.view)[:-1], "b", inside)
 
     def _channels(self, channels: int) -> None:
         """All results of neighbouring channels."""
-        with self.builder.loop(0, self.groups.extent, hint="group") as loop:
-            self.integers.bind(self.groups, loop.variable, self.builder.block)
-            self.left.fill(channels)
-            self.right.fill(channels)
-            step = self.builder.const(DType.i64, self.choice.group)
-            begin = self.builder.mul(loop.variable, step)
-            is_first = self.builder.compare("eq", loop.variable, self.builder.const(DType.i64, 0))
-            self._group(begin, self.builder.add(begin, step), is_first)
+        emit, builder = self.emit, self.emit.builder
+        with builder.loop(0, self.groups.extent, hint="group") as loop:
+            emit.integers.bind(self.groups, loop.variable, builder.block)
+            broadcast, vectors = self.broadcast.fill(channels), self.vectors.fill(channels)
+            step = emit.number(self.plan.group)
+            begin = builder.mul(loop.variable, step)
+            is_first = builder.compare("eq", loop.variable, emit.number(0))
+            group = begin, builder.add(begin, step)
+            self._group(broadcast, vectors, group, is_first)
         self._outputs(channels)
 
     def _batch(self, lane: Expr) -> Index:
         """The batch index of the lanes."""
-        outer = tuple(of(variable) for variable in batch_variables(self.view)[:-1])
-        return (*outer, of(channel_variable(self.view)) + lane)
+        view = self.emit.view
+        outer = tuple(of(variable) for variable in batch_variables(view)[:-1])
+        return (*outer, of(channel_variable(view)) + lane)
 
-    def _group(self, begin: LoopValue, end: LoopValue, is_first: LoopValue) -> None:
+    def _sum(self, column: int, lane: Expr) -> Expr:
+        """Where the sums of a column lie."""
+        return lane + column * self.emit.lanes
+
+    def _group(
+        self, broadcast: FilledHalo, vectors: FilledHalo, group: tuple[LoopValue, LoopValue],
+        is_first: LoopValue,
+    ) -> None:  # fmt: skip
         """Adds the products of one group of k to all sums."""
-        lane = self.copier.lane()
+        emit, view = self.emit, self.emit.view
+        lane = emit.copier.lane()
         batch = self._batch(lane)
-        columns = [unflatten(of(i), self.view.n) for i in range(self.count)]
+        columns = [unflatten(of(i), view.n) for i in range(self.count)]
 
         def body(k: Index, sums: list[LoopValue]) -> list[LoopValue]:
-            left = self.view.broadcast(batch, self.m(of(0)), k)
-            assert left is not None
-            wide = self.left.load(left)
-            made = list(sums)
+            element = view.broadcast(batch, emit.problem.m(of(0)), k)
+            assert element is not None
+            wide = broadcast.load(element)
+            totals = list(sums)
             for i, n in enumerate(columns):
-                case = self.view.vector(batch, n, k)
+                case = view.vector(batch, n, k)
                 if case is not None:
-                    made[i] = self.multiply_add(wide, self.right.load(case), sums[i])
-            return made
+                    totals[i] = emit.multiply_add(wide, vectors.load(case), sums[i])
+            return totals
 
-        chains = Chains(self.builder, self.evaluator, self.view.k, self.choice.unrolled, body)
-        zeros = [self.zeros[0]] * self.count
+        zeros = emit.zeros(self.count)
+        loops = KLoops(emit.builder, emit.evaluator, view.k, self.plan.unrolled, body, zeros)
         start = [
-            self.builder.select(
-                is_first, self.zeros[0],
-                self.evaluator.load(self.sums, lane + i * self.lanes, (), self.builder.block),
+            emit.builder.select(
+                is_first, emit.zero,
+                emit.evaluator.load(self.sums, self._sum(i, lane), (), emit.builder.block),
             )
             for i in range(self.count)
         ]  # fmt: skip
-        totals = chains.total(zeros, start, begin, end)
-        for i, total in enumerate(totals):
-            self.evaluator.store(self.sums, lane + i * self.lanes, total)
+        for i, total in enumerate(loops.added_to(start, *group)):
+            emit.evaluator.store(self.sums, self._sum(i, lane), total)
 
     def _outputs(self, channels: int) -> None:
-        filled_in = self.builder.block
-        lane = self.copier.lane()
-        guards: tuple[Guard, ...] = ((lane, 0, channels),) if channels < self.lanes else ()
+        emit = self.emit
+        filled_in = emit.builder.block
+        lane = emit.copier.lane()
+        guards: tuple[Guard, ...] = ((lane, 0, channels),) if channels < emit.lanes else ()
         batch = self._batch(lane)
         totals = [
-            self.evaluator.load(self.sums, lane + i * self.lanes, (), filled_in)
+            emit.evaluator.load(self.sums, self._sum(i, lane), (), filled_in)
             for i in range(self.count)
         ]
-        if self.choice.zeros_stand_in and self.dtype.is_float:
+        if self.plan.recomputed:
             totals = self._checked(batch, lane, guards, totals)
         for i, total in enumerate(totals):
-            n = unflatten(of(i), self.view.n)
-            self.finish(self.view.out(batch, self.m(of(0)), n), guards, total)
+            n = unflatten(of(i), emit.view.n)
+            emit.finish(emit.view.out(batch, emit.problem.m(of(0)), n), guards, total)
 
     def _checked(
         self, batch: Index, lane: Expr, guards: tuple[Guard, ...], totals: list[LoopValue]
     ) -> list[LoopValue]:
         """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
-        with self.builder.if_(self.guarded.any_nan(totals), cold=True) as branch:
+        emit = self.emit
+        with emit.builder.if_(emit.guarded.any_nan(totals), cold=True) as branch:
             with branch.then():
 
                 def one(i: Expr) -> None:
-                    n = unflatten(i, self.view.n)
-                    total = self.guarded.total(batch, self.m(of(0)), n, guards)
-                    self.evaluator.store(self.sums, i * self.lanes + lane, total)
+                    n = unflatten(i, emit.view.n)
+                    total = emit.guarded.total(batch, emit.problem.m(of(0)), n, guards)
+                    emit.evaluator.store(self.sums, i * emit.lanes + lane, total)
 
-                self.copier.loop(self.count, "column", one)
-                block = self.builder.block
+                emit.copier.loop(self.count, "column", one)
+                block = emit.builder.block
                 branch.yield_(*(
-                    self.evaluator.load(self.sums, lane + i * self.lanes, (), block)
+                    emit.evaluator.load(self.sums, self._sum(i, lane), (), block)
                     for i in range(self.count)
                 ))  # fmt: skip
             with branch.otherwise():

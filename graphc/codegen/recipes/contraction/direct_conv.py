@@ -1,48 +1,113 @@
-"""Convolutions with vectors along output channels: products with padding are left out.
+"""Strategy: convolutions with vectors along output channels; products with padding are left out.
 
 The rows of a tile are neighbouring positions of one line of the plane. Which taps of the kernel's
 last axis they have is known where the tile is written; those of its other axes are listed for each
-line (`listed_taps.py`), so all lines are one loop. For each tile of columns the weights of one
-chain are read by all lines in turn, so they come from L1; sums stay in scratch from chain to chain.
+line (`tap_list.py`), so all lines are one loop. For each tile of columns the weights of one K block
+are read by all lines in turn, so they come from L1; sums stay in scratch from K block to K block.
 Weights must lie with output channels side by side: a pass packs those that are frozen.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.contraction.k_blocks import CHAIN, cut
-from graphc.codegen.recipes.contraction.lines import Segment, lines_of
-from graphc.codegen.recipes.contraction.operands import CACHE_LINE
-from graphc.codegen.recipes.contraction.tap_list import list_taps, over_chains, store_sums
-from graphc.codegen.recipes.contraction.tiled import TiledOrder
-from graphc.codegen.recipes.contraction.tiles import OutputTile
-from graphc.codegen.recipes.contraction.transposed_epilogue import TurnedOutputs
-from graphc.codegen.recipes.contraction.view import operand_value
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.recipes.contraction.costs import CACHE_LINE, note, scatter_cost
+from graphc.codegen.recipes.contraction.emitter import Bound, Context, Emitter
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
+from graphc.codegen.recipes.contraction.lines import Lines, Segment, lines_of
+from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
+from graphc.codegen.recipes.contraction.tap_list import list_taps, over_k_blocks, store_sums
+from graphc.codegen.recipes.contraction.tiles import (
+    Columns,
+    OutputTile,
+    Tile,
+    choose_tile,
+    vector_registers,
+)
+from graphc.codegen.recipes.contraction.transposed_epilogue import transposed_epilogue
+from graphc.codegen.recipes.contraction.vector_operand import VectorInPlace
+from graphc.codegen.recipes.contraction.view import ResidueClass, operand_value
+from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
 
+EFFICIENCY = 0.93
+"""Efficiency of loops over listed taps beside those that are written out."""
 
-class ByLines(TiledOrder):
-    """Batch, tiles of columns, chains, tiles of positions, lines, listed taps."""
 
-    def prepare(self, batch: Index, loops: list[Variable]) -> None:
-        lines = lines_of(self.view, self.tile.rows)
-        assert lines is not None
-        self.lines = lines
-        self.columns = self.choice.columns(self.choice.phases[0])
-        self.width = self.tile.vectors * self.lanes
-        self.sums = self.builder.scratch("sums", self.dtype, self.rows * self.width)
-        self.turned = TurnedOutputs.of_order(self, self.width, self.rows)
+@dataclass(frozen=True, slots=True)
+class DirectConvPlan:
+    """A register tile of positions and output channels; `lines`: the plane as such tiles."""
+
+    problem: ContractionProblem
+    lanes: int
+    columns: Columns
+    tile: Tile
+    lines: Lines
+    cost: float
+    reason: str
+
+    @staticmethod
+    def candidates(
+        problem: ContractionProblem, target: Target, limit: float = math.inf
+    ) -> Iterator[DirectConvPlan]:
+        view = problem.view
+        if len(view.n) != 1 or 0 in (*view.n, *view.k) or math.prod(view.k[1:]) > K_BLOCK:
+            return
+        lanes = problem.lanes_for(view.n[0])
+        lane = Variable("probe_lane", max(lanes, 2))
+        columns = Columns(ResidueClass(view.n, (1,), (0,)), (0,), lanes, 0)
+        k = tuple(of(variable) for variable in k_variables(view))
+        if view.stride(view.vector(problem.batch, (of(lane),), k), lane) != 1:
+            return
+        line = view.m[-1] if view.m else 1
+        tile, efficiency = choose_tile(line, columns.vectors, vector_registers(target))
+        lines = lines_of(view, tile.rows)
+        if lines is None or not lines.products or efficiency <= 0:
+            return
+        sums = problem.rows * tile.vectors * lanes * view.dtype.itemsize
+        if sums > target.l2_bytes // 2:
+            return
+        vectors = problem.batch_count * columns.vectors
+        products = vectors * view.k[0] * lines.products / (EFFICIENCY * efficiency)
+        results = vectors * problem.rows * scatter_cost(problem, [columns])
+        yield DirectConvPlan(
+            problem, lanes, columns, tile, lines, products + results,
+            note(
+                problem, "direct conv", f"lanes along n[0], tile {tile.rows}x{tile.vectors}x"
+                f"{lanes} of positions and output channels", products=products, scattered=results,
+            ),
+        )  # fmt: skip
+
+    def lower(self, context: Context) -> Kernel:
+        emit = Emitter(context, self.problem, self.lanes)
+        nest = LineNest(emit, self)
+        return emit.over_batch(emit.batch_loops(), nest.batch_element, self.reason)
+
+
+class LineNest:
+    """Batch, tiles of columns, K blocks, tiles of positions, lines, listed taps. Makes the scratch
+    and lists the taps."""
+
+    def __init__(self, emit: Emitter, plan: DirectConvPlan) -> None:
+        self.emit = emit
+        self.view = emit.view
+        self.lines, self.columns, self.tile = plan.lines, plan.columns, plan.tile
+        self.rows = emit.problem.rows
+        self.width = plan.tile.vectors * emit.lanes
+        self.sums = emit.scratch("sums", self.rows * self.width)
+        self.epilogue = transposed_epilogue(emit, self.width, self.rows)
         # Each tap of the last axis reads the number anew. Where two taps of neighbouring positions
         # are the same element, LLVM would share the load, and have no registers left for the sums.
         taps = math.prod(self.view.k[1:-1])
-        self.taps = list_taps(self, lines.count, taps, self.view.k[-1], self._entry)
+        self.taps = list_taps(emit, self.lines.count, taps, self.view.k[-1], self._entry)
+        self.vectors = VectorInPlace(emit)
 
     def _entry(self, line: Expr, tap: Expr) -> tuple[tuple[Expr, ...], tuple[Guard, ...]]:
         """A tap of the outer kernel axes, once for each of the last."""
@@ -59,112 +124,113 @@ class ByLines(TiledOrder):
     def _k(self, plane: Expr, tap: Expr, last: int) -> Index:
         return (plane, *unflatten(tap, self.view.k[1:-1]), of(last))
 
-    def batch_element(self, batch: Index, split: bool) -> int:
+    def batch_element(self, split: bool) -> int:
         """What is split are tiles of columns."""
-        parts = self.columns.tiles(self.tile)
-        count = sum(part.count for part in parts)
-        for part in parts:
-            self.run(part, 0, split and count > 1, partial(self._columns, batch))
+        runs = self.columns.tiles(self.tile)
+        count = sum(run.count for run in runs)
+        for run in runs:
+            self.emit.run(run, 0, split and count > 1, self._columns)
         return count
 
-    def _columns(self, batch: Index, vector: Expr, vectors: int) -> None:
+    def _columns(self, vector: Expr, vectors: int) -> None:
         """One tile of columns, all rows."""
+        emit, problem = self.emit, self.emit.problem
 
-        def chain(begin: int | LoopValue, end: int | LoopValue, added: bool) -> None:
+        def k_block(begin: Bound, end: Bound, added: bool) -> None:
             for segment in self.lines.segments:
-                self._each(
-                    segment,
-                    lambda line, row, segment=segment: self._chain(  # type: ignore[misc]
-                        OutputTile(batch, row, segment.rows, self.columns, vector, vectors),
-                        segment, line, (begin, end), added,
-                    ),
-                )  # fmt: skip
+                tile = partial(self._tile, segment, vector, vectors, (begin, end), added)
+                self._each(segment, tile)
 
-        over_chains(self, self.sums, self.rows * self.tile.vectors, chain)
-        first = vector * self.lanes
-        along = vectors * self.lanes
+        over_k_blocks(emit, self.sums, self.rows * self.tile.vectors, k_block)
+        first, along = vector * emit.lanes, vectors * emit.lanes
         if first.is_constant:
             along = min(along, self.columns.lanes_used - first.constant)
-        self.turned.store(
+        self.epilogue.store(
             self.sums, lambda position: position * self.width, along,
-            lambda i, position: self.view.out(batch, self.m(position), (first + i,)),
+            lambda i, position: self.view.out(problem.batch, problem.m(position), (first + i,)),
         )  # fmt: skip
 
     def _each(self, segment: Segment, body: Callable[[Expr, Expr], None]) -> None:
         """`body(line, first row)` for the tiles of a segment of all lines."""
+        copier, lines = self.emit.copier, self.lines.count
 
         def tile(i: Expr) -> None:
             first = i * segment.rows + segment.first
-            lines = self.lines.count
-            self.copier.loop(lines, "line", lambda line: body(line, line * self.view.m[-1] + first))
+            copier.loop(lines, "line", lambda line: body(line, line * self.view.m[-1] + first))
 
-        self.copier.loop(segment.count, "segment", tile)
+        copier.loop(segment.count, "segment", tile)
 
     # -- the register tile -------------------------------------------------------------------
 
-    def _chain(
-        self, at: OutputTile, segment: Segment, line: Expr,
-        planes: tuple[int | LoopValue, int | LoopValue], added: bool,
+    def _tile(
+        self, segment: Segment, vector: Expr, vectors: int, planes: tuple[Bound, Bound],
+        added: bool, line: Expr, row: Expr,
     ) -> None:  # fmt: skip
         """The products of some indices of k's first axis, stored or added to the tile's sums."""
-        builder, zeros = self.builder, self.zeros[: at.rows * at.vectors]
-        lane = self.lane()
-        taps = self.taps.bounds(self.integers.scalar(line))
+        emit, builder, k = self.emit, self.emit.builder, self.view.k
+        at = OutputTile(emit.problem.batch, row, segment.rows, self.columns, vector, vectors)
+        lane = emit.tile_lane()
+        taps = self.taps.bounds(emit.integers.scalar(line))
+        zeros = emit.zeros(at.rows * at.vectors)
         with builder.loop(*planes, carried=zeros, hint="plane") as outer:
-            plane = Variable("plane", self.view.k[0])
-            self.integers.bind(plane, outer.variable, builder.block)
+            plane = Variable("plane", k[0])
+            emit.integers.bind(plane, outer.variable, builder.block)
             self._fetch_ahead(at, line, of(plane))
             with builder.loop(*taps, self.taps.size, carried=outer.carried, hint="tap") as inner:
                 sums = list(inner.carried)
-                for last in range(self.view.k[-1]):
+                for last in range(k[-1]):
                     rows = [r for r in range(at.rows) if segment.exists[r][last]]
                     if rows:
                         # Never of extent 1: what is read must depend on it, and so stay inside
                         # this loop, which a line without taps does not enter.
-                        tap = Variable(f"tap{last}", max(math.prod(self.view.k[1:-1]), 2))
+                        tap = Variable(f"tap{last}", max(math.prod(k[1:-1]), 2))
                         number = self.taps.number(inner.variable, last, tap)
-                        k = self._k(of(plane), number, last)
-                        sums = self._added(at, lane, rows, k, sums)
+                        sums = self._added(at, lane, rows, self._k(of(plane), number, last), sums)
                 inner.yield_(*sums)
             outer.yield_(*inner.results)
         positions = [
-            (at.row + r) * self.width + v * self.lanes + lane
+            (at.row + r) * self.width + v * emit.lanes + lane
             for r in range(at.rows) for v in range(at.vectors)
         ]  # fmt: skip
-        store_sums(self, self.sums, positions, list(outer.results), added)
+        store_sums(emit, self.sums, positions, list(outer.results), added)
 
     def _added(
         self, at: OutputTile, lane: Expr, rows: list[int], k: Index, sums: list[LoopValue]
     ) -> list[LoopValue]:
         """The sums with the products of one tap, which these rows have."""
-        right = [
-            self.right.vector(at.batch, n, guards, k, lane, of(0)) for n, guards in at.places(lane)
+        emit = self.emit
+        columns = [
+            self.vectors.vector(at.batch, n, guards, k, lane, of(0))
+            for n, guards in at.places(lane)
         ]
-        made = list(sums)
+        totals = list(sums)
         for r in rows:
-            case = self.view.broadcast(at.batch, self.m(at.row + r), k)
+            case = self.view.broadcast(at.batch, emit.problem.m(at.row + r), k)
             assert case is not None
             # Its guards hold: they are what the taps are listed by.
-            element = operand_value(self.evaluator, self.view, Case(case.operand, case.index, ()))
-            wide = self.builder.splat(element, self.lanes)
-            for v, vector in enumerate(right):
+            element = operand_value(emit.evaluator, self.view, Case(case.operand, case.index, ()))
+            wide = emit.builder.splat(element, emit.lanes)
+            for v, vector in enumerate(columns):
                 assert vector is not None
-                made[r * at.vectors + v] = self.multiply_add(wide, vector, sums[r * at.vectors + v])
-        return made
+                number = r * at.vectors + v
+                totals[number] = emit.multiply_add(wide, vector, sums[number])
+        return totals
 
     def _fetch_ahead(self, at: OutputTile, line: Expr, plane: Expr) -> None:
-        """Asks for a part of the weights of the next chain while this one is computed, each tile
+        """Asks for a part of the weights of the next K block while this one is computed, each tile
         for another: at batch 1 all weights come from memory, and only the first tile would wait."""
-        k = (plane, *(of(0) for _ in self.view.k[1:]))
-        case = self.view.vector(at.batch, self.columns.index(at.vector * self.lanes), k)
-        place = self.view.place(case) if case is not None else None
+        emit, view = self.emit, self.view
+        k = (plane, *(of(0) for _ in view.k[1:]))
+        case = view.vector(at.batch, self.columns.index(at.vector * emit.lanes), k)
+        place = view.place(case) if case is not None else None
         if place is None:
             return
         number, linear = place
-        per_line = CACHE_LINE // self.dtype.itemsize
-        of_plane = math.prod(self.view.k[1:]) * at.vectors * self.lanes
-        ahead = of_plane * (cut(self.view.k)[1] if self.depth > CHAIN else self.view.k[0])
+        per_line = CACHE_LINE // emit.dtype.itemsize
+        of_plane = math.prod(view.k[1:]) * at.vectors * emit.lanes
+        several = emit.problem.depth > K_BLOCK
+        ahead = of_plane * (cut(view.k)[1] if several else view.k[0])
         share = -(-of_plane // per_line // (self.lines.count * self.lines.tiles))
-        tile = self.m(at.row)[-1] // self.tile.rows * self.lines.count + line
+        tile = emit.problem.m(at.row)[-1] // self.tile.rows * self.lines.count + line
         for i in range(share):
-            self.evaluator.prefetch(number, linear + ahead + (tile * share + i) * per_line)
+            emit.evaluator.prefetch(number, linear + ahead + (tile * share + i) * per_line)

@@ -1,25 +1,32 @@
-"""Contractions of one row: a vector times a matrix, which is read once, so at the speed of memory.
+"""Strategy: a vector times a matrix, which is read once, so at the speed of memory.
 
-- `streamed`: the matrix is contiguous along the columns. A few of its rows at a time are read side
-  by side from end to end, and added to sums in scratch.
-- `turned`: it is contiguous along k. Blocks of lanes x lanes are transposed in registers, and the
+- streamed: the matrix is contiguous along the columns. A few of its rows at a time are read side by
+  side from end to end, and added to sums in scratch.
+- transposed: it is contiguous along k. Blocks of lanes x lanes are transposed in registers, and the
   sums stay there.
 
-Each result is the same chain of products as in any other order.
+Each result is the same K blocks of products as in any other strategy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.shuffles import transpose
-from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
-from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastOperand
-from graphc.codegen.recipes.contraction.k_blocks import CHAIN
-from graphc.codegen.recipes.contraction.loop_order import LoopOrder
-from graphc.codegen.recipes.contraction.operands import CACHE_LINE
+from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
+from graphc.codegen.recipes.contraction.costs import CACHE_LINE, PAGE, any_place, note
+from graphc.codegen.recipes.contraction.emitter import Context, Emitter
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
+from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
+from graphc.codegen.recipes.contraction.tiles import Columns, Tile, TileRun
+from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
 from graphc.codegen.recipes.contraction.view import operand_value
+from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
@@ -29,186 +36,262 @@ STREAMS = 8
 Block = Callable[[Expr, int], None]
 
 
-class OneRow(LoopOrder):
-    """One row of results per batch element."""
+@dataclass(frozen=True, slots=True)
+class GemvPlan:
+    """`vectors` of columns at a time. `transposed`: the matrix is contiguous along k."""
 
-    def prepare(self, batch: Index, loops: list[Variable]) -> None:
-        self.columns = self.choice.columns(self.choice.phases[0])
-        self.left = BroadcastOperand(self.copier, self.choice)
-        if self.choice.right == "streamed":
-            size = self.columns.vectors * self.lanes
-            self.sums = self.builder.scratch("sums", self.dtype, size)
-            self.totals = (
-                self.builder.scratch("totals", self.dtype, size)
-                if self.depth > CHAIN else self.sums
+    problem: ContractionProblem
+    lanes: int
+    columns: Columns
+    vectors: int
+    transposed: bool
+    cost: float
+    reason: str
+
+    @staticmethod
+    def candidates(
+        problem: ContractionProblem, target: Target, limit: float = math.inf
+    ) -> Iterator[GemvPlan]:
+        """For one row, of an operand read in place, and a matrix that is contiguous either way."""
+        if problem.rows != 1 or len(problem.view.k) != 1:
+            return
+        for tiling in tilings(problem, target, limit):
+            if not tiling.is_flat or tiling.packing is not None or tiling.lanes < 4:
+                continue
+            steps = _steps(tiling) if problem.depth >= tiling.lanes else (None, None)
+            if 1 not in steps:
+                continue
+            transposed = steps[0] != 1
+            # Rows that share a set of the cache: no more of them than it has ways.
+            apart = (steps[0] or 0) * problem.dtype.itemsize
+            vectors = 1 if transposed and apart % PAGE == 0 else 2
+            columns = tiling.columns[0]
+            how = "transposed in registers" if transposed else "streamed"
+            yield GemvPlan(
+                problem, tiling.lanes, columns, min(vectors, columns.vectors), transposed,
+                tiling.bound + tiling.scattered,
+                note(
+                    problem, "gemv", f"{tiling.description}, vector operand {how}",
+                    products=tiling.products, scattered=tiling.scattered,
+                ),
             )  # fmt: skip
 
-    def batch_element(self, batch: Index, split: bool) -> int:
-        """What is split are blocks of columns."""
-        count = sum(part.count for part in self.columns.tiles(self.tile))
-        self._row(batch, split and count > 1)
-        return count
+    def lower(self, context: Context) -> Kernel:
+        emit = Emitter(context, self.problem, self.lanes)
+        row = Row(emit, self.columns, self.columns.tiles(Tile(1, self.vectors)))
+        parts = sum(run.count for run in row.runs)
+        write = partial(_transposed, row) if self.transposed else Streams(row).write
 
-    def _row(self, batch: Index, split: bool) -> None:
-        if self.choice.right == "turned":
-            self._blocks(split, lambda first, vectors: self._turned(batch, first, vectors))
-            return
+        def element(split: bool) -> int:
+            write(split and parts > 1)
+            return parts
+
+        return emit.over_batch(emit.batch_loops(), element, self.reason)
+
+
+def _steps(tiling: Tiling) -> tuple[int | None, int | None]:
+    """Elements of the matrix from one column to the next, and from one k to the next."""
+    problem, view = tiling.problem, tiling.problem.view
+    lane = Variable("probe_lane", max(tiling.lanes, 2))
+    (k,) = k_variables(view)
+    case = view.vector(problem.batch, any_place(tiling.columns[0], lane), (of(k),))
+    return view.stride(case, lane), view.stride(case, k)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of results: its columns, and the blocks of them."""
+
+    emit: Emitter
+    columns: Columns
+    runs: list[TileRun]
+
+    def blocks(self, split: bool, body: Block) -> None:
+        """`body(first vector, vectors)` for all blocks of columns, or those of this call."""
+        for run in self.runs:
+            self.emit.run(run, 0, split, body)
+
+    def broadcast(self, k: Expr) -> LoopValue:
+        """An element of the vector, in all lanes."""
+        problem = self.emit.problem
+        return BroadcastInPlace(self.emit).at(problem.batch, problem.m(of(0)), problem.k(k))
+
+    def element(self, n: Index, k: Expr, guards: tuple[Guard, ...]) -> LoopValue:
+        """Elements of the matrix."""
+        emit, problem = self.emit, self.emit.problem
+        case = problem.view.vector(problem.batch, n, problem.k(k))
+        assert case is not None
+        value = operand_value(emit.evaluator, problem.view, case, guards)
+        return emit.builder.splat(value, emit.lanes)
+
+    def finish(self, n: Index, guards: tuple[Guard, ...], total: LoopValue) -> None:
+        problem = self.emit.problem
+        self.emit.finish(problem.view.out(problem.batch, problem.m(of(0)), n), guards, total)
+
+
+# -- streamed --------------------------------------------------------------------------------------
+
+
+class Streams:
+    """Sums in scratch, to which a few rows of the matrix at a time are added."""
+
+    def __init__(self, row: Row) -> None:
+        emit = row.emit
+        self.row = row
+        self.emit = emit
+        self.depth = emit.problem.depth
+        size = row.columns.vectors * emit.lanes
+        self.sums = emit.scratch("sums", size)
+        """Those of one K block."""
+        self.totals = emit.scratch("totals", size) if self.depth > K_BLOCK else self.sums
+
+    def write(self, split: bool) -> None:
+        emit, row = self.emit, self.row
         self._clear(self.totals, split)
-        whole, rest = divmod(self.depth, CHAIN)
+        whole, rest = divmod(self.depth, K_BLOCK)
         if self.totals is self.sums:
-            self._chain(batch, of(0), self.depth, split)
+            self._products(of(0), self.depth, split)
         else:
-            self.copier.loop(
-                whole, "chain", lambda i: self._full_chain(batch, i * CHAIN, CHAIN, split)
-            )
+            emit.copier.loop(whole, "k_block", lambda i: self._k_block(i * K_BLOCK, K_BLOCK, split))
             if rest:
-                self._full_chain(batch, of(whole * CHAIN), rest, split)
-        filled_in = self.builder.block
+                self._k_block(of(whole * K_BLOCK), rest, split)
+        filled_in = emit.builder.block
 
         def finish(first: Expr, vectors: int) -> None:
-            lane = self.copier.lane()
+            lane = emit.copier.lane()
             for v in range(vectors):
-                n, guards = self.columns.place(first + v, lane)
-                at = (first + v) * self.lanes + lane
-                total = self.evaluator.load(self.totals, at, (), filled_in)
-                self.finish(self.view.out(batch, self.m(of(0)), n), guards, total)
+                n, guards = row.columns.place(first + v, lane)
+                at = (first + v) * emit.lanes + lane
+                row.finish(n, guards, emit.evaluator.load(self.totals, at, (), filled_in))
 
-        self._blocks(split, finish)
-
-    def _blocks(self, split: bool, body: Block) -> None:
-        """`body(first vector, vectors)` for all blocks of columns, or those of this call."""
-        for part in self.columns.tiles(self.tile):
-            self.run(part, 0, split, body)
-
-    # -- streamed ----------------------------------------------------------------------------
+        row.blocks(split, finish)
 
     def _clear(self, memory: Buffer, split: bool) -> None:
-        zero = self.builder.const(self.dtype, 0)
+        emit = self.emit
+        zero = emit.builder.const(emit.dtype, 0)
 
         def clear(first: Expr, vectors: int) -> None:
-            lane = self.copier.lane()
+            lane = emit.copier.lane()
             for v in range(vectors):
-                self.evaluator.store(memory, (first + v) * self.lanes + lane, zero)
+                emit.evaluator.store(memory, (first + v) * emit.lanes + lane, zero)
 
-        self._blocks(split, clear)
+        self.row.blocks(split, clear)
 
-    def _full_chain(self, batch: Index, begin: Expr, count: int, split: bool) -> None:
-        """One chain of several: its sums from 0 on, added to the totals."""
+    def _k_block(self, begin: Expr, count: int, split: bool) -> None:
+        """One K block of several: its sums from 0 on, added to the totals."""
+        emit = self.emit
         self._clear(self.sums, split)
-        self._chain(batch, begin, count, split)
-        filled_in = self.builder.block
+        self._products(begin, count, split)
+        filled_in = emit.builder.block
 
         def add(first: Expr, vectors: int) -> None:
-            lane = self.copier.lane()
+            lane = emit.copier.lane()
             for v in range(vectors):
-                at = (first + v) * self.lanes + lane
-                old = self.evaluator.load(self.totals, at, (), self.builder.block)
-                new = self.evaluator.load(self.sums, at, (), filled_in)
-                self.evaluator.store(self.totals, at, self.builder.add(old, new))
+                at = (first + v) * emit.lanes + lane
+                before = emit.evaluator.load(self.totals, at, (), emit.builder.block)
+                block = emit.evaluator.load(self.sums, at, (), filled_in)
+                emit.evaluator.store(self.totals, at, emit.builder.add(before, block))
 
-        self._blocks(split, add)
+        self.row.blocks(split, add)
 
-    def _chain(self, batch: Index, begin: Expr, count: int, split: bool) -> None:
+    def _products(self, begin: Expr, count: int, split: bool) -> None:
+        """Adds the products of `count` rows of the matrix, a few at a time."""
         whole, rest = divmod(count, STREAMS)
         if whole:
-            self.copier.loop(
-                whole, "k", lambda i: self._streams(batch, begin + i * STREAMS, STREAMS, split)
+            self.emit.copier.loop(
+                whole, "k", lambda i: self._rows(begin + i * STREAMS, STREAMS, split)
             )
         if rest:
-            self._streams(batch, begin + whole * STREAMS, rest, split)
+            self._rows(begin + whole * STREAMS, rest, split)
 
-    def _streams(self, batch: Index, k: Expr, count: int, split: bool) -> None:
+    def _rows(self, k: Expr, count: int, split: bool) -> None:
         """Products of rows k…k + count of the matrix, added to the sums of all columns."""
-        wide = [self._left(batch, k + i) for i in range(count)]
+        emit, row = self.emit, self.row
+        wide = [row.broadcast(k + i) for i in range(count)]
 
         def block(first: Expr, vectors: int) -> None:
-            lane = self.copier.lane()
+            lane = emit.copier.lane()
             for v in range(vectors):
-                n, guards = self.columns.place(first + v, lane)
-                at = (first + v) * self.lanes + lane
-                total = self.evaluator.load(self.sums, at, (), self.builder.block)
+                n, guards = row.columns.place(first + v, lane)
+                at = (first + v) * emit.lanes + lane
+                total = emit.evaluator.load(self.sums, at, (), emit.builder.block)
                 for i in range(count):
-                    total = self.multiply_add(
-                        wide[i], self._element(batch, n, k + i, guards), total
-                    )
-                self.evaluator.store(self.sums, at, total)
+                    total = emit.multiply_add(wide[i], row.element(n, k + i, guards), total)
+                emit.evaluator.store(self.sums, at, total)
 
-        self._blocks(split, block)
+        row.blocks(split, block)
 
-    def _left(self, batch: Index, k: Expr) -> LoopValue:
-        """An element of the vector, in all lanes."""
-        return self.left.element(batch, self.m(of(0)), self.k(k), of(0), 0)
 
-    def _element(self, batch: Index, n: Index, k: Expr, guards: tuple[Guard, ...]) -> LoopValue:
-        case = self.view.vector(batch, n, self.k(k))
-        assert case is not None
-        value = operand_value(self.evaluator, self.view, case, guards)
-        return self.builder.splat(value, self.lanes)
+# -- transposed ------------------------------------------------------------------------------------
 
-    # -- turned ------------------------------------------------------------------------------
 
-    def _turned(self, batch: Index, first: Expr, vectors: int) -> None:
-        """The results of one block of columns."""
-        zeros = self.zeros[:vectors]
+def _transposed(row: Row, split: bool) -> None:
+    row.blocks(split, lambda first, vectors: _block(row, first, vectors))
 
-        def chain(begin: Expr, count: int) -> list[LoopValue]:
-            # Whole cache lines of each row at a time: rows often lie at distances that put them
-            # into one set, where half a line would not stay until its other half is wanted.
-            step = max(CACHE_LINE // self.dtype.itemsize, self.lanes)
-            whole, rest = divmod(count, step)
-            sums = zeros
-            if whole:
-                with self.builder.loop(0, whole, carried=sums, hint="k") as loop:
-                    variable = Variable(f"turned{count}", whole)
-                    self.integers.bind(variable, loop.variable, self.builder.block)
-                    at = begin + of(variable) * step
-                    loop.yield_(*self._turned_block(batch, first, at, step, loop.carried))
-                sums = list(loop.results)
-            if rest:
-                sums = self._turned_block(batch, first, begin + whole * step, rest, tuple(sums))
-            return sums
 
-        whole, rest = divmod(self.depth, CHAIN)
-        if self.depth <= CHAIN:
-            totals = chain(of(0), self.depth)
-        else:
-            with self.builder.loop(0, whole, carried=zeros, hint="chain") as loop:
-                variable = Variable("turned_chain", whole)
-                self.integers.bind(variable, loop.variable, self.builder.block)
-                made = chain(of(variable) * CHAIN, CHAIN)
-                loop.yield_(*map(self.builder.add, loop.carried, made))
-            totals = list(loop.results)
-            if rest:
-                totals = list(map(self.builder.add, totals, chain(of(whole * CHAIN), rest)))
-        lane = self.copier.lane()
-        for v in range(vectors):
-            n, guards = self.columns.place(first + v, lane)
-            self.finish(self.view.out(batch, self.m(of(0)), n), guards, totals[v])
+def _block(row: Row, first: Expr, vectors: int) -> None:
+    """The results of one block of columns."""
+    emit = row.emit
+    builder, zeros, depth = emit.builder, emit.zeros(vectors), emit.problem.depth
 
-    def _turned_block(
-        self, batch: Index, first: Expr, k: Expr, count: int, sums: tuple[LoopValue, ...]
-    ) -> list[LoopValue]:
-        """`count` products more for each column."""
-        lane = self.copier.lane()
-        k_blocks = range(0, count, self.lanes)
-        wide = [self._left(batch, k + i) for i in range(count)]
-        made = []
-        for v, total in enumerate(sums):
-            rows = [(first + v) * self.lanes + r for r in range(self.lanes)]
-            exist = [row.bounds()[0] < self.columns.lanes_used for row in rows]
-            loaded: dict[int, list[LoopValue]] = {start: [] for start in k_blocks}
-            for row, exists in zip(rows, exist, strict=True):
-                for start in k_blocks:
-                    kept = min(self.lanes, count - start)
-                    guards = ((lane, 0, kept),) if kept < self.lanes else ()
-                    n = self.columns.index(row)
-                    at = k + start + lane
-                    loaded[start].append(
-                        self._element(batch, n, at, guards) if exists else self.zeros[0]
-                    )
-            for start in k_blocks:
-                turned = transpose(self.builder, loaded[start])[: count - start]
-                for i, vector in enumerate(turned):
-                    total = self.multiply_add(wide[start + i], vector, total)
-            made.append(total)
-        return made
+    def k_block(begin: Expr, count: int) -> list[LoopValue]:
+        # Whole cache lines of each row at a time: rows often lie at distances that put them
+        # into one set, where half a line would not stay until its other half is wanted.
+        step = max(CACHE_LINE // emit.dtype.itemsize, emit.lanes)
+        whole, rest = divmod(count, step)
+        sums = zeros
+        if whole:
+            with builder.loop(0, whole, carried=sums, hint="k") as loop:
+                variable = Variable(f"transposed{count}", whole)
+                emit.integers.bind(variable, loop.variable, builder.block)
+                at = begin + of(variable) * step
+                loop.yield_(*_products(row, first, at, step, loop.carried))
+            sums = list(loop.results)
+        if rest:
+            sums = _products(row, first, begin + whole * step, rest, tuple(sums))
+        return sums
+
+    whole, rest = divmod(depth, K_BLOCK)
+    if depth <= K_BLOCK:
+        totals = k_block(of(0), depth)
+    else:
+        with builder.loop(0, whole, carried=zeros, hint="k_block") as loop:
+            variable = Variable("transposed_k_block", whole)
+            emit.integers.bind(variable, loop.variable, builder.block)
+            sums = k_block(of(variable) * K_BLOCK, K_BLOCK)
+            loop.yield_(*map(builder.add, loop.carried, sums))
+        totals = list(loop.results)
+        if rest:
+            totals = list(map(builder.add, totals, k_block(of(whole * K_BLOCK), rest)))
+    lane = emit.copier.lane()
+    for v in range(vectors):
+        n, guards = row.columns.place(first + v, lane)
+        row.finish(n, guards, totals[v])
+
+
+def _products(
+    row: Row, first: Expr, k: Expr, count: int, sums: tuple[LoopValue, ...]
+) -> list[LoopValue]:
+    """`count` products more for each column."""
+    emit, lanes = row.emit, row.emit.lanes
+    lane = emit.copier.lane()
+    starts = range(0, count, lanes)
+    wide = [row.broadcast(k + i) for i in range(count)]
+    totals = []
+    for v, total in enumerate(sums):
+        columns = [(first + v) * lanes + r for r in range(lanes)]
+        loaded: dict[int, list[LoopValue]] = {start: [] for start in starts}
+        for column in columns:
+            exists = column.bounds()[0] < row.columns.lanes_used
+            for start in starts:
+                kept = min(lanes, count - start)
+                guards = ((lane, 0, kept),) if kept < lanes else ()
+                n = row.columns.index(column)
+                at = k + start + lane
+                loaded[start].append(row.element(n, at, guards) if exists else emit.zero)
+        for start in starts:
+            vectors = transpose(emit.builder, loaded[start])[: count - start]
+            for i, vector in enumerate(vectors):
+                total = emit.multiply_add(wide[start + i], vector, total)
+        totals.append(total)
+    return totals

@@ -10,7 +10,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
-from graphc.codegen.recipes.contraction.k_blocks import Chains
+from graphc.codegen.recipes.contraction.k_blocks import KLoops
 from graphc.codegen.recipes.contraction.tiles import OutputTile
 from graphc.codegen.recipes.contraction.view import ContractionView, operand_value
 from graphc.ops.kinds.index_expr import Expr
@@ -82,19 +82,20 @@ class GuardedSums:
         """One vector of results, each product under its guards."""
 
         def body(k: Index, sums: list[LoopValue]) -> list[LoopValue]:
-            left, right = self.view.broadcast(batch, m, k), self.view.vector(batch, n, k)
-            if left is None or right is None:
+            a, b = self.view.broadcast(batch, m, k), self.view.vector(batch, n, k)
+            if a is None or b is None:
                 return sums
-            held = tuple(left.guards) + tuple(right.guards)
-            x = operand_value(self.evaluator, self.view, left)
-            y = operand_value(self.evaluator, self.view, right, guards)
-            made = self.builder.fma(
+            held = tuple(a.guards) + tuple(b.guards)
+            x = operand_value(self.evaluator, self.view, a)
+            y = operand_value(self.evaluator, self.view, b, guards)
+            total = self.builder.fma(
                 self.builder.splat(x, self.lanes), self.builder.splat(y, self.lanes), sums[0]
             )
             if held:
                 mask, _ = self.integers.mask(held)
-                made = self.builder.select(mask, made, sums[0])
-            return [made]
+                total = self.builder.select(mask, total, sums[0])
+            return [total]
 
-        chains = Chains(self.builder, self.evaluator, self.view.k, len(self.view.k), body)
-        return chains.total([self.zero])[0]
+        k = self.view.k
+        loops = KLoops(self.builder, self.evaluator, k, len(k), body, [self.zero])
+        return loops.total()[0]

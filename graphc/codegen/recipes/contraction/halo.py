@@ -1,4 +1,4 @@
-"""A copy of the rectangle of coordinates that a window sweeps over.
+"""The halo buffer: a copy of the rectangle of coordinates that a window sweeps over.
 
 There are zeros where it hangs over the edge of the operand; its axes come in another order if
 vectors run along another axis; a strided axis is split by remainder, so that neighbouring windows
@@ -26,10 +26,11 @@ from graphc.schedule.access import Index
 _names = itertools.count()
 
 
-@dataclass(frozen=True)
-class BoxAxis:
-    """One axis of the operand in a box: coordinates `base + low + i` for i below `extent`, split
-    into `split` interleaved parts. `dim`: the operand's own extent where the box may hang over."""
+@dataclass(frozen=True, slots=True)
+class HaloAxis:
+    """One axis of the operand in a halo buffer: coordinates `base + low + i` for i below `extent`,
+    split into `split` interleaved parts. `dim`: the operand's own extent where the buffer may hang
+    over it."""
 
     axis: int
     base: Expr
@@ -40,22 +41,34 @@ class BoxAxis:
 
     @property
     def kept(self) -> tuple[int, int]:
-        """The part of the box that exists: its begin and end."""
+        """The part of the axis that exists: its begin and end."""
         if self.dim is None:
             return 0, self.extent
         return max(0, -self.low), min(self.extent, self.dim - self.low)
 
 
-class Box:
-    """Scratch that holds what a window sweeps over. Made by `plan_box`."""
+@dataclass(frozen=True, slots=True)
+class HaloPlan:
+    """What a halo buffer holds: these axes of operand `operand`. `guarded`: zeros stand for
+    products that are skipped."""
 
-    def __init__(
-        self, copier: Copier, view: ContractionView, operand: int, axes: Sequence[BoxAxis]
-    ) -> None:
+    operand: int
+    axes: tuple[HaloAxis, ...]
+    guarded: bool
+
+    @property
+    def elements(self) -> int:
+        return math.prod(axis.extent for axis in self.axes)
+
+
+class HaloBuffer:
+    """Scratch that holds what a window sweeps over, zeros at first."""
+
+    def __init__(self, copier: Copier, view: ContractionView, plan: HaloPlan) -> None:
         self.copier = copier
         self.view = view
-        self.operand = operand
-        self.axes = tuple(axes)
+        self.operand = plan.operand
+        self.axes = plan.axes
         dims: list[int] = []
         for axis in self.axes:
             dims += [axis.split] if axis.split > 1 else []
@@ -63,27 +76,20 @@ class Box:
         self.strides = row_major_strides(tuple(dims))
         # A vector at the last position reads behind the end.
         vectors = -(-math.prod(dims) // copier.lanes) + 8
-        name = f"box{next(_names)}"
+        name = f"halo{next(_names)}"
         self.memory = copier.builder.scratch(name, view.dtype, vectors * copier.lanes)
-        self.filled_in: OpenBlock = copier.builder.block
-        self.columns: int | None = None
-        self.hangs_over = any(axis.kept != (0, axis.extent) for axis in self.axes)
 
     def position(self, index: Index) -> Expr:
         """Where the operand's element at `index` lies."""
-        found = of(0)
+        position = of(0)
         strides = iter(self.strides)
         for axis in self.axes:
             at = index[axis.axis] - axis.base - axis.low
             if axis.split > 1:
-                found = found + (at % axis.split) * next(strides)
+                position = position + (at % axis.split) * next(strides)
                 at = at // axis.split
-            found = found + at * next(strides)
-        return found
-
-    def load(self, case: Case) -> LoopValue:
-        linear = self.position(case.index)
-        return self.copier.evaluator.load(self.memory, linear, (), self.filled_in)
+            position = position + at * next(strides)
+        return position
 
     def clear(self) -> None:
         """Zeros everywhere: those outside the operand stay."""
@@ -96,17 +102,18 @@ class Box:
 
         copier.loop(self.memory.size // copier.lanes, "clear", store)
 
-    def fill(self, columns: int | None = None) -> None:
-        """Copies the part of the box that exists; of the last axis only so many `columns`."""
-        self.columns = columns
-        self.filled_in = self.copier.builder.block
+    def fill(self, columns: int | None = None) -> FilledHalo:
+        """Copies the part of the operand that exists; of the last axis only so many `columns`."""
+        filled = FilledHalo(self, self.copier.builder.block)
         last = self.axes[-1]
         source = self._contiguous()
         outer = [axis for axis in self.axes[:-1] if axis is not source]
-        self._loops(outer, {}, lambda at: self._rows(at, last, source))
+        count = last.kept[1] - last.kept[0] if columns is None else columns
+        self._loops(outer, {}, lambda at: self._rows(at, last, source, count))
+        return filled
 
     def _loops(
-        self, axes: Sequence[BoxAxis], at: dict[int, Expr], body: Callable[[dict[int, Expr]], None]
+        self, axes: Sequence[HaloAxis], at: dict[int, Expr], body: Callable[[dict[int, Expr]], None]
     ) -> None:
         if not axes:
             body(at)
@@ -117,17 +124,18 @@ class Box:
             lambda i: self._loops(axes[1:], {**at, axes[0].axis: i + begin}, body),
         )  # fmt: skip
 
-    def _rows(self, at: dict[int, Expr], last: BoxAxis, source: BoxAxis | None) -> None:
-        """All of the last axis, at given positions of the axes before it (but `source`)."""
-        first_column, columns = last.kept[0], last.kept[1] - last.kept[0]
-        columns = columns if self.columns is None else self.columns
+    def _rows(
+        self, at: dict[int, Expr], last: HaloAxis, source: HaloAxis | None, columns: int
+    ) -> None:
+        """The last axis at these positions of the axes before it (but `source`)."""
+        first_column = last.kept[0]
         first_row = source.kept[0] if source is not None else 0
 
         def index(row: Expr, column: Expr) -> dict[int, Expr]:
-            found = {**at, last.axis: column + first_column}
+            inside = {**at, last.axis: column + first_column}
             if source is not None and source is not last:
-                found[source.axis] = row + first_row
-            return found
+                inside[source.axis] = row + first_row
+            return inside
 
         def read(row: Expr, column: Expr, guards: tuple[Guard, ...]) -> LoopValue:
             where = self._source_index(index(row, column))
@@ -158,13 +166,11 @@ class Box:
                 )
 
     def _source_index(self, at: dict[int, Expr]) -> Index:
-        """The operand's coordinate of a place in the box."""
-        found: dict[int, Expr] = {}
-        for axis in self.axes:
-            found[axis.axis] = at[axis.axis] + axis.base + axis.low
-        return tuple(found[axis] for axis in range(len(found)))
+        """The operand's coordinate of a place in the buffer."""
+        index = {axis.axis: at[axis.axis] + axis.base + axis.low for axis in self.axes}
+        return tuple(index[axis] for axis in range(len(index)))
 
-    def _contiguous(self) -> BoxAxis | None:
+    def _contiguous(self) -> HaloAxis | None:
         """The axis along which the operand lies contiguous in memory."""
         probes = {
             axis.axis: Variable(f"probe{axis.axis}_{next(_names)}", max(axis.extent, 2))
@@ -178,19 +184,32 @@ class Box:
         return None
 
 
-def plan_box(
+@dataclass(frozen=True, slots=True)
+class FilledHalo:
+    """A halo buffer as it was filled in some block."""
+
+    halo: HaloBuffer
+    filled_in: OpenBlock
+
+    def load(self, case: Case) -> LoopValue:
+        halo = self.halo
+        position = halo.position(case.index)
+        return halo.copier.evaluator.load(halo.memory, position, (), self.filled_in)
+
+
+def plan_halo(
     view: ContractionView,
     cases: Sequence[Case],
     inner: frozenset[Variable],
     lane_axes: Sequence[int],
     split: int,
-) -> tuple[BoxAxis, ...] | None:
-    """The axes of a box that holds what `cases` read while the `inner` variables run over their
+) -> HaloPlan | None:
+    """The halo buffer that holds what `cases` read while the `inner` variables run over their
     extents; those in `lane_axes` come last, the very last one split into `split` parts. None where
-    no box does: an address that is not affine, or guards other than the operand's own bounds."""
+    none does: an address that is not affine, or guards other than the operand's own bounds."""
     operand = cases[0].operand
     shape: Shape = view.body.type_of(view.node.operands[operand]).shape
-    found: list[BoxAxis] = []
+    axes: list[HaloAxis] = []
     order = [axis for axis in range(len(shape)) if axis not in lane_axes] + list(lane_axes)
     for axis in order:
         bases, bounds = set(), []
@@ -208,12 +227,14 @@ def plan_box(
         guarded = [guard for case in cases for guard in case.guards if guard[0] == case.index[axis]]
         if any(guard[1:] != (0, shape[axis]) for guard in guarded) or (guarded and base.terms):
             return None
-        found.append(
-            BoxAxis(
+        axes.append(
+            HaloAxis(
                 axis, base, low, high - low + 1, split if axis == order[-1] else 1,
                 shape[axis] if guarded else None,
             )
         )  # fmt: skip
     coordinates = [guard for case in cases for guard in case.guards]
     held = [guard for case in cases for guard in case.guards if guard[0] in case.index]
-    return tuple(found) if len(coordinates) == len(held) else None
+    if len(coordinates) != len(held):
+        return None
+    return HaloPlan(operand, tuple(axes), any(case.guards for case in cases))

@@ -1,4 +1,8 @@
-"""The order of a contraction's sums: where chains of products end, and the loops that add them.
+"""The order of a contraction's sums: the K blocks, and the loops that add them.
+
+A result is summed over k in blocks of at most `K_BLOCK` products, each one chain of FMAs from zero,
+and the blocks are added in order. Where blocks end follows from the extents of k alone, so the bits
+of a result are those of any other strategy.
 
 In: the extents of the reduced coordinates, and what adds the products at one of them. Out: loops.
 """
@@ -15,55 +19,56 @@ from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.schedule.access import Index
 
-CHAIN = 256
-"""Products of one FMA chain at most; longer sums add chains in order (level exact's arithmetic)."""
+K_BLOCK = 256
+"""Products of one K block at most; longer sums add blocks in order (level exact's arithmetic)."""
 
 
 def cut(k: Shape) -> tuple[int, int]:
-    """Where chains end: after each `step` indices of `axis` of the reduced coordinates, with all
-    indices of the axes behind it: as many as make at most `CHAIN` products."""
+    """Where K blocks end: after each `step` indices of `axis` of the reduced coordinates, with all
+    indices of the axes behind it: as many as make at most `K_BLOCK` products."""
     inner = 1
     for axis in reversed(range(len(k))):
-        if inner * k[axis] > CHAIN:
-            return axis, max(CHAIN // inner, 1)
+        if inner * k[axis] > K_BLOCK:
+            return axis, max(K_BLOCK // inner, 1)
         inner *= k[axis]
     return 0, k[0] if k else 1
 
 
 Accumulate = Callable[[Index, list[LoopValue]], list[LoopValue]]
+"""Adds the products at an index of k to all sums."""
 
 
-class Chains:
-    """Writes the loops of a sum over k. `body(k, sums)` adds the products at k to all sums; axes
-    from `unrolled` on are written out, the others are loops."""
+class KLoops:
+    """Writes the loops of a sum over k; axes from `unrolled` on are written out, the others are
+    loops. `zeros`: what each K block starts from, one for each sum."""
 
     def __init__(
-        self, builder: LoopBuilder, evaluator: Evaluator, k: Shape, unrolled: int, body: Accumulate
-    ) -> None:
+        self, builder: LoopBuilder, evaluator: Evaluator, k: Shape, unrolled: int,
+        body: Accumulate, zeros: list[LoopValue],
+    ) -> None:  # fmt: skip
         self.builder = builder
         self.integers = evaluator.integers
         self.k = k
         self.unrolled = unrolled
         self.body = body
+        self.zeros = zeros
         self.axis, self.step = cut(k)
 
-    def total(
-        self,
-        zeros: list[LoopValue],
-        start: list[LoopValue] | None = None,
-        first: int | LoopValue = 0,
-        last: int | LoopValue | None = None,
-    ) -> list[LoopValue]:
-        """The sums, on top of those in `start`; of indices first…last of the first axis only."""
+    def total(self) -> list[LoopValue]:
+        """The sums over all of k."""
         if 0 in self.k:
-            return start or zeros
-        if start is None and math.prod(self.k) <= CHAIN:
-            return self._nest(0, (), zeros, 0, self.k[0] if self.k else 1)
-        self.zeros = zeros
-        bounds = (first, self.k[0] if last is None else last)
-        return self._chains(0, (), start or zeros, bounds)
+            return self.zeros
+        if math.prod(self.k) <= K_BLOCK:
+            return self._nest(0, (), self.zeros, 0, self.k[0] if self.k else 1)
+        return self._blocks(0, (), self.zeros, (0, self.k[0]))
 
-    def _chains(
+    def added_to(
+        self, start: list[LoopValue], first: int | LoopValue, last: int | LoopValue
+    ) -> list[LoopValue]:
+        """The sums of indices first…last of the first axis, on top of those in `start`."""
+        return start if 0 in self.k else self._blocks(0, (), start, (first, last))
+
+    def _blocks(
         self, level: int, prefix: Index, totals: list[LoopValue],
         bounds: tuple[int | LoopValue, int | LoopValue],
     ) -> list[LoopValue]:  # fmt: skip
@@ -71,21 +76,21 @@ class Chains:
         if level == self.axis and bounds == (0, extent) and step >= extent:
             return self._added(totals, self._nest(level, prefix, self.zeros, 0, extent))
         begin, end = bounds
-        with self.builder.loop(begin, end, step, carried=totals, hint="chain") as loop:
-            variable = Variable(f"chain{level}", extent)
+        with self.builder.loop(begin, end, step, carried=totals, hint="k_block") as loop:
+            variable = Variable(f"k_block{level}", extent)
             self.integers.bind(variable, loop.variable, self.builder.block)
             carried = list(loop.carried)
             if level == self.axis:
                 limit = self._limit(loop.variable, end, step)
-                chain = self._nest(level, prefix, self.zeros, loop.variable, limit)
-                loop.yield_(*self._added(carried, chain))
+                block = self._nest(level, prefix, self.zeros, loop.variable, limit)
+                loop.yield_(*self._added(carried, block))
             else:
                 inner = (0, self.k[level + 1])
-                loop.yield_(*self._chains(level + 1, (*prefix, of(variable)), carried, inner))
+                loop.yield_(*self._blocks(level + 1, (*prefix, of(variable)), carried, inner))
         return list(loop.results)
 
     def _limit(self, begin: LoopValue, end: int | LoopValue, step: int) -> int | LoopValue:
-        """Where the chain that starts at `begin` ends."""
+        """Where the K block that starts at `begin` ends."""
         if step == 1 and not isinstance(end, LoopValue):
             return self.builder.add(begin, self.builder.const(DType.i64, 1))
         behind = self.builder.add(begin, self.builder.const(DType.i64, step))
@@ -94,8 +99,8 @@ class Chains:
         bound = end if isinstance(end, LoopValue) else self.builder.const(DType.i64, end)
         return self.builder.minimum(behind, bound)
 
-    def _added(self, totals: list[LoopValue], chain: list[LoopValue]) -> list[LoopValue]:
-        return [self.builder.add(a, b) for a, b in zip(totals, chain, strict=True)]
+    def _added(self, totals: list[LoopValue], block: list[LoopValue]) -> list[LoopValue]:
+        return [self.builder.add(a, b) for a, b in zip(totals, block, strict=True)]
 
     def _nest(
         self,
@@ -105,7 +110,7 @@ class Chains:
         begin: int | LoopValue,
         end: int | LoopValue,
     ) -> list[LoopValue]:
-        """One chain: indices begin…end of axis `level`, and all of the axes behind it."""
+        """One K block: indices begin…end of axis `level`, and all of the axes behind it."""
         if level >= len(self.k):
             return self.body(prefix, sums)
         static = isinstance(begin, int) and isinstance(end, int)

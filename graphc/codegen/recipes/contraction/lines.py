@@ -20,7 +20,7 @@ from graphc.ops.kinds.movement import guards_hold
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Segment:
     """`count` tiles of `rows` positions each, one behind the other, the first at `first`. They have
     the same taps: `exists[r][t]` says whether tap t of the last kernel axis exists at row r."""
@@ -31,7 +31,7 @@ class Segment:
     exists: tuple[tuple[bool, ...], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Lines:
     """A plane of `count` lines, each cut into `segments`. `products`: those of all its positions,
     for one index of k's first axis."""

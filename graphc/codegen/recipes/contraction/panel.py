@@ -1,13 +1,14 @@
-"""A copy of an operand as [k][columns]: the vectors of a tile lie behind one another.
+"""The packed panel, a copy of an operand as [k][columns].
 
-It is filled by vectors: along columns where those are neighbours in memory, by transposed blocks in
-registers where indices of k are, by gathers else.
+The vectors of a tile lie behind one another. It is filled by vectors: along columns where those are
+neighbours in memory, by transposed blocks in registers where indices of k are, by gathers else.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
@@ -35,28 +36,26 @@ class Panel:
     ) -> None:
         self.copier = copier
         self.view = view
-        self.depth = depth
         self.columns = columns
         size = max(depth * columns, 1)
         self.memory = copier.builder.scratch(name, view.dtype, size)
-        self.filled_in: OpenBlock = copier.builder.block
 
     def fill(
-        self, tiles: Tiles, width: int, element: Callable[[Expr, Expr, Expr], Case | None],
-        first: Callable[[Expr], Expr],
-    ) -> None:  # fmt: skip
-        """element(tile, k, column) for columns below `width`, behind element first(tile) of the
-        scratch. Where columns lie side by side, those of all tiles are read for a few k before the
-        next: in runs of memory, no part of a cache line twice."""
+        self, tiles: Tiles, width: int, depth: int,
+        element: Callable[[Expr, Expr, Expr], Case | None], first: Callable[[Expr], Expr],
+    ) -> FilledPanel:  # fmt: skip
+        """element(tile, k, column) for k below `depth` and columns below `width`, behind element
+        first(tile) of the scratch. Where columns lie side by side, those of all tiles are read for
+        a few k before the next: in runs of memory, no part of a cache line twice."""
         copier, view = self.copier, self.view
-        self.filled_in = copier.builder.block
+        filled = self.filled_here()
         # Vectors along k start at multiples of the lanes: they may end where a row of k does.
-        step = copier.lanes if self.depth % copier.lanes == 0 else 1
-        extents = (max(self.depth // step, 2), step, max(width, 2))
+        step = copier.lanes if depth % copier.lanes == 0 else 1
+        extents = (max(depth // step, 2), step, max(width, 2))
         k, lane, column = (Variable(f"probe{next(_names)}", extent) for extent in extents)
         probe = element(of(0), of(k) * step + of(lane), of(column))
-        turned = not _side_by_side(view, probe, column)
-        turned = turned and _side_by_side(view, probe, lane if step > 1 else k)
+        transposed = not _side_by_side(view, probe, column)
+        transposed = transposed and _side_by_side(view, probe, lane if step > 1 else k)
 
         def one(tile: Expr, begin: Expr, count: int) -> None:
             start = first(tile)
@@ -73,7 +72,7 @@ class Panel:
                     rest = min(width - block * copier.lanes, copier.lanes) % copier.lanes
                     copier.vector(of(block), rest, read, position, self.memory, at)
 
-            if turned:
+            if transposed:
                 copier.transposed(count, width, read, position, self.memory)
             else:
                 copier.loop(count, "row", row)
@@ -81,15 +80,29 @@ class Panel:
         def rows(begin: Expr, count: int) -> None:
             tiles(lambda tile: one(tile, begin, count))
 
-        together = self.depth if turned else ROWS_AT_ONCE if len(view.k) == 1 else 1
-        whole, rest = divmod(self.depth, max(together, 1))
+        together = depth if transposed else ROWS_AT_ONCE if len(view.k) == 1 else 1
+        whole, rest = divmod(depth, max(together, 1))
         if whole:
             copier.loop(whole, "pk", lambda block: rows(block * together, together))
         if rest:
             rows(of(whole * together), rest)
+        return filled
+
+    def filled_here(self) -> FilledPanel:
+        """The panel, as all that fills it stands in the block at hand or ahead of it."""
+        return FilledPanel(self, self.copier.builder.block)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledPanel:
+    """A panel as it was filled in some block."""
+
+    panel: Panel
+    filled_in: OpenBlock
 
     def load(self, position: Expr) -> LoopValue:
-        return self.copier.evaluator.load(self.memory, position, (), self.filled_in)
+        panel = self.panel
+        return panel.copier.evaluator.load(panel.memory, position, (), self.filled_in)
 
 
 def _side_by_side(view: ContractionView, case: Case | None, along: Variable) -> bool:

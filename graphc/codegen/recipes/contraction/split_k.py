@@ -1,100 +1,179 @@
-"""Contractions with a long reduction and a large copy of an operand: groups of k, one by one.
+"""Strategy: groups of k, one by one, for a long reduction with a large copy of an operand.
 
 A convolution's weight gradient sums over all positions of all images, and reads the input by
-channels. A few images at a time are copied, channels last; all tiles add their products to partial
-sums in scratch; the body's outputs are computed from these, in the order of the output's memory,
-after the last group. Chains end where they always do, so the bits are those of any other order.
+channels. A few images at a time are copied, channels last, into a halo buffer; all tiles add their
+products to partial sums in scratch; the body's outputs are computed from these, in the order of the
+output's memory, after the last group. K blocks end where they always do, so the bits are those of
+any other strategy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
-from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.contraction.tiled import TiledOrder
-from graphc.codegen.recipes.contraction.tiles import OutputTile
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
+from graphc.codegen.recipes.contraction.costs import group_size, note
+from graphc.codegen.recipes.contraction.emitter import Bound, Context, Emitter
+from graphc.codegen.recipes.contraction.halo import HaloBuffer, HaloPlan
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
+from graphc.codegen.recipes.contraction.register_tile import RegisterTile
+from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile
+from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
+from graphc.codegen.recipes.contraction.vector_operand import VectorHalo
+from graphc.codegen.recipes.contraction.vector_read import column_read, halo_of, halo_read
 from graphc.codegen.recipes.contraction.view import group_variable
-from graphc.ir.types import DType
+from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, Variable, of
-from graphc.schedule.access import Index, unflatten
+from graphc.schedule.access import unflatten
 
 ROW_TILES, BLOCKS = 8, 4
 """Tiles of rows, at most, that meet the same columns in turn, while the copy of these is in the
 caches; fewer where there would be less than so many blocks of rows, among which threads divide."""
+REORDERED = 1 / 8
+"""Cost of results that are stored in the order of their memory, beside that of scattering them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class SplitKPlan:
+    """`group` indices of k's first axis at a time; `halo` holds what the vector operand has of
+    them. `recomputed`: zeros stand for skipped products, so tiles with NaN are computed again."""
+
+    problem: ContractionProblem
+    lanes: int
+    columns: Columns
+    tile: Tile
+    unrolled: int
+    group: int
+    halo: HaloPlan
+    recomputed: bool
+    cost: float
+    reason: str
+
+    @staticmethod
+    def candidates(
+        problem: ContractionProblem, target: Target, limit: float = math.inf
+    ) -> Iterator[SplitKPlan]:
+        # Along all columns they are packed.
+        for tiling in tilings(problem, target, limit) if len(problem.view.n) > 1 else ():
+            if not wants_groups(tiling) or tiling.packing is not None:
+                continue
+            read = None if column_read(tiling, target) else halo_read(tiling)
+            if read is None or read.halo is None:
+                continue
+            elements = -(-read.halo.elements // problem.view.k[0])
+            group = group_size(problem.view, elements, target)
+            halo = halo_of(tiling, group)
+            if halo is None:
+                continue
+            results = tiling.scattered * REORDERED
+            yield SplitKPlan(
+                problem, tiling.lanes, replace(tiling.columns[0], down=0), tiling.tile,
+                tiling.unrolled, group, halo, read.guarded and problem.dtype.is_float,
+                tiling.bound + read.cost + results,
+                note(
+                    problem, "split k", f"{tiling.description}, {read.description}, {group} of "
+                    f"{problem.view.k[0]} at a time", products=tiling.products, copies=read.cost,
+                    reordered=results,
+                ),
+            )  # fmt: skip
+
+    def lower(self, context: Context) -> Kernel:
+        emit = Emitter(context, self.problem, self.lanes)
+        loops = emit.batch_loops()
+        nest = SplitKNest(emit, self)
+        return emit.over_batch(loops, nest.batch_element, self.reason)
+
+
+def wants_groups(tiling: Tiling) -> bool:
+    """Whether a halo buffer of such a tile is better filled by groups of k, as results scatter."""
+    return tiling.scattered > 0 and tiling.unrolled > 0 and len(tiling.columns) == 1
+
+
+@dataclass(frozen=True, slots=True)
 class RowRange:
     """A block of tiles of rows: the first tile, how many there are, at most how many, and the rows
     in each."""
 
     first: Expr
-    count: int | LoopValue
+    count: Bound
     size: int
     rows: int
 
 
-class ByGroups(TiledOrder):
-    """Groups of the first axis of k outside, then rows, columns inside."""
+class SplitKNest:
+    """Groups of the first axis of k outside, then rows, columns inside. Makes the scratch."""
 
-    def prepare(self, batch: Index, loops: list[Variable]) -> None:
-        self.groups = group_variable(self.view, self.choice.group)
-        self.columns = self.choice.columns(self.choice.phases[0])
-        self.width = self.columns.vectors * self.lanes
+    def __init__(self, emit: Emitter, plan: SplitKPlan) -> None:
+        self.emit = emit
+        self.plan = plan
+        self.rows = emit.problem.rows
+        self.tile = plan.tile
+        self.columns = plan.columns
+        self.groups = group_variable(emit.view, plan.group)
+        self.width = self.columns.vectors * emit.lanes
         whole = self.rows // self.tile.rows
         self.block = max(min(ROW_TILES, whole // BLOCKS), 1)
         kept_rows = self.rows if self.groups.extent > 1 else self.block * self.tile.rows
-        self.sums = self.builder.scratch("sums", self.dtype, kept_rows * self.width)
-        super().prepare(batch, loops)
+        self.sums = emit.scratch("sums", kept_rows * self.width)
+        self.halo = HaloBuffer(emit.copier, emit.view, plan.halo)
+        self.halo.clear()
 
-    def batch_element(self, batch: Index, split: bool) -> int:
+    def batch_element(self, split: bool) -> int:
         """What is split are blocks of rows."""
-        box = self.right.box
-        assert box is not None
+        emit = self.emit
         whole, rest = divmod(self.rows, self.tile.rows)
         count = -(-whole // self.block) + bool(rest)
         if self.groups.extent == 1:
-            box.fill()
-            self._row_blocks(split, lambda rows: self._products_of(batch, rows, 0, None))
+            registers = self._registers()
+            self._row_blocks(split, lambda rows: self._products_of(registers, rows, None))
             return count
         self._row_blocks(split, self._clear)
-        with self.builder.loop(0, self.groups.extent, hint="group") as loop:
-            self.integers.bind(self.groups, loop.variable, self.builder.block)
-            box.fill()
-            step = self.builder.const(DType.i64, self.choice.group)
-            first = self.builder.mul(loop.variable, step)
-            last = self.builder.add(first, step)
-            self._row_blocks(split, lambda rows: self._products_of(batch, rows, first, last))
-        self._row_blocks(split, lambda rows: self._outputs(batch, rows))
+        with emit.builder.loop(0, self.groups.extent, hint="group") as loop:
+            emit.integers.bind(self.groups, loop.variable, emit.builder.block)
+            registers = self._registers()
+            step = emit.number(self.plan.group)
+            first = emit.builder.mul(loop.variable, step)
+            group = first, emit.builder.add(first, step)
+            self._row_blocks(split, lambda rows: self._products_of(registers, rows, group))
+        self._row_blocks(split, self._outputs)
         return count
+
+    def _registers(self) -> RegisterTile:
+        """The register tile, from the halo buffer as it is filled here."""
+        shares = self.tile.rows == 1
+        vectors = VectorHalo(self.emit, self.halo.fill(), self.columns, shares, {})
+        return RegisterTile(self.emit, BroadcastInPlace(self.emit), vectors)
 
     def _row_blocks(self, split: bool, body: Callable[[RowRange], None]) -> None:
         """`body` for all blocks of tiles of rows, or those of this call."""
+        emit = self.emit
         whole, rest = divmod(self.rows, self.tile.rows)
         blocks = -(-whole // self.block)
-        begin, end = self.range_of(0, blocks, split)
+        begin, end = emit.range_of(0, blocks, split)
         if whole:
-            with self.builder.loop(begin, end, hint="rows") as loop:
+            with emit.builder.loop(begin, end, hint="rows") as loop:
                 block = Variable("row_block", blocks)
-                self.integers.bind(block, loop.variable, self.builder.block)
-                count: int | LoopValue = self.block
+                emit.integers.bind(block, loop.variable, emit.builder.block)
+                count: Bound = self.block
                 if whole % self.block:
-                    size = self.builder.const(DType.i64, self.block)
-                    done = self.builder.mul(loop.variable, size)
-                    left = self.builder.sub(self.builder.const(DType.i64, whole), done)
-                    count = self.builder.minimum(left, size)
+                    size = emit.number(self.block)
+                    done = emit.builder.mul(loop.variable, size)
+                    remaining = emit.builder.sub(emit.number(whole), done)
+                    count = emit.builder.minimum(remaining, size)
                 body(RowRange(of(block) * self.block, count, self.block, self.tile.rows))
         if rest:
             last = RowRange(of(whole), 1, 1, rest)
-            self.last(blocks if split else None, lambda: body(last))
+            emit.last(blocks if split else None, lambda: body(last))
 
     def _tiles(self, rows: RowRange, body: Callable[[Expr, Expr], None]) -> None:
         """`body(first row, first row in the block)` for each tile of a block."""
-        with self.builder.loop(0, rows.count, hint="tile") as loop:
+        emit = self.emit
+        with emit.builder.loop(0, rows.count, hint="tile") as loop:
             tile = Variable(f"tile{rows.size}", rows.size)
-            self.integers.bind(tile, loop.variable, self.builder.block)
+            emit.integers.bind(tile, loop.variable, emit.builder.block)
             body((rows.first + of(tile)) * self.tile.rows, of(tile) * self.tile.rows)
 
     def _kept(self, row: Expr, inside: Expr) -> Expr:
@@ -105,94 +184,102 @@ class ByGroups(TiledOrder):
         vectors = rows.rows * self.columns.vectors
         self._tiles(
             rows,
-            lambda row, inside: self.clear(
-                self.sums, vectors, lambda at: row * self.width + at * self.lanes
+            lambda row, inside: self.emit.clear(
+                self.sums, vectors, lambda at: row * self.width + at * self.emit.lanes
             ),
         )
 
     def _products_of(
-        self, batch: Index, rows: RowRange, first: int | LoopValue, last: LoopValue | None
+        self, registers: RegisterTile, rows: RowRange, group: tuple[LoopValue, LoopValue] | None
     ) -> None:
-        """Adds the products of one group to a block of rows, all columns; of the only group, also
-        computes the outputs."""
+        """Adds the products of one group to a block of rows, all columns; of the only group (None),
+        also computes the outputs."""
+        emit = self.emit
 
         def against(vector: Expr, vectors: int) -> None:
             def tile(row: Expr, inside: Expr) -> None:
+                batch = emit.problem.batch
                 at = OutputTile(batch, row, rows.rows, self.columns, vector, vectors)
-                self._group_tile(at, inside, first, last)
+                self._group_tile(registers, at, inside, group)
 
             self._tiles(rows, tile)
 
-        for part in self.columns.tiles(self.tile):
-            self.run(part, 0, False, against)
-        if last is None:
-            self._outputs(batch, rows)
+        for run in self.columns.tiles(self.tile):
+            emit.run(run, 0, False, against)
+        if group is None:
+            self._outputs(rows)
 
     def _group_tile(
-        self, at: OutputTile, inside: Expr, first: int | LoopValue, last: LoopValue | None
-    ) -> None:
-        """Adds the products of indices first…last to the sums of a tile; with no `last`, of all."""
-        lane = self.lane()
-        chains = self.chains(at, lane, of(0))
+        self, registers: RegisterTile, at: OutputTile, inside: Expr,
+        group: tuple[LoopValue, LoopValue] | None,
+    ) -> None:  # fmt: skip
+        """Adds the products of a group to the sums of a tile; with no group, of all of k."""
+        emit = self.emit
+        lane = emit.tile_lane()
+        loops = registers.k_loops(at, lane, of(0), self.plan.unrolled)
         positions = [
-            (self._kept(at.row, inside) + r) * self.width + (at.vector + v) * self.lanes + lane
+            (self._kept(at.row, inside) + r) * self.width + (at.vector + v) * emit.lanes + lane
             for r in range(at.rows) for v in range(at.vectors)
         ]  # fmt: skip
-        zeros = self.zeros[: len(positions)]
-        if last is None:
-            totals = self.checked(at, chains.total(zeros))
+        if group is None:
+            totals = loops.total()
+            if self.plan.recomputed:
+                totals = emit.guarded.tile(at, totals)
         else:
-            block = self.builder.block
-            start = [self.evaluator.load(self.sums, p, (), block) for p in positions]
-            totals = chains.total(zeros, start, first, last)
+            block = emit.builder.block
+            start = [emit.evaluator.load(self.sums, p, (), block) for p in positions]
+            totals = loops.added_to(start, *group)
         for position, total in zip(positions, totals, strict=True):
-            self.evaluator.store(self.sums, position, total)
+            emit.evaluator.store(self.sums, position, total)
 
-    def _outputs(self, batch: Index, rows: RowRange) -> None:
+    # -- outputs -----------------------------------------------------------------------------
+
+    def _outputs(self, rows: RowRange) -> None:
         """The body's outputs for a block of rows, by vectors along the op's own order of n."""
-        if self.groups.extent > 1 and self.choice.zeros_stand_in and self.dtype.is_float:
-            self._tiles(rows, lambda row, inside: self._check(batch, row, rows.rows))
-        filled_in = self.builder.block
-        shape = self.view.n
+        emit, lanes, shape = self.emit, self.emit.lanes, self.emit.view.n
+        if self.groups.extent > 1 and self.plan.recomputed:
+            self._tiles(rows, lambda row, inside: self._check(row, rows.rows))
+        filled_in = emit.builder.block
 
         def vector(row: Expr, kept: Expr, first: Expr, count: int) -> None:
-            lane = self.copier.lane()
+            lane = emit.copier.lane()
             n = unflatten(first + lane, shape)
-            guards = ((lane, 0, count),) if count < self.lanes else ()
+            guards = ((lane, 0, count),) if count < lanes else ()
             at = kept * self.width + self.columns.position(n)
-            total = self.evaluator.load(self.sums, at, guards, filled_in)
-            index = self.view.out(batch, self.m(row), n)
-            self.finish(index, guards, self.builder.splat(total, self.lanes))
+            total = emit.evaluator.load(self.sums, at, guards, filled_in)
+            index = emit.view.out(emit.problem.batch, emit.problem.m(row), n)
+            emit.finish(index, guards, emit.builder.splat(total, lanes))
 
         def vectors(row: Expr, kept: Expr, first: Expr, count: int) -> None:
-            for start in range(0, count, self.lanes):
-                vector(row, kept, first + start, min(self.lanes, count - start))
+            for start in range(0, count, lanes):
+                vector(row, kept, first + start, min(lanes, count - start))
 
         # So many at a time that coordinates differ from those of the first by constants.
-        step = math.prod(shape[1:]) * self.lanes
+        step = math.prod(shape[1:]) * lanes
         whole, rest = divmod(math.prod(shape), step)
 
         def one(row: Expr, kept: Expr) -> None:
             if whole:
-                self.copier.loop(whole, "out", lambda block: vectors(row, kept, block * step, step))
+                emit.copier.loop(whole, "out", lambda block: vectors(row, kept, block * step, step))
             vectors(row, kept, of(whole * step), rest)
 
         self._tiles(
             rows,
-            lambda row, inside: self.copier.loop(
+            lambda row, inside: emit.copier.loop(
                 rows.rows, "r", lambda r: one(row + r, self._kept(row + r, inside + r))
             ),
         )
 
-    def _check(self, batch: Index, row: Expr, rows: int) -> None:
+    def _check(self, row: Expr, rows: int) -> None:
         """Recomputes tiles of partial sums that are not finite, products skipped where guarded."""
+        emit = self.emit
 
         def one(r: Expr, vector: Expr) -> None:
-            at = OutputTile(batch, row + r, 1, self.columns, vector, 1)
-            position = at.row * self.width + vector * self.lanes + self.lane()
-            total = self.evaluator.load(self.sums, position, (), self.builder.block)
-            (total,) = self.checked(at, [total])
-            self.evaluator.store(self.sums, position, total)
+            at = OutputTile(emit.problem.batch, row + r, 1, self.columns, vector, 1)
+            position = at.row * self.width + vector * emit.lanes + emit.tile_lane()
+            total = emit.evaluator.load(self.sums, position, (), emit.builder.block)
+            (total,) = emit.guarded.tile(at, [total])
+            emit.evaluator.store(self.sums, position, total)
 
         vectors = self.columns.vectors
-        self.copier.loop(rows, "r", lambda r: self.copier.loop(vectors, "v", lambda v: one(r, v)))
+        emit.copier.loop(rows, "r", lambda r: emit.copier.loop(vectors, "v", lambda v: one(r, v)))

@@ -1,4 +1,4 @@
-"""Lists of the kernel positions that exist, for orders of loops that leave out all others.
+"""Lists of the kernel positions that exist, for strategies that leave out all others.
 
 A list is made ahead of all loops from the guards of the op's own index map, so strides, dilation,
 and the gradient by the input, of whose taps a stride leaves few, need no code of their own (an
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
-from graphc.codegen.recipes.contraction.k_blocks import CHAIN, cut
-from graphc.codegen.recipes.contraction.loop_order import LoopOrder
+from graphc.codegen.recipes.contraction.emitter import Bound, Emitter
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
@@ -22,36 +22,36 @@ Entry = Callable[[Expr, Expr], tuple[tuple[Expr, ...], tuple[Guard, ...]]]
 """Of a position and a tap: the numbers to list, and the guards under which the tap exists."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TapList:
     """`starts[p]` is where the entries of position p begin in `listed`, each of `size` numbers."""
 
-    order: LoopOrder
+    emit: Emitter
     listed: Buffer
     starts: Buffer
     size: int
 
     def bounds(self, position: LoopValue) -> tuple[LoopValue, LoopValue]:
         """Where the entries of a position begin and end."""
-        builder = self.order.builder
+        builder = self.emit.builder
         behind = builder.index(1, position)
         return builder.load(self.starts, position), builder.load(self.starts, behind)
 
     def number(self, entry: LoopValue, number: int, variable: Variable) -> Expr:
         """One of the numbers of the entry that begins there, as `variable`."""
-        builder = self.order.builder
+        builder = self.emit.builder
         value = builder.load(self.listed, builder.index(number, entry))
-        self.order.integers.bind(variable, value, builder.block)
+        self.emit.integers.bind(variable, value, builder.block)
         return of(variable)
 
 
-def list_taps(order: LoopOrder, positions: int, taps: int, size: int, entry: Entry) -> TapList:
+def list_taps(emit: Emitter, positions: int, taps: int, size: int, entry: Entry) -> TapList:
     """Writes the loops that list the taps of all positions, one position after the other."""
-    builder, integers = order.builder, order.integers
+    builder, integers = emit.builder, emit.integers
     # One more: an entry is written first, and counted if its tap exists.
     listed = builder.scratch("listed", DType.i64, size * (positions * taps + 1))
     starts = builder.scratch("starts", DType.i64, positions + 1)
-    zero, more = (builder.const(DType.i64, number) for number in (0, size))
+    zero, more = emit.number(0), emit.number(size)
     with builder.loop(0, positions, carried=[zero], hint="position") as outer:
         position = Variable("listed_position", positions)
         integers.bind(position, outer.variable, builder.block)
@@ -67,34 +67,33 @@ def list_taps(order: LoopOrder, positions: int, taps: int, size: int, entry: Ent
             inner.yield_(builder.add(at, builder.select(held, more, zero)))
         outer.yield_(*inner.results)
     builder.store(starts, positions, outer.results[0])
-    return TapList(order, listed, starts, size)
+    return TapList(emit, listed, starts, size)
 
 
-def over_chains(
-    order: LoopOrder, sums: Buffer, vectors: int,
-    body: Callable[[int | LoopValue, int | LoopValue, bool], None],
-) -> None:  # fmt: skip
-    """`body(begin, end, added)` for the indices of k's first axis, those of one chain of products
-    at a time: their sums are to be stored, or, where there are several chains, to be `added` to
-    what the first so many vectors of scratch hold, which are zeros at first."""
-    k, builder = order.view.k, order.builder
+def over_k_blocks(
+    emit: Emitter, sums: Buffer, vectors: int, body: Callable[[Bound, Bound, bool], None]
+) -> None:
+    """`body(begin, end, added)` for the indices of k's first axis, those of one K block at a time:
+    their sums are to be stored, or, where there are several K blocks, to be `added` to what the
+    first so many vectors of scratch hold, which are zeros at first."""
+    k, builder = emit.view.k, emit.builder
     axis, step = cut(k)
-    assert axis == 0, "the taps of one plane are part of one chain"
-    if math.prod(k) <= CHAIN:
+    assert axis == 0, "the taps of one plane are part of one K block"
+    if math.prod(k) <= K_BLOCK:
         body(0, k[0], False)
         return
-    order.clear(sums, vectors, lambda at: at * order.lanes)
-    with builder.loop(0, k[0], step, hint="chain") as loop:
-        size, last = builder.const(DType.i64, step), builder.const(DType.i64, k[0])
+    emit.clear(sums, vectors, lambda at: at * emit.lanes)
+    with builder.loop(0, k[0], step, hint="k_block") as loop:
+        size, last = emit.number(step), emit.number(k[0])
         body(loop.variable, builder.minimum(builder.add(loop.variable, size), last), True)
 
 
 def store_sums(
-    order: LoopOrder, sums: Buffer, positions: list[Expr], totals: list[LoopValue], added: bool
+    emit: Emitter, sums: Buffer, positions: list[Expr], totals: list[LoopValue], added: bool
 ) -> None:
     """Stores vectors of sums, or adds them to what is there."""
     for position, total in zip(positions, totals, strict=True):
         if added:
-            before = order.evaluator.load(sums, position, (), order.builder.block)
-            total = order.builder.add(before, total)
-        order.evaluator.store(sums, position, total)
+            before = emit.evaluator.load(sums, position, (), emit.builder.block)
+            total = emit.builder.add(before, total)
+        emit.evaluator.store(sums, position, total)

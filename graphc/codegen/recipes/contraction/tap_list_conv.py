@@ -1,66 +1,151 @@
-"""Convolutions over small planes: no vector crosses an edge, and taps off the edge are left out.
+"""Strategy: convolutions over small planes; no vector crosses an edge, taps off it are left out.
 
 On a plane of 4 x 4 a row fills half a vector, and of the nine taps of a 3 x 3 window three in ten
 fall on padding. A vector that holds the same place of neighbouring images has all lanes in use, and
 its taps exist or do not for all of them. For a weight gradient it holds the same tap of
 neighbouring channels; positions and taps change roles. Which taps there are is listed per position
-(`listed_taps.py`). The operand is copied with what runs along vectors last; sums stay in scratch
-from chain to chain, so that what one chain reads fits the caches; outputs are computed in the order
-of memory, once per block of rows.
+(`tap_list.py`). The operand is copied with what runs along vectors last; sums stay in scratch from
+K block to K block, so that what one of them reads fits the caches; outputs are computed in the
+order of memory, once per block of rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.contraction.loop_order import LoopOrder
-from graphc.codegen.recipes.contraction.tap_list import list_taps, over_chains, store_sums
-from graphc.codegen.recipes.contraction.transposed_epilogue import TurnedOutputs
-from graphc.codegen.recipes.contraction.view import batch_variables, operand_value
-from graphc.codegen.recipes.contraction.windows import index_of, windows_of
-from graphc.ir.types import DType
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.open_blocks import OpenBlock
+from graphc.codegen.recipes.contraction.costs import TRANSPOSED, note
+from graphc.codegen.recipes.contraction.emitter import Bound, Context, Emitter
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
+from graphc.codegen.recipes.contraction.tap_list import list_taps, over_k_blocks, store_sums
+from graphc.codegen.recipes.contraction.tiles import Tile, choose_tile, vector_registers
+from graphc.codegen.recipes.contraction.transposed_epilogue import transposed_epilogue
+from graphc.codegen.recipes.contraction.view import operand_value
+from graphc.codegen.recipes.contraction.windows import (
+    Windows,
+    copied_elements,
+    index_of,
+    windows_of,
+)
+from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
 
+MOST_LISTED = 1 << 16
+"""Pairs of position and tap up to which listing them is considered: on larger planes few are off
+the edge."""
+EFFICIENCY = 0.97
+"""Efficiency of loops over listed taps beside those that are written out."""
+FAR = 3.0
+"""Times as long as a vector of elements takes to be transposed, where all of them exceed L2."""
 
-class ByTaps(LoopOrder):
-    """Groups of channels outside, then parts of what runs along vectors, blocks of rows, chains,
-    positions, taps."""
 
-    def outer_variables(self) -> Sequence[Variable]:
-        """Without the images, where these run along vectors."""
-        batch = batch_variables(self.view)
-        return batch if self.choice.lane_axes else batch[1:]
+@dataclass(frozen=True, slots=True)
+class TapListConvPlan:
+    """A register tile of output channels, and of vectors along images or along the channels of a
+    weight gradient, as `windows` has it."""
 
-    def prepare(self, batch: Index, loops: list[Variable]) -> None:
-        windows = windows_of(self.view, self.choice.lane_axes != ())
-        assert windows is not None
+    problem: ContractionProblem
+    windows: Windows
+    tile: Tile
+    cost: float
+    reason: str
+
+    @staticmethod
+    def candidates(
+        problem: ContractionProblem, target: Target, limit: float = math.inf
+    ) -> Iterator[TapListConvPlan]:
+        for by_column in (False, True):
+            plan = _plan(problem, by_column, target)
+            if plan is not None:
+                yield plan
+
+    def lower(self, context: Context) -> Kernel:
+        emit = Emitter(context, self.problem, self.problem.lanes)
+        nest = TapNest(emit, self)
+        # Without the images, where these run along vectors.
+        loops = emit.batch_loops(0 if self.windows.by_column else 1)
+        return emit.over_batch(loops, nest.batch_element, self.reason)
+
+
+def _plan(problem: ContractionProblem, by_column: bool, target: Target) -> TapListConvPlan | None:
+    view, lanes = problem.view, problem.lanes
+    extents = view.n if by_column else view.batch
+    if view.swapped or not extents or extents[0] < lanes or 0 in view.k:
+        return None
+    taps = math.prod(view.k[1:])
+    if taps > K_BLOCK or math.prod(view.n[by_column:]) * taps > MOST_LISTED:
+        return None
+    windows = windows_of(view, by_column)
+    if windows is None or not windows.products:
+        return None
+    rows, vectors = problem.rows, -(-windows.extent // lanes)
+    # Whole tiles of whole vectors, or one tile for all.
+    parts = {vectors} if windows.extent % lanes else _divisors(vectors)
+    tile, efficiency = choose_tile(
+        rows, vectors, vector_registers(target), lambda tile: tile.vectors in parts
+    )
+    if efficiency <= 0:
+        return None
+    groups = math.prod(view.batch if by_column else view.batch[1:])
+    count = groups * vectors * rows * view.k[0] * windows.products
+    products = count / (EFFICIENCY * efficiency)
+    elements = copied_elements(view, windows)
+    far = elements * tile.vectors * lanes * view.dtype.itemsize > target.l2_bytes
+    moved = elements * (FAR if far else 1.0) + rows * math.prod(windows.positions)
+    copies = groups * vectors * moved * TRANSPOSED
+    what = "channels" if by_column else "images"
+    details = f"lanes along {what}, tile {tile.rows}x{tile.vectors}x{lanes}"
+    reason = note(problem, "tap list conv", details, products=products, copies=copies)
+    return TapListConvPlan(problem, windows, tile, products + copies, reason)
+
+
+def _divisors(count: int) -> set[int]:
+    return {part for part in range(1, count + 1) if count % part == 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What runs along vectors from `first` on: a tile's vectors of it, copied in some block."""
+
+    first: Expr
+    filled_in: OpenBlock
+
+
+class TapNest:
+    """Groups of channels outside, then parts of what runs along vectors, blocks of rows, K blocks,
+    positions, taps. Makes the scratch and lists the taps."""
+
+    def __init__(self, emit: Emitter, plan: TapListConvPlan) -> None:
+        windows = plan.windows
+        self.emit = emit
+        self.view = emit.view
         self.windows = windows
+        self.tile = plan.tile
+        self.rows = emit.problem.rows
         # What runs along vectors, a tile's vectors at a time; a single part may be less than these.
-        self.width = self.tile.vectors * self.lanes
+        self.width = plan.tile.vectors * emit.lanes
         self.parts = -(-windows.extent // self.width)
         self.along = min(windows.extent, self.width)
         assert self.parts == 1 or windows.extent % self.width == 0
         self.positions = math.prod(windows.positions)
         self.places = math.prod(windows.size)
-        scratch = self.builder.scratch
-        size = self.view.k[0] * self.places * self.width
-        self.copy = scratch("copy", self.dtype, max(size, 1))
-        tile = self.tile.rows * self.positions
-        self.sums = scratch("sums", self.dtype, tile * self.width)
-        self.turned = TurnedOutputs.of_order(self, self.along, self.positions)
+        self.copy = emit.scratch("copy", max(self.view.k[0] * self.places * self.width, 1))
+        self.sums = emit.scratch("sums", self.tile.rows * self.positions * self.width)
+        self.epilogue = transposed_epilogue(emit, self.along, self.positions)
         taps = math.prod(self.view.k[1:])
-        self.taps = list_taps(self, self.positions, taps, 2, self._entry)
+        self.taps = list_taps(emit, self.positions, taps, 2, self._entry)
 
     def _index(self, along: Expr, position: Expr) -> tuple[Index, Index]:
         """The coordinates of the batch and of n."""
-        at = tuple(of(variable) for variable in batch_variables(self.view))
-        return self.windows.index(at, along, position)
+        return self.windows.index(self.emit.problem.batch, along, position)
 
     # -- what is read from where -------------------------------------------------------------
 
@@ -80,49 +165,47 @@ class ByTaps(LoopOrder):
 
     def _copy_operand(self, first: Expr) -> None:
         """The operand as [first of k, place, what runs along vectors], of the latter a part."""
-        windows, view = self.windows, self.view
+        emit, windows, view = self.emit, self.windows, self.view
         if self.width != self.along:
-            self.clear(self.copy, self.copy.size // self.lanes, lambda at: at * self.lanes)
+            emit.clear(self.copy, self.copy.size // emit.lanes, lambda at: at * emit.lanes)
 
         def plane(number: Expr) -> None:
             def read(place: Expr, along: Expr, guards: tuple[Guard, ...]) -> LoopValue:
-                found = dict(enumerate(index_of(view, windows, first + along, number)))
-                found |= zip(windows.places, unflatten(place, windows.size), strict=True)
-                index = tuple(found[axis] for axis in range(len(found)))
-                return operand_value(self.evaluator, view, Case(windows.operand, index), guards)
+                at = dict(enumerate(index_of(view, windows, first + along, number)))
+                at |= zip(windows.places, unflatten(place, windows.size), strict=True)
+                index = tuple(at[axis] for axis in range(len(at)))
+                return operand_value(emit.evaluator, view, Case(windows.operand, index), guards)
 
             def position(place: Expr, along: Expr) -> Expr:
                 at: Expr = (number * self.places + place) * self.width + along
                 return at
 
-            self.copier.transposed(self.places, self.along, read, position, self.copy)
+            emit.copier.transposed(self.places, self.along, read, position, self.copy)
 
-        self.copier.loop(view.k[0], "plane", plane)
+        emit.copier.loop(view.k[0], "plane", plane)
 
     # -- blocks of rows ----------------------------------------------------------------------
 
-    def batch_element(self, batch: Index, split: bool) -> int:
+    def batch_element(self, split: bool) -> int:
         """All results of one group of channels. What is split are the blocks of rows of all
         parts."""
-        builder = self.builder
+        emit, builder = self.emit, self.emit.builder
         blocks = -(-self.rows // self.tile.rows)
         count = self.parts * blocks
         if self.parts == 1:
-            self._part(of(0), *self.range_of(0, blocks, split))
+            self._part(of(0), *emit.range_of(0, blocks, split))
             return count
-        size = builder.const(DType.i64, blocks)
-        begin, end = self.range_of(0, count, split)
-        first, last = (
-            builder.const(DType.i64, x) if isinstance(x, int) else x for x in (begin, end)
-        )
-        behind = builder.add(last, builder.const(DType.i64, blocks - 1))
+        size = emit.number(blocks)
+        begin, end = emit.range_of(0, count, split)
+        first, last = emit.number(begin), emit.number(end)
+        behind = builder.add(last, emit.number(blocks - 1))
         with builder.loop(
             builder.op("div", first, size), builder.op("div", behind, size), hint="part"
         ) as loop:
             part = Variable("part", self.parts)
-            self.integers.bind(part, loop.variable, builder.block)
+            emit.integers.bind(part, loop.variable, builder.block)
             done = builder.mul(loop.variable, size)
-            zero = builder.const(DType.i64, 0)
+            zero = emit.number(0)
             self._part(
                 of(part) * self.width,
                 builder.op("maximum", builder.sub(first, done), zero),
@@ -130,112 +213,99 @@ class ByTaps(LoopOrder):
             )
         return count
 
-    def _part(self, along: Expr, begin: int | LoopValue, end: int | LoopValue) -> None:
+    def _part(self, along: Expr, begin: Bound, end: Bound) -> None:
         """Blocks of rows begin…end of the part that starts at `along`."""
-        self.first = along
+        emit, builder = self.emit, self.emit.builder
         self._copy_operand(along)
-        self.filled_in = self.builder.block
+        part = Part(along, builder.block)
         whole, rest = divmod(self.rows, self.tile.rows)
         if whole:
-            last = end
+            last: Bound
             if isinstance(end, LoopValue):
-                last = self.builder.minimum(end, self.builder.const(DType.i64, whole))
-            with self.builder.loop(begin, min(last, whole) if isinstance(last, int) else last,
-                                   hint="rows") as loop:  # fmt: skip
+                last = builder.minimum(end, emit.number(whole))
+            else:
+                last = min(end, whole)
+            with builder.loop(begin, last, hint="rows") as loop:
                 block = Variable("row_block", whole)
-                self.integers.bind(block, loop.variable, self.builder.block)
-                self._rows(of(block) * self.tile.rows, self.tile.rows)
+                emit.integers.bind(block, loop.variable, builder.block)
+                self._rows(part, of(block) * self.tile.rows, self.tile.rows)
         if not rest:
             return
         # The last block is one of its own, if it is among these.
-        at = whole if isinstance(begin, int) else self.builder.maximum(
-            begin, self.builder.const(DType.i64, whole)
-        )  # fmt: skip
-        with self.builder.loop(at, end, hint="last"):
-            self._rows(of(whole * self.tile.rows), rest)
+        at = whole if isinstance(begin, int) else builder.maximum(begin, emit.number(whole))
+        with builder.loop(at, end, hint="last"):
+            self._rows(part, of(whole * self.tile.rows), rest)
 
-    def _rows(self, first_row: Expr, rows: int) -> None:
+    def _rows(self, part: Part, first_row: Expr, rows: int) -> None:
         """All results of a block of rows."""
         vectors = rows * self.positions * self.tile.vectors
-        over_chains(self, self.sums, vectors, partial(self._chain, first_row, rows))
-        self.copier.loop(rows, "r", lambda r: self._outputs(first_row, r))
+        k_block = partial(self._k_block, part, first_row, rows)
+        over_k_blocks(self.emit, self.sums, vectors, k_block)
+        self.emit.copier.loop(rows, "r", lambda r: self._outputs(part, first_row, r))
 
-    def _chain(
-        self, first_row: Expr, rows: int, begin: int | LoopValue, end: int | LoopValue, added: bool
+    def _k_block(
+        self, part: Part, first_row: Expr, rows: int, begin: Bound, end: Bound, added: bool
     ) -> None:
         """The products of planes begin…end for all positions, in place of the sums in scratch or
         `added` to them."""
-        builder = self.builder
+        emit, builder = self.emit, self.emit.builder
+        lanes, vectors = emit.lanes, self.tile.vectors
         with builder.loop(0, self.positions, hint="position") as loop:
-            position = Variable("position", self.positions)
-            self.integers.bind(position, loop.variable, builder.block)
+            at = Variable("position", self.positions)
+            emit.integers.bind(at, loop.variable, builder.block)
             taps = self.taps.bounds(loop.variable)
-            self._tile_of(first_row, rows, of(position), (begin, end), taps, added)
-
-    def _tile_of(
-        self,
-        first_row: Expr,
-        rows: int,
-        position: Expr,
-        planes: tuple[int | LoopValue, int | LoopValue],
-        taps: tuple[LoopValue, LoopValue],
-        added: bool,
-    ) -> None:
-        builder, vectors = self.builder, self.tile.vectors
-        zeros = self.zeros[: rows * vectors]
-        with builder.loop(*planes, carried=zeros, hint="plane") as outer:
-            plane = Variable("plane", self.view.k[0])
-            self.integers.bind(plane, outer.variable, builder.block)
-            with builder.loop(*taps, 2, carried=outer.carried, hint="tap") as inner:
-                inner.yield_(*self._tap(
-                    first_row, rows, of(plane), inner.variable, list(inner.carried)
-                ))  # fmt: skip
-            outer.yield_(*inner.results)
-        lane = self.copier.lane()
-        positions = [
-            (position + r * self.positions) * self.width + v * self.lanes + lane
-            for r in range(rows) for v in range(vectors)
-        ]  # fmt: skip
-        store_sums(self, self.sums, positions, list(outer.results), added)
+            zeros = emit.zeros(rows * vectors)
+            with builder.loop(begin, end, carried=zeros, hint="plane") as outer:
+                plane = Variable("plane", self.view.k[0])
+                emit.integers.bind(plane, outer.variable, builder.block)
+                with builder.loop(*taps, 2, carried=outer.carried, hint="tap") as inner:
+                    sums = list(inner.carried)
+                    inner.yield_(*self._tap(part, first_row, of(plane), inner.variable, sums))
+                outer.yield_(*inner.results)
+            lane = emit.copier.lane()
+            positions = [
+                (of(at) + r * self.positions) * self.width + v * lanes + lane
+                for r in range(rows) for v in range(vectors)
+            ]  # fmt: skip
+            store_sums(emit, self.sums, positions, list(outer.results), added)
 
     def _tap(
-        self, first_row: Expr, rows: int, plane: Expr, entry: LoopValue, sums: list[LoopValue]
+        self, part: Part, first_row: Expr, plane: Expr, entry: LoopValue, sums: list[LoopValue]
     ) -> list[LoopValue]:
         """Adds the products of one listed tap."""
-        view = self.view
+        emit, view, lanes = self.emit, self.view, self.emit.lanes
         place = self.taps.number(entry, 0, Variable("place", self.places * self.width))
         tap = self.taps.number(entry, 1, Variable("tap", math.prod(view.k[1:])))
-        lane = self.copier.lane()
-        right = []
+        lane = emit.copier.lane()
+        columns = []
         for v in range(self.tile.vectors):
-            at = plane * (self.places * self.width) + place + v * self.lanes + lane
-            right.append(self.evaluator.load(self.copy, at, (), self.filled_in))
-        made = list(sums)
-        for r in range(rows):
-            batch, _ = self._index(of(0), of(0))
-            case = view.broadcast(batch, self.m(first_row + r), self._k_at(plane, tap))
+            at = plane * (self.places * self.width) + place + v * lanes + lane
+            columns.append(emit.evaluator.load(self.copy, at, (), part.filled_in))
+        totals = list(sums)
+        batch, _ = self._index(of(0), of(0))
+        for r in range(len(sums) // len(columns)):
+            case = view.broadcast(batch, emit.problem.m(first_row + r), self._k_at(plane, tap))
             assert case is not None
-            element = operand_value(self.evaluator, view, case)
-            wide = self.builder.splat(element, self.lanes)
-            for v, vector in enumerate(right):
-                at_sum = r * len(right) + v
-                made[at_sum] = self.multiply_add(wide, vector, sums[at_sum])
-        return made
+            wide = emit.builder.splat(operand_value(emit.evaluator, view, case), lanes)
+            for v, vector in enumerate(columns):
+                number = r * len(columns) + v
+                totals[number] = emit.multiply_add(wide, vector, sums[number])
+        return totals
 
     # -- outputs -----------------------------------------------------------------------------
 
-    def _outputs(self, first_row: Expr, r: Expr) -> None:
+    def _outputs(self, part: Part, first_row: Expr, r: Expr) -> None:
         """The body's outputs for one row, by vectors along positions; in a weight gradient along
         channels and positions, which lie behind one another."""
-        windows = self.windows
+        windows, view = self.windows, self.view
 
         def index(along: Expr, position: Expr) -> Index:
-            batch, n = self._index(self.first + along, position)
+            batch, n = self._index(part.first + along, position)
             if windows.by_column:
-                n = unflatten(self.first * self.positions + position, self.view.n)
-            return self.view.out(batch, self.m(first_row + r), n)
+                n = unflatten(part.first * self.positions + position, view.n)
+            return view.out(batch, self.emit.problem.m(first_row + r), n)
 
-        self.turned.store(
+        self.epilogue.store(
             self.sums, lambda position: (r * self.positions + position) * self.width, self.along,
             index, joined=windows.by_column,
         )  # fmt: skip

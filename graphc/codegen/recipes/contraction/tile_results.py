@@ -31,10 +31,10 @@ def store_tile(
 ) -> None:  # fmt: skip
     """`finish(index, guards, results)` for all of a tile. `rows` holds the sums of each row, which
     are lanes of results of this shape."""
-    turned = _lies_along_rows(shape, place, lane, len(rows))
+    along_rows = _lies_along_rows(shape, place, lane, len(rows))
     lanes = rows[0][0].type.lanes
-    for first in range(0, len(rows), lanes if turned else 1):
-        block = rows[first : first + lanes] if turned else rows[first : first + 1]
+    for first in range(0, len(rows), lanes if along_rows else 1):
+        block = rows[first : first + lanes] if along_rows else rows[first : first + 1]
         if len(block) > 1:
             _store_along_rows(builder, integers, place, first, block, finish)
             continue

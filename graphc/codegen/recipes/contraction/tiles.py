@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.recipes.contraction.view import Phase
+from graphc.codegen.recipes.contraction.view import ResidueClass
 from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, flatten, of
 from graphc.schedule.access import Index, unflatten
@@ -22,7 +22,7 @@ def vector_registers(target: Target) -> int:
     return 32 if target.vector_bytes == 64 or "aarch64" in target.triple else 16
 
 
-CHAINS = 8
+FMA_IN_FLIGHT = 8
 """Sums to have under way: an FMA takes four cycles, and two start in each."""
 
 
@@ -46,10 +46,10 @@ def choose_tile(
             if r * v + v + 1 > registers or not allowed(Tile(r, v)):
                 continue
             tail = rows * vectors / (-(-rows // r) * r * -(-vectors // v) * v)
-            chains = min(r * v, CHAINS) / CHAINS
+            latency = min(r * v, FMA_IN_FLIGHT) / FMA_IN_FLIGHT
             # Measured: of two tiles of 12, that with 7 loads reaches 0.97 of peak, with 8 0.91.
             loads = 1 - 0.75 * max((r + v) / (r * v) - 0.55, 0)
-            efficiency = tail * chains * loads
+            efficiency = tail * latency * loads
             if efficiency > best_efficiency:
                 best, best_efficiency = Tile(r, v), efficiency
     return best, best_efficiency
@@ -69,12 +69,13 @@ class TileRun:
     vectors: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Columns:
-    """The n coordinates of one phase as vectors: `lane_axes` run along vectors, slowest first; the
-    others are rows of vectors. Every row ends in a masked vector where lanes do not divide it."""
+    """The n coordinates of one residue class as vectors: `lane_axes` run along vectors, slowest
+    first; the others are rows of vectors. Every row ends in a masked vector where lanes
+    do not divide it."""
 
-    phase: Phase
+    residues: ResidueClass
     lane_axes: tuple[int, ...]
     lanes: int
     down: int
@@ -82,7 +83,7 @@ class Columns:
 
     @property
     def lanes_used(self) -> int:
-        return math.prod(self.phase.extents[axis] for axis in self.lane_axes)
+        return math.prod(self.residues.extents[axis] for axis in self.lane_axes)
 
     @property
     def blocks(self) -> int:
@@ -91,11 +92,11 @@ class Columns:
 
     @property
     def row_axes(self) -> tuple[int, ...]:
-        return tuple(a for a in range(len(self.phase.extents)) if a not in self.lane_axes)
+        return tuple(a for a in range(len(self.residues.extents)) if a not in self.lane_axes)
 
     @property
     def row_count(self) -> int:
-        return math.prod(self.phase.extents[axis] for axis in self.row_axes)
+        return math.prod(self.residues.extents[axis] for axis in self.row_axes)
 
     @property
     def vectors(self) -> int:
@@ -115,7 +116,7 @@ class Columns:
             whole = min(whole, self.lanes_used // (tile.vectors * self.lanes))
         rest = self.vectors - whole * tile.vectors
         sizes = [rest] if rest else []
-        if rest and whole and rest * tile.rows < CHAINS <= tile.vectors * tile.rows:
+        if rest and whole and rest * tile.rows < FMA_IN_FLIGHT <= tile.vectors * tile.rows:
             whole -= 1
             rest += tile.vectors
             sizes = [rest - rest // 2, rest // 2]
@@ -132,17 +133,17 @@ class Columns:
 
     def index(self, position: Expr, row: Expr | int = 0) -> Index:
         """The n coordinate at a position along the lanes of a row of vectors."""
-        extents = self.phase.extents
-        found: dict[int, Expr] = {}
+        extents = self.residues.extents
+        at: dict[int, Expr] = {}
         row = of(row) if isinstance(row, int) else row
         for axes, flat in ((self.lane_axes, position), (self.row_axes, row)):
             items = unflatten(flat, tuple(extents[axis] for axis in axes))
-            found.update(zip(axes, items, strict=True))
-        return self.phase.index(tuple(found[axis] for axis in range(len(extents))))
+            at.update(zip(axes, items, strict=True))
+        return self.residues.index(tuple(at[axis] for axis in range(len(extents))))
 
     def position(self, index: Index) -> Expr:
-        """Where a coordinate stands among the lanes of all vectors of an undivided phase."""
-        extents = self.phase.extents
+        """Where a coordinate stands among the lanes of all vectors, of a single residue class."""
+        extents = self.residues.extents
         lane, row = (
             flatten([index[axis] for axis in axes], [extents[axis] for axis in axes])
             for axes in (self.lane_axes, self.row_axes)
@@ -156,9 +157,9 @@ class Columns:
         if not self.down:
             return number // self.blocks, number % self.blocks
         # Tile after tile, each of vectors `down` rows apart.
-        turns = self.row_count // self.down
+        per_tile = self.row_count // self.down
         inside, block = number % self.row_count, number // self.row_count
-        return inside // turns + inside % turns * self.down, block
+        return inside // per_tile + inside % per_tile * self.down, block
 
     def place(self, number: Expr, lane: Expr) -> Place:
         """Vector `number`: its n coordinates, and the guard of those that exist."""
@@ -168,7 +169,7 @@ class Columns:
         return self.index(position, row), () if position.within(*guard[1:]) else (guard,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OutputTile:
     """The results of one register tile: `rows` of them from `row` on, and as many `vectors` of the
     columns from vector number `vector` on."""

@@ -1,6 +1,6 @@
 """Outputs of sums that lie in scratch as [position][what runs along vectors], in memory's order.
 
-Sums are turned in blocks of registers, so that what a body computes of them it computes, and
+Sums are transposed in blocks of registers, so that what a body computes of them it computes, and
 stores, by whole vectors of neighbouring positions, in one short loop.
 """
 
@@ -11,24 +11,18 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
-from graphc.codegen.recipes.contraction.loop_order import LoopOrder
+from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.ops.kinds.index_expr import Expr, of
 from graphc.schedule.access import Index
 
 
-@dataclass(frozen=True)
-class TurnedOutputs:
-    """The outputs of an order of loops for `positions`, by way of scratch."""
+@dataclass(frozen=True, slots=True)
+class TransposedEpilogue:
+    """The outputs for `positions`, by way of scratch."""
 
-    order: LoopOrder
+    emit: Emitter
     positions: int
-    turned: Buffer
-
-    @staticmethod
-    def of_order(order: LoopOrder, along: int, positions: int) -> TurnedOutputs:
-        """For at most so many that run along vectors."""
-        turned = order.builder.scratch("turned", order.dtype, along * positions)
-        return TurnedOutputs(order, positions, turned)
+    transposed: Buffer
 
     def store(
         self, sums: Buffer, first: Callable[[Expr], Expr], along: int,
@@ -37,29 +31,37 @@ class TurnedOutputs:
         """first(p) is where the sums of position p begin; index(i, p) the coordinate of the i-th of
         them in the result. `joined`: i-th and next lie behind one another there, so vectors run
         over both, and index(0, i · positions + p) is the coordinate."""
-        order, positions = self.order, self.positions
-        evaluator, copier, lanes = order.evaluator, order.copier, order.lanes
-        block = order.builder.block
+        emit, positions, lanes = self.emit, self.positions, self.emit.lanes
+        block = emit.builder.block
 
         def read(i: Expr, position: Expr, guards: tuple[Guard, ...]) -> LoopValue:
-            return evaluator.load(sums, first(position) + i, guards, block)
+            return emit.evaluator.load(sums, first(position) + i, guards, block)
 
-        copier.transposed(along, positions, read, lambda i, p: i * positions + p, self.turned)
-        filled_in = order.builder.block
+        emit.copier.transposed(
+            along, positions, read, lambda i, p: i * positions + p, self.transposed
+        )
+        filled_in = emit.builder.block
         runs = 1 if joined else along
         size = along * positions // runs
 
         def vector(run: Expr, start: Expr, count: int) -> None:
-            lane = copier.lane()
+            lane = emit.copier.lane()
             guards = ((lane, 0, count),) if count < lanes else ()
-            total = evaluator.load(self.turned, run * size + start + lane, guards, filled_in)
-            order.finish(index(run, start + lane), guards, order.builder.splat(total, lanes))
+            total = emit.evaluator.load(
+                self.transposed, run * size + start + lane, guards, filled_in
+            )
+            emit.finish(index(run, start + lane), guards, emit.builder.splat(total, lanes))
 
         def one(run: Expr) -> None:
             whole, rest = divmod(size, lanes)
             if whole:
-                copier.loop(whole, "out", lambda at: vector(run, at * lanes, lanes))
+                emit.copier.loop(whole, "out", lambda at: vector(run, at * lanes, lanes))
             if rest:
                 vector(run, of(whole * lanes), rest)
 
-        copier.loop(runs, "run", one)
+        emit.copier.loop(runs, "run", one)
+
+
+def transposed_epilogue(emit: Emitter, along: int, positions: int) -> TransposedEpilogue:
+    """For at most so many that run along vectors."""
+    return TransposedEpilogue(emit, positions, emit.scratch("transposed", along * positions))

@@ -1,59 +1,73 @@
-"""Convolutions, and products that are small or read where they lie: columns, then rows."""
+"""Strategy: columns, then rows, all of k at once.
+
+For convolutions, and for products that are small or read where they lie: what one tile of columns
+reads stays in the caches while all rows pass.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
-from graphc.codegen.recipes.contraction.tiled import TiledOrder
-from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile
-from graphc.ops.kinds.index_expr import Expr, Variable, of
-from graphc.schedule.access import Index
+from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.recipes.contraction.broadcast_operand import broadcast_ahead
+from graphc.codegen.recipes.contraction.costs import note
+from graphc.codegen.recipes.contraction.emitter import Context, Emitter
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
+from graphc.codegen.recipes.contraction.register_tile import TileNest, store_results
+from graphc.codegen.recipes.contraction.split_k import wants_groups
+from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
+from graphc.codegen.recipes.contraction.vector_operand import vector_memory
+from graphc.codegen.recipes.contraction.vector_read import VectorRead, column_read, halo_read
+from graphc.codegen.target import Target
 
 
-class ByColumns(TiledOrder):
-    """Batch, tiles of columns, tiles of rows, k."""
+@dataclass(frozen=True, slots=True)
+class UnblockedPlan:
+    """A register tile, and how it reads its columns."""
 
-    def batch_element(self, batch: Index, split: bool) -> int:
-        """What is split are tiles of columns, or, where there is one, of rows."""
-        if self.right.box is not None:
-            self.right.box.fill()
-        all_columns = [self.choice.columns(phase) for phase in self.choice.phases]
-        all_parts = [columns.tiles(self.tile) for columns in all_columns]
-        count = sum(part.count for parts in all_parts for part in parts)
-        row_tiles = -(-self.rows // self.tile.rows)
-        by_rows = split and count == 1 < row_tiles
-        split = split and count > 1
-        done = 0
-        for columns, parts in zip(all_columns, all_parts, strict=True):
-            for part in parts:
-                self.run(part, done, split, partial(self._columns, batch, columns, by_rows))
-            done += sum(part.count for part in parts)
-        return row_tiles if by_rows else count
+    problem: ContractionProblem
+    tiling: Tiling
+    read: VectorRead
+    cost: float
+    reason: str
 
-    def _columns(
-        self, batch: Index, columns: Columns, by_rows: bool, first: Expr, vectors: int
-    ) -> None:
-        """One tile of columns, all rows; or tiles begin…end of them."""
-        whole, rest = divmod(self.rows, self.tile.rows)
+    @staticmethod
+    def candidates(
+        problem: ContractionProblem, target: Target, limit: float = math.inf
+    ) -> Iterator[UnblockedPlan]:
+        for tiling in tilings(problem, target, limit):
+            if tiling.is_interleaved:
+                continue  # cheaper by parity_split, whatever is read how
+            read = column_read(tiling, target)
+            if read is None and not wants_groups(tiling):
+                read = halo_read(tiling)
+            if read is None:
+                continue
+            yield UnblockedPlan(
+                problem, tiling, read, tiling.bound + read.cost + tiling.scattered,
+                note(
+                    problem, "unblocked", f"{tiling.description}, {read.description}",
+                    products=tiling.products, copies=read.cost + tiling.packing_cost,
+                    scattered=tiling.scattered,
+                ),
+            )  # fmt: skip
 
-        def tile(number: Expr, rows: int) -> OutputTile:
-            row = number * self.tile.rows
-            return OutputTile(batch, row, rows, columns, first, vectors)
+    def lower(self, context: Context) -> Kernel:
+        tiling, read = self.tiling, self.read
+        emit = Emitter(context, self.problem, tiling.lanes)
+        loops = emit.batch_loops()
+        broadcast = broadcast_ahead(emit, tiling.packing, loops)
+        memory = vector_memory(emit, read, tiling.tile.rows, tiling.tile.vectors)
 
-        if self.choice.right == "panel":
-            self.right.copy_tile(tile(of(0), self.tile.rows), self.depth)
-        if whole and by_rows:
-            with self.builder.loop(*self.range_of(0, whole, True), hint="tile") as loop:
-                number = Variable("row_tile", whole)
-                self.integers.bind(number, loop.variable, self.builder.block)
-                self._tile(tile(of(number), self.tile.rows), of(number))
-        elif whole:
-            self.copier.loop(whole, "tile", lambda i: self._tile(tile(i, self.tile.rows), i))
-        if rest:
-            last = of(whole)
-            self.last(whole if by_rows else None, lambda: self._tile(tile(last, rest), last))
+        def element(split: bool) -> int:
+            return TileNest(
+                emit, tiling.columns, tiling.tile, tiling.unrolled,
+                recomputed=read.guarded and emit.dtype.is_float and self.problem.depth > 0,
+                broadcast=broadcast, vectors=memory.for_batch_element(),
+                store=partial(store_results, emit),
+            ).write(split)  # fmt: skip
 
-    def _tile(self, at: OutputTile, number: Expr) -> None:
-        lane = self.lane()
-        totals = self.chains(at, lane, number).total(self.zeros[: at.rows * at.vectors])
-        self.store(at, lane, self.checked(at, totals))
+        return emit.over_batch(loops, element, self.reason)

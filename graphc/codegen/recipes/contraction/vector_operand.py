@@ -1,86 +1,180 @@
 """The operand of a contraction that is read by vectors of columns.
 
-It is read where it lies, from a panel [k][columns of one tile], or from the box a window sweeps
-over (`panel.py`, `box.py`).
+In: how it is to be read. Out: a reader, in as many steps as its copies are made at different
+places: memory is there ahead of all loops, a halo buffer is filled for each batch element, a panel
+for each tile of columns. What needs no copy is its own reader at each step.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Protocol
+
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.codegen.recipes.contraction.choice import Choice
-from graphc.codegen.recipes.contraction.halo import Box
-from graphc.codegen.recipes.contraction.panel import Panel
-from graphc.codegen.recipes.contraction.tiles import OutputTile
+from graphc.codegen.recipes.contraction.emitter import Emitter
+from graphc.codegen.recipes.contraction.halo import FilledHalo, HaloBuffer
+from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel
+from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile
+from graphc.codegen.recipes.contraction.vector_read import VectorRead
 from graphc.codegen.recipes.contraction.view import operand_value
-from graphc.ops.kinds.index_expr import Expr, flatten, of
-from graphc.ops.kinds.movement import Case
-from graphc.schedule.access import Index, unflatten
+from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.schedule.access import Index
 
 
-class VectorOperand:
-    """Reads the operand, and copies it where the choice says so."""
+class VectorOperand(Protocol):
+    def vector(
+        self, batch: Index, n: Index, guards: tuple[Guard, ...], k: Index, column: Expr, start: Expr
+    ) -> LoopValue | None:
+        """The elements at n and k; None where their products are skipped. In a panel they are those
+        from `column` on, and index k is row `start` + k."""
 
-    def __init__(self, copier: Copier, choice: Choice) -> None:
-        self.copier = copier
-        self.builder, self.evaluator = copier.builder, copier.evaluator
-        self.view, self.choice = choice.view, choice
-        self.lanes = choice.lanes
-        self.width = choice.tile.vectors * self.lanes
-        self.box: Box | None = None
-        self.panel: Panel | None = None
-        self._loaded: dict[Expr, list[tuple[LoopValue, OpenBlock]]] = {}
 
-    def new_box(self) -> None:
-        assert self.choice.box is not None
-        self.box = Box(self.copier, self.view, self.choice.right_operand, self.choice.box)
-        self.box.clear()
+class ForBatchElement(Protocol):
+    def for_columns(self, at: OutputTile) -> VectorOperand:
+        """The reader for the columns of a tile, here."""
 
-    def new_panel(self, depth: int) -> None:
-        self.panel = Panel(self.copier, self.view, "right", depth, self.width)
 
-    def copy_tile(self, at: OutputTile, depth: int) -> None:
-        """The columns of one tile, all of k, into the panel."""
-        if self.panel is None:
-            self.new_panel(depth)
-        panel = self.panel
-        assert panel is not None
-        start, width = at.vector * self.lanes, at.vectors * self.lanes
-        if start.is_constant:
-            width = min(width, at.columns.lanes_used - start.constant)
-        panel.depth = depth
-        panel.fill(
-            lambda run: run(of(0)), width,
-            lambda _, k, c: self.view.vector(
-                at.batch, at.columns.index(start + c), unflatten(k, self.view.k)
-            ),
-            lambda _: of(0),
-        )  # fmt: skip
+class VectorMemory(Protocol):
+    def for_batch_element(self) -> ForBatchElement:
+        """What the columns of the batch element at hand are read from, here."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorInPlace:
+    """Reads the operand where it lies."""
+
+    emit: Emitter
+
+    def for_batch_element(self) -> VectorInPlace:
+        return self
+
+    def for_columns(self, at: OutputTile) -> VectorInPlace:
+        return self
 
     def vector(
         self, batch: Index, n: Index, guards: tuple[Guard, ...], k: Index, column: Expr, start: Expr
     ) -> LoopValue | None:
-        """The elements at n and k; None where their products are skipped. In the panel they are
-        those from `column` on, and index k is row `start` + k."""
-        if self.panel is not None:
-            row = start + flatten(k, self.view.k)
-            return self.panel.load(row * self.panel.columns + column)
-        case = self.view.vector(batch, n, k)
+        emit = self.emit
+        case = emit.view.vector(batch, n, k)
         if case is None:
             return None
-        if self.box is not None:
-            return self._from_box(self.box, case)
-        value = operand_value(self.evaluator, self.view, case, guards)
-        return self.builder.splat(value, self.lanes)
+        value = operand_value(emit.evaluator, emit.view, case, guards)
+        return emit.builder.splat(value, emit.lanes)
 
-    def _from_box(self, box: Box, case: Case) -> LoopValue:
-        """A vector of the box; for tiles of one row loaded once where windows share it."""
-        at = box.position(case.index)
-        for known, block in self._loaded.get(at, ()) if self.choice.tile.rows == 1 else ():
-            if self.evaluator.usable(block):
+
+@dataclass(frozen=True, slots=True)
+class VectorPanel:
+    """Reads columns from a panel."""
+
+    emit: Emitter
+    filled: FilledPanel
+
+    def vector(
+        self, batch: Index, n: Index, guards: tuple[Guard, ...], k: Index, column: Expr, start: Expr
+    ) -> LoopValue | None:
+        row = start + flatten(k, self.emit.view.k)
+        return self.filled.load(row * self.filled.panel.columns + column)
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPerTile:
+    """A panel that is filled with the columns of each tile in turn, all of k."""
+
+    emit: Emitter
+    panel: Panel
+
+    def for_batch_element(self) -> PanelPerTile:
+        return self
+
+    def for_columns(self, at: OutputTile) -> VectorPanel:
+        problem, lanes = self.emit.problem, self.emit.lanes
+        start, width = at.vector * lanes, at.vectors * lanes
+        if start.is_constant:
+            width = min(width, at.columns.lanes_used - start.constant)
+        filled = self.panel.fill(
+            lambda run: run(of(0)), width, problem.depth,
+            lambda _, k, c: problem.view.vector(
+                at.batch, at.columns.index(start + c), problem.k(k)
+            ),
+            lambda _: of(0),
+        )  # fmt: skip
+        return VectorPanel(self.emit, filled)
+
+
+Loaded = dict[Expr, list[tuple[LoopValue, OpenBlock]]]
+"""The vectors that were loaded, by their positions, and the blocks in which they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorHalo:
+    """Reads vectors of these columns from a halo buffer; with `shares` each once where windows
+    share it."""
+
+    emit: Emitter
+    filled: FilledHalo
+    columns: Columns
+    shares: bool
+    loaded: Loaded
+
+    def vector(
+        self, batch: Index, n: Index, guards: tuple[Guard, ...], k: Index, column: Expr, start: Expr
+    ) -> LoopValue | None:
+        emit = self.emit
+        case = emit.view.vector(batch, n, k)
+        if case is None or (guards and self._is_skipped(batch, k)):
+            return None
+        at = self.filled.halo.position(case.index)
+        for known, block in self.loaded.get(at, ()) if self.shares else ():
+            if emit.evaluator.usable(block):
                 return known
-        made = self.builder.splat(box.load(case), self.lanes)
-        self._loaded.setdefault(at, []).append((made, self.builder.block))
-        return made
+        vector = emit.builder.splat(self.filled.load(case), emit.lanes)
+        self.loaded.setdefault(at, []).append((vector, emit.builder.block))
+        return vector
+
+    def _is_skipped(self, batch: Index, k: Index) -> bool:
+        """Whether no column has a product at k. Where lanes go on behind the last column, one of
+        these may seem to have one; what it would read need not be in the buffer."""
+        residues = self.columns.residues
+        any_column = (of(Variable(f"any_n{a}", dim)) for a, dim in enumerate(residues.extents))
+        return self.emit.view.vector(batch, residues.index(tuple(any_column)), k) is None
+
+
+@dataclass(frozen=True, slots=True)
+class HaloOfBatchElement:
+    """A halo buffer as it was filled, for columns of any residue class."""
+
+    emit: Emitter
+    filled: FilledHalo
+    shares: bool
+    loaded: Loaded
+
+    def for_columns(self, at: OutputTile) -> VectorHalo:
+        return VectorHalo(self.emit, self.filled, at.columns, self.shares, self.loaded)
+
+
+@dataclass(frozen=True, slots=True)
+class HaloPerBatchElement:
+    """A halo buffer that is filled for each batch element in turn."""
+
+    emit: Emitter
+    halo: HaloBuffer
+    shares: bool
+
+    def for_batch_element(self) -> HaloOfBatchElement:
+        return HaloOfBatchElement(self.emit, self.halo.fill(), self.shares, {})
+
+
+def vector_memory(emit: Emitter, read: VectorRead, tile_rows: int, vectors: int) -> VectorMemory:
+    """Memory for the copies of a way to read, ahead of all loops, for tiles of so many rows and
+    vectors. Tiles of one row have registers for what windows share."""
+    if read.halo is not None:
+        halo = HaloBuffer(emit.copier, emit.view, read.halo)
+        halo.clear()
+        return HaloPerBatchElement(emit, halo, shares=tile_rows == 1)
+    if read.packed:
+        width = vectors * emit.lanes
+        panel = Panel(emit.copier, emit.view, "vectors", emit.problem.depth, width)
+        return PanelPerTile(emit, panel)
+    return VectorInPlace(emit)

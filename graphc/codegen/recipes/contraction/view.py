@@ -1,7 +1,7 @@
 """A contraction as its recipe sees it: one operand broadcast, the other read by vectors.
 
-In: a kernel's body around one contraction. Out: a `View`: extents, and where each operand's element
-lies, with the two operands in the roles the recipe gives them.
+In: a kernel's body around one contraction. Out: a `ContractionView`: extents, and where each
+operand's element lies, with the two operands in their roles.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, as_index, reads, unflatten
 
 
-@dataclass(frozen=True)
-class Phase:
+@dataclass(frozen=True, slots=True)
+class ResidueClass:
     """The results whose n coordinates are `step·i + offset` for i in `extents`."""
 
     extents: Shape
@@ -37,7 +37,8 @@ class Phase:
 
 
 class ContractionView:
-    """The contraction of `body`. `swapped`: what the op calls left is read by vectors here.
+    """The contraction of `body`. `swapped`: the op's first operand is read by vectors, its second
+    broadcast.
 
     A convolution with a kernel of one element that reads every position is a product: its positions
     are one coordinate here, however many axes they have, and k is the channel."""
@@ -94,13 +95,14 @@ class ContractionView:
             return False
         return case.index[-len(places) :] == places == self.out(b, m, n)[-len(places) :]
 
-    def phases(self) -> list[Phase]:
-        """The n coordinates, split where results have different guarded products."""
+    def residue_classes(self) -> list[ResidueClass]:
+        """The n coordinates by their remainders, where those have different products: even and odd
+        ones in the gradient of a convolution of stride 2."""
         rank = len(self.n)
         steps = (1,) * rank
         if self.op.phases is not None and not self.swapped and rank == len(self._space[1]):
             steps = self.op.phases(self.types, **self.attributes)
-        found = []
+        classes = []
         for flat in range(math.prod(steps)):
             offsets = tuple(item.constant for item in unflatten(of(flat), steps))
             extents = tuple(
@@ -108,8 +110,8 @@ class ContractionView:
                 for dim, offset, step in zip(self.n, offsets, steps, strict=True)
             )
             if min(extents, default=1) > 0:
-                found.append(Phase(extents, steps, offsets))
-        return found
+                classes.append(ResidueClass(extents, steps, offsets))
+        return classes
 
     # -- memory ------------------------------------------------------------------------------
 
@@ -122,15 +124,15 @@ class ContractionView:
         """The input of which an element is one unguarded read, and its address there."""
         operand = self.node.operands[case.operand]
         if self.is_input(operand):
-            found = [(operand, as_index(case.index), False)]
+            places = [(operand, as_index(case.index), False)]
         else:
-            found = [
+            places = [
                 (read.value, read.index, read.guarded or read.reduced)
                 for read in reads(self.body, operand, as_index(case.index), self.is_input)
             ]
-        if len(found) != 1 or found[0][2]:
+        if len(places) != 1 or places[0][2]:
             return None
-        value, index, _ = found[0]
+        value, index, _ = places[0]
         return value.node, flatten(index, self.body.type_of(value).shape)
 
     def is_input(self, value: GraphValue) -> bool:

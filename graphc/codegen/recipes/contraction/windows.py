@@ -1,8 +1,8 @@
 """What a convolution's vector operand is asked for: windows that move over planes.
 
-In: a `View`, and the coordinate that is to run along vectors. Out: `Windows`, which of the
-operand's axes are what, and how many products there are without those off the edge; None where it
-is no convolution.
+In: a `ContractionView`, and the coordinate that is to run along vectors. Out: `Windows`, which of
+the operand's axes are what, and how many products there are without those off the edge; None where
+it is no convolution.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graphc.ops.kinds.movement import guards_hold
 from graphc.schedule.access import Index, as_index, unflatten
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Windows:
     """`extent`: of the coordinate along vectors, the first of the batch (images) or, with
     `by_column`, the first of n (channels of a weight gradient). The other coordinates of n are the
@@ -53,11 +53,11 @@ def windows_of(view: ContractionView, by_column: bool) -> Windows | None:
     along = n[0] if by_column else batch[0]
     moving, fixed = {*n, *k[1:]} - {along}, {*batch, k[0]} - {along}
     at_b, at_n, at_k = (tuple(of(v) for v in each) for each in (batch, n, k))
-    left = view.broadcast(at_b, (of(Variable("probe_m", view.m[0])),), at_k)
+    other = view.broadcast(at_b, (of(Variable("probe_m", view.m[0])),), at_k)
     case = view.vector(at_b, at_n, at_k)
-    if extent < 2 or left is None or left.guards or case is None or view.linear(left) is None:
+    if extent < 2 or other is None or other.guards or case is None or view.linear(other) is None:
         return None
-    if any(along in item.variables() for item in left.index):
+    if any(along in item.variables() for item in other.index):
         return None
     if not all(guard[0].variables() <= moving for guard in case.guards):
         return None

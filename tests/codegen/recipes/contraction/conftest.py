@@ -2,38 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from graphc.codegen.program import link
-from graphc.codegen.recipes.contraction import cost_model
+from graphc.codegen.recipes.contraction import strategies
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
+from graphc.codegen.recipes.contraction.strategies import Plan, Strategy
+from graphc.codegen.target import Target
 
 Priced = Callable[..., AbstractContextManager[None]]
 
 
+@dataclass(frozen=True)
+class _PricedStrategy:
+    strategy: Strategy
+    cost: float
+
+    def candidates(
+        self, problem: ContractionProblem, target: Target, limit: float = math.inf
+    ) -> Iterator[Plan]:
+        for plan in self.strategy.candidates(problem, target):
+            changed: Any = plan
+            yield replace(changed, cost=self.cost)
+
+
 @contextmanager
-def _priced(candidates: str, cost: float = 0.0) -> Iterator[None]:
-    """The candidates of one function of the cost model are taken wherever there are any; with a
-    great `cost` nowhere."""
-    listed = getattr(cost_model, candidates)
-
-    def priced(*arguments: Any) -> Iterator[Any]:
-        for choice in listed(*arguments):
-            yield replace(choice, cost=cost)
-
-    kept = dict(link._native)
+def _priced(strategy: Strategy, cost: float = 0.0) -> Iterator[None]:
+    """The plans of a strategy of the table are taken wherever there are any; with a great `cost`
+    nowhere."""
+    table, native = strategies.STRATEGIES, dict(link._native)
+    changed = _PricedStrategy(strategy, cost)
     link._native.clear()
-    setattr(cost_model, candidates, priced)
+    assert strategy in table
+    strategies.STRATEGIES = tuple(changed if each is strategy else each for each in table)
     try:
         yield
     finally:
-        setattr(cost_model, candidates, listed)
+        strategies.STRATEGIES = table
         link._native.clear()
-        link._native.update(kept)
+        link._native.update(native)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,8 @@ import graphc
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.nodes import Kernel
-from graphc.codegen.recipes.contraction.cost_model import choose
+from graphc.codegen.recipes.contraction.blocked import BlockedPlan
+from graphc.codegen.recipes.contraction.strategies import choose
 from graphc.codegen.recipes.contraction.view import ContractionView
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import host
@@ -42,8 +43,8 @@ def spec(form: str, x: Shape, y: Shape, beside: bool = False) -> KernelSpec:
     for name, letter, shape in zip("xy", form, (x, y)):
         handle = g.input(name, f"f32[{','.join(map(str, shape))}]")
         handle = movement.reshape(handle, shape=(math.prod(shape[:-1]), shape[-1]))
-        turned = movement.transpose(handle, permutation=(1, 0))
-        handles.append(handle if letter == "N" else turned)
+        transposed = movement.transpose(handle, permutation=(1, 0))
+        handles.append(handle if letter == "N" else transposed)
     out = contract.matmul(*handles)
     results = [out]
     if beside:
@@ -108,14 +109,17 @@ def test_rows_and_columns_are_read_by_vectors(name: str, caches: tuple[int, int]
     assert "gather" not in str(lower(spec(*PRODUCTS[name]), small(*caches)))
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("caches", [(32, 1024), *CACHES])
-def test_heads_are_read_by_vectors(turned: bool, caches: tuple[int, int]) -> None:
+def test_heads_are_read_by_vectors(transposed: bool, caches: tuple[int, int]) -> None:
     """Where a vector lies in one head, though heads lie apart."""
     g = graphc.GraphBuilder("heads")
-    x, y = g.input("x", "f32[2,4,160,16]"), g.input("y", "f32[320,48]" if turned else "f32[64,48]")
+    x, y = (
+        g.input("x", "f32[2,4,160,16]"),
+        g.input("y", "f32[320,48]" if transposed else "f32[64,48]"),
+    )
     x = movement.reshape(movement.transpose(x, permutation=(0, 2, 1, 3)), shape=(320, 64))
-    x = movement.transpose(x, permutation=(1, 0)) if turned else x
+    x = movement.transpose(x, permutation=(1, 0)) if transposed else x
     _, plan = plan_graph(g.finish(contract.matmul(x, y)))
     (launch,) = [step for step in plan.steps if isinstance(step, Launch)]
     assert "gather" not in str(lower(launch.kernel, small(*caches)))
@@ -124,10 +128,10 @@ def test_heads_are_read_by_vectors(turned: bool, caches: tuple[int, int]) -> Non
 def test_small_caches_have_many_blocks() -> None:
     """What the tests above are about."""
     blocks = {
-        (choice.row_block > 0, choice.column_block > 1)
+        (plan.blocks.rows > 0, plan.blocks.columns > 1)
         for name in PRODUCTS for caches in ((32, 1024), *CACHES)
-        for choice in [choose(spec(*PRODUCTS[name]).body, 8, small(*caches))]
-        if choice.right == "panel"
+        for plan in [choose(spec(*PRODUCTS[name]).body, 8, small(*caches))]
+        if isinstance(plan, BlockedPlan) and plan.packs_columns
     }  # fmt: skip
     assert blocks == {(False, False), (False, True), (True, False), (True, True)}
 

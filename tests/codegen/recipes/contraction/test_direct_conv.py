@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import graphc
 from graphc.codegen.loop_ir import interpreter
+from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
 from graphc.codegen.recipes.contraction.lines import lines_of
 from graphc.codegen.recipes.contraction.recipe import lower_contract
 from graphc.codegen.recipes.contraction.view import ContractionView
@@ -68,12 +69,12 @@ def check(graph: graphc.Graph, arrays: list[Array], found: Array) -> None:
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-4 if found.itemsize == 4 else 1e-11)
 
 
-def test_small_planes_are_computedby_lines() -> None:
-    assert "by lines" in reason(convolution((1, 64, 4, 4), (96, 64, 3, 3))[0])
-    assert "by lines" in reason(convolution((1, 64, 8, 8), (96, 64, 3, 3))[0])
-    assert "by lines" not in reason(convolution((1, 64, 56, 56), (96, 64, 3, 3))[0])
+def test_small_planes_are_computed_directly() -> None:
+    assert "direct conv" in reason(convolution((1, 64, 4, 4), (96, 64, 3, 3))[0])
+    assert "direct conv" in reason(convolution((1, 64, 8, 8), (96, 64, 3, 3))[0])
+    assert "direct conv" not in reason(convolution((1, 64, 56, 56), (96, 64, 3, 3))[0])
     without = convolution((1, 64, 4, 4), (96, 64, 3, 3), padding=(0, 0))[0]
-    assert "by lines" not in reason(without), "nothing is skipped"
+    assert "direct conv" not in reason(without), "nothing is skipped"
 
 
 def test_segments_of_a_line_have_the_same_taps() -> None:
@@ -115,7 +116,7 @@ def geometries(draw: Any) -> dict[str, Any]:
 @given(case=geometries(), dtype=st.sampled_from(["f32", "f32", "f64"]))
 def test_drawn_convolutions(priced: Priced, case: dict[str, Any], dtype: str) -> None:
     graph, arrays = convolution(dtype=dtype, **case)
-    with priced("by_lines"):
+    with priced(DirectConvPlan):
         (found,) = graphc.compile(graph)(*arrays)
     check(graph, arrays, found)
 
@@ -123,8 +124,8 @@ def test_drawn_convolutions(priced: Priced, case: dict[str, Any], dtype: str) ->
 def test_a_line_without_taps_reads_nothing(priced: Priced) -> None:
     """Of the three lines only the middle one lies on the plane: its reads must not be hoisted."""
     graph, arrays = convolution((1, 1, 1, 1), (17, 1, 1, 1))
-    with priced("by_lines"):
-        assert "by lines" in reason(graph)
+    with priced(DirectConvPlan):
+        assert "direct conv" in reason(graph)
         (found,) = graphc.compile(graph)(*arrays)
     check(graph, arrays, found)
     assert not found[0, :, 0].any() and not found[0, :, 2].any()
@@ -132,16 +133,16 @@ def test_a_line_without_taps_reads_nothing(priced: Priced) -> None:
 
 @pytest.mark.parametrize("channels", [5, 28, 29, 70])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_the_bits_are_those_of_any_other_recipe(
+def test_the_bits_are_those_of_any_other_strategy(
     priced: Priced, channels: int, threads: int
 ) -> None:
-    """One chain of products, exactly one, one more, three; NaN and infinities beside padding."""
+    """One K block, exactly one, one more, three; NaN and infinities beside padding."""
     graph, arrays = convolution((2, channels, 4, 7), (50, channels, 3, 3))
     arrays[1][0, 0, 0, 0], arrays[1][1, 1, 3, 3] = np.inf, np.nan
     arrays[0][2, 0, 2, 2], arrays[0][4, 1, 0, 1] = np.nan, -np.inf
-    with priced("by_lines"):
+    with priced(DirectConvPlan):
         (found,) = graphc.compile(graph, threads=threads)(*arrays)
-    with priced("by_lines", cost=1e30):
+    with priced(DirectConvPlan, cost=1e30):
         (wanted,) = graphc.compile(graph, threads=threads)(*arrays)
     assert found.tobytes() == wanted.tobytes()
 
@@ -153,7 +154,7 @@ def test_loops_interpreted(priced: Priced, target: str) -> None:
     def run_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
         interpreter.run(lower(kernel, named(target)), [*reads, *writes])
 
-    with priced("by_lines"):
+    with priced(DirectConvPlan):
         _, plan = plan_graph(graph)
         (found,) = run_plan(plan, tuple(arrays), run_kernel)
     check(graph, arrays, found)

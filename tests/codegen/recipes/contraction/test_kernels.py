@@ -329,7 +329,7 @@ HOT = {
     "conv": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(0,)),
     "conv, taps listed": convolution((16, 64, 4, 4), (64, 64, 3, 3), which=(0,)),
     "conv_weight_grad, taps listed": convolution((16, 64, 4, 4), (64, 64, 3, 3), which=(2,)),
-    "conv by lines": convolution((1, 64, 8, 8), (96, 64, 3, 3), which=(0,), channels_last=True),
+    "conv, directly": convolution((1, 64, 8, 8), (96, 64, 3, 3), which=(0,), channels_last=True),
     "conv_input_grad": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(1,)),
     "conv_weight_grad": convolution((4, 64, 16, 16), (64, 64, 3, 3), which=(2,)),
 }

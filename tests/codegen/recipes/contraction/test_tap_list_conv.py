@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import graphc
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.contraction.recipe import lower_contract
+from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
 from graphc.codegen.recipes.contraction.view import ContractionView
 from graphc.codegen.recipes.contraction.windows import windows_of
 from graphc.codegen.recipes.lower import lower
@@ -117,27 +118,27 @@ def test_drawn_convolutions(
 ) -> None:
     x, w, geometry = case
     graph, arrays = convolutions(x, w, dtype, **geometry)
-    with priced("_listed"):
+    with priced(TapListConvPlan):
         check(graph, arrays, graphc.compile(graph)(*arrays))
 
 
 def test_windows_along_three_axes(priced: Priced) -> None:
     three = {"stride": (2,) * 3, "padding": (1,) * 3, "dilation": (1,) * 3, "groups": 2}
     graph, arrays = convolutions((11, 6, 5, 5, 5), (14, 3, 3, 3, 3), **three)
-    with priced("_listed"):
+    with priced(TapListConvPlan):
         assert "lanes along images" in reasons(graph)[0]
         check(graph, arrays, graphc.compile(graph)(*arrays))
 
 
 @pytest.mark.parametrize("channels", [5, 28, 29, 70])
-def test_the_bits_are_those_of_any_other_recipe(priced: Priced, channels: int) -> None:
-    """One chain of products, exactly one, one more, three; NaN and infinities beside padding."""
+def test_the_bits_are_those_of_any_other_strategy(priced: Priced, channels: int) -> None:
+    """One K block, exactly one, one more, three; NaN and infinities beside padding."""
     graph, arrays = of_size(16, channels, 19, 4)
     arrays[0][3, 0, 0, 0], arrays[0][5, 1, 3, 3] = np.inf, np.nan
     arrays[1][2, 0, 2, 2], arrays[1][4, 1, 0, 1] = np.nan, -np.inf
-    with priced("_listed"):
+    with priced(TapListConvPlan):
         found = graphc.compile(graph)(*arrays)
-    with priced("_listed", cost=1e30):
+    with priced(TapListConvPlan, cost=1e30):
         wanted = graphc.compile(graph)(*arrays)
     assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]
 
@@ -149,7 +150,7 @@ def test_loops_interpreted(priced: Priced, target: str) -> None:
     def run_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
         interpreter.run(lower(kernel, named(target)), [*reads, *writes])
 
-    with priced("_listed"):
+    with priced(TapListConvPlan):
         _, plan = plan_graph(graph)
         check(graph, arrays, run_plan(plan, tuple(arrays), run_kernel))
 
@@ -163,7 +164,7 @@ def test_bias_activation_and_residual(priced: Priced, threads: int) -> None:
     before = before + broadcast_to(b, before.shape)
     graph = g.finish(before, e.relu(before) + r)
     arrays = [drawn(i, type.shape) for i, type in enumerate(graph.input_types)]
-    with priced("_listed"):
+    with priced(TapListConvPlan):
         found = graphc.compile(graph, threads=threads)(*arrays)
     wanted = graphc.compile(graph, "none", threads=1)(*arrays)
     assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]

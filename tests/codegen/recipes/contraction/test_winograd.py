@@ -35,11 +35,11 @@ def drawn(
     return [random.standard_normal(shape).astype(graphc.DType[dtype].numpy) for shape in shapes]
 
 
-def built(arrays: list[Array], padding: tuple[int, int], turned: bool = False) -> graphc.Graph:
-    """`turned`: the weights come as [16, C, O] and are read through a transpose."""
+def built(arrays: list[Array], padding: tuple[int, int], transposed: bool = False) -> graphc.Graph:
+    """`transposed`: the weights come as [16, C, O] and are read through a transpose."""
     g = graphc.GraphBuilder("g")
     x, u = (g.input(f"x{i}", TensorType.of(array)) for i, array in enumerate(arrays))
-    if turned:
+    if transposed:
         u = transpose(u, permutation=(0, 2, 1))
     return g.finish(winograd(x, u, padding=padding))
 
@@ -68,12 +68,12 @@ sizes = st.tuples(st.integers(1, 19), st.integers(1, 37))
 )  # fmt: skip
 def test_any_sizes_give_the_bits_of_the_definition(
     images: int, channels: int, outputs: int, size: tuple[int, int], padding: tuple[int, int],
-    dtype: str, turned: bool,
+    dtype: str, transposed: bool,
 ) -> None:  # fmt: skip
     size = tuple(max(dim, 3 - 2 * by) for dim, by in zip(size, padding, strict=True))
     x, u = drawn(images, channels, outputs, size, dtype)
-    u = np.ascontiguousarray(u.transpose(0, 2, 1)) if turned else u
-    graph = built([x, u], padding, turned)
+    u = np.ascontiguousarray(u.transpose(0, 2, 1)) if transposed else u
+    graph = built([x, u], padding, transposed)
     (expected,) = graphc.compile(graph, "none")(x, u)
     np.testing.assert_array_equal(graphc.compile(graph)(x, u)[0], expected)
 
@@ -127,12 +127,12 @@ def test_what_stands_behind_it_is_in_its_kernel() -> None:
 
 def test_operands_are_read_through_index_maps() -> None:
     x, u = drawn(2, 3, 4, (5, 7))
-    turned = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    transposed = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
     g = graphc.GraphBuilder("g")
-    handles = [g.input(f"x{i}", TensorType.of(array)) for i, array in enumerate((turned, u))]
+    handles = [g.input(f"x{i}", TensorType.of(array)) for i, array in enumerate((transposed, u))]
     view = transpose(handles[0], permutation=(0, 3, 1, 2))
     graph = g.finish(winograd(view, handles[1], padding=(1, 1)))
-    (found,) = results(graph, [turned, u])
+    (found,) = results(graph, [transposed, u])
     np.testing.assert_array_equal(found, results(built([x, u], (1, 1)), [x, u])[0])
 
 

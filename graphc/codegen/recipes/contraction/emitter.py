@@ -1,98 +1,89 @@
-"""What every order of loops of a contraction needs: extents, ranges of tiles, indices, outputs.
+"""What every strategy writes loops with: ranges of tiles, indices, the body's outputs.
 
-An order of loops says which results are computed when, and which parts of the operands are copied
-ahead of that. There are seven (`recipe.py` picks one); those around the register tile share
-`tiled.py` as well.
+In: a `Context` (where the kernel is written to) and a problem. Out: an `Emitter`, which holds no
+more than these and what follows from them.
 """
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
-from graphc.codegen.recipes.contraction.choice import Choice
 from graphc.codegen.recipes.contraction.guarded_sums import GuardedSums
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import TileRun
-from graphc.codegen.recipes.contraction.view import ContractionView, batch_variables
+from graphc.codegen.recipes.contraction.view import batch_variables
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
-from graphc.schedule.access import Index, behind_reshape, unflatten
+from graphc.schedule.access import Index, behind_reshape
+
+Bound = int | LoopValue
 
 
-class LoopOrder(ABC):
-    """One order of loops: batch elements outside, what a subclass makes of each inside."""
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A kernel being written: its builder, the evaluator of its body, its output buffers."""
 
-    def __init__(
-        self, builder: LoopBuilder, evaluator: Evaluator, outputs: list[Buffer], choice: Choice
-    ) -> None:
-        self.builder = builder
-        self.evaluator = evaluator
-        self.integers = evaluator.integers
-        self.outputs = outputs
-        self.choice = choice
-        self.view: ContractionView = choice.view
-        self.body = self.view.body
-        self.dtype = self.view.dtype
-        self.tile = choice.tile
-        self.lanes = choice.lanes
-        self.copier = Copier(builder, evaluator, self.lanes)
-        self.rows: int = math.prod(self.view.m)
-        self.depth = math.prod(self.view.k)
-        zero = builder.const(self.dtype, 0)
-        self.guarded = GuardedSums(self.copier, self.view, builder.splat(zero, self.lanes))
-        self.zeros = [builder.splat(zero, self.lanes)] * (self.tile.rows * self.tile.vectors)
+    builder: LoopBuilder
+    evaluator: Evaluator
+    outputs: list[Buffer]
 
-    def build(self) -> Kernel:
-        """The kernel. Its range is that of the outermost loop over the batch, or, where the batch
-        is one element, what `batch_element` divides."""
-        if 0 in (self.rows, math.prod(self.view.n)) or 0 in self.view.batch:
-            return self.finished(1)
-        batch = tuple(of(variable) for variable in batch_variables(self.view))
-        loops = [variable for variable in self.outer_variables() if variable.extent != 1]
-        self.prepare(batch, loops)
+
+class Emitter:
+    """Writes one kernel for a problem, by vectors of so many lanes."""
+
+    def __init__(self, context: Context, problem: ContractionProblem, lanes: int) -> None:
+        self.builder = context.builder
+        self.evaluator = context.evaluator
+        self.integers = context.evaluator.integers
+        self.outputs = context.outputs
+        self.problem = problem
+        self.view = problem.view
+        self.dtype = problem.dtype
+        self.lanes = lanes
+        self.copier = Copier(self.builder, self.evaluator, lanes)
+        self.zero = self.builder.splat(self.builder.const(self.dtype, 0), lanes)
+        self.guarded = GuardedSums(self.copier, self.view, self.zero)
+
+    # -- the batch ---------------------------------------------------------------------------
+
+    def batch_loops(self, first: int = 0) -> list[Variable]:
+        """The variables of the batch's axes, from the first so many on, that need a loop."""
+        return [v for v in batch_variables(self.view)[first:] if v.extent != 1]
+
+    def over_batch(
+        self, loops: Sequence[Variable], element: Callable[[bool], int], note: str
+    ) -> Kernel:
+        """The kernel: `element(split)` for each batch element. Its range is that of the outermost
+        of these loops; where there is none the element is split, and `element(True)` writes the
+        part begin…end of it and gives into how many parts it can be divided."""
         if not loops:
-            return self.finished(self.batch_element(batch, split=True))
+            return self.builder.finish(element(True), note)
         with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
             self.integers.bind(loops[0], outer.variable, self.builder.block)
-            self.over(loops[1:], "b", lambda: self.batch_element(batch, split=False))
-        return self.finished(loops[0].extent)
+            self.nested(loops[1:], "b", lambda: element(False))
+        return self.builder.finish(loops[0].extent, note)
 
-    def outer_variables(self) -> Sequence[Variable]:
-        """The variables of the loops around `batch_element`."""
-        return batch_variables(self.view)
-
-    def prepare(self, batch: Index, loops: list[Variable]) -> None:
-        """Scratch, and what is copied ahead of all loops."""
-        return
-
-    @abstractmethod
-    def batch_element(self, batch: Index, split: bool) -> int:
-        """All results of one batch element; with `split`, the part begin…end of this call. Gives
-        into how many parts they can be divided."""
-
-    def finished(self, extent: int) -> Kernel:
-        return self.builder.finish(extent, self.choice.reason)
-
-    def over(self, variables: Sequence[Variable], name: str, body: Callable[[], object]) -> None:
+    def nested(self, variables: Sequence[Variable], name: str, body: Callable[[], object]) -> None:
         """`body` inside a loop for each of the variables."""
         if not variables:
             body()
             return
         with self.builder.loop(0, variables[0].extent, hint=name) as loop:
             self.integers.bind(variables[0], loop.variable, self.builder.block)
-            self.over(variables[1:], name, body)
+            self.nested(variables[1:], name, body)
 
     # -- ranges ------------------------------------------------------------------------------
 
-    def range_of(
-        self, done: int, whole: int, split: bool
-    ) -> tuple[int | LoopValue, int | LoopValue]:
+    def number(self, value: Bound) -> LoopValue:
+        return value if isinstance(value, LoopValue) else self.builder.const(DType.i64, value)
+
+    def range_of(self, done: int, whole: int, split: bool) -> tuple[Bound, Bound]:
         """Of tiles done…done + whole all, or with `split` those in begin…end, counted from
         `done`."""
         if not split:
@@ -126,11 +117,17 @@ class LoopOrder(ABC):
 
     # -- elements ----------------------------------------------------------------------------
 
-    def m(self, flat: Expr) -> Index:
-        return unflatten(flat, self.view.m)
+    def zeros(self, count: int) -> list[LoopValue]:
+        return [self.zero] * count
 
-    def k(self, flat: Expr) -> Index:
-        return unflatten(flat, self.view.k)
+    def scratch(self, name: str, size: int) -> Buffer:
+        return self.builder.scratch(name, self.dtype, size)
+
+    def tile_lane(self) -> Expr:
+        """The lanes of a tile's vectors: one variable, so that tiles share what depends on it."""
+        lane = Variable("tile_lane", self.lanes)
+        self.integers.bind_lane(lane, self.builder.block)
+        return of(lane)
 
     def multiply_add(self, x: LoopValue, y: LoopValue, total: LoopValue) -> LoopValue:
         if self.dtype.is_float:
@@ -148,12 +145,13 @@ class LoopOrder(ABC):
     def finish(self, index: Index, guards: tuple[Guard, ...], total: LoopValue) -> None:
         """Compute and store the body's outputs for one vector of results. A reshaped output has
         its elements where they lie without."""
-        self.evaluator.bind(self.view.anchor, index, total, self.builder.block)
-        domain = self.body.type_of(self.view.anchor).shape
+        body, anchor = self.view.body, self.view.anchor
+        self.evaluator.bind(anchor, index, total, self.builder.block)
+        domain = body.type_of(anchor).shape
         ready = []
-        for buffer, output in zip(self.outputs, self.body.outputs, strict=True):
-            same = self.body.type_of(output).shape == domain
-            inner = output if same else behind_reshape(self.body, output)
+        for buffer, output in zip(self.outputs, body.outputs, strict=True):
+            same = body.type_of(output).shape == domain
+            inner = output if same else behind_reshape(body, output)
             value = self.evaluator.value(inner, index, guards)
             ready.append((buffer, flatten(index, domain), value))
         for buffer, linear, value in ready:

@@ -1,0 +1,80 @@
+"""The strategies of contractions, and the choice among them.
+
+In: a kernel's body around one contraction, lanes, target. Out: the cheapest plan. Of equal costs
+the first counts: of the two roles that the operands can have that of the op, then the strategy that
+stands first in the table. Special strategies therefore stand before general ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Protocol
+
+from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.recipes.contraction.blocked import BlockedPlan
+from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
+from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
+from graphc.codegen.recipes.contraction.emitter import Context
+from graphc.codegen.recipes.contraction.gemv import GemvPlan
+from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
+from graphc.codegen.recipes.contraction.problem import ContractionProblem, problems
+from graphc.codegen.recipes.contraction.split_k import SplitKPlan
+from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
+from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
+from graphc.codegen.target import Target
+from graphc.errors import LoweringError
+from graphc.ir.nodes import Graph
+
+
+class Plan(Protocol):
+    """What a strategy would do for a problem."""
+
+    @property
+    def problem(self) -> ContractionProblem: ...
+
+    @property
+    def cost(self) -> float:
+        """In vector FMAs (`costs.py`)."""
+
+    @property
+    def reason(self) -> str:
+        """The first line of the kernel: strategy, cut, cost."""
+
+    def lower(self, context: Context) -> Kernel:
+        """Writes the kernel. The problem has results."""
+
+
+class Strategy(Protocol):
+    def candidates(
+        self, problem: ContractionProblem, target: Target, limit: float = math.inf
+    ) -> Iterator[Plan]:
+        """The plans for a problem, if there are any; those that cost `limit` or more may be left
+        out. The same problem gives the same plans."""
+
+
+STRATEGIES: tuple[Strategy, ...] = (
+    DepthwiseWgradPlan,
+    TapListConvPlan,
+    DirectConvPlan,
+    GemvPlan,
+    SplitKPlan,
+    BlockedPlan,
+    ParitySplitPlan,
+    UnblockedPlan,
+)
+"""In the order in which they are asked."""
+
+
+def choose(body: Graph, lanes: int, target: Target) -> Plan:
+    """The cheapest plan, of several the first."""
+    best: Plan | None = None
+    for problem in problems(body, lanes):
+        for strategy in STRATEGIES if problem.has_results else ():
+            limit = math.inf if best is None else best.cost
+            for plan in strategy.candidates(problem, target, limit):
+                if best is None or plan.cost < best.cost:
+                    best = plan
+    if best is None:
+        raise LoweringError("no strategy for a contraction", hint="is its result empty?")
+    return best

@@ -1,0 +1,238 @@
+"""The table of strategies: each is chosen somewhere, asking changes nothing, one more is one class
+and one entry (the one in CONTRIBUTING.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.codegen.loop_ir import interpreter
+from graphc.codegen.recipes.contraction import strategies
+from graphc.codegen.recipes.contraction.blocked import BlockedPlan
+from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
+from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
+from graphc.codegen.recipes.contraction.gemv import GemvPlan
+from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
+from graphc.codegen.recipes.contraction.problem import problems
+from graphc.codegen.recipes.contraction.recipe import lower_contract
+from graphc.codegen.recipes.contraction.split_k import SplitKPlan
+from graphc.codegen.recipes.contraction.strategies import STRATEGIES, Strategy, choose
+from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
+from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
+from graphc.codegen.recipes.nest.rows import lanes_for
+from graphc.codegen.target import named
+from graphc.ops import contract
+from graphc.ops.interpreter import evaluate
+from graphc.ops.movement import transpose
+from graphc.schedule.build import plan_graph
+from graphc.schedule.plan import kernels
+
+Graph = graphc.Graph
+Shape = tuple[int, ...]
+Priced = Callable[..., Any]
+TARGETS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"]
+
+
+def product(m: int, n: int, k: int, *, columns_first: bool = False) -> Graph:
+    g = graphc.GraphBuilder("product")
+    x = g.input("x", f"f32[{m},{k}]")
+    y = g.input("y", f"f32[{n},{k}]" if columns_first else f"f32[{k},{n}]")
+    return g.finish(contract.matmul(x, transpose(y, permutation=(1, 0)) if columns_first else y))
+
+
+def convolution(
+    which: str, x: Shape, w: Shape, stride: int = 1, groups: int = 1, channels_last: bool = False
+) -> Graph:
+    """A convolution with one element of padding, or a gradient of it. `channels_last`: the weight
+    is stored with output channels side by side."""
+    g = graphc.GraphBuilder("convolution")
+    rank = len(x) - 2
+    geometry: dict[str, Any] = {"stride": (stride,) * rank, "padding": (1,) * rank,
+                                "dilation": (1,) * rank, "groups": groups}  # fmt: skip
+    size = tuple((dim + 2 - tap) // stride + 1 for dim, tap in zip(x[2:], w[2:]))
+    types = {"x": f"f32{list(x)}", "c": f"f32{[x[0], w[0], *size]}"}
+    if which == "by w":
+        operands = [g.input(name, types[name]) for name in ("x", "c")]
+        return g.finish(contract.conv_weight_grad(*operands, kernel=w[2:], **geometry))
+    operand = g.input("first", types["x" if which == "forward" else "c"])
+    weight = g.input("w", f"f32{[*w[1:], w[0]] if channels_last else list(w)}")
+    if channels_last:
+        weight = transpose(weight, permutation=(rank + 1, *range(rank + 1)))
+    if which == "forward":
+        return g.finish(contract.conv(operand, weight, **geometry))
+    return g.finish(contract.conv_input_grad(operand, weight, size=x[2:], **geometry))
+
+
+PROBLEMS: dict[str, tuple[Graph, Strategy]] = {
+    "depthwise by w": (
+        convolution("by w", (16, 32, 32, 32), (32, 1, 3, 3), groups=32), DepthwiseWgradPlan
+    ),
+    "small planes": (convolution("forward", (16, 64, 4, 4), (64, 64, 3, 3)), TapListConvPlan),
+    "small planes by x": (convolution("by x", (16, 64, 4, 4), (64, 64, 3, 3)), TapListConvPlan),
+    "small planes by w": (convolution("by w", (16, 64, 4, 4), (64, 64, 3, 3)), TapListConvPlan),
+    "one image": (
+        convolution("forward", (1, 64, 8, 8), (96, 64, 3, 3), channels_last=True), DirectConvPlan
+    ),
+    "one row": (product(1, 512, 300), GemvPlan),
+    "one row, columns first": (product(1, 512, 300, columns_first=True), GemvPlan),
+    "large planes by w": (convolution("by w", (16, 64, 32, 32), (64, 64, 3, 3)), SplitKPlan),
+    "large product": (product(512, 512, 512), BlockedPlan),
+    "deep product": (product(64, 96, 1100), BlockedPlan),
+    "stride 2 by x": (
+        convolution("by x", (4, 64, 32, 32), (128, 64, 3, 3), stride=2), ParitySplitPlan
+    ),
+    "small product": (product(5, 7, 3), UnblockedPlan),
+    "large planes": (convolution("forward", (4, 64, 16, 16), (64, 64, 3, 3)), UnblockedPlan),
+    "stride 2": (convolution("forward", (2, 3, 9, 12), (5, 3, 3, 3), stride=2), UnblockedPlan),
+    "one axis": (convolution("forward", (2, 5, 33), (7, 5, 4)), UnblockedPlan),
+}  # fmt: skip
+
+
+def body_of(graph: Graph) -> Graph:
+    """The body of the kernel around the contraction."""
+    return next(each.body for each in kernels(plan_graph(graph)[1]) if each.recipe == "contract")
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_strategy_that_a_problem_is_for_is_chosen(name: str) -> None:
+    graph, strategy = PROBLEMS[name]
+    body, target = body_of(graph), named("x86-64-v3")
+    plan = choose(body, lanes_for(body, target), target)
+    assert type(plan) is strategy, plan.reason
+    assert lower_contract("k", body, target).note == plan.reason
+
+
+def test_every_strategy_of_the_table_is_chosen_for_some_problem() -> None:
+    assert {strategy for _, strategy in PROBLEMS.values()} == set(STRATEGIES)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_asking_again_gives_the_same_plans(name: str, target: str) -> None:
+    """Of the same problem, and of one that says the same; a limit leaves out what costs more."""
+    body, on = body_of(PROBLEMS[name][0]), named(target)
+    lanes = lanes_for(body, on)
+    for problem, again in zip(problems(body, lanes), problems(body, lanes), strict=True):
+        for strategy in STRATEGIES:
+            plans = list(strategy.candidates(problem, on))
+            assert plans == list(strategy.candidates(problem, on))
+            described = [(plan.cost, plan.reason) for plan in strategy.candidates(again, on)]
+            assert [(plan.cost, plan.reason) for plan in plans] == described
+            for limit in {plan.cost for plan in plans}:
+                cheaper = [plan for plan in plans if plan.cost < limit]
+                left = list(strategy.candidates(problem, on, limit))
+                assert [plan for plan in left if plan.cost < limit] == cheaper
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_plan_has_its_problem_and_a_cost(name: str) -> None:
+    body, on = body_of(PROBLEMS[name][0]), named("x86-64-v3")
+    for problem in problems(body, lanes_for(body, on)):
+        for strategy in STRATEGIES:
+            for plan in strategy.candidates(problem, on):
+                assert plan.problem is problem and 0 < plan.cost < float("inf")
+                assert plan.reason.startswith(f"{problem.name}, ")
+
+
+# -- one strategy more ----------------------------------------------------------------------------
+
+
+def scalar() -> Strategy:
+    # -- declaration
+    import math
+    from collections.abc import Iterator
+    from dataclasses import dataclass
+
+    from graphc.codegen.loop_ir.nodes import Kernel
+    from graphc.codegen.recipes.contraction.costs import note
+    from graphc.codegen.recipes.contraction.emitter import Context, Emitter
+    from graphc.codegen.recipes.contraction.problem import ContractionProblem
+    from graphc.codegen.target import Target
+    from graphc.ops.kinds.index_expr import Expr
+    from graphc.schedule.access import unflatten
+
+    @dataclass(frozen=True, slots=True)
+    class ScalarPlan:
+        """Strategy: one result at a time, each product under its guards."""
+
+        problem: ContractionProblem
+        cost: float
+        reason: str
+
+        @staticmethod
+        def candidates(
+            problem: ContractionProblem, target: Target, limit: float = math.inf
+        ) -> Iterator[ScalarPlan]:
+            if not problem.dtype.is_float:
+                return
+            columns = math.prod(problem.view.n)
+            products = float(problem.batch_count * problem.rows * columns * problem.depth)
+            reason = note(problem, "scalar", "one result at a time", products=products)
+            yield ScalarPlan(problem, products, reason)
+
+        def lower(self, context: Context) -> Kernel:
+            problem, view = self.problem, self.problem.view
+            emit = Emitter(context, problem, lanes=1)
+
+            def result(row: Expr, column: Expr) -> None:
+                m, n = problem.m(row), unflatten(column, view.n)
+                total = emit.guarded.total(problem.batch, m, n, ())
+                emit.finish(view.out(problem.batch, m, n), (), total)
+
+            def element(split: bool) -> int:
+                rows, columns = problem.rows, math.prod(view.n)
+                emit.copier.loop(
+                    rows, "row", lambda m: emit.copier.loop(columns, "n", lambda n: result(m, n))
+                )
+                return 1
+
+            return emit.over_batch(emit.batch_loops(), element, self.reason)
+
+    # -- end
+    return ScalarPlan
+
+
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch) -> Strategy:
+    strategy = scalar()
+    monkeypatch.setattr(strategies, "STRATEGIES", (*STRATEGIES, strategy))
+    return strategy
+
+
+SMALL = {
+    "product": product(5, 19, 7),
+    "deep product": product(3, 4, 600),
+    "forward": convolution("forward", (2, 3, 5, 6), (4, 3, 3, 3), stride=2),
+    "by x": convolution("by x", (2, 3, 5, 6), (4, 3, 3, 3), stride=2),
+    "by w": convolution("by w", (2, 4, 5, 6), (4, 2, 3, 3), groups=2),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_strategy_that_is_never_cheapest_changes_no_kernel(name: str, added: Strategy) -> None:
+    body, target = body_of(PROBLEMS[name][0]), named("x86-64-v3")
+    with_it = lower_contract("k", body, target)
+    strategies.STRATEGIES = STRATEGIES
+    assert with_it.note == lower_contract("k", body, target).note
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", SMALL)
+def test_a_strategy_that_is_cheapest_is_lowered(
+    name: str, target: str, added: Strategy, priced: Priced
+) -> None:
+    graph = SMALL[name]
+    with priced(added):
+        kernel = lower_contract("k", body_of(graph), named(target))
+    assert ", scalar: one result at a time" in kernel.note
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(t.shape).astype(np.float32) for t in graph.input_types]
+    (expected,) = evaluate(graph, tuple(arrays), reference=True)
+    found = np.full(expected.shape, np.nan, np.float32)
+    buffers = [*(array.ravel() for array in arrays), found.ravel()]
+    interpreter.run(kernel, buffers)
+    np.testing.assert_allclose(buffers[-1].reshape(expected.shape), expected, atol=1e-4)
