@@ -13,7 +13,7 @@ from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
 from graphc.codegen.recipes.contraction.problem import problems
-from graphc.codegen.recipes.contraction.strategies import Plan, choose
+from graphc.codegen.recipes.contraction.strategies import StrategyPlan, choose
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
@@ -79,7 +79,7 @@ def _tile_of_convolution(
     return packed.tile.vectors, packed.lanes
 
 
-def _plan(body: Graph, target: Target) -> Plan:
+def _plan(body: Graph, target: Target) -> StrategyPlan:
     return choose(body, lanes_for(body, target), target)
 
 

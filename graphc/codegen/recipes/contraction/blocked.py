@@ -25,7 +25,7 @@ from graphc.codegen.recipes.contraction.broadcast_operand import (
 )
 from graphc.codegen.recipes.contraction.cache_blocks import CacheBlocks, cache_blocks
 from graphc.codegen.recipes.contraction.costs import note
-from graphc.codegen.recipes.contraction.emitter import Bound, Context, Emitter
+from graphc.codegen.recipes.contraction.emitter import Bound, EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
@@ -80,7 +80,7 @@ class BlockedPlan:
                 ),
             )  # fmt: skip
 
-    def lower(self, context: Context) -> Kernel:
+    def lower(self, context: EmissionContext) -> Kernel:
         emit = Emitter(context, self.problem, self.lanes)
         loops = emit.batch_loops()
         ahead: BroadcastOperand | None = None

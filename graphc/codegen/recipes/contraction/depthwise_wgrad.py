@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, group_size, note
-from graphc.codegen.recipes.contraction.emitter import Context, Emitter
+from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.halo import FilledHalo, HaloBuffer, HaloPlan, plan_halo
 from graphc.codegen.recipes.contraction.k_blocks import KLoops
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
@@ -83,7 +83,7 @@ class DepthwiseWgradPlan:
             ),
         )  # fmt: skip
 
-    def lower(self, context: Context) -> Kernel:
+    def lower(self, context: EmissionContext) -> Kernel:
         emit = Emitter(context, self.problem, self.lanes)
         nest = ChannelNest(emit, self)
         # The blocks of channels are outside.

@@ -17,7 +17,7 @@ from functools import partial
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.contraction.costs import CACHE_LINE, note, scatter_cost
-from graphc.codegen.recipes.contraction.emitter import Bound, Context, Emitter
+from graphc.codegen.recipes.contraction.emitter import Bound, EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
 from graphc.codegen.recipes.contraction.lines import Lines, Segment, lines_of
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
@@ -85,7 +85,7 @@ class DirectConvPlan:
             ),
         )  # fmt: skip
 
-    def lower(self, context: Context) -> Kernel:
+    def lower(self, context: EmissionContext) -> Kernel:
         emit = Emitter(context, self.problem, self.lanes)
         nest = LineNest(emit, self)
         return emit.over_batch(emit.batch_loops(), nest.batch_element, self.reason)

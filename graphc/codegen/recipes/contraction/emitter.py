@@ -1,6 +1,6 @@
 """What every strategy writes loops with: ranges of tiles, indices, the body's outputs.
 
-In: a `Context` (where the kernel is written to) and a problem. Out: an `Emitter`, which holds no
+In: an `EmissionContext` (where the kernel is written to) and a problem. Out: an `Emitter`, which holds no
 more than these and what follows from them.
 """
 
@@ -26,7 +26,7 @@ Bound = int | LoopValue
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class EmissionContext:
     """A kernel being written: its builder, the evaluator of its body, its output buffers."""
 
     builder: LoopBuilder
@@ -37,7 +37,7 @@ class Context:
 class Emitter:
     """Writes one kernel for a problem, by vectors of so many lanes."""
 
-    def __init__(self, context: Context, problem: ContractionProblem, lanes: int) -> None:
+    def __init__(self, context: EmissionContext, problem: ContractionProblem, lanes: int) -> None:
         self.builder = context.builder
         self.evaluator = context.evaluator
         self.integers = context.evaluator.integers

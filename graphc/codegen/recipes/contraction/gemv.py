@@ -20,7 +20,7 @@ from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import CACHE_LINE, PAGE, any_place, note
-from graphc.codegen.recipes.contraction.emitter import Context, Emitter
+from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.tiles import Columns, Tile, TileRun
@@ -76,7 +76,7 @@ class GemvPlan:
                 ),
             )  # fmt: skip
 
-    def lower(self, context: Context) -> Kernel:
+    def lower(self, context: EmissionContext) -> Kernel:
         emit = Emitter(context, self.problem, self.lanes)
         row = Row(emit, self.columns, self.columns.tiles(Tile(1, self.vectors)))
         parts = sum(run.count for run in row.runs)

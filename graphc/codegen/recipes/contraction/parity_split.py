@@ -16,7 +16,7 @@ from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.broadcast_operand import broadcast_ahead
 from graphc.codegen.recipes.contraction.costs import note
-from graphc.codegen.recipes.contraction.emitter import Context, Emitter
+from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.register_tile import TileNest
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile
@@ -63,7 +63,7 @@ class ParitySplitPlan:
                 ),
             )  # fmt: skip
 
-    def lower(self, context: Context) -> Kernel:
+    def lower(self, context: EmissionContext) -> Kernel:
         tiling, read = self.tiling, self.read
         emit = Emitter(context, self.problem, tiling.lanes)
         loops = emit.batch_loops()

@@ -10,7 +10,7 @@ from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.recipes.common import declare_buffers, lanes_for
-from graphc.codegen.recipes.contraction.emitter import Context
+from graphc.codegen.recipes.contraction.emitter import EmissionContext
 from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.strategies import choose
 from graphc.codegen.target import Target
@@ -26,4 +26,4 @@ def lower_contract(name: str, body: Graph, target: Target) -> Kernel:
     if not problem.has_results:
         return builder.finish(1, f"{problem.name}: no results")
     plan = choose(body, evaluator.lanes, target)
-    return plan.lower(Context(builder, evaluator, outputs))
+    return plan.lower(EmissionContext(builder, evaluator, outputs))

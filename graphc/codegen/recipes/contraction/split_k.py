@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import group_size, note
-from graphc.codegen.recipes.contraction.emitter import Bound, Context, Emitter
+from graphc.codegen.recipes.contraction.emitter import Bound, EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.halo import HaloBuffer, HaloPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.register_tile import RegisterTile
@@ -80,7 +80,7 @@ class SplitKPlan:
                 ),
             )  # fmt: skip
 
-    def lower(self, context: Context) -> Kernel:
+    def lower(self, context: EmissionContext) -> Kernel:
         emit = Emitter(context, self.problem, self.lanes)
         loops = emit.batch_loops()
         nest = SplitKNest(emit, self)

@@ -15,7 +15,7 @@ from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
-from graphc.codegen.recipes.contraction.emitter import Context
+from graphc.codegen.recipes.contraction.emitter import EmissionContext
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
 from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, problems
@@ -27,7 +27,7 @@ from graphc.errors import LoweringError
 from graphc.ir.nodes import Graph
 
 
-class Plan(Protocol):
+class StrategyPlan(Protocol):
     """What a strategy would do for a problem."""
 
     @property
@@ -41,14 +41,14 @@ class Plan(Protocol):
     def reason(self) -> str:
         """The first line of the kernel: strategy, cut, cost."""
 
-    def lower(self, context: Context) -> Kernel:
+    def lower(self, context: EmissionContext) -> Kernel:
         """Writes the kernel. The problem has results."""
 
 
 class Strategy(Protocol):
     def candidates(
         self, problem: ContractionProblem, target: Target, limit: float = math.inf
-    ) -> Iterator[Plan]:
+    ) -> Iterator[StrategyPlan]:
         """The plans for a problem, if there are any; those that cost `limit` or more may be left
         out. The same problem gives the same plans."""
 
@@ -66,9 +66,9 @@ STRATEGIES: tuple[Strategy, ...] = (
 """In the order in which they are asked."""
 
 
-def choose(body: Graph, lanes: int, target: Target) -> Plan:
+def choose(body: Graph, lanes: int, target: Target) -> StrategyPlan:
     """The cheapest plan, of several the first."""
-    best: Plan | None = None
+    best: StrategyPlan | None = None
     for problem in problems(body, lanes):
         for strategy in STRATEGIES if problem.has_results else ():
             limit = math.inf if best is None else best.cost

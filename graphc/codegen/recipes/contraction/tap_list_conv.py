@@ -20,7 +20,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, note
-from graphc.codegen.recipes.contraction.emitter import Bound, Context, Emitter
+from graphc.codegen.recipes.contraction.emitter import Bound, EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tap_list import list_taps, over_k_blocks, store_sums
@@ -67,7 +67,7 @@ class TapListConvPlan:
             if plan is not None:
                 yield plan
 
-    def lower(self, context: Context) -> Kernel:
+    def lower(self, context: EmissionContext) -> Kernel:
         emit = Emitter(context, self.problem, self.problem.lanes)
         nest = TapNest(emit, self)
         # Without the images, where these run along vectors.

@@ -14,7 +14,7 @@ from functools import partial
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.recipes.contraction.broadcast_operand import broadcast_ahead
 from graphc.codegen.recipes.contraction.costs import note
-from graphc.codegen.recipes.contraction.emitter import Context, Emitter
+from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.register_tile import TileNest, store_results
 from graphc.codegen.recipes.contraction.split_k import wants_groups
@@ -55,7 +55,7 @@ class UnblockedPlan:
                 ),
             )  # fmt: skip
 
-    def lower(self, context: Context) -> Kernel:
+    def lower(self, context: EmissionContext) -> Kernel:
         tiling, read = self.tiling, self.read
         emit = Emitter(context, self.problem, tiling.lanes)
         loops = emit.batch_loops()

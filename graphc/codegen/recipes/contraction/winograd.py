@@ -19,7 +19,7 @@ from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.common import declare_buffers
-from graphc.codegen.recipes.contraction.emitter import Context
+from graphc.codegen.recipes.contraction.emitter import EmissionContext
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.tiles import Tile, choose_tile, vector_registers
 from graphc.codegen.recipes.contraction.winograd_numbers import Number, Numbers, TransformVector
@@ -127,7 +127,7 @@ class WinogradPlan:
             "as the direct kernel with its weights' transform"
         )
 
-    def lower(self, context: Context) -> Kernel:
+    def lower(self, context: EmissionContext) -> Kernel:
         return _Winograd(context, self).write()
 
 
@@ -153,7 +153,7 @@ def lower_winograd(name: str, body: Graph, target: Target) -> Kernel:
     inputs, outputs = declare_buffers(builder, body)
     plan = plan_winograd(body, target)
     evaluator = Evaluator(builder, body, inputs, plan.lanes)
-    return plan.lower(Context(builder, evaluator, outputs))
+    return plan.lower(EmissionContext(builder, evaluator, outputs))
 
 
 def _never(guards: tuple[Guard, ...]) -> bool:
@@ -165,7 +165,7 @@ def _never(guards: tuple[Guard, ...]) -> bool:
 class _Winograd:
     """Writes the loops of a plan. Makes the scratch."""
 
-    def __init__(self, context: Context, plan: WinogradPlan) -> None:
+    def __init__(self, context: EmissionContext, plan: WinogradPlan) -> None:
         self.builder = context.builder
         self.evaluator = context.evaluator
         self.integers = context.evaluator.integers

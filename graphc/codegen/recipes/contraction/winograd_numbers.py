@@ -1,6 +1,6 @@
 """Numbers, loops and vectors as the recipe `winograd` writes them.
 
-In: a `Context`. Out: `Numbers`, index expressions of loop variables and of numbers that a kernel
+In: an `EmissionContext`. Out: `Numbers`, index expressions of loop variables and of numbers that a kernel
 computes; `TransformVector`, on which the transforms are written as sums and differences.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
-from graphc.codegen.recipes.contraction.emitter import Context
+from graphc.codegen.recipes.contraction.emitter import EmissionContext
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
@@ -36,7 +36,7 @@ class TransformVector:
 class Numbers:
     """Names each number that an index depends on."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: EmissionContext) -> None:
         self.builder = context.builder
         self.integers = context.evaluator.integers
         self.names = itertools.count()

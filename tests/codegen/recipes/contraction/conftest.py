@@ -13,7 +13,7 @@ import pytest
 from graphc.codegen.program import link
 from graphc.codegen.recipes.contraction import strategies
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
-from graphc.codegen.recipes.contraction.strategies import Plan, Strategy
+from graphc.codegen.recipes.contraction.strategies import Strategy, StrategyPlan
 from graphc.codegen.target import Target
 
 Priced = Callable[..., AbstractContextManager[None]]
@@ -26,7 +26,7 @@ class _PricedStrategy:
 
     def candidates(
         self, problem: ContractionProblem, target: Target, limit: float = math.inf
-    ) -> Iterator[Plan]:
+    ) -> Iterator[StrategyPlan]:
         for plan in self.strategy.candidates(problem, target):
             changed: Any = plan
             yield replace(changed, cost=self.cost)

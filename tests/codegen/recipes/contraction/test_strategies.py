@@ -149,7 +149,7 @@ def scalar() -> Strategy:
 
     from graphc.codegen.loop_ir.nodes import Kernel
     from graphc.codegen.recipes.contraction.costs import note
-    from graphc.codegen.recipes.contraction.emitter import Context, Emitter
+    from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
     from graphc.codegen.recipes.contraction.problem import ContractionProblem
     from graphc.codegen.target import Target
     from graphc.ops.kinds.index_expr import Expr
@@ -174,7 +174,7 @@ def scalar() -> Strategy:
             reason = note(problem, "scalar", "one result at a time", products=products)
             yield ScalarPlan(problem, products, reason)
 
-        def lower(self, context: Context) -> Kernel:
+        def lower(self, context: EmissionContext) -> Kernel:
             problem, view = self.problem, self.problem.view
             emit = Emitter(context, problem, lanes=1)
 
