@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from graphc.ir.builder import Var, rebuilt
+from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.copying import copy_nodes
 from graphc.ir.nodes import CONSTANT, Graph, Location, Node, Value
 from graphc.ir.registry import lookup
