@@ -85,20 +85,20 @@ def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, i
     """Every op node behind the roots, latest first; and of the leaves with hooks among them, the
     number of the last node that gives to each."""
     roots = [node for node, _ in cotangents if isinstance(node, TapeNode)]
-    behind = reachable(roots, lambda node: [e[0] for e in node.edges if _leads_on(e)])
+    behind = reachable(roots, _nodes_before)
     nodes = sorted(behind, key=lambda node: node.sequence, reverse=True)
     leaves = {
         edge: node.sequence
         for node in nodes
         for edge in node.edges
-        if edge is not None and not _leads_on(edge) and edge[0]._hooks
+        if edge is not None and isinstance(edge[0], Tensor) and edge[0]._hooks
     }
     return nodes, leaves
 
 
-def _leads_on(edge: Edge | None) -> bool:
-    """Whether an edge leads to another node, and not to a leaf."""
-    return edge is not None and isinstance(edge[0], TapeNode)
+def _nodes_before(node: TapeNode) -> list[TapeNode]:
+    """The nodes that one gives gradients to."""
+    return [e[0] for e in node.edges if e is not None and isinstance(e[0], TapeNode)]
 
 
 def _behind(node: Any) -> set[Any]:

@@ -3,9 +3,9 @@
 in : the nodes of a graph, and where to begin
 out: sets and orders of nodes, and the cheapest cut; nothing here changes a graph
 
-A minimum cut is networkx's. The others are searches of a few lines that every compile makes: they
-are written here, since networkx takes 0.12 s to import, and its view of a graph as long to build as
-most passes take; tests hold them against networkx. docs/graph_questions.md says who asks what.
+A minimum cut is networkx's. The others are searches of a few lines that every compile makes. They
+are written here, since networkx takes 0.12 s to import and its view of 10,000 nodes 120 ms to build:
+more than any of them. Tests hold them against networkx. docs/graph_questions.md says who asks what.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def reachable(roots: Iterable[K], following: Callable[[K], Iterable[K]]) -> set[
     return reached
 
 
-# Of 20,000 nodes: 9 ms; `networkx.ancestors` 23 ms, on a view that takes 180 ms to build.
+# Of 10,000 nodes: 6 ms; `networkx.ancestors` 7 ms on the view.
 def ancestors(
     nodes: Sequence[Node], values: Iterable[Value], known: Callable[[Value], bool] | None = None
 ) -> set[int]:
@@ -56,6 +56,7 @@ def live_nodes(graph: Graph) -> set[int]:
     return ancestors(graph.nodes, graph.outputs)
 
 
+# Of 10,000 nodes: 10 ms; `networkx.descendants` 9 ms on the view, of nodes instead of values.
 def descendants(
     graph: Graph, roots: Iterable[Value], counts: Callable[[TensorType], bool] | None = None
 ) -> set[Value]:
@@ -84,6 +85,7 @@ def determined_by(graph: Graph, inputs: Set[int], admits: Callable[[Node], bool]
     return determined
 
 
+# Of 10,000 nodes: 9 ms; `networkx.dfs_postorder_nodes` 12 ms on a view.
 def postorder(nodes: Sequence[Node], roots: Iterable[int], inside: Set[int]) -> list[int]:
     """The nodes `inside` as a depth-first walk from the roots, in order, leaves them: each behind
     its operands, and those from left to right."""
@@ -99,6 +101,7 @@ def postorder(nodes: Sequence[Node], roots: Iterable[int], inside: Set[int]) -> 
     return list(order)
 
 
+# Of 2,000 nodes in groups of 4: 0.4 ms; `networkx.quotient_graph` 11 s, as it tries all pairs.
 def condensation(owner: Mapping[int, int], needs: Iterable[Iterable[int]]) -> list[set[int]]:
     """The graph of groups of nodes: of each group, the others that it needs. `owner` gives the
     group of each node that is in one, `needs` the nodes that each group reads."""
@@ -108,8 +111,8 @@ def condensation(owner: Mapping[int, int], needs: Iterable[Iterable[int]]) -> li
     ]
 
 
-# Of 10,000 items with two predecessors each: 25 ms;
-# `networkx.lexicographical_topological_sort` 60 ms, behind its import.
+# Of 10,000 items with two before each: 60 ms; `networkx.lexicographical_topological_sort` 54 ms on
+# a view.
 def topological_order(before: Sequence[Set[int]], priority: Sequence[int]) -> list[int]:
     """The positions in `before`, each behind those it lists: of what can come next the one of the
     least priority, of equal ones the first. Raises graphlib.CycleError."""

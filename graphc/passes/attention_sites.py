@@ -257,8 +257,9 @@ class OperandView:
 
     def small(self, value: Value) -> Value:
         """A value before it was broadcast."""
-        node = self.node(value)
-        return self.small(node.operands[0]) if node.op == "broadcast" else value
+        while self.node(value).op == "broadcast":
+            (value,) = self.node(value).operands
+        return value
 
     def _constant(self, value: Value) -> Any:
         """The array of a value that depends on no input, None for others."""

@@ -78,12 +78,14 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
     return builder.finish(*outputs, *extra, aliases=graph.aliases), check_values
 
 
+_SAME_ELEMENTS = ("check_index", "check_all", "reshape", "transpose", "broadcast", "saved")
+
+
 def _origin(graph: Graph, value: Value) -> Value:
     """The value that has the same elements as `value`, so that a check is made once of both."""
-    node = graph.nodes[value.node]
-    if node.op not in ("check_index", "check_all", "reshape", "transpose", "broadcast", "saved"):
-        return value
-    return _origin(graph, node.operands[0])
+    while graph.nodes[value.node].op in _SAME_ELEMENTS:
+        value = graph.nodes[value.node].operands[0]
+    return value
 
 
 def _open_checks(graph: Graph, node: Node, ranges: Ranges) -> list[ContentCheck]:
