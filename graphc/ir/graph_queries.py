@@ -4,8 +4,8 @@ in : the nodes of a graph, and where to begin
 out: sets and orders of nodes, and the cheapest cut; nothing here changes a graph
 
 A minimum cut is networkx's. The others are searches of a few lines that every compile makes. They
-are written here: networkx takes 0.12 s to import, and its view of 10,000 nodes 120 ms to build, much
-more than they do. Tests hold them against networkx. docs/graph_questions.md says who asks what.
+are written here: networkx takes 0.12 s to import, and its view of 10,000 nodes 120 ms to build,
+much more than they do. Tests hold them against networkx; docs/graph_questions.md says who asks.
 """
 
 from __future__ import annotations
