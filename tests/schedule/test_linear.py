@@ -14,6 +14,7 @@ import graphc
 from graphc import ops
 from graphc.ir.copying import copy_graph
 from graphc.schedule.build import plan_graph
+from graphc.schedule.dependences import Effects, HazardTracker
 
 MOST = 2.4
 """How much more work twice the graph may be."""
@@ -113,3 +114,16 @@ def test_a_graph_of_20000_nodes_meets_no_recursion_limit() -> None:
     optimized, plan = plan_graph(graph)
     assert len(optimized.nodes) > 20_000 and plan.steps
     assert len(graphc.joint(graph).nodes) > 40_000
+
+
+def test_steps_of_one_thread_are_not_compared_with_each_other() -> None:
+    def tracked(count: int) -> None:
+        tracker = HazardTracker()
+        for i in range(count):
+            step = Effects([("arena", i, i + 1)], [("arena", i + 1, i + 2)])
+            assert not tracker.with_step(0, step)
+            tracker.add(0, step)
+        assert tracker.with_step(1, step)
+
+    once, twice = (sum(calls(lambda n=n: tracked(n)).values()) for n in (300, 600))
+    assert twice <= MOST * once
