@@ -20,6 +20,7 @@ from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import Tensor, make
 from graphc.autodiff.parts import OutputPart
 from graphc.autodiff.sweep import Record, gradients_by_key, sweep
+from graphc.ir.graph_queries import reachable
 
 
 def run_backward(
@@ -83,34 +84,28 @@ def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, in
 def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, int]]:
     """Every op node behind the roots, latest first; and of the leaves with hooks among them, the
     number of the last node that gives to each."""
-    nodes: dict[int, TapeNode] = {}
-    leaves: dict[Edge, int] = {}
-    stack = [node for node, _ in cotangents if isinstance(node, TapeNode)]
-    while stack:
-        node = stack.pop()
-        if node.sequence in nodes:
-            continue
-        nodes[node.sequence] = node
-        for edge in node.edges:
-            if edge is None:
-                continue
-            if isinstance(edge[0], TapeNode):
-                stack.append(edge[0])
-            elif edge[0]._hooks:
-                leaves[edge] = min(node.sequence, leaves.get(edge, node.sequence))
-    return [nodes[sequence] for sequence in sorted(nodes, reverse=True)], leaves
+    roots = [node for node, _ in cotangents if isinstance(node, TapeNode)]
+    behind = reachable(roots, _nodes_before)
+    nodes = sorted(behind, key=lambda node: node.sequence, reverse=True)
+    leaves = {
+        edge: node.sequence
+        for node in nodes
+        for edge in node.edges
+        if edge is not None and isinstance(edge[0], Tensor) and edge[0]._hooks
+    }
+    return nodes, leaves
 
 
-def _behind(node: Any) -> Iterator[Any]:
+def _nodes_before(node: TapeNode) -> list[TapeNode]:
+    """The nodes that one gives gradients to."""
+    return [e[0] for e in node.edges if e is not None and isinstance(e[0], TapeNode)]
+
+
+def _behind(node: Any) -> set[Any]:
     """Every tape node and leaf that a tape node (or leaf) depends on, itself included."""
-    known: set[int] = set()
-    stack = [node]
-    while stack:
-        node = stack.pop()
-        if id(node) not in known:
-            known.add(id(node))
-            yield node
-            stack += [edge[0] for edge in getattr(node, "edges", ()) if edge is not None]
+    return reachable(
+        [node], lambda x: [edge[0] for edge in getattr(x, "edges", ()) if edge is not None]
+    )
 
 
 def leaves_behind(tensor: Tensor) -> set[int]:

@@ -7,6 +7,8 @@ from typing import Any
 
 from frontend.tensors.tensor import Tensor
 from graphc.ir.builder import GraphBuilder, Var
+from graphc.ir.copying import copy_nodes
+from graphc.ir.graph_queries import ancestors
 from graphc.ir.nodes import Graph, Location, Value
 from graphc.ir.types import TensorType
 from graphc.ops.composite import stop_gradient
@@ -51,11 +53,7 @@ class Builder(GraphBuilder):
                 for op, attributes in steps:
                     (value,) = builder.apply(op, (value,), attributes)
             values[var.value] = value
-        for identity in sorted(self._needed(values, outputs)):
-            node = self._nodes[identity]
-            results = builder.copied(node, [values[value] for value in node.operands])
-            for index, result in enumerate(results):
-                values[Value(identity, index)] = result
+        copy_nodes(self._nodes, sorted(self._needed(values, outputs)), values, builder.copied)
         return builder.finish(*[values[var.value] for var in outputs], aliases=aliases)
 
     def ahead(
@@ -71,14 +69,7 @@ class Builder(GraphBuilder):
 
     def _needed(self, known: Container[Value], outputs: Sequence[Var]) -> set[int]:
         """The nodes between known values and the outputs."""
-        needed: set[int] = set()
-        work = [var.value.node for var in outputs if var.value not in known]
-        while work:
-            identity = work.pop()
-            if identity not in needed:
-                needed.add(identity)
-                work += [v.node for v in self._nodes[identity].operands if v not in known]
-        return needed
+        return ancestors(self._nodes, [var.value for var in outputs], known.__contains__)
 
     @property
     def size(self) -> int:

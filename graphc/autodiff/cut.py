@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 
 from graphc.autodiff.bottlenecks import Bottlenecks
 from graphc.errors import MemoryLimitError
-from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
+from graphc.ir.graph_queries import cheapest_cut
+from graphc.ir.nodes import INPUT, Graph, Value
 from graphc.ops.work import additions
 
 PRICES = tuple(4.0**power for power in range(1, 16))
@@ -113,41 +114,21 @@ class _Problem:
 
     def at(self, price: float) -> Cut:
         """The minimum cut where a byte is worth `price` additions."""
-        import networkx
+        nodes = self.graph.nodes
 
-        network = networkx.DiGraph()
-        network.add_nodes_from(("source", "sink"))
-        for identity in self.early:
-            node = self.graph.nodes[identity]
-            # Of a node on the source's side results can be kept; one on the sink's side is
-            # computed again, which costs the edge from the source and needs all operands there.
-            work = additions(self.graph, node)
-            if node.op == INPUT or math.isinf(work):
-                network.add_edge("source", identity)
-            else:
-                # At any price what is free is rather kept than computed again.
-                rematerialisation = min(work, 2) if math.isinf(price) else work
-                network.add_edge("source", identity, capacity=int(rematerialisation))
-            for index, type in enumerate(node.types):
-                value = Value(identity, index)
-                worth = type.nbytes * (ANY_PRICE if math.isinf(price) else price)
-                # What is free is not for nothing, so that little of it is taken.
-                capacity = 1 if value in self.free else math.ceil(worth) + 1
-                network.add_edge(identity, value, capacity=capacity)
-            for operand in node.operands:
-                if self._counts(operand):
-                    network.add_edge(operand, identity)
-        for value in self.read:
-            if self._counts(value):
-                network.add_edge(value, "sink")
-        _, (reachable, _) = networkx.minimum_cut(network, "source", "sink")
-        kept = frozenset(
-            value
-            for identity in self.early & reachable
-            for value in network.successors(identity)
-            if value not in reachable
-        )
-        return Cut(kept, sum(self.graph.type_of(v).nbytes for v in kept - self.free))
+        def work(identity: int) -> float:
+            again = math.inf if nodes[identity].op == INPUT else self._additions(identity)
+            # At any price what is free is rather kept than computed again.
+            return min(again, 2) if math.isinf(price) and not math.isinf(again) else again
+
+        def worth(value: Value) -> int:
+            if value in self.free:
+                return 1  # not for nothing, so that little of it is taken
+            per_byte = ANY_PRICE if math.isinf(price) else price
+            return math.ceil(self.graph.type_of(value).nbytes * per_byte) + 1
+
+        kept = frozenset(cheapest_cut(self.graph, self.early, self.read, work, worth))
+        return Cut(kept, _bytes(self.graph, kept - self.free))
 
     def filled(self, cut: Cut, over: Cut, budget: int) -> Cut:
         """A cut within the budget, with what else fits of one that is over it: the values that
@@ -155,9 +136,8 @@ class _Problem:
         A price of a byte cannot tell those apart."""
 
         def worth(value: Value) -> tuple[float, int]:
-            node = self.graph.nodes[value.node]
             size = max(self.graph.type_of(value).nbytes, 1)
-            return additions(self.graph, node) / size, value.node
+            return self._additions(value.node) / size, value.node
 
         kept, total = set(cut.kept), cut.bytes
         for value in sorted(over.kept - cut.kept, key=worth, reverse=True):
@@ -167,5 +147,5 @@ class _Problem:
                 total += size
         return Cut(frozenset(kept), total)
 
-    def _counts(self, value: Value) -> bool:
-        return value.node in self.early and self.graph.nodes[value.node].op != CONSTANT
+    def _additions(self, identity: int) -> float:
+        return additions(self.graph, self.graph.nodes[identity])

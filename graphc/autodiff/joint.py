@@ -15,8 +15,10 @@ import numpy as np
 from graphc.autodiff.sweep import Record, gradients_by_key, sweep
 from graphc.errors import ArgumentError, GradientError
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
+from graphc.ir.copying import copy_graph
+from graphc.ir.graph_queries import descendants
 from graphc.ir.handle import broadcast_to
-from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.nodes import INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.region import Region
@@ -107,13 +109,7 @@ def _positions(graph: Graph, wrt: Sequence[str | int] | None) -> list[int]:
 
 def _active(graph: Graph, positions: list[int]) -> set[Value]:
     """The float values that depend on the inputs differentiated by."""
-    active = {Value(position) for position in positions}
-    for identity, node in enumerate(graph.nodes):
-        if any(operand in active for operand in node.operands):
-            active.update(
-                Value(identity, i) for i, type in enumerate(node.types) if type.dtype.is_float
-            )
-    return active
+    return descendants(graph, map(Value, positions), lambda type: type.dtype.is_float)
 
 
 def _seed_inputs(
@@ -146,33 +142,36 @@ def replay(
     """Copy `graph`'s nodes into `builder`. A composite on the gradient's path that has no own
     rule is expanded, so that its parts have theirs. `on_node(node, operands, results, wanted)`
     is called for each node on the path."""
-    values: dict[Value, Var] = {}
-    operands_left = iter(inputs)
-    for identity, node in enumerate(graph.nodes):
-        if node.op == INPUT:
-            values[Value(identity)] = next(operands_left)
-            continue
+    identities = (i for i, node in enumerate(graph.nodes) if node.op != INPUT)
+    paths = [tuple([operand in active for operand in node.operands]) for node in graph.nodes]
+
+    def place(node: Node, operands: tuple[Var, ...]) -> tuple[Var, ...]:
+        wanted = paths[next(identities)]
+        if not any(wanted):
+            return builder.copied(node, operands)
         with builder.at(node.location):
-            if node.op == CONSTANT:
-                values[Value(identity)] = builder.constant(node.attribute("value"))
-                continue
-            op = lookup(node.op)
-            operands = tuple(values[operand] for operand in node.operands)
-            wanted = tuple(operand in active for operand in node.operands)
-            attributes = parameters(node)
-            if any(wanted) and isinstance(op, Composite) and not op.has_own_gradient:
-                definition = op.definition(tuple(v.type for v in operands), attributes)
-                inner = _active(definition, [i for i, want in enumerate(wanted) if want])
-                results = replay(definition, builder, operands, on_node, active=inner)
-            else:
-                if any(wanted) and isinstance(op, Region) and op.differentiable:
-                    attributes = op.recorded(tuple(v.type for v in operands), attributes)
-                results = builder.apply(op, operands, attributes)
-                if any(wanted):
-                    on_node(builder.node_of(results[0]), operands, results, wanted)
-        for index, result in enumerate(results):
-            values[Value(identity, index)] = result
+            return _on_path(node, builder, operands, on_node, wanted)
+
+    values = copy_graph(graph, inputs, place)
     return tuple(values[output] for output in graph.outputs)
+
+
+def _on_path(
+    node: Node, builder: GraphBuilder, operands: tuple[Var, ...], on_node: OnNode,
+    wanted: tuple[bool, ...],
+) -> tuple[Var, ...]:  # fmt: skip
+    """A node on the gradient's path in `builder`."""
+    op, attributes = lookup(node.op), parameters(node)
+    types = tuple(operand.type for operand in operands)
+    if isinstance(op, Composite) and not op.has_own_gradient:
+        definition = op.definition(types, attributes)
+        active = _active(definition, [i for i, want in enumerate(wanted) if want])
+        return replay(definition, builder, operands, on_node, active=active)
+    if isinstance(op, Region) and op.differentiable:
+        attributes = op.recorded(types, attributes)
+    results = builder.apply(op, operands, attributes)
+    on_node(builder.node_of(results[0]), operands, results, wanted)
+    return results
 
 
 def _note(

@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.autodiff.joint import derive_joint, joint
-from graphc.autodiff.partition import descendants, extract, partition
+from graphc.autodiff.partition import partition
 from graphc.autodiff.sweep import added
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
+from graphc.ir.copying import copy_graph, extract
+from graphc.ir.graph_queries import descendants
 from graphc.ir.handle import apply, broadcast_to, lift
 from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
@@ -141,10 +143,8 @@ class _ScanBackward:
         """The operands with a gradient: those from which a way leads to a result that has one."""
         carried = {i for i in self.seeds if self.cotangents[i] is not None}
         while True:
-            behind = descendants(self.step, [self.cotangent_at[i] for i in carried])
-            reached = {
-                i for i, output in zip(self.wanted, self.step.outputs) if output.node in behind
-            }
+            behind = descendants(self.step, [Value(self.cotangent_at[i]) for i in carried])
+            reached = {i for i, output in zip(self.wanted, self.step.outputs) if output in behind}
             more = {i for i in reached if i < self.carry} - carried
             if not more:
                 return reached
@@ -167,7 +167,7 @@ class _ScanBackward:
                 builder.input(f"sum_{operand}", step.type_of(step.outputs[at]))
                 for at, operand in accumulated
             ]
-            results = _inlined(step, builder, [inner[i] for i in self.order], hoister.asked)
+            results = copy_graph(step, [inner[i] for i in self.order], builder.copied)
         parts = [results[value] for value in step.outputs]
         with builder.at(None):
             totals = [added(total, parts[at]) for total, (at, _) in zip(sums, accumulated)]
@@ -315,24 +315,6 @@ def _rows(stack: Any) -> Any:
     return reshape(stack, shape=(steps * rows, columns))
 
 
-def _inlined(
-    graph: Graph, builder: GraphBuilder, operands: Sequence[Var], further: Sequence[Value]
-) -> dict[Value, Var]:
-    """`graph`'s nodes in `builder`: its outputs by value, and those of `further`."""
-    values: dict[Value, Var] = {Value(i): operand for i, operand in enumerate(operands)}
-    for identity, node in enumerate(graph.nodes):
-        if identity < len(operands):
-            continue
-        with builder.at(node.location):
-            if node.op == "constant":
-                values[Value(identity)] = builder.constant(node.attribute("value"))
-                continue
-            inputs = tuple(values[operand] for operand in node.operands)
-            results = builder.apply(lookup(node.op), inputs, parameters(node))
-        values.update({Value(identity, i): result for i, result in enumerate(results)})
-    return {value: values[value] for value in (*graph.outputs, *further)}
-
-
 def _ordered_inputs(graph: Graph, order: Sequence[Var]) -> Graph:
     """`graph` with its inputs in another order. `order` holds handles of the builder it came
     from, whose inputs were made first."""
@@ -360,9 +342,9 @@ def _cond_rule(
         reached = {
             operand
             for side in sides
-            for behind in [descendants(side, list(range(first, len(side.inputs))))]
+            for behind in [descendants(side, map(Value, range(first, len(side.inputs))))]
             for operand, output in zip(wanted, side.outputs)
-            if output.node in behind
+            if output in behind
         }
         every = dict(zip(wanted, results if isinstance(results, tuple) else (results,)))
         return {operand: gradient for operand, gradient in every.items() if operand in reached}
@@ -377,7 +359,7 @@ def _branch_backward(branch: Graph, wanted: list[int], seeds: list[int]) -> Grap
     """Takes the operands and the cotangents, returns the gradients of the wanted operands."""
     whole = joint(branch, wanted, seeds=seeds)
     builder, inputs = rebuilt(whole, branch.name)
-    results = _inlined(whole, builder, inputs, ())
+    results = copy_graph(whole, inputs, builder.copied)
     return builder.finish(*(results[v] for v in whole.outputs[len(branch.outputs) :]))
 
 

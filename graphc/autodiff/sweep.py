@@ -15,6 +15,7 @@ from typing import Any
 from graphc.autodiff.parts import Gradients, OutputPart
 from graphc.errors import GradientError, GraphError
 from graphc.ir.builder import GraphBuilder
+from graphc.ir.graph_queries import live_nodes
 from graphc.ir.handle import Handle
 from graphc.ir.nodes import Location
 from graphc.ir.types import TensorType
@@ -190,10 +191,7 @@ def _traced_reads(
             gradient for gradient in input_gradients(record, gradients) if gradient is not None
         ]
     graph = builder.finish(*results_wanted)
-    live = {output.node for output in graph.outputs}
-    for identity in range(len(graph.nodes) - 1, -1, -1):
-        if identity in live:
-            live.update(operand.node for operand in graph.nodes[identity].operands)
+    live = live_nodes(graph)
     return (
         tuple(x.value.node in live for x in inputs),
         tuple(out.value.node in live for out in outputs),

@@ -7,7 +7,7 @@ through operands, and source locations take no part in equality.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -163,17 +163,20 @@ class Graph:
                 result[operand].append(identity)
         return result
 
-    def nx(self) -> networkx.MultiDiGraph:
-        """The networkx view: nodes are ids (attribute `node`), an edge per operand, keyed
-        (operand position, result index), so that `mul(x, x)` keeps both of its edges."""
+    def nx(self, among: Set[int] | None = None) -> networkx.MultiDiGraph:
+        """The networkx view of all nodes, or of those `among` them: nodes are ids (attribute
+        `node`), an edge per operand, keyed (operand position, result index), so that `mul(x, x)`
+        keeps both of its edges."""
         import networkx
 
+        identities = range(len(self.nodes)) if among is None else sorted(among)
         view = networkx.MultiDiGraph(name=self.name)
-        for identity, node in enumerate(self.nodes):
-            view.add_node(identity, node=node)
-        for identity, node in enumerate(self.nodes):
-            for position, operand in enumerate(node.operands):
-                view.add_edge(operand.node, identity, key=(position, operand.index))
+        for identity in identities:
+            view.add_node(identity, node=self.nodes[identity])
+        for identity in identities:
+            for position, operand in enumerate(self.nodes[identity].operands):
+                if operand.node in view:
+                    view.add_edge(operand.node, identity, key=(position, operand.index))
         return view
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ and nothing here repeats them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,12 +19,14 @@ import numpy as np
 
 from graphc.autodiff.joint import joint
 from graphc.ir.builder import GraphBuilder, Var
+from graphc.ir.copying import extract
+from graphc.ir.draft import moved
+from graphc.ir.graph_queries import ancestors, reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.ops.interpreter import evaluate
 from graphc.ops.kinds.op import FLOATS
-from graphc.passes.replay import moved
 from graphc.passes.rewrite import UNIFORM_OPS, key_of
 
 HIDDEN_BELOW = -1e4
@@ -255,44 +257,34 @@ class OperandView:
 
     def small(self, value: Value) -> Value:
         """A value before it was broadcast."""
-        node = self.node(value)
-        return self.small(node.operands[0]) if node.op == "broadcast" else value
+        while self.node(value).op == "broadcast":
+            (value,) = self.node(value).operands
+        return value
 
     def _constant(self, value: Value) -> Any:
         """The array of a value that depends on no input, None for others."""
         if math.prod(self.shape(value)) > MASK_LIMIT:
             return None
-        needed = {value.node}
-        for identity in range(value.node, -1, -1):
-            node = self.graph.nodes[identity]
-            if identity not in needed:
-                continue
-            if node.op == INPUT or node.regions:
-                return None
-            needed.update(operand.node for operand in node.operands)
-        order = sorted(needed)
-        place = {identity: i for i, identity in enumerate(order)}
-        nodes = [
-            moved(node, tuple(Value(place[v.node], v.index) for v in node.operands))
-            for node in (self.graph.nodes[identity] for identity in order)
-        ]
-        end = Value(place[value.node], value.index)
-        return evaluate(Graph("mask", tuple(nodes), (end,)), (), reference=False)[0]
+        needed = ancestors(self.graph.nodes, [value])
+        if any(self.graph.nodes[i].op == INPUT or self.graph.nodes[i].regions for i in needed):
+            return None
+        mask = extract(self.graph, "mask", [], [value])
+        return evaluate(mask, (), reference=False)[0]
 
     def _scores_are_read(self, site: Site) -> bool:
         """Whether a node between the products is still needed once the site is replaced."""
-        replaced, needed = site.replaced, set()
-        work = list(self.graph.outputs)
-        while work:
-            value = work.pop()
-            if value in replaced:
-                work += site.sources - replaced
-                work += [
-                    g for g, by_operand in site.gradients.items() if value in by_operand.values()
-                ]
-            elif value.node not in needed:
-                needed.add(value.node)
-                work += self.graph.nodes[value.node].operands
+        replaced = site.replaced
+
+        def read_for(value: Value) -> Iterable[Value]:
+            if value not in replaced:
+                return self.graph.nodes[value.node].operands
+            gradients = site.gradients.items()
+            return (
+                *(site.sources - replaced),
+                *(given for given, by_operand in gradients if value in by_operand.values()),
+            )
+
+        needed = {v.node for v in reachable(self.graph.outputs, read_for) if v not in replaced}
         return bool(needed & set(site.product.nodes) - {site.out.node})
 
     # -- the backward ------------------------------------------------------------------------

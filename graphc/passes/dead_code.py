@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from graphc.ir.copying import replayed
+from graphc.ir.draft import Draft, Values, moved
+from graphc.ir.graph_queries import live_nodes
 from graphc.ir.nodes import Graph, Node
-from graphc.passes.replay import Draft, Values, moved, replayed
 
 
 def dead_code(graph: Graph) -> Graph:
@@ -31,13 +33,4 @@ def dead_code(graph: Graph) -> Graph:
             node = replace(node, regions=tuple(dead_code(region) for region in node.regions))
         return draft.add(moved(node, operands))
 
-    return replayed(graph, draft, visit, _live(graph))
-
-
-def _live(graph: Graph) -> set[int]:
-    """The ids of the outputs' nodes and of all they depend on."""
-    live = {output.node for output in graph.outputs}
-    for identity in reversed(range(len(graph.nodes))):
-        if identity in live:  # operands stand before what reads them
-            live.update(operand.node for operand in graph.nodes[identity].operands)
-    return live
+    return replayed(graph, draft, visit, live_nodes(graph))

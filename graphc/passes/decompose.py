@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from graphc.ir.copying import inlined, replayed
+from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import CONSTANT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ops.kinds.composite import Composite
-from graphc.passes.replay import Draft, Values, inlined, moved, replayed
 
 
 def decompose(graph: Graph) -> Graph:

@@ -17,13 +17,14 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from graphc.ir.copying import inlined, replayed
+from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import Shape, TensorType
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.region import TimeLoop, WhileLoop
 from graphc.ops.packing import COLUMNS, ROWS
-from graphc.passes.replay import Draft, Values, inlined, moved, replayed
 from graphc.passes.split_frozen import depending_on
 
 Preferred = Callable[[Node, tuple[TensorType, ...], int], tuple[int, int] | None]

@@ -10,18 +10,20 @@ are 0 where the user's would be NaN; and without any mask, a row whose products 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from graphc.ir.nodes import Graph, Value
+from graphc.ir.copying import copy_nodes
+from graphc.ir.draft import Draft, Values
+from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.types import Shape, TensorType
 from graphc.passes.attention_sites import Mask, OperandView, Site
 from graphc.passes.common_subexpressions import common_subexpressions
 from graphc.passes.dead_code import dead_code
-from graphc.passes.replay import Draft, moved
 
 
 def recognize_attention(graph: Graph) -> Graph:
@@ -65,15 +67,19 @@ class _Replacing:
 
     def run(self) -> Graph:
         graph, draft = self.view.graph, self.draft
-        for identity, node in enumerate(graph.nodes):
-            draft.location = node.location
-            site = self.site_of.get(Value(identity))
-            if site is not None and Value(identity) not in self.values:
-                self._replace(site, Value(identity))
+        identities = itertools.count()
+
+        def place(node: Node, operands: Values) -> Values:
+            value = Value(next(identities))
+            site = self.site_of.get(value)
             if site is None:
-                operands = tuple(self.values[operand] for operand in node.operands)
-                for index, value in enumerate(draft.add(moved(node, operands))):
-                    self.values[Value(identity, index)] = value
+                return draft.add_moved(node, operands)
+            draft.location = node.location
+            if value not in self.values:
+                self._replace(site, value)
+            return (self.values[value],)
+
+        copy_nodes(graph.nodes, range(len(graph.nodes)), self.values, place)
         outputs = [self.values[output] for output in graph.outputs]
         return draft.graph(graph.name, outputs, graph.aliases)
 

@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.autodiff.cut import Cut, minimum_cut
-from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
-from graphc.passes.replay import Draft, moved
+from graphc.ir.copying import copy_nodes
+from graphc.ir.draft import Draft, Values
+from graphc.ir.graph_queries import ancestors
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 
 Span = tuple[int, int]
 
@@ -57,15 +59,10 @@ class _Recomputing:
         self.rematerialised: dict[Value, Value] = {}
 
     def run(self) -> Graph:
-        for identity, node in enumerate(self.graph.nodes):
-            self.draft.location = node.location
-            operands = tuple(self._operand(value, identity) for value in node.operands)
-            self._note(self.replayed, identity, self.draft.add(moved(node, operands)))
+        nodes = self.graph.nodes
+        copy_nodes(nodes, range(len(nodes)), self.replayed, self.draft.add_moved, self._operand)
         outputs = [self.replayed[value] for value in self.graph.outputs]
         return self.draft.graph(self.graph.name, outputs, self.graph.aliases)
-
-    def _note(self, known: dict[Value, Value], identity: int, results: Sequence[Value]) -> None:
-        known.update({Value(identity, index): result for index, result in enumerate(results)})
 
     def _is_there(self, value: Value) -> bool:
         """Whether a value lies in memory when backward runs."""
@@ -77,36 +74,30 @@ class _Recomputing:
         part = self.early.get(value.node)
         if part is None or reader < self.starts[part] or self._is_there(value):
             return self.replayed[value]
-        here = self.draft.location
-        for identity in self._missing(value):
-            self._rematerialise(identity)
-        self.draft.location = here
+        missing = self._missing(value)
+        copy_nodes(self.graph.nodes, missing, self.rematerialised, self._rematerialise, self._again)
         return self.rematerialised[value]
 
     def _missing(self, value: Value) -> list[int]:
         """The nodes to compute again for a value, in order."""
-        nodes: set[int] = set()
-        work = [value]
-        while work:
-            current = work.pop()
-            if current in self.rematerialised or current.node in nodes or self._is_there(current):
-                continue
-            nodes.add(current.node)
-            work += self.graph.nodes[current.node].operands
-        return sorted(nodes)
 
-    def _rematerialise(self, identity: int) -> None:
-        node = self.graph.nodes[identity]
-        self.draft.location = node.location
-        operands = [
-            self.replayed[v] if self._is_there(v) else self.rematerialised[v] for v in node.operands
-        ]
+        def known(value: Value) -> bool:
+            return value in self.rematerialised or self._is_there(value)
+
+        return sorted(ancestors(self.graph.nodes, [value], known))
+
+    def _again(self, value: Value, reader: int) -> Value:
+        """What a node that is computed again reads."""
+        return self.replayed[value] if self._is_there(value) else self.rematerialised[value]
+
+    def _rematerialise(self, node: Node, operands: Values) -> Values:
         if operands and all(map(self._is_there, node.operands)):
             # One operand tells the node from forward's: no input, if there is another, since
             # products read weights in layouts of their own.
             nodes = self.graph.nodes
             computed = [i for i, v in enumerate(node.operands) if nodes[v.node].op != INPUT]
             position = computed[0] if computed else 0
-            saved = self.draft.make("saved", operands[position])
-            (operands[position],) = self.draft.add(saved)
-        self._note(self.rematerialised, identity, self.draft.add(moved(node, tuple(operands))))
+            self.draft.location = node.location
+            (saved,) = self.draft.add(self.draft.make("saved", operands[position]))
+            operands = (*operands[:position], saved, *operands[position + 1 :])
+        return self.draft.add_moved(node, operands)

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import PassError
+from graphc.ir.copying import replayed
+from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value, exact
 from graphc.ir.printer import print_graph
 from graphc.ir.types import TensorType
 from graphc.passes.dead_code import dead_code
-from graphc.passes.replay import Draft, Values, moved, replayed
 
 # Rules that fire in a row for one node of the graph (a slice of a chain of concats goes down it a
 # link at a time), and how deep one rule's nodes may set off others (Python's recursion has an end).

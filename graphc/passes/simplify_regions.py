@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graphc.autodiff.partition import extract
+from graphc.ir.copying import extract, inlined
+from graphc.ir.draft import Draft, Values
+from graphc.ir.graph_queries import ancestors
 from graphc.ir.nodes import INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ops.kinds.region import Cond, TimeLoop, WhileLoop
 from graphc.passes.dead_code import dead_code
-from graphc.passes.replay import Draft, Values, inlined
 from graphc.passes.split_frozen import depending_on, frontier_of
 
 
@@ -93,11 +94,8 @@ def _pruned(graph: Graph) -> dict[int, _KeptCarries]:
 
 def _read_inputs(region: Graph, outputs: Iterable[int]) -> set[int]:
     """The positions of the inputs that these outputs depend on."""
-    live = {region.outputs[position].node for position in outputs}
-    for identity in range(len(region.nodes) - 1, -1, -1):
-        if identity in live:
-            live.update(operand.node for operand in region.nodes[identity].operands)
-    return {i for i in range(len(region.inputs)) if i in live}
+    needed = ancestors(region.nodes, [region.outputs[position] for position in outputs])
+    return {i for i in range(len(region.inputs)) if i in needed}
 
 
 def _part(region: Graph, inputs: list[int], outputs: Iterable[int]) -> Graph:

@@ -16,12 +16,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from graphc.ir.copying import replayed
+from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.ops.kinds.contract import Contract
 from graphc.ops.kinds.elementwise import Elementwise
-from graphc.passes.replay import Draft, Values, moved, replayed
 
 
 def sink_reshapes(graph: Graph) -> Graph:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.autodiff.partition import extract
+from graphc.ir.copying import extract
+from graphc.ir.graph_queries import determined_by, reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ops.kinds.region import WhileLoop
@@ -55,14 +56,7 @@ def split_frozen(graph: Graph, frozen: Sequence[int], position: int) -> FrozenSp
 def depending_on(graph: Graph, inputs: set[int]) -> set[int]:
     """These inputs, and the nodes that depend on them and constants alone. Not those that may fail
     or not end: where they stand, they may not run."""
-    nodes = set(inputs)
-    for identity, node in enumerate(graph.nodes):
-        if node.op in (INPUT, CONSTANT):
-            continue
-        sources = {v.node for v in node.operands if graph.nodes[v.node].op != CONSTANT}
-        if sources and sources <= nodes and _certain(graph, node):
-            nodes.add(identity)
-    return nodes
+    return determined_by(graph, inputs, lambda node: _certain(graph, node))
 
 
 def _certain(graph: Graph, node: Node) -> bool:
@@ -81,18 +75,15 @@ def _certain(graph: Graph, node: Node) -> bool:
 def frontier_of(graph: Graph, known: set[int]) -> list[Value]:
     """The values of these nodes that the others or the outputs read, but for inputs. Behind an
     index map that costs nothing, what it reads."""
+
+    def is_left(value: Value) -> bool:
+        return value.node in known and graph.nodes[value.node].op in _LEFT
+
     read = [v for i, node in enumerate(graph.nodes) if i not in known for v in node.operands]
-    work = [*read, *graph.outputs]
-    frontier: set[Value] = set()
-    seen: set[Value] = set()
-    while work:
-        value = work.pop()
-        node = graph.nodes[value.node]
-        if value in seen or value.node not in known or node.op == INPUT:
-            continue
-        seen.add(value)
-        if node.op in _LEFT:
-            work += node.operands
-        else:
-            frontier.add(value)
-    return sorted(frontier, key=lambda v: (v.node, v.index))
+    behind = reachable(
+        (*read, *graph.outputs), lambda v: graph.nodes[v.node].operands if is_left(v) else ()
+    )
+    return sorted(
+        v for v in behind
+        if v.node in known and graph.nodes[v.node].op != INPUT and not is_left(v)
+    )  # fmt: skip

@@ -7,10 +7,14 @@ inference" (2020). The lower bound is the greatest sum of sizes alive at one ste
 from __future__ import annotations
 
 import itertools
+from typing import Any
+
+import numpy as np
 
 ALIGNMENT = 64
 
 Range = tuple[int, int]
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def aligned(size: int) -> int:
@@ -37,25 +41,33 @@ def plan_offsets(sizes: list[int], ranges: list[Range]) -> tuple[list[int], int]
 
 
 def _greedy(sizes: list[int], ranges: list[Range], order: list[int]) -> tuple[list[int], int]:
-    offsets = [0] * len(sizes)
-    placed: list[tuple[int, int, int, int]] = []  # from and to which byte, first and last step
-    total = 0
-    for i in order:
+    offsets, total = [0] * len(sizes), 0
+    # Of those placed, in that order: from and to which byte, first and last step.
+    starts, ends, begun, done = np.zeros((4, len(sizes)), np.int64)
+    for number, i in enumerate(order):
         size = aligned(sizes[i])
         first, last = ranges[i]
-        together = sorted([
-            (start, end) for start, end, begun, done in placed if first <= done and begun <= last
-        ])  # fmt: skip
-        position, best_gap, best_at = 0, None, None
-        for start, end in together:
-            gap = start - position
-            if gap >= size and (best_gap is None or gap < best_gap):
-                best_gap, best_at = gap, position
-            position = max(position, end)
-        offsets[i] = position if best_at is None else best_at
+        together = np.flatnonzero((done[:number] >= first) & (begun[:number] <= last))
+        offsets[i] = _best_fit(size, starts[together], ends[together])
         total = max(total, offsets[i] + size)
-        placed.append((offsets[i], offsets[i] + size, first, last))
+        starts[number], ends[number] = offsets[i], offsets[i] + size
+        begun[number], done[number] = first, last
     return offsets, total
+
+
+def _best_fit(size: int, starts: Offsets, ends: Offsets) -> int:
+    """The first byte of the smallest gap that holds `size` bytes between what lies from `starts`
+    to `ends`; behind all of it where there is none."""
+    if not starts.size:
+        return 0
+    by_place = np.lexsort((ends, starts))
+    reached = np.maximum.accumulate(ends[by_place])
+    free_from = np.concatenate(([0], reached[:-1]))
+    gaps = starts[by_place] - free_from
+    fitting = np.flatnonzero(gaps >= size)
+    if not fitting.size:
+        return int(reached[-1])
+    return int(free_from[fitting[gaps[fitting].argmin()]])
 
 
 def lower_bound(sizes: list[int], ranges: list[Range]) -> int:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
+from graphc.ir.copying import copy_nodes
+from graphc.ir.draft import Draft, Values
+from graphc.ir.graph_queries import ancestors, postorder
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
-from graphc.passes.replay import Draft
 
 
 def used_results(graph: Graph) -> list[list[int]]:
@@ -29,34 +31,10 @@ def is_source(graph: Graph, value: Value) -> bool:
 
 def body_nodes(graph: Graph, nodes: list[int], kept: set[int]) -> set[int]:
     """The nodes a kernel of these kept nodes is made of: they and those computed again in it."""
-    needed: set[int] = set()
-    work = list(nodes)
     own = set(nodes)
-    while work:
-        identity = work.pop()
-        if identity in needed:
-            continue
-        needed.add(identity)
-        for operand in graph.nodes[identity].operands:
-            if operand.node in own or not in_memory(graph, operand, kept):
-                work.append(operand.node)
-    return needed
-
-
-def _in_order(graph: Graph, nodes: list[int], needed: set[int]) -> list[int]:
-    """The nodes as the kept ones come to need them. Where the same work was written in another
-    order, as gradients of equal layers may be, it is the same kernel."""
-    order: dict[int, None] = {}
-    work = [(identity, False) for identity in sorted(nodes, reverse=True)]
-    while work:
-        identity, ready = work.pop()
-        if ready:
-            order.setdefault(identity)
-        elif identity in needed and identity not in order:
-            work.append((identity, True))
-            operands = graph.nodes[identity].operands
-            work += [(operand.node, False) for operand in reversed(operands)]
-    return list(order)
+    return ancestors(
+        graph.nodes, map(Value, nodes), lambda v: v.node not in own and in_memory(graph, v, kept)
+    )
 
 
 def read_by(graph: Graph, order: Iterable[int], inside: Container[int]) -> list[Value]:
@@ -81,18 +59,20 @@ def kernel_body(
     it; inputs are what it reads from memory, in order of first use, so that equal layers have equal
     kernels; outputs are `writes`. Also the values read, in input order."""
     needed = body_nodes(graph, nodes, kept)
-    order = _in_order(graph, nodes, needed)
+    # As the kept nodes come to need them: where the same work was written in another order, as
+    # gradients of equal layers may be, it is the same kernel.
+    order = postorder(graph.nodes, sorted(nodes), needed)
     inputs = read_by(graph, order, needed)
     draft = Draft()
     values: dict[Value, Value] = {}
     for number, value in enumerate(inputs):
         name = (("name", f"x{number}"),)
         (values[value],) = draft.add(Node(INPUT, (), name, (graph.type_of(value),)))
-    for identity in order:
-        node = graph.nodes[identity]
-        operands = tuple([values[operand] for operand in node.operands])
-        results = draft.add(Node(node.op, operands, node.attributes, node.types, node.regions))
-        values.update({Value(identity, index): result for index, result in enumerate(results)})
+
+    def place(node: Node, operands: Values) -> Values:
+        return draft.add(Node(node.op, operands, node.attributes, node.types, node.regions))
+
+    copy_nodes(graph.nodes, order, values, place)
     return draft.graph("kernel", [values[value] for value in writes]), inputs
 
 

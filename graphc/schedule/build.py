@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphc.ir.builder import GraphBuilder
+from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Value
 from graphc.ir.verifier import verify
 from graphc.passes.layouts import Preferred
@@ -84,20 +85,16 @@ def _checks_first(
 ) -> list[FusionGroup]:
     """The groups reordered so that those a check depends on run before all others."""
     owner = {identity: group for group in groups for identity in group.nodes}
-    needed: set[int] = set()
-    work = [
+    roots = [
         owner[graph.outputs[position].node]
         for check in checks
         for position in (check.least, check.greatest)
         if graph.outputs[position].node in owner
     ]
-    while work:
-        group = work.pop()
-        if id(group) in needed:
-            continue
-        needed.add(id(group))
-        work += [owner[value.node] for value in group.sources if value.node in owner]
-    return sorted(groups, key=lambda group: id(group) not in needed)
+    needed = reachable(
+        roots, lambda group: [owner[v.node] for v in group.sources if v.node in owner]
+    )
+    return sorted(groups, key=lambda group: group not in needed)
 
 
 # A group, what it runs (a kernel's body, or the plans of a loop or branch), reads, writes.

@@ -79,20 +79,19 @@ class HazardTracker:
     several do."""
 
     def __init__(self) -> None:
-        self._steps: list[tuple[int | None, Effects]] = []
+        self._steps: dict[int | None, list[Effects]] = {}
         self._unknown = False
 
     def with_step(self, thread: int | None, step: Effects) -> bool:
         """Whether a step needs a barrier: it has a read-after-write, write-after-read or
         write-after-write hazard with one of another thread. One thread's own are in order."""
         return self._unknown or any(
-            not (thread is not None and thread == other_thread)
-            and (
-                _overlap(step.written, other.read)
-                or _overlap(step.written, other.written)
-                or _overlap(step.read, other.written)
-            )
-            for other_thread, other in self._steps
+            _overlap(step.written, other.read)
+            or _overlap(step.written, other.written)
+            or _overlap(step.read, other.written)
+            for other_thread, others in self._steps.items()
+            if thread is None or thread != other_thread
+            for other in others
         )
 
     def after_barrier(self) -> None:
@@ -101,7 +100,7 @@ class HazardTracker:
         self._unknown = False
 
     def add(self, thread: int | None, step: Effects) -> None:
-        self._steps.append((thread, step))
+        self._steps.setdefault(thread, []).append(step)
 
     def after_unknown(self) -> None:
         """After steps that are not known here: whatever comes next has to wait."""

@@ -21,8 +21,9 @@ A merge that would create a cycle is refused, by reachability on the condensed g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
+from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ops.kinds.index_expr import flatten
@@ -98,11 +99,7 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
             sources |= {behind_reshape(graph, v).node for v in operands[carry:]}
             kept |= {node for node in sources if kinds[node] not in (INPUT, CONSTANT)}
         if kinds[identity] in ("contract", "composite"):
-            kept |= {
-                base
-                for operand in graph.nodes[identity].operands
-                for base in _behind_movement(graph, operand, kinds)
-            }
+            kept |= _behind_movement(graph, graph.nodes[identity].operands, kinds)
     users = graph.users()
     for identity in compute:
         if kinds[identity] == "composite" and stores_anywhere(graph, identity):
@@ -139,14 +136,16 @@ def _kept(graph: Graph, enabled: bool) -> set[int]:
     return kept
 
 
-def _behind_movement(graph: Graph, value: Value, kinds: list[str]) -> Iterator[int]:
-    """The nodes behind index maps: what a contraction's or composite's operand is read from. Values
-    that were joined lie in memory: a product reads an element often, and would pick its part."""
-    if kinds[value.node] == "movement" and graph.nodes[value.node].op != "concat":
-        for operand in graph.nodes[value.node].operands:
-            yield from _behind_movement(graph, operand, kinds)
-    elif kinds[value.node] not in (INPUT, CONSTANT):
-        yield value.node
+def _behind_movement(graph: Graph, values: Iterable[Value], kinds: list[str]) -> set[int]:
+    """The nodes behind index maps: what a contraction's or composite's operands are read from.
+    Values that were joined lie in memory: a product reads an element often, and would pick its
+    part."""
+
+    def is_map(value: Value) -> bool:
+        return kinds[value.node] == "movement" and graph.nodes[value.node].op != "concat"
+
+    behind = reachable(values, lambda v: graph.nodes[v.node].operands if is_map(v) else ())
+    return {v.node for v in behind if not is_map(v) and kinds[v.node] not in (INPUT, CONSTANT)}
 
 
 def _group(

@@ -6,9 +6,7 @@ out: the same groups, each behind those it needs
 
 from __future__ import annotations
 
-import graphlib
-import heapq
-
+from graphc.ir.graph_queries import condensation, reachable, topological_order
 from graphc.ir.nodes import Graph, Value
 from graphc.schedule.groups import FusionGroup
 
@@ -19,44 +17,28 @@ def ordered(graph: Graph, groups: list[FusionGroup]) -> list[FusionGroup]:
     update, one group, run where the gradient is derived, not behind the whole backward; but behind
     the other readers of the weight, which is then updated in place."""
     owner = {identity: i for i, group in enumerate(groups) for identity in group.nodes}
-    before: list[set[int]] = []  # of each group, those that run first
+    before = condensation(
+        owner, [{*group.after, *(value.node for value in group.sources)} for group in groups]
+    )
+    behind: list[set[int]] = [set() for _ in groups]
     readers: dict[Value, list[int]] = {}
     for i, group in enumerate(groups):
-        sources = {owner[value.node] for value in group.sources if value.node in owner}
-        before.append((sources | {owner[check] for check in group.after}) - {i})
+        for j in before[i]:
+            behind[j].add(i)
         for value in group.sources:
             readers.setdefault(value, []).append(i)
     for position, target in graph.aliases:
         update = owner.get(graph.outputs[position].node)
         if update is None:
             continue
+        # Little runs behind an update: to search from it is to search little.
+        later = reachable([update], behind.__getitem__)
         for i in readers.get(Value(target), ()):
-            if i != update and not _waits(before, i, update):
+            if i not in later:
                 before[update].add(i)
+                behind[i].add(update)
     urgent = [min(group.nodes) for group in groups]
-    sorter = graphlib.TopologicalSorter(dict(enumerate(before)))
-    for i in reversed(list(sorter.static_order())):
+    for i in reversed(topological_order(before, urgent)):
         for j in before[i]:
             urgent[j] = min(urgent[j], urgent[i])
-    sorter = graphlib.TopologicalSorter(dict(enumerate(before)))
-    sorter.prepare()
-    order: list[FusionGroup] = []
-    ready: list[tuple[int, int]] = []
-    while sorter.is_active():
-        for i in sorter.get_ready():
-            heapq.heappush(ready, (urgent[i], i))
-        _, i = heapq.heappop(ready)
-        order.append(groups[i])
-        sorter.done(i)
-    return order
-
-
-def _waits(before: list[set[int]], group: int, other: int) -> bool:
-    """Whether `group` runs behind `other`, directly or not."""
-    seen = work = {group}
-    while work:
-        work = set().union(*(before[i] for i in work)) - seen
-        if other in work:
-            return True
-        seen = seen | work
-    return False
+    return [groups[i] for i in topological_order(before, urgent)]

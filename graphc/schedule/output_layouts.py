@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from graphc.ir.copying import copy_nodes
+from graphc.ir.draft import Draft
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.index_expr import Expr, Quotient, flatten
 from graphc.ops.movement import inverse_permutation
-from graphc.passes.replay import Draft, moved
 from graphc.schedule.access import coordinates, parts_of, unflatten
 
 _MAPS = ("transpose", "reshape")
@@ -142,13 +143,10 @@ def propagate_output_layouts(graph: Graph) -> Graph:
         end = ends_of.get(value)
         if end is None or reader <= end.node:
             return values[value]
+        draft.location = graph.nodes[reader].location
         return _back(graph, draft, values[end], end)
 
-    for identity, node in enumerate(graph.nodes):
-        draft.location = node.location
-        operands = tuple(read(value, identity) for value in node.operands)
-        results = draft.add(moved(node, operands))
-        values.update({Value(identity, index): result for index, result in enumerate(results)})
+    copy_nodes(graph.nodes, range(len(graph.nodes)), values, draft.add_moved, read)
     return draft.graph(graph.name, [values[v] for v in graph.outputs], graph.aliases)
 
 

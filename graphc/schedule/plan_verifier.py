@@ -19,6 +19,9 @@ was there, a later one what the run before wrote).
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from heapq import heappop, heappush
+
 from graphc.errors import VerifyError
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
@@ -160,9 +163,9 @@ def _verify_region(plan: Plan, step: Loop | Branch, position: int) -> None:
 def _verify_arena(plan: Plan) -> None:
     ranges = live_ranges(plan.steps, plan.buffers)
     placed = [
-        (buffer.slot, buffer.slot + buffer.type.nbytes, ranges[i], i)
-        for i, buffer in enumerate(plan.buffers)
-        if buffer.place == "arena" and ranges[i] is not None
+        (*lives, buffer.slot, buffer.slot + buffer.type.nbytes, i)
+        for i, (buffer, lives) in enumerate(zip(plan.buffers, ranges, strict=True))
+        if buffer.place == "arena" and lives is not None
     ]
     for part in plan.buffers:
         if part.within is not None:
@@ -170,13 +173,20 @@ def _verify_arena(plan: Plan) -> None:
             last = whole.slot + whole.type.nbytes
             inside = whole.slot <= part.slot and part.slot + part.type.nbytes <= last
             _hold(inside and whole.place == part.place == "arena", "P3", part.within)
-    for number, (start, end, range_, i) in enumerate(placed):
+    # In the order in which they come alive. Those alive lie apart, so that of each new one only the
+    # neighbours can overlap it.
+    alive: list[tuple[int, int]] = []
+    ends: list[tuple[int, int, int]] = []  # the last step of each, and where it lies
+    for first, last, start, end, i in sorted(placed):
         _hold(start >= 0 and end <= plan.arena_bytes, "P3", i)
-        for other_start, other_end, other_range, _ in placed[:number]:
-            assert range_ is not None and other_range is not None
-            together = range_[0] <= other_range[1] and other_range[0] <= range_[1]
-            disjoint = end <= other_start or other_end <= start
-            _hold(disjoint or not together, "P3", i)
+        while ends and ends[0][0] < first:
+            _, begin, stop = heappop(ends)
+            del alive[bisect_left(alive, (begin, stop))]
+        at = bisect_left(alive, (start, end))
+        _hold(at == 0 or alive[at - 1][1] <= start, "P3", i)
+        _hold(at == len(alive) or end <= alive[at][0], "P3", i)
+        alive.insert(at, (start, end))
+        heappush(ends, (last, start, end))
 
 
 def _hold(holds: bool, rule: str, position: int) -> None:

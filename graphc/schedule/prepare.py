@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
-from graphc.ir.nodes import CONSTANT, INPUT, Graph, Location, Node, Value
-from graphc.ir.registry import lookup, parameters
+from graphc.ir.copying import copy_nodes
+from graphc.ir.nodes import CONSTANT, Graph, Location, Node, Value
+from graphc.ir.registry import lookup
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.kinds.op import ContentCheck as ContentCheck
@@ -38,40 +39,38 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
     are done here and raise here."""
     builder, inputs = rebuilt(graph)
     ranges = Ranges(graph)
-    used = used_results(graph)
-    values: dict[Value, Var] = {}
-    inputs_left = iter(inputs)
+    used = iter(used_results(graph)[len(inputs) :])
+    values = {Value(identity): var for identity, var in enumerate(inputs)}
     extra: list[Var] = []
     positions: dict[tuple[Value, bool], tuple[int, int]] = {}
     checks: dict[tuple[Value, int | None], CheckValues] = {}
     protected: dict[tuple[Value, int | None], list[int]] = {}
-    for identity, node in enumerate(graph.nodes):
-        if node.op == INPUT:
-            values[Value(identity)] = next(inputs_left)
-            continue
+
+    def place(node: Node, operands: tuple[Var, ...]) -> tuple[Var, ...]:
+        wanted = next(used)
+        if node.op == CONSTANT:
+            return builder.copied(node, operands)
+        open_checks = _open_checks(graph, node, ranges)
+        keys = [(_origin(graph, node.operands[c.operand]), c.bound) for c in open_checks]
         with builder.at(node.location or Location("", 0)):
-            if node.op == CONSTANT:
-                values[Value(identity)] = builder.constant(node.attribute("value"))
-                continue
-            open_checks = _open_checks(graph, node, ranges)
-            for check in open_checks:
-                operand = _origin(graph, node.operands[check.operand])
-                key = (operand, check.bound is None)
-                if key not in positions:
+            for check, (operand, bound) in zip(open_checks, keys, strict=True):
+                test = (operand, bound is None)
+                if test not in positions:
                     first = len(graph.outputs) + len(extra)
-                    extra += _tested(values[operand], check)
-                    positions[key] = (first, first + (check.bound is not None))
+                    extra.extend(_tested(values[operand], check))
+                    positions[test] = (first, first + (bound is not None))
                 message = check_text(node.op, check.message)
                 checks.setdefault(
-                    (operand, check.bound),
-                    CheckValues(*positions[key], check.bound, message, node.location, ()),
+                    (operand, bound),
+                    CheckValues(*positions[test], bound, message, node.location, ()),
                 )
-            results = _copied(builder, node, values, identity, used[identity])
-            for check in open_checks:
-                operand = _origin(graph, node.operands[check.operand])
-                behind = protected.setdefault((operand, check.bound), [])
-                behind += [result.value.node for result in results.values()]
-        values.update(results)
+        # Behind its checks: what is protected stands behind what protects it.
+        results = _of_one_result(builder, node, operands, wanted)
+        for key in keys:
+            protected.setdefault(key, []).extend(result.value.node for result in results)
+        return results
+
+    copy_nodes(graph.nodes, range(len(inputs), len(graph.nodes)), values, place)
     outputs = [values[output] for output in graph.outputs]
     check_values = [
         replace(check, protected=tuple(protected[key])) for key, check in checks.items()
@@ -79,12 +78,14 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
     return builder.finish(*outputs, *extra, aliases=graph.aliases), check_values
 
 
+_SAME_ELEMENTS = ("check_index", "check_all", "reshape", "transpose", "broadcast", "saved")
+
+
 def _origin(graph: Graph, value: Value) -> Value:
     """The value that has the same elements as `value`, so that a check is made once of both."""
-    node = graph.nodes[value.node]
-    if node.op not in ("check_index", "check_all", "reshape", "transpose", "broadcast", "saved"):
-        return value
-    return _origin(graph, node.operands[0])
+    while graph.nodes[value.node].op in _SAME_ELEMENTS:
+        value = graph.nodes[value.node].operands[0]
+    return value
 
 
 def _open_checks(graph: Graph, node: Node, ranges: Ranges) -> list[ContentCheck]:
@@ -118,19 +119,13 @@ def _tested(operand: Var, check: ContentCheck) -> list[Var]:
 _BOOL = e.logical_not.dtypes[0]
 
 
-def _copied(
-    builder: GraphBuilder, node: Node, values: dict[Value, Var], identity: int, used: list[int]
-) -> dict[Value, Var]:
+def _of_one_result(
+    builder: GraphBuilder, node: Node, operands: tuple[Var, ...], used: list[int]
+) -> tuple[Var, ...]:
     """The node in `builder`, once for each result that is used: a kernel is built around one. The
     recipe of a composite gives several, and so does a loop or branch."""
-    op, attributes = lookup(node.op), dict(node.attributes)
-    operands = tuple(values[operand] for operand in node.operands)
-    if len(node.types) == 1:
-        return {Value(identity): builder.record(op, operands, parameters(node), node.types)[0]}
-    if op.kind in ("composite", "region"):
-        results = builder.apply(op, operands, attributes, node.regions)
-        return {Value(identity, index): results[index] for index in used}
-    return {
-        Value(identity, index): builder.apply(op, operands, attributes, node.regions)[index]
-        for index in used
-    }
+    if len(node.types) == 1 or lookup(node.op).kind in ("composite", "region"):
+        return builder.copied(node, operands)
+    copies = {index: builder.copied(node, operands)[index] for index in used}
+    # Of the other results nobody reads the copy.
+    return tuple(copies.get(index, copies[used[0]]) for index in range(len(node.types)))

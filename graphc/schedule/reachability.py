@@ -55,10 +55,9 @@ class GroupReachability:
         """The two groups are one from now on: what leads to one of them leads to all that either
         leads to."""
         rows = [self._row[one.nodes[0]], self._row[other.nodes[0]]]
-        before = np.zeros(len(self._behind), bool)
-        for row in rows:
-            before |= (self._behind[:, row // 8] & (1 << row % 8)).astype(bool)
-        self._behind[before] |= self._behind[rows[0]] | self._behind[rows[1]]
+        to_one, to_other = (self._behind[:, row // 8] >> row % 8 & 1 for row in rows)
+        # What leads to both has all of it.
+        self._behind[to_one != to_other] |= self._behind[rows[0]] | self._behind[rows[1]]
 
     def _leads(self, node: int, other: int) -> bool:
         """Whether a path leads from one node's group to the other's."""

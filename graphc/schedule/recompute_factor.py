@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import Graph, Value
 
 Users = Mapping[Value, Sequence[int]]
@@ -13,11 +14,11 @@ Users = Mapping[Value, Sequence[int]]
 def widens(graph: Graph, kinds: Sequence[str], users: Users, identity: int, reader: int) -> bool:
     """Whether a reader's index map, or one behind it, repeats the node's elements. `kinds[i]` is
     the kind of node i."""
-    if kinds[reader] != "movement":
-        return False
-    if graph.nodes[reader].types[0].numel > graph.nodes[identity].types[0].numel:
-        return True
-    return any(widens(graph, kinds, users, identity, i) for i in users[Value(reader)])
+    maps = reachable(
+        [reader], lambda i: users[Value(i)] if kinds[i] == "movement" else ()
+    )  # and what reads the last of them
+    elements = graph.nodes[identity].types[0].numel
+    return any(kinds[i] == "movement" and graph.nodes[i].types[0].numel > elements for i in maps)
 
 
 def only_picked(graph: Graph, kinds: Sequence[str], users: Users) -> set[int]:

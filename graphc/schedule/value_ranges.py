@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from graphc.ir.graph_queries import ancestors
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
@@ -34,18 +35,10 @@ class Ranges:
 
     def of(self, value: Value) -> Range:
         """The range of a value."""
+        nodes = self.graph.nodes
         # Not by recursion: graphs are deeper than Python's stack.
-        work = [value.node]
-        while work:
-            identity = work[-1]
-            node = self.graph.nodes[identity]
-            open_ = [v.node for v in node.operands if v.node not in self._known]
-            if identity not in self._known and open_:
-                work += open_
-                continue
-            work.pop()
-            if identity not in self._known:
-                self._known[identity] = self._fitting(node)
+        for identity in sorted(ancestors(nodes, [value], lambda v: v.node in self._known)):
+            self._known[identity] = self._fitting(nodes[identity])
         return self._known[value.node]
 
     def _fitting(self, node: Node) -> Range:

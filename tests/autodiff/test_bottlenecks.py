@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import networkx
+import numpy as np
 import pytest
 
 import graphc
 from graphc.autodiff.bottlenecks import Bottlenecks
 from graphc.autodiff.cut import minimum_cut
+from graphc.ir.graph_queries import live_nodes
 from graphc.ir.nodes import Value
 from graphc.ops import elementwise as e
 from graphc.ops.movement import broadcast
@@ -57,3 +60,28 @@ def test_without_a_budget_all_that_costs_more_than_its_bytes_is_kept() -> None:
     graph, early = chain(12)
     cut = minimum_cut(graph, early, [Value(i) for i in early], set())
     assert cut.kept == {Value(i) for i in early} and cut.bytes == 12 * ONE
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_bottleneck_of_one_value_is_an_articulation_point(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    g = graphc.GraphBuilder("drawn")
+    x = g.input("x", "f32[8]")
+    values: list[Any] = [e.tanh(x)]
+    for _ in range(20):
+        recent = values[-3:]
+        left, right = rng.integers(0, len(recent), 2)
+        values.append(recent[left] * recent[right] if rng.random() < 0.5 else e.neg(values[-1]))
+    graph = g.finish(values[-1])
+    early = live_nodes(graph) - {0}
+    bottlenecks = Bottlenecks(graph, early, set())
+    first, last = min(early), max(early)
+    single = {n for n in early - {last} if bottlenecks.at(n) == {Value(n)}} - {first}
+    dominators = networkx.immediate_dominators(graph.nx(early), first)
+    between, node = set(), dominators[last]
+    while node != first:
+        between.add(node)
+        node = dominators[node]
+    assert single == between
+    articulation = set(networkx.articulation_points(networkx.Graph(graph.nx(early))))
+    assert between <= articulation

@@ -10,6 +10,7 @@ import pytest
 
 import graphc
 from graphc.autodiff.numeric import numeric_gradients
+from graphc.ir.copying import copy_graph
 from graphc.ops import elementwise as e
 from graphc.ops import movement, reduce
 from graphc.ops.control import cond, scan, while_loop
@@ -306,9 +307,7 @@ def second(graph: graphc.Graph) -> None:
     first = graphc.joint(graph)
     g = graphc.GraphBuilder("penalty")
     inputs = [g.input(f"x{i}", type) for i, type in enumerate(first.input_types)]
-    from graphc.autodiff.regions import _inlined
-
-    made = _inlined(first, g, inputs, ())
+    made = copy_graph(first, inputs, g.copied)
     outputs = [made[v] for v in first.outputs[len(graph.outputs) :]]
     hold(g.finish(*[total(x * x) for x in outputs]))
 

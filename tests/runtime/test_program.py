@@ -145,6 +145,25 @@ def test_a_model_with_gradients_imports_no_compiler_either(cache: Any) -> None:
     check_second_run_without_compiler(script, networkx=(True, False))
 
 
+def test_a_training_step_of_layers_compiles_without_networkx(cache: Any) -> None:
+    script = (
+        "import sys, frontend as torch\n"
+        "from frontend import nn\n"
+        "torch.manual_seed(0)\n"
+        "m = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))\n"
+        "opt = torch.optim.SGD(m.parameters(), lr=0.1)\n"
+        "@torch.compile\n"
+        "def step(x):\n"
+        "    opt.zero_grad()\n"
+        "    loss = m(x).sum()\n"
+        "    loss.backward()\n"
+        "    opt.step()\n"
+        "    return loss\n"
+        "print(step(torch.ones(5, 3)).item(), m[0].weight.tolist())\n" + HAS_COMPILER
+    )
+    check_second_run_without_compiler(script)
+
+
 def test_a_recurrent_training_step_imports_no_compiler_either(cache: Any) -> None:
     script = (
         "import sys, frontend as torch\n"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphc.schedule.arena import ALIGNMENT, aligned, lower_bound, plan_offsets
+from graphc.schedule.arena import ALIGNMENT, _greedy, aligned, lower_bound, plan_offsets
 
 Range = tuple[int, int]
 lives = st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1]))
@@ -70,3 +71,34 @@ def test_nothing_and_one() -> None:
 def test_buffers_that_only_touch_share_memory() -> None:
     assert plan_offsets([100, 100], [(0, 1), (2, 3)])[1] == 128
     assert plan_offsets([100, 100], [(0, 1), (1, 2)])[1] == 256
+
+
+def greedy_by_definition(
+    sizes: list[int], ranges: list[Range], order: list[int]
+) -> tuple[list[int], int]:
+    """Each buffer, in the order, in the smallest gap between those alive with it."""
+    offsets: dict[int, int] = {}
+    for i in order:
+        size, position, gaps = aligned(sizes[i]), 0, []
+        together = [
+            (offsets[j], offsets[j] + aligned(sizes[j])) for j in offsets
+            if ranges[i][0] <= ranges[j][1] and ranges[j][0] <= ranges[i][1]
+        ]  # fmt: skip
+        for start, end in sorted(together):
+            if start - position >= size:
+                gaps.append((start - position, position))
+            position = max(position, end)
+        offsets[i] = min(gaps)[1] if gaps else position
+    total = max((offsets[i] + aligned(sizes[i]) for i in offsets), default=0)
+    return [offsets[i] for i in range(len(sizes))], total
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(requests, st.randoms(use_true_random=False))
+def test_each_buffer_takes_the_smallest_gap(
+    wanted: list[tuple[int, Range]], random: Random
+) -> None:
+    sizes, ranges = [size for size, _ in wanted], [range_ for _, range_ in wanted]
+    order = list(range(len(sizes)))
+    random.shuffle(order)
+    assert _greedy(sizes, ranges, order) == greedy_by_definition(sizes, ranges, order)

@@ -1,7 +1,7 @@
 """What every strategy writes loops with: ranges of tiles, indices, the body's outputs.
 
-In: an `EmissionContext` (where the kernel is written to) and a problem. Out: an `Emitter`, which holds no
-more than these and what follows from them.
+In: an `EmissionContext` (what the kernel is written with) and a problem. Out: an `Emitter`, which
+holds no more than these and what follows from them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Numbers, loops and vectors as the recipe `winograd` writes them.
 
-In: an `EmissionContext`. Out: `Numbers`, index expressions of loop variables and of numbers that a kernel
-computes; `TransformVector`, on which the transforms are written as sums and differences.
+In: an `EmissionContext`. Out: `Numbers`, index expressions of loop variables and of numbers that
+a kernel computes; `TransformVector`, on which the transforms are written as sums and differences.
 """
 
 from __future__ import annotations

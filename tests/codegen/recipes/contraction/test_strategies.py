@@ -11,6 +11,7 @@ import pytest
 
 import graphc
 from graphc.codegen.loop_ir import interpreter
+from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction import strategies
 from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
@@ -23,7 +24,6 @@ from graphc.codegen.recipes.contraction.split_k import SplitKPlan
 from graphc.codegen.recipes.contraction.strategies import STRATEGIES, Strategy, choose
 from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
-from graphc.codegen.recipes.nest.rows import lanes_for
 from graphc.codegen.target import named
 from graphc.ops import contract
 from graphc.ops.interpreter import evaluate

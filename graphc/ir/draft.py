@@ -1,7 +1,7 @@
-"""Replaying a graph node by node: what every pass is made of.
+"""A graph under construction by a pass.
 
-in : a graph, and a visitor that says what becomes of each node
-out: a new graph with the same name, inputs, aliases and, in the same places, outputs
+in : finished nodes, or ops and operands to make nodes of
+out: a graph of the nodes added
 
 A pass copies most nodes as they are, so a `Draft` takes finished nodes: types and locations are
 handed on and not inferred anew as a `GraphBuilder` would. Only what a pass makes is inferred.
@@ -9,12 +9,12 @@ handed on and not inferred anew as a `GraphBuilder` would. Only what a pass make
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from graphc.ir.nodes import CONSTANT, INPUT, Constant, Graph, Location, Node, Value
+from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import TensorType
 
@@ -35,6 +35,10 @@ class Draft:
         if len(node.types) == 1:
             return (Value(identity),)
         return tuple(Value(identity, index) for index in range(len(node.types)))
+
+    def add_moved(self, node: Node, operands: Values) -> Values:
+        """Append a node of another graph, on operands of this draft; its results."""
+        return self.add(moved(node, operands))
 
     def node(self, value: Value) -> Node:
         """The node that makes `value`."""
@@ -70,47 +74,8 @@ class Draft:
         return Graph(name, tuple(self.nodes), tuple(outputs), aliases)
 
 
-# What becomes of a node: `visit(node, operands)` adds to the draft and returns the new results.
-Visit = Callable[[Node, Values], Values]
-
-
-def replayed(graph: Graph, draft: Draft, visit: Visit, live: Container[int] | None = None) -> Graph:
-    """`graph` with each node replaced by what `visit` makes of it on the new operands. Inputs stay.
-    Of the other nodes only those in `live` are visited (None: all)."""
-    results: list[Values] = []
-    for identity, node in enumerate(graph.nodes):
-        if node.op == INPUT:
-            results.append(draft.add(node))
-        elif live is None or identity in live:
-            draft.location = node.location
-            results.append(visit(node, _mapped(node.operands, results)))
-        else:
-            results.append(())
-    return draft.graph(graph.name, _mapped(graph.outputs, results), graph.aliases)
-
-
-def inlined(graph: Graph, draft: Draft, operands: Values) -> Values:
-    """Add `graph`'s nodes to the draft, its inputs being `operands`; the values of its outputs.
-    All nodes take the draft's location."""
-    results: list[Values] = []
-    operands_left = iter(operands)
-    for node in graph.nodes:
-        if node.op == INPUT:
-            results.append((next(operands_left),))
-        else:
-            values = _mapped(node.operands, results)
-            results.append(draft.add(
-                Node(node.op, values, node.attributes, node.types, node.regions, draft.location)
-            ))  # fmt: skip
-    return _mapped(graph.outputs, results)
-
-
 def moved(node: Node, operands: Values) -> Node:
     """`node` on other operands of the same types."""
     if operands == node.operands:
         return node
     return Node(node.op, operands, node.attributes, node.types, node.regions, node.location)
-
-
-def _mapped(values: Values, results: list[Values]) -> Values:
-    return tuple([results[value.node][value.index] for value in values])

@@ -1,0 +1,129 @@
+"""Planning is about linear in the size of the graph, by the number of calls from each file; and no
+recursion runs into its limit. Times would tell more of the machine than of the code."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import graphc
+from graphc import ops
+from graphc.ir.copying import copy_graph
+from graphc.schedule.build import plan_graph
+from graphc.schedule.dependences import Effects, HazardTracker
+
+MOST = 2.4
+"""How much more work twice the graph may be."""
+FEW = 0.01
+"""The part of all calls by which a file may be over: the last kernel of a chain may be another."""
+
+
+def calls(function: Callable[[], Any]) -> Counter[str]:
+    """How many functions of each file, and how many of C from there, are called while one runs."""
+    count: Counter[str] = Counter()
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event in ("call", "c_call"):
+            count[frame.f_code.co_filename] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def chain(count: int) -> graphc.Graph:
+    g = graphc.GraphBuilder("chain")
+    x = value = g.input("x", "f32[50]")
+    for step in range(count):
+        value = ops.sin(value) if step % 2 else value + x
+    return g.finish(value)
+
+
+def summed_inputs(count: int) -> graphc.Graph:
+    g = graphc.GraphBuilder("inputs")
+    first, *rest = [g.input(f"x{i}", "f32[50]") for i in range(count)]
+    for x in rest:
+        first = first + x
+    return g.finish(first)
+
+
+def many_outputs(count: int) -> graphc.Graph:
+    g = graphc.GraphBuilder("outputs")
+    x = g.input("x", "f32[50]")
+    return g.finish(*[ops.sin(x * float(i + 1)) for i in range(count)])
+
+
+def layers(count: int) -> graphc.Graph:
+    g = graphc.GraphBuilder("layers")
+    value = g.input("x", "f32[4,8]")
+    for i in range(count):
+        value = ops.tanh(ops.matmul(value, g.input(f"w{i}", "f32[8,8]")))
+    return g.finish(value)
+
+
+def training(count: int) -> graphc.Graph:
+    """Layers, their gradients, and each weight updated in place."""
+    forward = layers(count)
+    g = graphc.GraphBuilder("loss")
+    inputs = [g.input(name, t) for name, t in zip(forward.input_names, forward.input_types)]
+    values = copy_graph(forward, inputs, g.copied)
+    loss = g.finish(ops.sum(values[forward.outputs[0]], axes=(0, 1)))
+    joint = graphc.joint(loss, list(range(1, count + 1)))
+    g = graphc.GraphBuilder("step")
+    inputs = [g.input(name, t) for name, t in zip(joint.input_names, joint.input_types)]
+    values = copy_graph(joint, inputs, g.copied)
+    loss_value, *gradients = (values[v] for v in joint.outputs)
+    updated = [w - d * 0.1 for w, d in zip(inputs[1:], gradients)]
+    aliases = [(i, i) for i in range(1, count + 1)]
+    return g.finish(loss_value, *updated, aliases=aliases)
+
+
+def derived_chain(count: int) -> graphc.Graph:
+    graph = chain(count)
+    return graphc.joint(graph)
+
+
+GRAPHS: dict[str, tuple[Callable[[int], graphc.Graph], int]] = {
+    "chain": (chain, 400), "derived chain": (derived_chain, 400),
+    "sum of inputs": (summed_inputs, 300), "outputs": (many_outputs, 150),
+    "layers": (layers, 100), "training": (training, 40),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_twice_the_graph_is_twice_the_work(name: str) -> None:
+    make, count = GRAPHS[name]
+    plan_graph(make(3))  # what is computed once per process
+    once, twice = (calls(lambda n=n: plan_graph(make(n))) for n in (count, 2 * count))
+    few = FEW * sum(twice.values())
+    grown = {file: (once[file], n) for file, n in twice.items() if n > MOST * once[file] + few}
+    assert not grown
+    assert sum(twice.values()) <= MOST * sum(once.values())
+
+
+def test_a_graph_of_20000_nodes_meets_no_recursion_limit() -> None:
+    graph = chain(20_000)
+    optimized, plan = plan_graph(graph)
+    assert len(optimized.nodes) > 20_000 and plan.steps
+    assert len(graphc.joint(graph).nodes) > 40_000
+
+
+def test_steps_of_one_thread_are_not_compared_with_each_other() -> None:
+    def tracked(count: int) -> None:
+        tracker = HazardTracker()
+        for i in range(count):
+            step = Effects([("arena", i, i + 1)], [("arena", i + 1, i + 2)])
+            assert not tracker.with_step(0, step)
+            tracker.add(0, step)
+        assert tracker.with_step(1, step)
+
+    once, twice = (sum(calls(lambda n=n: tracked(n)).values()) for n in (300, 600))
+    assert twice <= MOST * once
