@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from frontend.serialization.checkpoint import CheckpointError, array_of, write_atomically
+from frontend.serialization.checkpoint import array_of
+from frontend.serialization.errors import CheckpointError
+from frontend.serialization.files import write_atomically
 from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import TensorType
 
@@ -42,7 +44,8 @@ def save_file(
     tensors: Mapping[str, Tensor], filename: Any, metadata: dict[str, str] | None = None
 ) -> None:
     """`save` to a file, which is replaced only when all is written."""
-    write_atomically(Path(filename), save(tensors, metadata))
+    data = save(tensors, metadata)
+    write_atomically(Path(filename), lambda file: file.write(data))
 
 
 def load(data: bytes) -> dict[str, Tensor]:
