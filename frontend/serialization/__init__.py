@@ -17,7 +17,7 @@ import os
 import pickle
 import struct
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import safetensors
 
@@ -104,7 +104,7 @@ def _load(source: ByteSource, name: str, weights_only: bool | None, mmap: bool) 
         if mmap:
             raise RuntimeError("mmap=True reads PyTorch's zip format only")
         data = source.read(0, source.size)
-        if start.startswith(torch_files.LEGACY):
+        if torch_files.is_legacy(start):
             return torch_files.read_legacy(data)
         return checkpoint.read(data)
     except _DAMAGED as error:

@@ -213,7 +213,9 @@ def _numpy_call(obj: Any, path: str) -> Called:
     if type(obj) is np.ndarray and obj.dtype.kind in "biufcSU":
         array = np.asarray(obj, obj.dtype.newbyteorder("<"))
         state = (1, array.shape, _numpy_dtype(array.dtype), False, _bytes(array.tobytes()))
-        start = Called(Named(module, "_reconstruct"), (Named("numpy", "ndarray"), (0,), _bytes(b"b")))
+        start = Called(
+            Named(module, "_reconstruct"), (Named("numpy", "ndarray"), (0,), _bytes(b"b"))
+        )
         return Called(start.function, start.arguments, state)
     kind = type(obj)
     raise CheckpointError(

@@ -18,13 +18,13 @@ from frontend.serialization.errors import Refused
 from frontend.serialization.pickle_machine import Call, PickleMachine
 from frontend.serialization.storages import ElementType, Storages
 from frontend.serialization.structure import checked
-from frontend.serialization.torch_names import TABLE, set_state
+from frontend.serialization.torch_names import TABLE, Table, set_state
 from frontend.serialization.zip_archive import ByteSource, ZipArchive
 
 ZIP = b"PK\x03\x04"
-LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-"""What the files begin with; the second is the pickle of a number of PyTorch's."""
+"""What a zip file begins with."""
 
+_NUMBER = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # its pickle begins a file of the older format
 _LEGACY_VERSION = 1001
 
 
@@ -60,6 +60,11 @@ def _check_byte_order(archive: ZipArchive, name: str) -> None:
         raise ValueError(f"its byte order is {order[:20]!r}")
 
 
+def is_legacy(start: bytes) -> bool:
+    """Whether a file that begins like this is of PyTorch's older format, in any protocol."""
+    return start.startswith(b"\x80") and _NUMBER in start[:32]
+
+
 def read_legacy(data: bytes) -> Any:
     """The object in a file of PyTorch's older format: pickles of a number, the version, facts of
     the machine, the object and the list of storages' keys, then the storages.
@@ -92,9 +97,9 @@ def _plain_machine() -> PickleMachine:
     return PickleMachine({}, Storages({}.__getitem__).named, set_state)
 
 
-_WITHOUT_TENSORS = TABLE | {
-    name: Call(name, lambda *_: None) for name in TABLE if "._rebuild_" in name
-}
+_WITHOUT_TENSORS = Table(
+    TABLE | {name: Call(name, lambda *_: None) for name in TABLE if "._rebuild_" in name}
+)
 
 
 def _noting(itemsizes: dict[str, int]) -> Callable[[Any], None]:

@@ -66,7 +66,7 @@ def _size(sizes: Any = ()) -> Size:
 
 
 def _device(kind: Any, index: Any = None) -> device:
-    if type(kind) is not str or not (index is None or type(index) is int and index < 1 << 16):
+    if type(kind) is not str or not (index is None or (type(index) is int and index < 1 << 16)):
         raise Refused("a torch.device of something else than a name and a number")
     return device(kind, index)
 
