@@ -84,7 +84,7 @@ def damage(cache: Path, one: Damage) -> None:
 
 
 def _damage(path: Path, other: Path, kind: str, number: int) -> None:
-    data = path.read_bytes()
+    data = path.read_bytes() or b"\0"
     at = number % max(len(data), 1)
     changed = {
         "cut": data[:at],
