@@ -1,6 +1,7 @@
 """safetensors files (https://github.com/huggingface/safetensors): named tensors, both ways.
 
-The names and signatures are those of `safetensors.torch`.
+The names and signatures are those of `safetensors.torch`, which this is while `install_as("torch")`
+holds.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import safetensors.numpy
 from frontend.serialization.checkpoint import array_of
 from frontend.serialization.errors import CheckpointError
 from frontend.serialization.files import write_atomically
+from frontend.serialization.safetensors_file import safe_open as safe_open
 from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import TensorType
 
@@ -102,3 +104,20 @@ def load_model(
             f"{sorted(missing)}, unexpected keys {sorted(result.unexpected_keys)}"
         )
     return missing, list(result.unexpected_keys)
+
+
+def storage_ptr(tensor: Tensor) -> int:
+    """The address of the memory a tensor was cut from."""
+    return int(_whole(tensor).ctypes.data) if tensor.numel() else 0
+
+
+def storage_size(tensor: Tensor) -> int:
+    """How many bytes that memory has."""
+    return int(_whole(tensor).nbytes)
+
+
+def _whole(tensor: Tensor) -> np.ndarray:
+    array = tensor._array("storage_ptr()")
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

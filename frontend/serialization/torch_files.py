@@ -94,7 +94,8 @@ def read_legacy(data: bytes) -> Any:
 
 def _plain_machine() -> PickleMachine:
     """A machine that knows no names."""
-    return PickleMachine({}, Storages({}.__getitem__).named, set_state)
+    nothing: dict[str, Any] = {}
+    return PickleMachine(nothing, Storages(nothing.__getitem__).named, set_state)
 
 
 _WITHOUT_TENSORS = Table(

@@ -54,7 +54,7 @@ class PlannedFile:
             _add(archive, ".storage_alignment", str(ALIGNMENT).encode())
             _add(archive, "byteorder", b"little")
             for key, storage in storages.items():
-                _add(archive, f"data/{key}", memoryview(storage.view(np.uint8)))
+                _add(archive, f"data/{key}", storage.view(np.uint8).data)
             _add(archive, "version", b"3\n")
 
     @staticmethod
@@ -72,10 +72,10 @@ class PlannedFile:
         attributes = added_attributes(tensor)
         if isinstance(tensor, Parameter):
             bare = Called(_rebuild("tensor_v2"), (*arguments, False, _NO_HOOKS))
-            whole = (bare, tensor.requires_grad, _NO_HOOKS)
+            about = (bare, tensor.requires_grad, _NO_HOOKS)
             if attributes:
-                return Called(_rebuild("parameter_with_state"), (*whole, attributes))
-            return Called(_rebuild("parameter"), whole)
+                return Called(_rebuild("parameter_with_state"), (*about, attributes))
+            return Called(_rebuild("parameter"), about)
         whole = (*arguments, tensor.requires_grad, _NO_HOOKS)
         if not attributes:
             return Called(_rebuild("tensor_v2"), whole)
