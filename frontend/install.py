@@ -66,9 +66,9 @@ class _SafetensorsOfTorch:
     def __init__(self) -> None:
         import safetensors
 
-        self._module: Any = safetensors
+        self._names = vars(safetensors)
         self._before = safetensors.safe_open
-        self._module.safe_open = self.open
+        self._names["safe_open"] = self.open
 
     def open(self, filename: Any, framework: str, *device: Any, **options: Any) -> Any:
         if framework not in ("pt", "torch", "pytorch"):
@@ -78,7 +78,7 @@ class _SafetensorsOfTorch:
         return safe_open(filename, framework, *device, **options)
 
     def remove(self) -> None:
-        self._module.safe_open = self._before
+        self._names["safe_open"] = self._before
 
 
 class Installed:
