@@ -42,6 +42,8 @@ class _Aliases(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         alias, dot, rest = fullname.partition(".")
+        if fullname in self.names:  # a module inside another package
+            alias, dot, rest = fullname, "", ""
         package = self.names.get(alias)
         if package is None:
             return None
@@ -57,18 +59,45 @@ class _Aliases(MetaPathFinder):
         return ModuleSpec(fullname, _SameModule(wanted), is_package=hasattr(module, "__path__"))
 
 
+class _SafetensorsOfTorch:
+    """`safetensors.safe_open` while the frontend is installed: files opened for "pt" give its
+    tensors, others go where they went before."""
+
+    def __init__(self) -> None:
+        import safetensors
+
+        self._names = vars(safetensors)
+        self._before = safetensors.safe_open
+        self._names["safe_open"] = self.open
+
+    def open(self, filename: Any, framework: str, *device: Any, **options: Any) -> Any:
+        if framework not in ("pt", "torch", "pytorch"):
+            return self._before(filename, framework, *device, **options)
+        from frontend.safetensors import safe_open
+
+        return safe_open(filename, framework, *device, **options)
+
+    def remove(self) -> None:
+        self._names["safe_open"] = self._before
+
+
 class Installed:
     """What `install_as` did; `remove()`, or leaving a `with` block, undoes it."""
 
-    def __init__(self, finder: _Aliases):
+    def __init__(self, finder: _Aliases, files: _SafetensorsOfTorch | None = None):
         self._finder = finder
+        self._files = files
 
     def remove(self) -> None:
         """Take the names back; modules that imported them keep what they have."""
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
-        for name in [name for name in sys.modules if name.partition(".")[0] in self._finder.names]:
+        names = self._finder.names
+        for name in [n for n in sys.modules if n in names or n.partition(".")[0] in names]:
             del sys.modules[name]
+        if self._files is not None:
+            self._files.remove()
+            self._files = None
 
     def __enter__(self) -> Installed:
         return self
@@ -79,9 +108,12 @@ class Installed:
 
 def install_as(name: str = "torch") -> Installed:
     """From here on `import name` (and `name.nn`, …) gives the frontend. As "torch" it takes
-    "torchvision" along. Raises RuntimeError where another module of that name is loaded already.
+    "torchvision" along, and "safetensors.torch" is `frontend.safetensors`. Raises RuntimeError
+    where another module of that name is loaded already.
     """
     names = {name: "frontend"} | ({"torchvision": "frontend.vision"} if name == "torch" else {})
+    if name == "torch":
+        names["safetensors.torch"] = "frontend.safetensors"
     for alias, target in names.items():
         loaded = sys.modules.get(alias)
         if loaded is not None and loaded is not sys.modules.get(target):
@@ -91,4 +123,4 @@ def install_as(name: str = "torch") -> Installed:
             )
     finder = _Aliases(names)
     sys.meta_path.insert(0, finder)
-    return Installed(finder)
+    return Installed(finder, _SafetensorsOfTorch() if name == "torch" else None)

@@ -1,6 +1,7 @@
 """safetensors files (https://github.com/huggingface/safetensors): named tensors, both ways.
 
-The names and signatures are those of `safetensors.torch`.
+The names and signatures are those of `safetensors.torch`, which this is while `install_as("torch")`
+holds.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from frontend.serialization.checkpoint import CheckpointError, array_of, write_atomically
+from frontend.serialization.checkpoint import array_of
+from frontend.serialization.errors import CheckpointError
+from frontend.serialization.files import write_atomically
+from frontend.serialization.safetensors_file import safe_open as safe_open
 from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import TensorType
 
@@ -42,7 +46,8 @@ def save_file(
     tensors: Mapping[str, Tensor], filename: Any, metadata: dict[str, str] | None = None
 ) -> None:
     """`save` to a file, which is replaced only when all is written."""
-    write_atomically(Path(filename), save(tensors, metadata))
+    data = save(tensors, metadata)
+    write_atomically(Path(filename), lambda file: file.write(data))
 
 
 def load(data: bytes) -> dict[str, Tensor]:
@@ -99,3 +104,20 @@ def load_model(
             f"{sorted(missing)}, unexpected keys {sorted(result.unexpected_keys)}"
         )
     return missing, list(result.unexpected_keys)
+
+
+def storage_ptr(tensor: Tensor) -> int:
+    """The address of the memory a tensor was cut from."""
+    return int(_whole(tensor).ctypes.data) if tensor.numel() else 0
+
+
+def storage_size(tensor: Tensor) -> int:
+    """How many bytes that memory has."""
+    return int(_whole(tensor).nbytes)
+
+
+def _whole(tensor: Tensor) -> np.ndarray:
+    array = tensor._array("storage_ptr()")
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

@@ -2,9 +2,10 @@
 
 | file | written by | read |
 |---|---|---|
-| checkpoint | `save` of tensors, numbers, texts, None, and dicts, lists, tuples of them | always |
+| PyTorch's zip | `save`, and PyTorch's: tensors, plain data | always, by a table of names |
+| PyTorch's older one | PyTorch's `save` before 1.6, or when asked to | the same way |
 | whole module | `save` of a Module | with `weights_only=False`: unpickling runs code |
-| PyTorch's zip | `torch.save` of the same things | always, by a table of allowed names |
+| checkpoint | `save` of earlier versions | always |
 
 safetensors files of named tensors are read and written by `frontend.safetensors`.
 """
@@ -14,15 +15,18 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import zipfile
-import zlib
+import struct
 from pathlib import Path
 from typing import Any
 
 import safetensors
 
-from frontend.serialization import checkpoint
-from frontend.serialization.checkpoint import FORMAT, CheckpointError, write_atomically
+from frontend.serialization import checkpoint, torch_files
+from frontend.serialization.checkpoint import FORMAT
+from frontend.serialization.errors import CheckpointError
+from frontend.serialization.files import write_atomically
+from frontend.serialization.torch_writer import PlannedFile
+from frontend.serialization.zip_archive import ByteSource
 from frontend.tensors.dtypes import device
 
 __all__ = ["FORMAT", "PICKLED", "CheckpointError", "load", "save"]
@@ -33,28 +37,39 @@ PICKLED = b"graphc.pickled module.1\n"
 _DAMAGED = (
     safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError, AttributeError,
     IndexError, EOFError, OverflowError, MemoryError, NotImplementedError, RuntimeError,
-    pickle.UnpicklingError, zipfile.BadZipFile, zlib.error,
+    struct.error,
 )  # fmt: skip
 
 
-def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 4) -> None:
-    """Write `obj` to `f`, a path or a file open for writing bytes. A path is replaced only when all
-    is written.
+def save(
+    obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 4,
+    _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
+) -> None:  # fmt: skip
+    """Write `obj` to `f`, a path or a file open for writing bytes, in the format of PyTorch's
+    `save`. A path is replaced only when all is written.
 
     A Module is pickled whole (its class is imported when it is loaded); `state_dict()` is the safer
-    thing to save. Raises CheckpointError, naming the key, for other objects that a checkpoint does
-    not hold; then nothing is written.
+    thing to save. Raises CheckpointError, naming the key, for other objects that are no plain data;
+    then nothing is written.
     """
     from frontend.nn.modules.module import Module
 
+    if not _use_new_zipfile_serialization:
+        raise CheckpointError("save: PyTorch's older format is read, but not written")
     if isinstance(obj, Module):
-        data = PICKLED + pickle.dumps(obj, protocol=pickle_protocol)
+        whole = PICKLED + pickle.dumps(obj, protocol=pickle_protocol)
+        _put(f, lambda file: file.write(whole))
     else:
-        data = checkpoint.written(obj)
-    if hasattr(f, "write"):
-        f.write(data)
-    else:
-        write_atomically(Path(f), data)
+        _put(f, PlannedFile(obj).write)
+
+
+def _put(f: Any, write: Any) -> None:
+    if not hasattr(f, "write"):
+        write_atomically(Path(f), write)
+        return
+    buffer = io.BytesIO()
+    write(buffer)
+    f.write(buffer.getvalue())
 
 
 def load(
@@ -64,24 +79,37 @@ def load(
     """What `save` wrote to `f`, or PyTorch's `save`: a path or a file open for reading bytes.
 
     `map_location` can only name the CPU (a device, a text, a dict of them, or a function, which is
-    not called). `weights_only=False` reads whole modules too, and so runs code of the file: only
-    for files you trust. Raises CheckpointError, naming the file, where it is truncated, damaged,
-    names anything but tensors, or is none of ours; OSError where it cannot be read.
+    not called). `mmap=True`, for a path, leaves the elements on disk until they are touched; what
+    is written to them stays in memory. `weights_only=False` reads whole modules too, and so runs
+    code of the file: only for files you trust. Raises CheckpointError, naming the file, where it is
+    truncated, damaged, names anything but plain data, or is none of ours; OSError where it cannot
+    be read.
     """
     _check_location(map_location)
-    name = str(getattr(f, "name", f)) if hasattr(f, "read") else os.fspath(f)
-    data = f.read() if hasattr(f, "read") else Path(f).read_bytes()
-    if data.startswith(PICKLED):
-        return _unpickled(data, name, weights_only)
-    try:
-        if data[:4] == b"PK\x03\x04":
-            from frontend.serialization import torch_files
+    if hasattr(f, "read"):
+        if mmap:
+            raise ValueError("load: mmap=True takes the path of a file, not an open one")
+        return _load(ByteSource(f.read()), str(getattr(f, "name", f)), weights_only, False)
+    with open(f, "rb") as file:
+        return _load(ByteSource(file=file), os.fspath(f), weights_only, bool(mmap))
 
-            return torch_files.read(data)
+
+def _load(source: ByteSource, name: str, weights_only: bool | None, mmap: bool) -> Any:
+    start = source.read(0, min(source.size, 64))
+    if start.startswith(PICKLED):
+        return _unpickled(source.read(0, source.size), name, weights_only)
+    try:
+        if start.startswith(torch_files.ZIP):
+            return torch_files.read(source, mmap)
+        if mmap:
+            raise RuntimeError("mmap=True reads PyTorch's zip format only")
+        data = source.read(0, source.size)
+        if torch_files.is_legacy(start):
+            return torch_files.read_legacy(data)
         return checkpoint.read(data)
     except _DAMAGED as error:
         raise CheckpointError(
-            f"{name} is not a checkpoint of frontend.save or of PyTorch's save with plain tensors, "
+            f"{name} is not a checkpoint of frontend.save or of PyTorch's save with plain data, "
             f"or is damaged: {error}",
             hint="write it again with frontend.save, or save a state_dict() in PyTorch",
         ) from error

@@ -1,217 +1,123 @@
-"""Reading the zip files PyTorch's `save` writes, as far as they hold plain tensors.
+"""Reading the files PyTorch's `save` writes, as far as they hold plain data.
 
-in : the bytes of such a file: a zip of `NAME/data.pkl`, a pickle, and `NAME/data/KEY`, raw storages
-out: tensors, numbers, strings, None, and dicts, lists and tuples of them
+in : such a file: a zip of `NAME/data.pkl`, a pickle, and `NAME/data/KEY`, raw storages; or, from
+     before PyTorch 1.6 (and on request since), pickles and storages one after the other
+out: tensors, numbers, texts, NumPy arrays, and containers of them
 
-Unpickling normally calls whatever a file names. Here a name is looked up in a fixed table, whose
-entries make inert placeholders; anything else is an error before it is called. What was built is
-then walked and made anew from the placeholders, so that no object the pickle touched comes out.
+Nothing of a file is run: pickle_machine.py has the opcodes, torch_names.py the names a file may
+use, storages.py what makes a tensor, structure.py the bounds.
 """
 
 from __future__ import annotations
 
 import io
-import pickle
-import zipfile
-from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+from frontend.serialization.errors import Refused
+from frontend.serialization.pickle_machine import Call, PickleMachine
+from frontend.serialization.storages import ElementType, Storages
+from frontend.serialization.structure import checked
+from frontend.serialization.torch_names import TABLE, Table, set_state
+from frontend.serialization.zip_archive import ByteSource, ZipArchive
 
-from frontend.nn.parameter import Parameter
-from frontend.tensors.dtypes import Size
-from frontend.tensors.tensor import Tensor, make
-from graphc.ir.types import DType, TensorType
+ZIP = b"PK\x03\x04"
+"""What a zip file begins with."""
 
-LIMIT = 1 << 40  # bytes of one storage; more is a damaged file
-
-
-class Refused(ValueError):
-    """A file that names something a file of plain tensors does not need."""
-
-
-class _Storage:
-    """A storage named by a persistent id."""
-
-    __slots__ = ("dtype", "key")
-
-    def __init__(self, key: str, dtype: Any):
-        self.key = key
-        self.dtype = dtype
+_NUMBER = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # its pickle begins a file of the older format
+_LEGACY_VERSION = 1001
 
 
-class _Strided:
-    """A tensor over a storage."""
+def read(source: ByteSource, mapped: bool = False) -> Any:
+    """The object in a zip file of PyTorch's. `mapped` leaves storages on disk until they are
+    touched, and does not compare their checksums. Raises Refused, or ValueError and the like where
+    it is damaged."""
+    archive = ZipArchive(source)
+    pickles = [name for name in archive.members if name.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise ValueError("it is a zip file without one data.pkl: not PyTorch's format")
+    folder = pickles[0].removesuffix("data.pkl")
+    if f"{folder}constants.pkl" in archive.members:
+        raise Refused("it holds a TorchScript program; save its state_dict() instead")
+    _check_byte_order(archive, f"{folder}byteorder")
+    memory = memoryview(source.mapped()) if mapped else None
 
-    __slots__ = ("offset", "requires_grad", "shape", "storage", "strides")
+    def load(key: str) -> Any:
+        name = f"{folder}data/{key}"
+        if memory is None:
+            return bytearray(archive.read(name))
+        member = archive.member(name)
+        part = memory[member.start : member.start + member.size]
+        # Native code takes elements at multiples of their size, which are 8 bytes at most.
+        return part if member.start % 8 == 0 else bytearray(part)
 
-    def __init__(
-        self, storage: Any, offset: Any, shape: Any, strides: Any, requires_grad: Any = False,
-        hooks: Any = None, metadata: Any = None,
-    ):  # fmt: skip
-        sizes = isinstance(shape, tuple) and isinstance(strides, tuple)
-        whole = sizes and all(type(n) is int and n >= 0 for n in (*shape, *strides))
-        if not isinstance(storage, _Storage) or not whole or len(shape) != len(strides):
-            raise Refused("a tensor with a strange geometry")
-        if type(offset) is not int or offset < 0 or hooks or metadata:
-            raise Refused("a tensor with hooks, metadata or a strange offset")
-        self.storage = storage
-        self.offset = offset
-        self.shape = shape
-        self.strides = strides
-        self.requires_grad = bool(requires_grad)
-
-
-class _Leaf:
-    """A parameter around a tensor."""
-
-    __slots__ = ("data", "requires_grad")
-
-    def __init__(self, data: Any, requires_grad: Any = True, hooks: Any = None):
-        if not isinstance(data, _Strided) or hooks:
-            raise Refused("a parameter that is more than a tensor")
-        self.data = data
-        self.requires_grad = bool(requires_grad)
+    machine = PickleMachine(TABLE, Storages(load).named, set_state)
+    return checked(machine.run(io.BytesIO(archive.read(pickles[0]))))
 
 
-class _Name:
-    """Stands for a dtype or a storage class: it cannot be called."""
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, dtype: str):
-        self.dtype = dtype
+def _check_byte_order(archive: ZipArchive, name: str) -> None:
+    if name in archive.members and (order := archive.read(name)) != b"little":
+        raise ValueError(f"its byte order is {order[:20]!r}")
 
 
-_STORAGES = {
-    "FloatStorage": "f32", "DoubleStorage": "f64", "HalfStorage": "f16", "BFloat16Storage": "bf16",
-    "LongStorage": "i64", "IntStorage": "i32", "ShortStorage": "i16", "CharStorage": "i8",
-    "ByteStorage": "u8", "BoolStorage": "bool",
-}  # fmt: skip
-_DTYPES = {
-    "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
-    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool",
-}  # fmt: skip
-_ALLOWED: dict[tuple[str, str], Any] = {
-    ("collections", "OrderedDict"): OrderedDict,
-    ("torch", "Size"): lambda sizes=(): _sizes(sizes),
-    ("torch._utils", "_rebuild_tensor_v2"): _Strided,
-    ("torch._utils", "_rebuild_parameter"): _Leaf,
-    **{("torch", name): _Name(dtype) for name, dtype in (_STORAGES | _DTYPES).items()},
-}
+def is_legacy(start: bytes) -> bool:
+    """Whether a file that begins like this is of PyTorch's older format, in any protocol."""
+    return start.startswith(b"\x80") and _NUMBER in start[:32]
 
 
-def _sizes(sizes: Any) -> tuple[Any, ...]:
-    if not isinstance(sizes, tuple | list) or any(type(n) is not int for n in sizes):
-        raise Refused("a torch.Size of something else than numbers")
-    return Size(sizes)
+def read_legacy(data: bytes) -> Any:
+    """The object in a file of PyTorch's older format: pickles of a number, the version, facts of
+    the machine, the object and the list of storages' keys, then the storages.
+
+    The object's tensors need the storages, which lie behind its pickle. So it is run twice: first
+    to see where it ends and how large the elements are.
+    """
+    stream = io.BytesIO(data)
+    _, version, facts = (_plain_machine().run(stream) for _ in range(3))
+    if version != _LEGACY_VERSION or type(facts) is not dict:
+        raise ValueError("it is of another version of PyTorch's older format")
+    if facts.get("little_endian") is not True:
+        raise ValueError("its byte order is not little-endian")
+    start = stream.tell()
+    itemsizes: dict[str, int] = {}
+    PickleMachine(_WITHOUT_TENSORS, _noting(itemsizes), set_state).run(stream)
+    keys = _plain_machine().run(stream)
+    if type(keys) is not list or any(type(key) is not str for key in keys):
+        raise Refused("its list of storages is damaged")
+    buffers = {key: _storage(stream, itemsizes.get(key, 1)) for key in keys}
+    if len(buffers) != len(keys):
+        raise Refused("it has two storages of one name")
+    stream.seek(start)
+    machine = PickleMachine(TABLE, Storages(buffers.__getitem__).named, set_state)
+    return checked(machine.run(stream))
 
 
-class _Unpickler(pickle.Unpickler):
-    """Builds placeholders; every name outside the table is refused."""
+def _plain_machine() -> PickleMachine:
+    """A machine that knows no names."""
+    nothing: dict[str, Any] = {}
+    return PickleMachine(nothing, Storages(nothing.__getitem__).named, set_state)
 
-    def find_class(self, module: str, name: str) -> Any:
-        builder = _ALLOWED.get((module, name))
-        if builder is None:
-            raise Refused(
-                f"it names {module}.{name}, which a file of plain tensors does not need; nothing "
-                "of it was run"
-            )
-        return builder
 
-    def persistent_load(self, identity: Any) -> Any:
+_WITHOUT_TENSORS = Table(
+    TABLE | {name: Call(name, lambda *_: None) for name in TABLE if "._rebuild_" in name}
+)
+
+
+def _noting(itemsizes: dict[str, int]) -> Callable[[Any], None]:
+    """Persistent ids as such, and how large the elements of the storages are."""
+
+    def note(identity: Any) -> None:
         match identity:
-            case ("storage", _Name(dtype=dtype), str(key), str(), int()):
-                return _Storage(key, dtype)
-        raise Refused(f"it has the strange storage {str(identity)[:80]}")
+            case ("storage", ElementType(dtype=dtype), str(key), *_):
+                itemsizes[key] = 1 if dtype is None else dtype.itemsize
+
+    return note
 
 
-def is_torch_file(data: bytes) -> bool:
-    """Whether these bytes begin like a zip file."""
-    return data[:4] == b"PK\x03\x04"
-
-
-def read(data: bytes) -> Any:
-    """The object in the bytes of a file of PyTorch's. Raises Refused, or ValueError and the like
-    where they are damaged."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-        if len(pickles) != 1:
-            raise ValueError("it is a zip file without one data.pkl: not PyTorch's format")
-        folder = pickles[0].removesuffix("data.pkl")
-        order = _member(archive, f"{folder}byteorder", b"little")
-        if order != b"little":
-            raise ValueError(f"its byte order is {order[:20]!r}")
-        content = _Unpickler(io.BytesIO(archive.read(pickles[0]))).load()
-        return _PickleBuilder(archive, folder).built(content, 0)
-
-
-def _member(archive: zipfile.ZipFile, name: str, default: bytes | None = None) -> bytes:
-    if default is not None and name not in archive.namelist():
-        return default
-    if archive.getinfo(name).file_size > LIMIT:
-        raise ValueError(f"{name} is larger than any tensor")
-    return archive.read(name)
-
-
-class _PickleBuilder:
-    """Makes tensors and containers anew from what the unpickler built."""
-
-    def __init__(self, archive: zipfile.ZipFile, folder: str):
-        self.archive = archive
-        self.folder = folder
-        self._arrays: dict[str, np.ndarray] = {}
-        self._made: dict[int, Tensor] = {}
-
-    def built(self, value: Any, depth: int) -> Any:
-        if depth > 200:
-            raise ValueError("it is nested more than 200 deep, or contains itself")
-        if value is None or type(value) in (bool, int, float, str, bytes, Size):
-            return value
-        if type(value) in (_Strided, _Leaf):
-            if id(value) not in self._made:
-                self._made[id(value)] = self._tensor(value)
-            return self._made[id(value)]
-        if type(value) is _Name:
-            return DType(value.dtype)
-        if type(value) in (list, tuple, set):
-            return type(value)(self.built(item, depth + 1) for item in value)
-        if type(value) in (dict, OrderedDict):
-            container = type(value)(
-                (self.built(key, depth + 1), self.built(item, depth + 1))
-                for key, item in dict.items(value)
-            )
-            metadata = getattr(value, "__dict__", {}).get("_metadata")
-            if metadata is not None:  # versions of the modules of a state dict
-                container._metadata = self.built(metadata, depth + 1)
-            return container
-        raise Refused(f"it holds a {type(value).__module__}.{type(value).__qualname__}")
-
-    def _tensor(self, value: Any) -> Tensor:
-        if type(value) is _Leaf:
-            return Parameter(self.built(value.data, 0), value.requires_grad)
-        storage = self._storage(value.storage)
-        last = value.offset + sum((n - 1) * s for n, s in zip(value.shape, value.strides))
-        if 0 not in value.shape and last >= storage.size:
-            raise ValueError("a tensor reaches beyond its storage")
-        array = np.lib.stride_tricks.as_strided(
-            storage[value.offset :],
-            value.shape,
-            tuple(step * storage.itemsize for step in value.strides),
-        )
-        tensor = make(array, TensorType.of(array))
-        return tensor.requires_grad_() if value.requires_grad else tensor
-
-    def _storage(self, storage: _Storage) -> np.ndarray:
-        """The elements of a storage, shared by all tensors over it."""
-        if storage.key not in self._arrays:
-            if storage.dtype not in DType.__members__:
-                raise ValueError(f"its element type {storage.dtype} is not supported")
-            dtype = DType[storage.dtype].numpy
-            raw = _member(self.archive, f"{self.folder}data/{storage.key}")
-            whole = len(raw) // dtype.itemsize * dtype.itemsize
-            self._arrays[storage.key] = np.frombuffer(bytearray(raw[:whole]), dtype)
-        array = self._arrays[storage.key]
-        if array.dtype != DType[storage.dtype].numpy:
-            return array.view(DType[storage.dtype].numpy)
-        return array
+def _storage(stream: io.BytesIO, itemsize: int) -> bytearray:
+    """The storage where `stream` stands: how many elements, and their bytes."""
+    count = int.from_bytes(stream.read(8), "little")
+    data = bytearray(stream.read(min(count * itemsize, stream.getbuffer().nbytes)))
+    if len(data) != count * itemsize:
+        raise ValueError("it is cut short")
+    return data

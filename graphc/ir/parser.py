@@ -1,10 +1,17 @@
-"""Text → graph: reads what the printer writes. Errors give line and column."""
+r"""Text → graph: reads what the printer writes. Errors give line and column.
+
+Any text is either a graph or a ParseError, in time and memory in proportion to its length but for
+splats, which `SPLAT_BYTES` bounds. Repetitions in the patterns are possessive (`\d++`): none tries
+a shorter match after a longer one.
+"""
 
 from __future__ import annotations
 
 import base64
-import binascii
+import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,13 +26,18 @@ _TOKEN = re.compile(
     r"""(?P<space>\s+|//[^\n]*)
       | (?P<value>%[A-Za-z0-9_.]+)
       | (?P<arrow>->)
-      | (?P<type>[a-z][a-z0-9]*\[(?:\s*\d+\s*,)*\s*\d*\s*\])
-      | (?P<number>[-+]?(?:inf|nan|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)(?![A-Za-z_]))
+      | (?P<type>[a-z][a-z0-9]*+\[(?:\s*+\d++\s*+,)*+\s*+\d*+\s*+\])
+      | (?P<number>[-+]?(?:inf|nan|(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?+)(?![A-Za-z_]))
       | (?P<name>[A-Za-z_][A-Za-z0-9_.]*)
       | (?P<string>"(?:[^"\\\n]|\\.)*")
       | (?P<punctuation>[()\[\]{},:=])""",
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,  # no digits but 0 to 9
 )
+DEPTH = 64  # levels of graphs within graphs, or of lists in an attribute
+RANK = 64  # NumPy's limit
+SPLAT_BYTES = 1 << 30  # of all splats of a text together
+_ARITHMETIC = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, MemoryError)
+_LARGEST = 1 << 62  # bytes of a value
 
 
 def parse(text: str) -> Graph:
@@ -53,6 +65,8 @@ class _Parser:
             position = match.end()
         self._tokens.append(("end", "end of text", len(text)))
         self._next = 0
+        self._depth = 0
+        self._splat_bytes = 0
 
     # -- tokens ------------------------------------------------------------------------------
 
@@ -85,7 +99,20 @@ class _Parser:
 
     # -- grammar -----------------------------------------------------------------------------
 
+    @contextmanager
+    def _nested(self) -> Iterator[None]:
+        """Around what may hold itself."""
+        if self._depth >= DEPTH:
+            raise self._error(f"nested more than {DEPTH} deep", self.here())
+        self._depth += 1
+        yield
+        self._depth -= 1
+
     def graph(self) -> Graph:
+        with self._nested():
+            return self._graph()
+
+    def _graph(self) -> Graph:
         self.expect("graph")
         position = self.here()
         builder: GraphBuilder = self._guarded(position, GraphBuilder, self.expect("name"))
@@ -163,7 +190,10 @@ class _Parser:
             listed = ", ".join(map(str, inferred))
             raise self._error(f"{op} gives {listed}, the text says otherwise", types_position)
         for index, result in enumerate(results):
-            values[name + (f".{index}" if index else "")] = result
+            own = name + (f".{index}" if index else "")
+            if own in values:
+                raise self._error(f"{own} is defined twice", position)
+            values[own] = result
 
     def _value(self, values: dict[str, Var]) -> Var:
         position = self.here()
@@ -175,12 +205,8 @@ class _Parser:
     def _attribute(self) -> Attribute:
         position = self.here()
         if self.accept("["):
-            items = []
-            while not self.accept("]"):
-                items.append(self._attribute())
-                if not self.peek("]"):
-                    self.expect(",")
-            return tuple(items)
+            with self._nested():
+                return self._attributes()
         if self.peek("string"):
             return re.sub(
                 r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], self.expect("string")[1:-1]
@@ -188,8 +214,7 @@ class _Parser:
         if self.peek("type"):
             return self._constant(self._type())
         if self.peek("number"):
-            number = self.expect("number")
-            return int(number) if re.fullmatch(r"[-+]?\d+", number) else float(number)
+            return self._plain_number(self.expect("number"), position)
         word = self.expect("name")
         words: dict[str, Attribute] = {"true": True, "false": False, "none": None}
         if word in words:
@@ -198,17 +223,40 @@ class _Parser:
             return DType[word]
         raise self._error(f"{word!r} is no attribute value", position)
 
+    def _attributes(self) -> tuple[Attribute, ...]:
+        """The items of a list, and its end."""
+        items = []
+        while not self.accept("]"):
+            items.append(self._attribute())
+            if not self.peek("]"):
+                self.expect(",")
+        return tuple(items)
+
+    def _plain_number(self, text: str, position: int) -> int | float:
+        try:
+            return int(text) if text.lstrip("+-").isdecimal() else float(text)
+        except ValueError as error:  # Python reads integers of 4,300 digits
+            raise self._error(f"bad number: {error}", position) from None
+
     def _type(self) -> TensorType:
         position = self.here()
         text = self.expect("type")
         try:
-            return TensorType.parse(text)
-        except ParseError as error:
+            type = TensorType.parse(text)
+        except (ParseError, ValueError) as error:
             raise self._error(str(error), position) from None
+        if type.rank > RANK:
+            raise self._error(f"a type of more than {RANK} dimensions", position)
+        if math.prod(dim for dim in type.shape if dim) * type.dtype.itemsize >= _LARGEST:
+            raise self._error("a type whose bytes cannot be counted", position)
+        return type
 
     def _constant(self, type: TensorType) -> Constant:
         position = self.here()
         if self.accept("splat"):
+            self._splat_bytes += type.nbytes
+            if self._splat_bytes > SPLAT_BYTES:
+                raise self._error(f"splats of more than {SPLAT_BYTES} bytes", position)
             return Constant(np.full(type.shape, self._number(type.dtype), type.dtype.numpy))
         if self.accept("base64"):
             return Constant(self._decoded(type, self.expect("string")[1:-1], position))
@@ -225,7 +273,7 @@ class _Parser:
     def _decoded(self, type: TensorType, text: str, position: int) -> np.ndarray[Any, Any]:
         try:
             data = base64.b64decode(text, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # binascii.Error is one
             raise self._error(f"bad base64: {error}", position) from None
         if len(data) != type.nbytes:
             raise self._error(f"{type} takes {type.nbytes} bytes, not {len(data)}", position)
@@ -246,7 +294,8 @@ class _Parser:
             raise self._error(f"bad {dtype.value} number {text!r}: {error}", position) from None
 
     def _guarded(self, position: int, call: Any, *arguments: Any) -> Any:
-        """`call(*arguments)`, its GraphError turned into a ParseError at `position`."""
+        """`call(*arguments)`, its error turned into a ParseError at `position`. What an op infers
+        from attributes of any kind and size may fail as arithmetic on them does."""
         try:
             return call(*arguments)
         except ParseError:
@@ -254,3 +303,5 @@ class _Parser:
         except GraphError as error:
             message = str(error).partition("\n  at: ")[0]
             raise self._error(message, position) from error
+        except _ARITHMETIC as error:
+            raise self._error(f"{type(error).__name__}: {error}", position) from error

@@ -160,7 +160,7 @@ class TensorType:
 
 _INTERNED: dict[tuple[DType, Shape], TensorType] = {}
 
-_TYPE_TEXT = re.compile(r"([a-z][a-z0-9]*)\[((?:\s*\d+\s*,)*\s*(?:\d+)?\s*)\]")
+_TYPE_TEXT = re.compile(r"([a-z][a-z0-9]*+)\[((?:\s*+\d++\s*+,)*+\s*+\d*+\s*+)\]", re.ASCII)
 
 
 def row_major_strides(shape: Shape) -> Shape:

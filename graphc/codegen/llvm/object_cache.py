@@ -8,8 +8,9 @@ One file per kernel, named by the kernel's symbol (a hash of its LLVM IR, target
 
 A file appears whole or not at all (it is written next to its final path and renamed), so writers
 may race and may be killed. What is read is checked against its own hash; a file that was cut short,
-renamed or damaged is removed and compiled again, never loaded. The files used longest ago go first
-when the folder grows past its limit.
+renamed or damaged is removed and compiled again, never loaded. A hash says nothing of who wrote it:
+the folder and its files are used only if they belong to the user and nobody else can write them.
+The files used longest ago go first when the folder grows past its limit.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import hashlib
 import json
 import logging
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -27,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from graphc.codegen.llvm.private_files import NotPrivateError, check_folder, private_bytes
 from graphc.config import cache_bytes, cache_folder
 
 MAGIC = b"graphc-object 1\n"
@@ -55,13 +58,18 @@ class ObjectCache:
         self.folder = folder
         self.limit = limit
         self._writes = 0
+        self._complained = False
 
     def get(self, symbol: str) -> bytes | None:
         """The object code of `symbol`, None where there is none to be trusted."""
         path = self._path(symbol)
         try:
-            data = path.read_bytes()
+            self._check_folders(path)
+            data = private_bytes(path)
         except FileNotFoundError:
+            return None
+        except NotPrivateError as error:
+            self._complain(error)
             return None
         except OSError as error:
             _log.warning("cannot read %s: %s", path, error)
@@ -84,6 +92,9 @@ class ObjectCache:
         data = MAGIC + json.dumps(header).encode() + b"\n" + object
         try:
             self._write(self._path(symbol), data)
+        except NotPrivateError as error:
+            self._complain(error)
+            return
         except OSError as error:
             _log.warning("cannot keep compiled code in %s: %s", self.folder, error)
             return
@@ -96,9 +107,8 @@ class ObjectCache:
         readable = []
         for path in self._files():
             with contextlib.suppress(OSError):
-                status = path.stat()
-                with path.open("rb") as file:
-                    header = _header(file.read(1 << 16))
+                status = path.lstat()
+                header = _header(private_bytes(path, 1 << 16))
                 if header is not None:
                     facts = header[0]
                     readable.append(
@@ -108,17 +118,21 @@ class ObjectCache:
 
     def clear(self) -> int:
         """Remove everything; how many files there were."""
-        files = list(self._files())
-        for path in files:
-            path.unlink(missing_ok=True)
-        return len(files)
+        removed = 0
+        for path in self._files():
+            with contextlib.suppress(OSError):
+                path.unlink()
+                removed += 1
+        return removed
 
     def shrink(self) -> None:
         """Remove what killed writers left, and the longest unused files beyond the limit."""
         sizes: list[tuple[float, int, Path]] = []
         for path in self.folder.glob("??/*"):
             with contextlib.suppress(OSError):
-                status = path.stat()
+                status = path.lstat()
+                if not stat.S_ISREG(status.st_mode):
+                    continue
                 if path.suffix == SUFFIX:
                     sizes.append((status.st_mtime, status.st_size, path))
                 elif status.st_mtime < time.time() - ABANDONED:
@@ -138,8 +152,21 @@ class ObjectCache:
     def _files(self) -> Iterator[Path]:
         return self.folder.glob(f"??/*{SUFFIX}")
 
+    def _check_folders(self, path: Path) -> None:
+        check_folder(self.folder)
+        check_folder(path.parent)
+
+    def _complain(self, why: NotPrivateError) -> None:
+        """Say why the cache is not used: once, not for every kernel."""
+        if not self._complained:
+            self._complained = True
+            _log.warning("compiled code is not taken from or kept in %s: %s", self.folder, why)
+
     def _write(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (self.folder, path.parent):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            check_folder(folder)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -163,7 +190,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], bytes] | None:
     line, newline, payload = data[len(MAGIC) :].partition(b"\n")
     try:
         facts = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return (facts, payload) if newline and isinstance(facts, dict) else None
 

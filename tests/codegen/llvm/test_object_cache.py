@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -88,6 +89,103 @@ def test_a_folder_that_cannot_be_written_is_a_warning(
         cache.put("kernel_ab12", b"code", FACTS)
         assert cache.get("kernel_ab12") is None
     assert "cannot keep compiled code" in caplog.text
+
+
+# -- whose files they are -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+@pytest.mark.parametrize("part", ["folder", "part", "file"])
+def test_what_others_can_write_is_not_used(
+    cache: ObjectCache, caplog: pytest.LogCaptureFixture, part: str, mode: int
+) -> None:
+    cache.put("kernel_ab12", b"code", FACTS)
+    path = only_file(cache)
+    {"folder": cache.folder, "part": path.parent, "file": path}[part].chmod(mode)
+    with caplog.at_level(logging.WARNING, "graphc.cache"):
+        assert [cache.get("kernel_ab12") for _ in range(3)] == [None] * 3
+    assert caplog.text.count("can be written by others: chmod go-w") == 1
+    assert path.exists()  # nothing is done to a file of doubtful origin
+    if part != "file":
+        cache.put("kernel_ab34", b"code", FACTS)
+        assert not list(path.parent.glob("ab34*"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("part", ["folder", "part", "file"])
+def test_what_belongs_to_another_user_is_not_used(
+    cache: ObjectCache, caplog: pytest.LogCaptureFixture, part: str
+) -> None:
+    cache.put("kernel_ab12", b"code", FACTS)
+    path = only_file(cache)
+    os.chown({"folder": cache.folder, "part": path.parent, "file": path}[part], 12345, -1)
+    with caplog.at_level(logging.WARNING, "graphc.cache"):
+        assert cache.get("kernel_ab12") is None
+    assert "belongs to user 12345, not to" in caplog.text
+
+
+def test_another_user_is_noticed_without_being_root(
+    cache: ObjectCache, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache.put("kernel_ab12", b"code", FACTS)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with caplog.at_level(logging.WARNING, "graphc.cache"):
+        assert cache.get("kernel_ab12") is None
+    assert "belongs to user" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "pipe", "folder", "socket"])
+def test_only_regular_files_are_read(cache: ObjectCache, kind: str) -> None:
+    cache.put("kernel_ab12", b"code", FACTS)
+    path = only_file(cache)
+    elsewhere = cache.folder.parent / "elsewhere"
+    path.rename(elsewhere)
+    if kind == "link":
+        path.symlink_to(elsewhere)
+    elif kind == "dangling":
+        path.symlink_to(elsewhere.with_name("nothing"))
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(os.path.relpath(path))
+    assert cache.get("kernel_ab12") is None and cache.entries() == []
+    cache.shrink()
+    cache.clear()
+    assert elsewhere.read_bytes().startswith(MAGIC)
+
+
+def test_the_folder_is_made_private_and_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for folder in (tmp_path / "link", tmp_path / "deep" / "down"):
+        cache = ObjectCache(folder, 1 << 20)
+        cache.put("kernel_ab12", b"code", FACTS)
+        assert cache.get("kernel_ab12") == b"code"
+        for path in (folder, folder / "ab"):
+            assert path.stat().st_mode & 0o777 == 0o700
+
+
+def test_no_pickle_is_read_of_a_program_others_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphc.runtime import program
+
+    monkeypatch.setenv("GRAPHC_CACHE", str(tmp_path / "cache"))
+    graph = graphc.parse("graph g(%x: f32[2]) {\n  %1 = neg(%x) : f32[2]\n  return %1\n}")
+    graphc.compile(graph)
+    assert list(graphc.compile(graph).timings) == ["load"]
+    monkeypatch.setattr(program.pickle, "loads", lambda data: pytest.fail("a pickle is read"))
+    (tmp_path / "cache").chmod(0o777)
+    assert "plan" in graphc.compile(graph).timings
+
+
+def test_a_header_nested_without_end_is_damage(cache: ObjectCache) -> None:
+    cache.put("kernel_ab12", b"code", FACTS)
+    only_file(cache).write_bytes(MAGIC + b"[" * 200_000 + b"\n")
+    assert cache.get("kernel_ab12") is None
 
 
 def test_concurrent_writers_and_readers(cache: ObjectCache) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors
 import safetensors.numpy
 
 import frontend as torch
@@ -52,3 +53,54 @@ def test_modules_with_shared_tensors(tmp_path: Path) -> None:
     assert other.b.weight.tolist() == model.a.weight.tolist()
     with pytest.raises(RuntimeError, match="unexpected keys"):
         files.load_model(nn.Linear(2, 2), path)
+
+
+# -- as libraries find it while the frontend is installed ------------------------------------------
+
+
+def test_safetensors_torch_is_this_while_installed(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.safetensors")
+    before = safetensors.safe_open
+    with torch.install_as("torch"):
+        import safetensors.torch as theirs
+
+        assert theirs is files
+        model, other = nn.Linear(2, 3), nn.Linear(2, 3)
+        theirs.save_file(model.state_dict(), path, metadata={"format": "pt"})
+        other.load_state_dict(theirs.load_file(path, device="cpu"))
+        assert other.weight.tolist() == model.weight.tolist()
+        theirs.save_model(model, path)
+        assert theirs.load_model(other, path) == (set(), [])
+        with safetensors.safe_open(path, framework="pt", device="cpu") as file:
+            assert isinstance(file.get_tensor("weight"), torch.Tensor)
+        with safetensors.safe_open(path, framework="np") as file:
+            assert isinstance(file.get_tensor("weight"), np.ndarray)
+    assert safetensors.safe_open is before
+
+
+def test_an_open_file_reads_tensors_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    tensors = {"b": torch.arange(6.0).reshape(2, 3), "a": torch.ones(2, dtype=torch.bfloat16)}
+    files.save_file(tensors, path, {"by": "test"})
+    with files.safe_open(path, "pt") as file:
+        assert file.keys() == ["a", "b"] and file.metadata() == {"by": "test"}
+        assert sorted(file.offset_keys()) == ["a", "b"]
+        assert file.get_tensor("a").dtype is torch.bfloat16
+        part = file.get_slice("b")
+        assert (part.get_shape(), part.get_dtype()) == ([2, 3], "F32")
+        assert part[1:, :2].tolist() == [[3, 4]] and part[...].shape == (2, 3)
+        with pytest.raises(CheckpointError, match="no tensor 'c'"):
+            file.get_tensor("c")
+    data = path.read_bytes()
+    for length in range(0, len(data), 7):
+        path.write_bytes(data[:length])
+        with pytest.raises(CheckpointError, match="no safetensors file"):
+            files.safe_open(path)
+    with pytest.raises(FileNotFoundError):
+        files.safe_open(tmp_path / "missing")
+
+
+def test_storages_of_tensors() -> None:
+    x = torch.arange(6.0)
+    assert files.storage_ptr(x[2:]) == files.storage_ptr(x) and files.storage_size(x[2:]) == 24
+    assert files.storage_ptr(torch.zeros(0)) == 0

@@ -1,0 +1,188 @@
+"""Runs pickles without Python's unpickler: a pickle can only ask for what stands in a table.
+
+in : the bytes of a pickle, a table of names, what a persistent id stands for
+out: numbers, texts, bytes, lists, tuples, dicts, sets, and what the table's functions return
+
+A pickle is a program for a machine with a stack. Python's runs any function it names, and sets any
+attribute of anything (BUILD). This one knows no attributes: REDUCE calls a `Call` of the table and
+nothing else, BUILD hands state to `set_state`, which decides by the object, and the opcodes
+that make objects in other ways (NEWOBJ, INST, OBJ, EXT and the like) are errors. Its work is in
+proportion to the length of the pickle: no opcode reserves what its argument declares, keys that
+take long to hash or are made to collide are refused.
+"""
+
+from __future__ import annotations
+
+import io
+import pickletools
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from frontend.serialization.errors import Refused
+from frontend.serialization.structure import checked_key
+
+_DICTS = (dict, OrderedDict, defaultdict, Counter)
+_MARK = object()
+
+_LITERALS = {
+    "INT", "LONG", "LONG1", "BININT", "BININT1", "BININT2", "FLOAT", "BINFLOAT", "UNICODE",
+    "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "SHORT_BINBYTES", "BINBYTES", "BINBYTES8",
+    "BYTEARRAY8", "STRING",
+}  # fmt: skip
+_TEXTS_OF_PYTHON_2 = {"BINSTRING", "SHORT_BINSTRING"}
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+_EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set}
+_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_PUT = {"PUT", "BINPUT", "LONG_BINPUT"}
+_GET = {"GET", "BINGET", "LONG_BINGET"}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function that pickles may call under `name`."""
+
+    name: str
+    function: Callable[..., Any]
+
+
+class PickleMachine:
+    """Runs one pickle after the other of a file."""
+
+    def __init__(
+        self,
+        table: Mapping[str, Any],
+        persistent: Callable[[Any], Any],
+        set_state: Callable[[Any, Any], None],
+    ):
+        self.table = table
+        self.persistent = persistent
+        self.set_state = set_state
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+
+    def run(self, stream: io.BytesIO) -> Any:
+        """The object of the pickle that begins where `stream` stands, which then stands behind it.
+        Raises Refused, ValueError, IndexError and the like."""
+        self.stack, self.memo = [], {}
+        for opcode, argument, _ in pickletools.genops(stream):
+            self._step(opcode.name, argument)
+        return self._pop()
+
+    def _step(self, name: str, argument: Any) -> None:
+        if name in _LITERALS:
+            self.stack.append(argument)
+        elif name in _CONSTANTS:
+            self.stack.append(_CONSTANTS[name])
+        elif name in _EMPTY:
+            self.stack.append(_EMPTY[name]())
+        elif name in _PUT:
+            self.memo[argument] = self._top()
+        elif name in _GET:
+            self.stack.append(self.memo[argument])
+        elif name in _TUPLES:
+            items = [self._pop() for _ in range(_TUPLES[name])]
+            self.stack.append(tuple(reversed(items)))
+        elif name in _TEXTS_OF_PYTHON_2:
+            self.stack.append(argument.encode("latin-1").decode("utf-8"))
+        elif name not in ("PROTO", "FRAME", "STOP"):
+            self._act(name, argument)
+
+    def _act(self, name: str, argument: Any) -> None:
+        match name:
+            case "MARK":
+                self.stack.append(_MARK)
+            case "MEMOIZE":
+                self.memo[len(self.memo)] = self._top()
+            case "POP":
+                self.stack.pop()
+            case "POP_MARK":
+                self._marked()
+            case "DUP":
+                self.stack.append(self._top())
+            case "TUPLE" | "LIST" | "FROZENSET" | "DICT":
+                self._collect(name, self._marked())
+            case "APPEND" | "APPENDS":
+                items = self._marked() if name == "APPENDS" else [self._pop()]
+                self._target(list).extend(items)
+            case "SETITEM" | "SETITEMS":
+                items = self._marked() if name == "SETITEMS" else [self._pop(), self._pop()][::-1]
+                put_items(self._target(*_DICTS), items)
+            case "ADDITEMS":
+                items = [checked_key(item) for item in self._marked()]
+                self._target(set).update(items)
+            case "GLOBAL":
+                self._name(argument.replace(" ", ".", 1))
+            case "STACK_GLOBAL":
+                attribute, module = self._pop(), self._pop()
+                if type(module) is not str or type(attribute) is not str:
+                    raise Refused("it names something by a value that is no text")
+                self._name(f"{module}.{attribute}")
+            case "REDUCE":
+                self._reduce()
+            case "BUILD":
+                state = self._pop()
+                self.set_state(self._top(), state)
+            case "BINPERSID":
+                self.stack.append(self.persistent(self._pop()))
+            case _:
+                raise Refused(f"its pickle has the opcode {name}, which plain data does not need")
+
+    def _collect(self, name: str, items: list[Any]) -> None:
+        if name == "LIST":
+            self.stack.append(items)
+        elif name == "TUPLE":
+            self.stack.append(tuple(items))
+        elif name == "FROZENSET":
+            self.stack.append(frozenset([checked_key(item) for item in items]))
+        else:
+            self.stack.append(put_items({}, items))
+
+    def _name(self, name: str) -> None:
+        if name not in self.table:
+            raise Refused(
+                f"it names {name[:200]}, which a file of plain data does not need; nothing of it "
+                "was run"
+            )
+        self.stack.append(self.table[name])
+
+    def _reduce(self) -> None:
+        arguments, function = self._pop(), self._pop()
+        if type(function) is not Call or type(arguments) is not tuple:
+            raise Refused(f"it calls a {type(function).__name__}, which is no function")
+        self.stack.append(function.function(*arguments))
+
+    # -- the stack ---------------------------------------------------------------------------
+
+    def _top(self) -> Any:
+        if self.stack[-1] is _MARK:
+            raise ValueError("its pickle uses a mark as a value")
+        return self.stack[-1]
+
+    def _pop(self) -> Any:
+        value = self._top()
+        self.stack.pop()
+        return value
+
+    def _marked(self) -> list[Any]:
+        """What stands above the last mark, which goes too."""
+        items = []
+        while (item := self.stack.pop()) is not _MARK:
+            items.append(item)
+        return items[::-1]
+
+    def _target(self, *types: type) -> Any:
+        target = self._top()
+        if type(target) not in types:
+            raise Refused(f"its pickle adds items to a {type(target).__name__}")
+        return target
+
+
+def put_items(target: Any, items: list[Any]) -> Any:
+    """Put keys and values, one after the other in `items`, into a dict, which is returned."""
+    if len(items) % 2:
+        raise ValueError("its pickle has a key without a value")
+    for key, value in zip(items[::2], items[1::2]):
+        target[checked_key(key)] = value
+    return target

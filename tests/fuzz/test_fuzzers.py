@@ -1,0 +1,90 @@
+"""A few seconds of every fuzzer, from fixed seeds; and that the frame finds and shrinks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.fuzz import checkpoints, kills
+from tests.fuzz.frame import Broken, Fuzzer, report, run, without_parts
+from tests.fuzz.registry import FUZZERS
+
+CASES = {"checkpoints": 150, "cache_files": 40, "kills": 12, "graph_texts": 300, "joins": 5}
+
+
+def test_every_fuzzer_has_a_short_run() -> None:
+    assert CASES.keys() == FUZZERS.keys()
+
+
+@pytest.mark.parametrize("name", FUZZERS)
+def test_nothing_is_found(name: str) -> None:
+    tally = run(FUZZERS[name], 1, CASES[name])
+    checkpoints.SERVER.close()
+    for finding in tally.findings:
+        pytest.fail(report(FUZZERS[name], finding))
+    assert sum(tally.ends.values()) == CASES[name]
+
+
+def test_the_cases_reach_both_ends() -> None:
+    """A fuzzer whose cases are all refused at once, or all fine, would show nothing."""
+    tally = run(FUZZERS["checkpoints"], 1, 100)
+    checkpoints.SERVER.close()
+    assert min(tally.ends.get(f"pickle {end}", 0) for end in ("loaded", "refused")) > 5
+    texts = run(FUZZERS["graph_texts"], 1, 200).ends
+    assert min(texts["a graph"], texts["refused"]) > 5
+
+
+def _check(case: list[int]) -> str:
+    if any(item > 90 for item in case) and len(case) > 2:
+        raise Broken("a large item among several")
+    return "fine"
+
+
+LISTS = Fuzzer(
+    "lists", lambda random, size: random.integers(100, size=4 * size).tolist(), _check,
+    lambda case: f"print({case})", without_parts,
+)  # fmt: skip
+
+
+def test_what_is_found_is_made_small() -> None:
+    tally = run(LISTS, 0, 50)
+    assert len(tally.findings) > 10 and "findings" in str(tally)
+    for finding in tally.findings:
+        assert len(finding.case) == 3 and max(finding.case) > 90
+        assert report(LISTS, finding).endswith(f"print({finding.case})")
+
+
+def test_a_process_that_dies_or_hangs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "import sys, os\nwhile True:\n    sys.stdin.buffer.read(5)\n    {}\n"
+    server = checkpoints.Server()
+    for body, message in (("os._exit(3)", "the process ended"), ("", "too long")):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script.format(body)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        monkeypatch.setattr(server, "_process", process)
+        monkeypatch.setattr(checkpoints, "SECONDS", 5.0 if body else 0.5)
+        with pytest.raises(Broken, match=message):
+            server.ask(b"x")
+
+
+def test_writers_that_leave_half_a_file_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(folder: Path, number: int) -> None:
+        (folder / "ab").mkdir(parents=True)
+        (folder / "ab" / "ab12.object").write_bytes(b"graphc-object 1\n{}")
+
+    monkeypatch.setattr(kills, "keeps", careless)
+    with pytest.raises(Broken, match=r"header|whole"):
+        kills.check(("keep", 1, 0.4, 0.5))
+
+
+def test_drawing_is_a_function_of_the_seed() -> None:
+    for fuzzer in FUZZERS.values():
+        first: Any = fuzzer.draw(np.random.default_rng(3), 5)
+        assert repr(fuzzer.draw(np.random.default_rng(3), 5)) == repr(first)
+        assert fuzzer.program(first)
