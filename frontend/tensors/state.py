@@ -6,6 +6,7 @@ argument, or stands in an object that the user has.
 Of a thread:
 - `tensors.state.STATE`: below
 - `eager.dispatch._QUIET`: NumPy's error state, switched off
+- `overrides.protocol.OVERRIDING`: whether types are asked for `__torch_function__`, and modes
 
 Of the process, since PyTorch has it so:
 - `tensors.generator.default_generator`: the stream of `manual_seed`
