@@ -105,7 +105,7 @@ def _template(captured: int) -> CodeType:
         "  return asking",
     ]
     space: dict[str, Any] = {}
-    exec(compile("\n".join(lines), __file__, "exec"), space)
+    exec(compile("\n".join(lines), "<frontend.overrides>", "exec"), space)
     code: CodeType = space["outer"](*range(captured)).__code__
     return code
 
@@ -113,9 +113,7 @@ def _template(captured: int) -> CodeType:
 def _asking(code: CodeType, call: Callable[..., Any]) -> CodeType:
     template = _template(len(code.co_freevars))
     constants = tuple(call if item == _PLACE else item for item in template.co_consts)
-    return template.replace(
-        co_consts=constants, co_name=code.co_name, co_firstlineno=code.co_firstlineno
-    )
+    return template.replace(co_consts=constants, co_name=code.co_name)
 
 
 def interceptor(function: Any, original: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
