@@ -86,11 +86,11 @@ NAMED = {
 """Methods by a name that their function does not have."""
 
 
-def _init_subclass(cls: Any, **options: Any) -> None:
+def _init_subclass(cls: type, /, **options: Any) -> None:
     """A class derived from Tensor takes part in `__torch_function__`, from its definition on."""
     from frontend.overrides.interception import register_subclass  # few programs derive classes
 
-    super(Tensor, cls).__init_subclass__(**options)
+    super(Tensor, cls).__init_subclass__(**options)  # type: ignore[misc]  # it is one
     register_subclass(cls)
 
 

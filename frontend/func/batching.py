@@ -46,9 +46,7 @@ def vmap(
             f"{randomness}"
         )
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(
-            f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})"
-        )
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
     name = getattr(func, "__name__", type(func).__name__)
 
     @functools.wraps(func)
@@ -62,8 +60,7 @@ def vmap(
         batches = list(_batches(args, dims, name))
         size = _size(batches)
         results = [
-            func(*_example(args, dims, index), **kwargs)
-            for index in _drawing(size, randomness)
+            func(*_example(args, dims, index), **kwargs) for index in _drawing(size, randomness)
         ]
         return _stacked(results, out_dims, name)
 

@@ -4,8 +4,9 @@ in : a function of tensors (in nested tuples, lists, dicts), with nested tensors
 out: its gradient, vector products, Jacobian or Hessian as a function of the same arguments
 
 Each derivative is one reverse sweep over what the function recorded; a product with the Jacobian
-from the right differentiates a sweep once more. They nest, and what surrounds them may differentiate
-them again: a sweep is recorded where a leaf from outside stands behind the results, and only there.
+from the right differentiates a sweep once more. They nest, and what surrounds them may
+differentiate them again: a sweep is recorded where a leaf from outside stands behind the results,
+and only there.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _leaf(x: Tensor) -> Tensor:
 def _gradients(
     pairs: Sequence[tuple[Tensor, Tensor]], operands: Sequence[Tensor], create_graph: bool
 ) -> list[Tensor]:
-    """The sum over pairs (output, weight) of weight · d output / d operand, zeros without a path."""
+    """The sum over pairs (output, weight) of weight · d output / d operand; zeros by default."""
     if not pairs or not operands:
         return [zeros_like(x) for x in operands]
     outputs, weights = zip(*pairs)
@@ -94,7 +95,9 @@ def _gradients(
     return [zeros_like(x) if g is None else g for g, x in zip(found, operands)]
 
 
-def _chosen(argnums: Argnums, args: tuple[Any, ...]) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def _chosen(
+    argnums: Argnums, args: tuple[Any, ...]
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """The arguments that are differentiated by, and all arguments with others in their place.
     Raises RuntimeError for a place that is not there."""
     listed = (argnums,) if isinstance(argnums, int) else tuple(argnums)
@@ -229,7 +232,7 @@ def jvp(
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> Any:
-    """(func(*primals), a function from tangents to Jacobian · tangents that runs `func` no more)."""
+    """(func(*primals), a function from tangents to Jacobian · tangents): `func` runs once."""
     run = _Recorded(primals, lambda x: func(*x), False, "linearize")
     pushed = _Pushed(run)
 

@@ -103,10 +103,12 @@ def _replaced(
     for _, part in module.named_modules():
         guard_module(part)
     put = dict.__setitem__
-    before = [(*places[name], places[name][0][places[name][1]]) for name in replacing]
+    chosen = [places[name] for name in replacing]
+    before = [(registry, key, registry[key]) for registry, key in chosen]
     try:
         for name, tensor in replacing.items():
-            put(*places[name], tensor)
+            registry, key = places[name]
+            put(registry, key, tensor)
         yield
     finally:
         for registry, key, tensor in before:

@@ -27,6 +27,10 @@ from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.tensors.tensor import Tensor
 
+_STARS: dict[Any, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 _WRAPPED: list[tuple[dict[str, Any], str]] = []
 """Globals and names that `wrap` was called for."""
 
@@ -161,7 +165,7 @@ class Tracer(TracerBase):
         if isinstance(root, Module):
             self.root = root
             function: Any = type(root).forward
-            modules = root.named_modules(remove_duplicate=False)
+            modules: Any = root.named_modules(remove_duplicate=False)
             self.submodule_paths = {module: path for path, module in reversed(list(modules))}
         else:
             self.root, function = Module(), root
@@ -190,30 +194,20 @@ class Tracer(TracerBase):
                 raise RuntimeError("``self`` argument cannot be *args expansion!")
             args.append(self.root)
             parameters = parameters[1:]
-        values = [self._placeholder(parameter, concrete) for parameter in parameters]
-
-        def taken(*positional: Any) -> Any:
-            own = positional[: len(args) - len(values)]
-            plain: list[Any] = list(own)
-            named: dict[str, Any] = {}
-            for parameter, value in zip(parameters, positional[len(own) :]):
-                if parameter.kind is parameter.VAR_POSITIONAL:
-                    plain += _Rest(value)
-                elif parameter.kind is parameter.KEYWORD_ONLY:
-                    named[parameter.name] = value
-                elif parameter.kind is not parameter.VAR_KEYWORD:
-                    plain.append(value)
-            return root_fn(*plain, **named)
-
-        # *args and **kwargs are one value each, handed in as such.
+        own = len(args)
+        args += [self._placeholder(parameter, concrete) for parameter in parameters]
         if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
-            args += values
-            return _with_rest(root_fn, parameters, len(args) - len(values)), args
-        args += values
+            return _with_rest(root_fn, parameters, own), args
+        named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        positional = len(args) - len(named)
+
+        def taken(*values: Any) -> Any:
+            return root_fn(*values[:positional], **dict(zip(named, values[positional:])))
+
         return taken, args
 
     def _placeholder(self, parameter: inspect.Parameter, concrete: dict[str, Any]) -> Any:
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        stars = _STARS.get(parameter.kind, "")
         name = parameter.name
         given = name in concrete
         default = () if parameter.default is parameter.empty else (parameter.default,)
@@ -234,8 +228,7 @@ class Tracer(TracerBase):
 
         def called(module: Any, *args: Any, **kwargs: Any) -> Any:
             self._wrap_in(getattr(type(module).forward, "__globals__", {}), patches)
-            forward = functools.partial(call, module)
-            return self.call_module(module, lambda *a, **k: forward(*a, **k), args, kwargs)
+            return self.call_module(module, functools.partial(call, module), args, kwargs)
 
         def seen(module: Any, name: str) -> Any:
             return self.getattr(name, read(module, name), self._proxies)
@@ -259,12 +252,9 @@ class Tracer(TracerBase):
                 _patch(patches, names, name, _recorder(value))
 
 
-class _Rest(list[Any]):
-    """The items of `*args`."""
-
-
 def _with_rest(function: Any, parameters: list[inspect.Parameter], own: int) -> Any:
-    """`function` (its code) taking `*args` and `**kwargs` as two values that are Proxys."""
+    """`function` taking `*args` and `**kwargs` as two values, which are Proxys: its code, with
+    these as ordinary parameters. `own` are the leading ones that are not in `parameters`."""
     code = inspect.unwrap(function).__code__
     flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     count = len(parameters) + own

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from frontend.fx.node import Node, map_arg, qualified_name, reachable_global
+from frontend.fx.node import Node, qualified_name, reachable_global
 from frontend.tensors.dtypes import device
 from graphc.ir.types import DType
 
@@ -46,7 +46,7 @@ class CodeGen:
 
     def written(self, nodes: Iterable[Node], root_module: str) -> PythonCode:
         """The source for `nodes`; `root_module` is what the module is called in it."""
-        writer = _Writer(root_module)
+        writer = _CodeWriter(root_module)
         listed = list(nodes)
         last = _last_uses(listed)
         lines = [f"    {writer.statement(node)}{_freed(node, last)}" for node in listed
@@ -78,7 +78,7 @@ def _freed(node: Node, last: dict[Node, list[Node]]) -> str:
     return f";  {' = '.join([*(value.name for value in values), 'None'])}"
 
 
-class _Writer:
+class _CodeWriter:
     """Statements, and the globals they come to need."""
 
     def __init__(self, root: str):
@@ -118,10 +118,9 @@ class _Writer:
         return self.value if name == "getitem" else self._operand
 
     def _operand(self, value: Any) -> str:
+        """An operand that binds as tightly as a name: -1 does not, in `(-1) ** x`."""
         text = self.value(value)
-        return f"({text})" if text.startswith("-") or isinstance(value, int | float) and not (
-            isinstance(value, bool) or text.isidentifier() or text[0] != "-"
-        ) else text  # fmt: skip
+        return f"({text})" if text.startswith("-") else text
 
     def _arguments(self, args: Any, kwargs: dict[str, Any]) -> str:
         named = [f"{name} = {self.value(value)}" for name, value in kwargs.items()]
@@ -138,7 +137,7 @@ class _Writer:
         path = reachable_global(function)
         if path is None or path.startswith("__main__."):
             return self._global(getattr(function, "__name__", type(function).__name__), function)
-        root, dot, rest = path.partition(".")
+        root, _, rest = path.partition(".")
         if root == "builtins":
             return rest
         self.globals[root] = importlib.import_module("frontend" if root == "torch" else root)
@@ -185,4 +184,4 @@ class _Writer:
         return self._global(f"_{type(value).__name__}", value)
 
 
-__all__ = ["OPERATORS", "CodeGen", "PythonCode", "map_arg"]
+__all__ = ["OPERATORS", "CodeGen", "PythonCode"]

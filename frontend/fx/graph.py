@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from frontend.fx.code_generation import CodeGen, PythonCode
-from frontend.fx.node import Node, Target, map_arg, qualified_name
+from frontend.fx.node import Node, Target, map_aggregate, map_arg, qualified_name
 
 _NOT_IN_A_NAME = re.compile(r"[^0-9a-zA-Z_]+")
 _SUFFIX = re.compile(r"(.*)_(\d+)$")
@@ -192,7 +192,9 @@ class Graph:
         copied.meta = copy.copy(node.meta)
         return copied
 
-    def graph_copy(self, g: Graph, val_map: dict[Node, Any], return_output_node: bool = False) -> Any:
+    def graph_copy(
+        self, g: Graph, val_map: dict[Node, Any], return_output_node: bool = False
+    ) -> Any:
         """Add copies of all nodes of `g` that `val_map` does not have yet, and note them there;
         what `g` returns, in terms of the copies."""
         for node in g.nodes:
@@ -267,8 +269,8 @@ class Graph:
     # -- checking and text -------------------------------------------------------------------
 
     def lint(self) -> None:
-        """Raise RuntimeError where a node uses one that does not come before it or a name stands
-        twice, and ValueError (AttributeError) for a target that the module does not have."""
+        """Raise RuntimeError where a node uses one that does not come before it, a name stands
+        twice, or the module does not have a target."""
         seen: set[Node] = set()
         names: set[str] = set()
         for node in self.nodes:
@@ -299,9 +301,6 @@ class Graph:
         """Have code written by another writer."""
         self._codegen = codegen
 
-    def on_generate_code(self, make_transformer: Callable[[Any], Any]) -> Any:
-        raise NotImplementedError("on_generate_code: subclass CodeGen and use set_codegen()")
-
     def print_tabular(self) -> None:
         """Print the nodes as a table."""
         rows = [["opcode", "name", "target", "args", "kwargs"]]
@@ -313,8 +312,7 @@ class Graph:
 
     def __str__(self) -> str:
         lines = [line for node in self.nodes if (line := node.format_node()) is not None]
-        names = ", ".join(f"%{node.name}" for node in self.nodes if node.op == "placeholder")
-        return "\n    ".join(["graph():" if names is None else "graph():", *lines])
+        return "\n    ".join(["graph():", *lines])
 
 
 class _Place:
@@ -325,8 +323,6 @@ class _Place:
 
 
 def _with_nodes(value: Any, nodes: list[Node]) -> Any:
-    from frontend.fx.node import map_aggregate
-
     return map_aggregate(value, lambda x: nodes[x.index] if isinstance(x, _Place) else x)
 
 
@@ -340,15 +336,22 @@ def _target_name(target: Any) -> str:
     if name.startswith("__") and name.endswith("__"):
         name = name[2:-2]
     name = name.lstrip("*")
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower() if not isinstance(target, str) else name
+    return (
+        re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+        if not isinstance(target, str)
+        else name
+    )
 
 
 def _check_target(module: Any, node: Node) -> None:
-    """Raise ValueError where a path leads nowhere, AssertionError where it is no module."""
+    """Raise RuntimeError where the path of a node leads nowhere."""
     value = module
     for part in str(node.target).split("."):
         if not hasattr(value, part):
-            raise RuntimeError(f"Node {node} target {node.target} references nonexistent attribute {part} of {type(value).__name__}")
+            raise RuntimeError(
+                f"Node {node} target {node.target} references nonexistent attribute {part} of "
+                f"{type(value).__name__}"
+            )
         value = getattr(value, part)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from frontend.fx.graph import Graph
 from frontend.fx.graph import PythonCode as PythonCode
 from frontend.nn.modules.module import Module
+from frontend.nn.parameter import Parameter
 from frontend.tensors.tensor import Tensor
 
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
@@ -52,7 +53,7 @@ def _has_attr(model: Any, target: str) -> bool:
 def _assign_attr(from_obj: Any, to_module: Any, target: str) -> None:
     """Put an object at a path; a tensor that is no parameter becomes a buffer."""
     holder, name = _holder(to_module, target, make=True)
-    if isinstance(from_obj, Tensor) and not isinstance(from_obj, _parameter()):
+    if isinstance(from_obj, Tensor) and not isinstance(from_obj, Parameter):
         if name in holder._buffers:
             holder._buffers[name] = from_obj
         else:
@@ -61,18 +62,12 @@ def _assign_attr(from_obj: Any, to_module: Any, target: str) -> None:
         setattr(holder, name, from_obj)
 
 
-def _parameter() -> Any:
-    from frontend.nn.parameter import Parameter
-
-    return Parameter
-
-
 def _copy_attr(from_module: Any, to_module: Any, target: str) -> None:
     """Put what is at a path of one Module there in another, the same object."""
     source, name = _holder(from_module, target, make=False)
     holder, _ = _holder(to_module, target, make=True)
     value = getattr(source, name)
-    if isinstance(value, Tensor) and not isinstance(value, _parameter()):
+    if isinstance(value, Tensor) and not isinstance(value, Parameter):
         persistent = name not in getattr(source, "_non_persistent_buffers_set", ())
         holder.register_buffer(name, value, persistent)
     else:
@@ -193,7 +188,11 @@ class GraphModule(Module):
         body = {key: value for key, value in self.__dict__.items() if key != "_compiled_call_impl"}
         holder = _CodeOnlyModule(copy.deepcopy(body, memo))
         GraphModule.__init__(copied, holder, holder.__dict__["_graph"], type(self).__name__)
-        for name in ("_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"):
+        for name in (
+            "_state_dict_hooks",
+            "_load_state_dict_pre_hooks",
+            "_load_state_dict_post_hooks",
+        ):
             copied.__dict__[name] = holder.__dict__[name]
         copied.meta = holder.__dict__.get("meta", {})
         for name, value in copied.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
@@ -217,7 +216,9 @@ class GraphModule(Module):
     def print_readable(self, print_output: bool = True, **options: Any) -> str:
         """The code with the name of the class around it; printed, unless told not to."""
         lines = self._code.strip("\n").rstrip().split("\n")
-        text = f"class {self._get_name()}(torch.nn.Module):\n" + "\n".join(f"    {x}" for x in lines)
+        text = f"class {self._get_name()}(torch.nn.Module):\n" + "\n".join(
+            f"    {x}" for x in lines
+        )
         if print_output:
             print(text)
         return text

@@ -10,12 +10,11 @@ import builtins
 import functools
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from frontend.fx.immutable_collections import immutable_dict, immutable_list
 from frontend.overrides.names import resolve_name
-from frontend.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     Argument: TypeAlias = Any
@@ -60,7 +59,7 @@ def reachable_global(function: Callable[..., Any]) -> str | None:
     a function inside another, a wrapper)."""
     path = qualified_name(function)
     root, *rest = path.split(".")
-    value = sys.modules.get("frontend" if root == "torch" else root)
+    value: Any = sys.modules.get("frontend" if root == "torch" else root)
     for part in rest:
         value = getattr(value, part, None)
     return path if value is function else None
@@ -234,7 +233,6 @@ class Node:
     def _unlink(self) -> None:
         self._prev._next, self._next._prev = self._next, self._prev
 
-
     def __lt__(self, other: Node) -> bool:
         order = {node: place for place, node in enumerate(self.graph.nodes)}
         return order[self] < order[other]
@@ -287,6 +285,5 @@ class Node:
 
 
 __all__ = [
-    "Argument", "Node", "Target", "Tensor", "has_side_effect", "map_aggregate", "map_arg",
-    "qualified_name",
+    "Argument", "Node", "Target", "has_side_effect", "map_aggregate", "map_arg", "qualified_name",
 ]  # fmt: skip

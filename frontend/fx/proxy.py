@@ -186,7 +186,9 @@ class Proxy:
         (tracer,) = tracers
         path = resolve_name(orig_method) or ""
         if path.startswith("torch.Tensor."):
-            return tracer.create_proxy("call_method", path[len("torch.Tensor.") :], args, kwargs or {})
+            return tracer.create_proxy(
+                "call_method", path[len("torch.Tensor.") :], args, kwargs or {}
+            )
         return tracer.create_proxy("call_function", orig_method, args, kwargs or {})
 
 

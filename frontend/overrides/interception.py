@@ -37,14 +37,12 @@ LEFT_OUT = ("frontend.functions.control", "frontend.functions.arguments")
 """Those take functions, or are none of tensors."""
 SPACES = ("frontend", "frontend.nn.functional", "frontend.linalg")
 
-OPERATORS = frozenset(
-    f"__{kind}{name}__"
-    for name in (
-        "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift lt le gt ge eq ne "
-        "neg pos abs invert getitem setitem"
-    ).split()
-    for kind in ("", "r", "i")
-)
+_OPERATORS = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
+    "lshift", "rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert",
+    "getitem", "setitem",
+)  # fmt: skip
+OPERATORS = frozenset(f"__{kind}{name}__" for name in _OPERATORS for kind in ("", "r", "i"))
 TEXTS = frozenset(("__repr__", "__format__", "__len__", "__bool__", "__float__", "__contains__"))
 
 _ORIGINALS: dict[FunctionType, FunctionType] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable
 from types import FunctionType
@@ -12,12 +11,12 @@ from frontend.overrides.interception import SPACES, is_public, public_functions
 from frontend.tensors.tensor import Tensor
 
 _NOT_ASKED = (
-    "arange as_tensor asarray empty empty_strided eye frombuffer from_numpy full linspace logspace "
-    "ones rand randint randn randperm range tensor tril_indices triu_indices zeros"
-).split()
+    "arange", "as_tensor", "asarray", "empty", "empty_strided", "eye", "frombuffer", "from_numpy",
+    "full", "linspace", "logspace", "ones", "rand", "randint", "randn", "randperm", "range",
+    "tensor", "tril_indices", "triu_indices", "zeros",
+)  # fmt: skip
 
 
-@functools.cache
 def get_ignored_functions() -> set[Callable[..., Any]]:
     """Functions that make tensors from no tensor: only modes take them over."""
     space = vars(sys.modules["frontend"])
@@ -36,14 +35,12 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     return by_space
 
 
-@functools.cache
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
     """Functions whose results `Tensor.__torch_function__` leaves as they are."""
     members: Any = (Tensor._base, Tensor.grad)
     return {member.__get__ for member in members}
 
 
-@functools.cache
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """Whether `func` is a method of Tensor, or the getter or setter of a property."""
     members = [member for base in Tensor.__mro__[:-1] for member in vars(base).values()]
@@ -53,7 +50,8 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
 def resolve_name(f: Callable[..., Any]) -> str | None:
     """The name by which a function is reached: "torch.relu"; None where it is none of ours."""
     owner = getattr(f, "__self__", None)
-    for space in (*(sys.modules[name] for name in SPACES), Tensor):
+    spaces: list[Any] = [*(sys.modules[name] for name in SPACES), Tensor]
+    for space in spaces:
         where = "torch.Tensor" if space is Tensor else f"torch{space.__name__[8:]}"
         bases = Tensor.__mro__[:-1] if space is Tensor else (space,)
         for name, value in ((k, v) for base in bases for k, v in vars(base).items()):
@@ -62,5 +60,3 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
             if owner is not None and value is owner:
                 return f"{where}.{name}.{f.__name__}"
     return None
-
-

@@ -65,14 +65,16 @@ def disabled_torch_function_impl(
 # -- which types ---------------------------------------------------------------------------------
 
 
-@functools.cache
-def takes_over(kind: type) -> bool:
+def _takes_over(kind: type) -> bool:
     """Whether a type takes part."""
     if kind is Tensor:
         return False
     method = getattr(kind, "__torch_function__", None)
     function = getattr(method, "__func__", method)
     return function is not None and function is not disabled_torch_function_impl
+
+
+takes_over: Callable[[type], bool] = functools.cache(_takes_over)
 
 
 def any_takes_over(values: Iterable[Any]) -> bool:

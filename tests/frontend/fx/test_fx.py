@@ -183,7 +183,7 @@ def test_constants_become_attributes() -> None:
 
 def test_operators_on_either_side() -> None:
     def function(x: Any) -> Any:
-        return (-x**2, 2**-x, (x > 1) & ~(x < 0), 7 // (x + 1), X @ x.T, x[..., 1:], X - x)
+        return (-(x**2), 2**-x, (x > 1) & ~(x < 0), 7 // (x + 1), X @ x.T, x[..., 1:], X - x)
 
     assert same(fx.symbolic_trace(function)(X), function(X))
 

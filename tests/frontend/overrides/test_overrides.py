@@ -102,7 +102,7 @@ def test_as_subclass_shares_memory_and_refuses_other_types() -> None:
 
 def test_subclasses_that_do_not_know_each_other() -> None:
     x, y = logged(), torch.ones(3).as_subclass(Plain)
-    with pytest.raises(TypeError, match="no implementation found for .*add.*Plain.*Logged|Logged"):
+    with pytest.raises(TypeError, match=r"no implementation found for .*add.*Plain"):
         torch.add(x, y)
 
 
@@ -126,7 +126,7 @@ def test_an_object_that_is_no_tensor() -> None:
     intercept_functions()
     assert torch.mean(Diagonal(2, 6.0)) == 3.0
     assert overrides.is_tensor_like(Diagonal(1, 1.0)) and not overrides.is_tensor_like(1)
-    with pytest.raises(TypeError, match="no implementation found for .*Diagonal"):
+    with pytest.raises(TypeError, match=r"no implementation found for .*Diagonal"):
         torch.sum(Diagonal(2, 6.0))
 
 
