@@ -66,6 +66,7 @@ from frontend.version import __version__
 _LAZY = {
     "DisableTorchFunction": "frontend._C",
     "DisableTorchFunctionSubclass": "frontend._C",
+    "_assert": "frontend.overrides.checks",
     "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
     "from_dlpack": "frontend.utils.dlpack",

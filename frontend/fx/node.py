@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from frontend.fx.immutable_collections import immutable_dict, immutable_list
+from frontend.overrides.checks import _assert
 from frontend.overrides.names import resolve_name
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ else:
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 base_types = (str, int, float, bool, complex, type(None), type(Ellipsis))
 
-_side_effectful_functions: set[Any] = set()
+_side_effectful_functions: set[Any] = {_assert}
 
 
 def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,8 +48,8 @@ def qualified_name(function: Callable[..., Any]) -> str:
     if getattr(operator, name, None) is function:
         return f"operator.{name}"
     ours = resolve_name(function)
-    if ours is not None:
-        return ours
+    if ours is not None or function is _assert:
+        return ours or "torch._assert"
     module = getattr(function, "__module__", None)
     qualified = getattr(function, "__qualname__", name)
     return f"{module}.{qualified}" if module else qualified

@@ -161,6 +161,20 @@ def test_concrete_arguments() -> None:
         graph_module(X, False)
 
 
+def test_assertions_stay_in_the_graph() -> None:
+    def function(x: Any) -> Any:
+        torch._assert(x.shape[0] == 2, "two rows")
+        return x * 2
+
+    graph_module = fx.symbolic_trace(function)
+    graph_module.graph.eliminate_dead_code()
+    graph_module.recompile()
+    assert "torch._assert(eq, 'two rows')" in graph_module.code
+    assert graph_module(X).equal(X * 2)
+    with pytest.raises(AssertionError, match="two rows"):
+        graph_module(X[:1])
+
+
 def test_a_tracer_decides_what_is_a_leaf() -> None:
     class Whole(fx.Tracer):
         def is_leaf_module(self, m: Any, module_qualified_name: str) -> bool:
