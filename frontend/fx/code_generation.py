@@ -27,7 +27,7 @@ OPERATORS = {
 }  # fmt: skip
 """How calls of functions of `operator` are written."""
 
-_LITERALS = (str, int, bool, bytes, type(None), type(Ellipsis))
+_LITERALS = (str, int, float, bool, bytes, type(None), type(Ellipsis))
 
 
 @dataclass
@@ -172,8 +172,9 @@ class _CodeWriter:
         return self._constant(value)
 
     def _constant(self, value: Any) -> str:
-        if type(value) is float:
-            return repr(value) if math.isfinite(value) else f"float('{value}')"
+        if type(value) is float and not math.isfinite(value):
+            self.globals |= {"inf": math.inf, "nan": math.nan}
+            return repr(value)
         if type(value) in _LITERALS:
             return repr(value)
         if isinstance(value, DType | device):

@@ -65,6 +65,10 @@ def disabled_torch_function_impl(
 # -- which types ---------------------------------------------------------------------------------
 
 
+_COMMON = frozenset((Tensor, int, float, bool, str, type(None)))
+"""Types of arguments that take no part: most are of these."""
+
+
 def _takes_over(kind: type) -> bool:
     """Whether a type takes part."""
     if kind is Tensor:
@@ -81,6 +85,8 @@ def any_takes_over(values: Iterable[Any]) -> bool:
     """Whether one of these arguments has a type that takes part."""
     for value in values:
         kind = type(value)
+        if kind in _COMMON:
+            continue
         if kind is list or kind is tuple:
             for item in value:
                 if takes_over(type(item)):
