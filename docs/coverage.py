@@ -23,12 +23,12 @@ TABLE = HERE / "coverage.md"
 SPACES = (
     "torch", "torch.Tensor", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.utils",
     "torch.optim", "torch.optim.lr_scheduler", "torch.autograd", "torch.autograd.functional",
-    "torch.distributions", "torch.utils.data",
+    "torch.distributions", "torch.func", "torch.fx", "torch.overrides", "torch.utils.data",
 )  # fmt: skip
 
 # What the project leaves out: a pattern of names, and why.
 OUT_OF_SCOPE = (
-    (r"cudnn|miopen|mkldnn|cuda|ipu|xla|xpu|hpu|vulkan|fbgemm|vmap|DataParallel|Distributed|"
+    (r"cudnn|miopen|mkldnn|cuda|ipu|xla|xpu|hpu|vulkan|fbgemm|DataParallel|Distributed|"
      r"is_distributed|pin_memory|is_pinned|is_shared|share_memory|module_load|"
      r"SyncBatchNorm|convert_sync|skip_init|get_device_module|set_default_device|"
      r"get_default_device|Event|Stream|mtia|is_maia|is_mps|is_vulkan|is_meta|is_mtia",

@@ -64,6 +64,9 @@ from frontend.version import __version__
 
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
+    "DisableTorchFunction": "frontend._C",
+    "DisableTorchFunctionSubclass": "frontend._C",
+    "_assert": "frontend.overrides.checks",
     "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
     "from_dlpack": "frontend.utils.dlpack",
@@ -72,12 +75,13 @@ _LAZY = {
     "save": "frontend.serialization",
     "set_printoptions": "frontend.tensors.printing",
     "to_dlpack": "frontend.utils.dlpack",
+    "vmap": "frontend.func",
 }  # fmt: skip
 
 
 _MODULES = (
-    "accelerator", "backends", "compiler", "cuda", "distributions", "mps", "random", "return_types",
-    "safetensors", "version", "vision", "xpu",
+    "_C", "accelerator", "backends", "compiler", "cuda", "distributions", "func", "fx", "mps",
+    "overrides", "random", "return_types", "safetensors", "version", "vision", "xpu",
 )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ from frontend.functions import (
     unary,
 )
 from frontend.nn.functional import top_level_layers
+from frontend.overrides import protocol
 from frontend.tensors.tensor import Tensor
 
 FAMILIES = (
@@ -80,13 +81,25 @@ def _dlpack(
 
 NAMED = {
     "__init__": tensor_types.initialize, "type": tensor_types.type_of, "backward": _backward,
-    "__array_wrap__": _array_wrap, "__dlpack__": _dlpack,
+    "__array_wrap__": _array_wrap, "__dlpack__": _dlpack, "as_subclass": protocol.as_subclass,
 }  # fmt: skip
 """Methods by a name that their function does not have."""
 
 
-def _reflected(function: Any) -> Any:
-    return lambda self, other: function(other, self)
+def _init_subclass(cls: type, /, **options: Any) -> None:
+    """A class derived from Tensor takes part in `__torch_function__`, from its definition on."""
+    from frontend.overrides.interception import register_subclass  # few programs derive classes
+
+    super(Tensor, cls).__init_subclass__(**options)  # type: ignore[misc]  # it is one
+    register_subclass(cls)
+
+
+def _reflected(function: Any, name: str) -> Any:
+    def method(self: Tensor, other: Any) -> Any:
+        return function(other, self)
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    return method
 
 
 def install(target: Any = Tensor) -> None:
@@ -100,6 +113,8 @@ def install(target: Any = Tensor) -> None:
         method.__name__, method.__qualname__ = name, f"Tensor.{name}"
         setattr(Tensor, name, method)
     target.where = lambda self, condition, other: pointwise.where(condition, self, other)
+    target.__torch_function__ = classmethod(protocol.default_torch_function)
+    target.__init_subclass__ = classmethod(_init_subclass)
     target.T = property(lambda self: layout.permute(self, *reversed(range(self.dim()))))
     target.mT = property(lambda self: layout.swapped(self, "mT"))
     target.mH = property(lambda self: layout.swapped(self, "mH"))
@@ -118,6 +133,7 @@ def _guarded(function: Any) -> Any:
                 raise
             return NotImplemented
 
+    method.__name__ = method.__qualname__ = function.__name__
     return method
 
 
@@ -131,7 +147,7 @@ def _install_operators(target: Any) -> None:
     }  # fmt: skip
     for name, function in plain.items():
         setattr(target, f"__{name}__", function)
-        setattr(target, f"__r{name}__", _reflected(function))
+        setattr(target, f"__r{name}__", _reflected(function, f"__r{name}__"))
         setattr(target, f"__i{name}__", i(function))
     for name in ("lt", "le", "gt", "ge"):
         setattr(target, f"__{name}__", getattr(logic, name))

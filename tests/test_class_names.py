@@ -10,6 +10,10 @@ from pathlib import Path
 
 TWICE = {
     "Buffer": "PyTorch's nn.Buffer, and memory of a kernel",
+    "Graph": "PyTorch's fx.Graph, of Python calls, and the compiler's",
+    "Node": "PyTorch's fx.Node, and the compiler's",
+    "TraceError": "PyTorch's fx.proxy.TraceError, and of frontend.compile",
+    "Transformer": "PyTorch's nn.Transformer and fx.Transformer",
     "device": "PyTorch's torch.device, and its context manager torch.cuda.device",
 }
 """Names that stay double, with the reason: PyTorch's public ones cannot be chosen here."""

@@ -30,24 +30,25 @@ def jacobian(
     operands, single = _operands(inputs, "jacobian", create_graph)
     with enable_grad():
         outputs, one = _results(func(*operands), "jacobian")
-        rows = tuple(_rows(y, operands, create_graph, strict) for y in outputs)
-    shown = tuple(r[0] if single else r for r in rows)
+        blocks = tuple(rows(y, operands, create_graph, strict) for y in outputs)
+    shown = tuple(r[0] if single else r for r in blocks)
     return shown[0] if one else shown
 
 
-def _rows(
+def rows(
     output: Tensor, operands: Sequence[Tensor], create_graph: bool, strict: bool
 ) -> tuple[Tensor, ...]:
-    rows: list[list[Tensor]] = [[] for _ in operands]
+    """d output / d operand for each operand: [*output, *operand], a sweep per element."""
+    by_operand: list[list[Tensor]] = [[] for _ in operands]
     flat = reshape(output, -1)
     for index in range(output.numel()):
         gradients = _gradients(flat[index], operands, None, create_graph, strict)
-        for row, gradient in zip(rows, gradients):
+        for row, gradient in zip(by_operand, gradients):
             row.append(gradient)
     shape = tuple(output.shape)
     return tuple(
         reshape(stack(row), *shape, *x.shape) if row else zeros_like(x).new_zeros(*shape, *x.shape)
-        for row, x in zip(rows, operands)
+        for row, x in zip(by_operand, operands)
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.functions.creation import empty
+from frontend.overrides.protocol import disabled_torch_function_impl
 from frontend.tensors.tensor import Tensor, added_attributes, make
 from graphc.ir.types import TensorType
 
@@ -17,6 +18,8 @@ class Parameter(Tensor):
     `requires_grad`, not the gradient. Raises AttributeError where `data` is no tensor, RuntimeError
     where `requires_grad` is asked of one that is not floating point.
     """
+
+    __torch_function__ = classmethod(disabled_torch_function_impl)
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
         data = empty((0,)) if data is None else _tensor(data, "Parameter")

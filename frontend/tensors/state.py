@@ -6,6 +6,7 @@ argument, or stands in an object that the user has.
 Of a thread:
 - `tensors.state.STATE`: below
 - `eager.dispatch._QUIET`: NumPy's error state, switched off
+- `overrides.protocol.OVERRIDING`: whether types are asked for `__torch_function__`, and modes
 
 Of the process, since PyTorch has it so:
 - `tensors.generator.default_generator`: the stream of `manual_seed`
@@ -21,6 +22,9 @@ Of the process, since PyTorch has it so:
 - `devices.environment._deterministic`: switches that change nothing here
 - `devices.environment._matmul_precision`: the same
 - `backends.cudnn`: the same
+- `overrides.interception._ORIGINALS`: public functions as they were before they came to ask
+- `fx._symbolic_trace._WRAPPED`: `fx.wrap`
+- `fx.node._side_effectful_functions`: `fx.has_side_effect`
 - `utils.data.worker._info`: of a worker process, which one it is
 
 Whether compiled functions still hold:
@@ -30,12 +34,16 @@ Whether compiled functions still hold:
 Numbers given out:
 - `tensors.hooks.RemovableHandle`: of hooks
 - `eager.tape.next_sequence`: of tape nodes
+- `fx.graph_module._NUMBERS`: of files of written code
 
 Caches, which change no result:
 - `tensors.state.PREPARED`: of ops (filled by `eager.dispatch`)
 - `eager.dispatch._FILLED`: of constants
 - `eager.native_ops._MEMO`: of kernels of single ops
 - `tracing.guards.bytecode.scan_bytecode`: of code objects
+- `overrides.protocol.takes_over`: of types
+- `overrides.interception._template`: of code that asks
+- `fx.node.qualified_name`: of functions
 """
 
 from __future__ import annotations

@@ -1,0 +1,208 @@
+"""`vmap`: a function of examples becomes one of batches.
+
+in : a function of tensors, and along which dimension each argument is a batch
+out: a function that runs it for every example, and stacks what it gives
+
+It is a loop: the function runs once per example, eagerly or as it is traced (a compiled batch of
+1,000 is 1,000 copies of the function in the graph). So every function can be mapped, branches by
+value included, with the results PyTorch has; what it does not give is the speed of one operation
+over the whole batch. Where that matters, write the batch dimension into the function.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from frontend.functions.layout import movedim
+from frontend.functions.select import select
+from frontend.functions.shape import stack
+from frontend.tensors.generator import default_generator
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor
+from frontend.tracing import tree
+
+_RANDOMNESS = ("error", "different", "same")
+
+
+def vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """`func` for every example. `in_dims` says, for each positional argument (or nested as they
+    are), along which dimension it is a batch; None: it is the same for all. `out_dims` says where
+    the batch stands in each result. Keyword arguments are the same for all.
+
+    `randomness`: what draws of random numbers do: "error", "different" for each example, or "same".
+    `chunk_size` bounds memory in PyTorch; one example at a time needs no bound.
+
+    Raises ValueError where the dimensions do not fit the arguments or batches differ in size,
+    RuntimeError for a draw under "error".
+    """
+    if randomness not in _RANDOMNESS:
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
+        )
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    name = getattr(func, "__name__", type(func).__name__)
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if not args:
+            raise ValueError(
+                f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you "
+                "are trying to vmap over a function with no inputs. The latter is unsupported."
+            )
+        dims = in_dims if isinstance(in_dims, int) or in_dims is None else tuple(in_dims)
+        batches = list(_batches(args, dims, name))
+        size = _size(batches)
+        results = [
+            func(*_example(args, dims, index), **kwargs) for index in _drawing(size, randomness)
+        ]
+        return _stacked(results, out_dims, name)
+
+    return wrapped
+
+
+# -- arguments -----------------------------------------------------------------------------------
+
+
+def _children(value: Any) -> list[Any] | None:
+    """The items of a tuple, list or dict; None for anything else."""
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, tuple | list) else None
+
+
+def _spread(dims: Any, value: Any, what: str) -> list[Any]:
+    """`dims` for each item of a container."""
+    items = _children(value) or []
+    if dims is None or isinstance(dims, int):
+        return [dims] * len(items)
+    inner = _children(dims)
+    keys_differ = isinstance(dims, dict) and dims.keys() != value.keys()
+    if inner is None or len(inner) != len(items) or keys_differ:
+        raise ValueError(
+            f"{what} is not compatible with the structure of what it stands for: {dims} for "
+            f"{type(value).__name__} of {len(items)}"
+        )
+    return [dims[key] for key in value] if isinstance(dims, dict) else inner
+
+
+def _batches(value: Any, dims: Any, name: str) -> Iterator[tuple[Tensor, int]]:
+    """Each tensor that is a batch, and along which dimension."""
+    if _children(value) is not None:
+        for item, inner in zip(_children(value) or [], _spread(dims, value, "in_dims")):
+            yield from _batches(item, inner, name)
+        return
+    if dims is None:
+        return
+    if not isinstance(dims, int):
+        raise ValueError(
+            f"vmap({name}, in_dims={dims}, ...)(<inputs>): Got in_dim={dims} for an input but "
+            "in_dim must be either an integer dimension or None."
+        )
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"vmap({name}, in_dims={dims}, ...)(<inputs>): Got in_dim={dims} for an input but the "
+            f"input is of type {type(value)}. We cannot vmap over non-Tensor arguments, please use "
+            "None as the respective in_dim"
+        )
+    if not -value.dim() <= dims < value.dim():
+        raise ValueError(
+            f"vmap({name}, in_dims={dims}, ...)(<inputs>): Got in_dim={dims} for some input, but "
+            f"that input is a Tensor of dimensionality {value.dim()} so expected in_dim to satisfy "
+            f"-{value.dim()} <= in_dim < {value.dim()}."
+        )
+    yield value, dims
+
+
+def _size(batches: list[tuple[Tensor, int]]) -> int:
+    sizes = [tensor.size(dim) for tensor, dim in batches]
+    if not sizes:
+        raise ValueError("vmap: at least one input has to be mapped, but in_dims is None for all")
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    return int(sizes[0])
+
+
+def _example(value: Any, dims: Any, index: int) -> Any:
+    """The arguments for one example."""
+    items = _children(value)
+    if items is None:
+        return value if dims is None else select(value, dims, index)
+    parts = [_example(x, d, index) for x, d in zip(items, _spread(dims, value, "in_dims"))]
+    if isinstance(value, dict):
+        return type(value)(zip(value, parts))
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+
+
+# -- random numbers ------------------------------------------------------------------------------
+
+
+def _drawing(size: int, randomness: str) -> Iterator[int]:
+    """The number of each example; between them, what `randomness` says. Raises RuntimeError where
+    random numbers were drawn under "error"."""
+    state = default_generator.state
+    start = state.clone() if randomness == "same" else None
+    for index in range(size):
+        if start is not None and index:
+            with no_grad():
+                state._assign(start)
+        before = state._value, state._counter[0]
+        yield index
+        drawn = state._value is not before[0] or state._counter[0] != before[1]
+        if drawn and randomness == "error":
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use "
+                "the 'same' or 'different' randomness flags on vmap or perform the randomness "
+                "operation out of vmap"
+            )
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def _stacked(results: list[Any], out_dims: Any, name: str) -> Any:
+    """The results of all examples as one, nested as each is."""
+    if not results:
+        raise RuntimeError(f"vmap({name}): a batch of no examples has no results to stack")
+    leaves: list[list[Tensor]] = []
+    for result in results:
+        leaves.append([])
+        structure = tree.flatten(result, leaves[-1])
+    for item in tree.statics(structure):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(item)}. Did you "
+            "mean to set out_dims= to None for output?"
+        )
+    dims = _dims_of(results[-1], out_dims)
+    if len(dims) != len(leaves[-1]):
+        raise ValueError(f"vmap({name}, ..., out_dims={out_dims}): out_dims is not compatible")
+    joined = [
+        column[0] if dim is None else movedim(stack(list(column)), 0, dim)
+        for column, dim in zip(zip(*leaves), dims)
+    ]
+    return tree.build(structure, iter(joined))
+
+
+def _dims_of(value: Any, dims: Any) -> list[Any]:
+    """The dimension for each tensor of a result."""
+    items = _children(value)
+    if items is None:
+        if isinstance(dims, tuple) and len(dims) == 1:
+            (dims,) = dims
+        if not isinstance(dims, int) and dims is not None:
+            raise ValueError(
+                f"out_dims {dims} is not compatible with a result that is one Tensor: it must be "
+                "an integer or None"
+            )
+        return [dims]
+    pairs = zip(items, _spread(dims, value, "out_dims"))
+    return [dim for item, inner in pairs for dim in _dims_of(item, inner)]
