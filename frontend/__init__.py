@@ -64,6 +64,17 @@ from frontend.version import __version__
 
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
+    **dict.fromkeys(
+        ("_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_tensor_all",
+         "_check_tensor_all_with", "_check_type", "_check_value", "_check_with"),
+        "frontend.functions.assertions",
+    ),
+    **dict.fromkeys(
+        ("autocast", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
+         "get_autocast_gpu_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",
+         "is_autocast_enabled"),
+        "frontend.amp.autocast_mode",
+    ),
     "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
     "from_dlpack": "frontend.utils.dlpack",
@@ -76,8 +87,9 @@ _LAZY = {
 
 
 _MODULES = (
-    "accelerator", "backends", "compiler", "cuda", "distributions", "mps", "random", "return_types",
-    "safetensors", "version", "vision", "xpu",
+    "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "backends", "compiler", "cuda", "distributed", "distributions",
+    "hub", "jit", "library", "mps", "ops", "random", "return_types", "safetensors", "types", "version", "vision",
+    "xpu",
 )  # fmt: skip
 
 

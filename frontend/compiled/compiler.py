@@ -58,6 +58,7 @@ class CompiledFunction:
             () if distinct else tuple([identities.index(i) for i in identities]),
             STATE.grad_enabled,
             STATE.default_dtype,
+            STATE.autocast,
         )
         try:
             known = self._by_signature.get(key)

@@ -21,6 +21,7 @@ Of the process, since PyTorch has it so:
 - `devices.environment._deterministic`: switches that change nothing here
 - `devices.environment._matmul_precision`: the same
 - `backends.cudnn`: the same
+- `nn.utils.parametrize._CACHE`: values inside of `cached`
 - `utils.data.worker._info`: of a worker process, which one it is
 
 Whether compiled functions still hold:
@@ -60,7 +61,8 @@ class State(threading.local):
     branch, which is recorded whole), the active trace, the dtype of Python floats, what computes
     eager ops. The last three follow from the others. `watched`: ops are traced, or record
     where they were called. `prepared` is the backend's; so is `fast_path`, unless ops are watched:
-    then it is empty, and nothing takes a short cut."""
+    then it is empty, and nothing takes a short cut. `autocast` is the dtype of the region of
+    `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that nodes save."""
 
     grad_enabled: bool | None = True
     detect_anomaly: bool = False
@@ -69,14 +71,17 @@ class State(threading.local):
     default_dtype: DType = DType.f32
     backend: str = "numpy"
     watched: bool = False
+    autocast: DType | None = None
+    saved_hooks: Any = None
     prepared: dict[Any, Any] = PREPARED["numpy"]
     fast_path: dict[Any, Any] = PREPARED["numpy"]
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in ("session", "detect_anomaly", "backend"):
+        if name in ("session", "detect_anomaly", "backend", "saved_hooks"):
             prepared = PREPARED[self.backend]
             watched = self.session is not None or self.detect_anomaly
+            watched = watched or self.saved_hooks is not None
             super().__setattr__("watched", watched)
             super().__setattr__("prepared", prepared)
             super().__setattr__("fast_path", _NOTHING if watched else prepared)
@@ -126,6 +131,19 @@ def swap_anomaly_checks(detect: bool, check_nan: bool) -> tuple[bool, bool]:
     was set before."""
     previous = STATE.detect_anomaly, STATE.check_nan
     STATE.detect_anomaly, STATE.check_nan = detect, check_nan
+    return previous
+
+
+def swap_autocast(dtype: DType | None) -> DType | None:
+    """Make `dtype` (None: no autocast) that of the region under way; the one before."""
+    previous, STATE.autocast = STATE.autocast, dtype
+    return previous
+
+
+def swap_saved_hooks(hooks: Any) -> Any:
+    """Have what nodes save packed and unpacked by `hooks`, a pair, or kept as it is (None); those
+    before."""
+    previous, STATE.saved_hooks = STATE.saved_hooks, hooks
     return previous
 
 

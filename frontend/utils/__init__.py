@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_MODULES = ("data", "dlpack")
+_MODULES = ("_pytree", "checkpoint", "data", "dlpack", "hooks", "model_zoo")
 
 
 def __getattr__(name: str) -> Any:
