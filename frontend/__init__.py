@@ -65,6 +65,13 @@ from frontend.version import __version__
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
     **dict.fromkeys(
+        ("bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "cdouble", "cfloat", "chalf",
+         "complex128", "complex32", "complex64", "float4_e2m1fn_x2", "float8_e4m3fn",
+         "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "qint32", "qint8",
+         "quint2x4", "quint4x2", "quint8", "uint16", "uint32", "uint64"),
+        "frontend.tensors.absent_dtypes",
+    ),
+    **dict.fromkeys(
         ("_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_tensor_all",
          "_check_tensor_all_with", "_check_type", "_check_value", "_check_with"),
         "frontend.functions.assertions",
@@ -87,8 +94,8 @@ _LAZY = {
 
 
 _MODULES = (
-    "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "backends", "compiler", "cuda", "distributed", "distributions",
-    "hub", "jit", "library", "mps", "ops", "random", "return_types", "safetensors", "types", "version", "vision",
+    "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "ao", "backends", "compiler", "cuda", "distributed", "distributions",
+    "hub", "jit", "library", "mps", "onnx", "ops", "random", "return_types", "safetensors", "types", "version", "vision",
     "xpu",
 )  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""`torch.ao`: quantization, which is not here (`torch.ao.quantization` raises when used)."""
