@@ -22,6 +22,7 @@ from frontend.devices.environment import *
 from frontend.eager.promotion import can_cast, promote_types, result_type
 from frontend.functions.control import *
 from frontend.functions.creation import *
+from frontend.functions.differences import *
 from frontend.functions.distances import *
 from frontend.functions.einsum import *
 from frontend.functions.index import *
@@ -65,6 +66,12 @@ from frontend.version import __version__
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
     **dict.fromkeys(
+        ("BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "DoubleStorage",
+         "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage",
+         "TypedStorage", "UntypedStorage"),
+        "frontend.storage",
+    ),
+    **dict.fromkeys(
         ("bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "cdouble", "cfloat", "chalf",
          "complex128", "complex32", "complex64", "float4_e2m1fn_x2", "float8_e4m3fn",
          "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "qint32", "qint8",
@@ -94,9 +101,10 @@ _LAZY = {
 
 
 _MODULES = (
-    "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "ao", "backends", "compiler", "cuda", "distributed", "distributions",
-    "hub", "jit", "library", "mps", "onnx", "ops", "random", "return_types", "safetensors", "types", "version", "vision",
-    "xpu",
+    "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "ao", "backends", "compiler", "cuda",
+    "distributed", "distributions", "export", "hub", "jit", "library", "mps", "multiprocessing",
+    "nested", "onnx", "ops", "profiler", "random", "return_types", "safetensors", "serialization",
+    "sparse", "storage", "testing", "types", "version", "vision", "xpu",
 )  # fmt: skip
 
 

@@ -249,7 +249,9 @@ class Library:
     ) -> None:  # fmt: skip
         """Register a kernel for a dispatch key, the library's where none is given."""
         if not callable(fn):
-            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
+            raise TypeError(
+                f"Input function is required to be a callable but found type {type(fn)}"
+            )
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
         text = op_name if isinstance(op_name, str) else operator_of(op_name).name
         operator = operator_of(f"{self.ns}::{text.rpartition('::')[2]}")

@@ -13,6 +13,7 @@ from frontend.eager.gradients import backward
 from frontend.functions import (
     conversion,
     creation,
+    differences,
     distances,
     einsum,
     in_place,
@@ -46,7 +47,7 @@ FAMILIES = (
     unary, pointwise, special, logic, reduce, statistics, distances, layout, shape, repeating,
     rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
     order, order_statistics, top_level_layers, creation, random, sampling,
-    conversion, tensor_types,
+    conversion, tensor_types, differences,
 )  # fmt: skip
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
 
@@ -66,6 +67,13 @@ def _array_wrap(
     return creation.from_numpy(np.asarray(array))
 
 
+def _untyped_storage(self: Tensor) -> Any:
+    """The memory the tensor lies in: see `frontend.storage`."""
+    from frontend.storage import UntypedStorage  # few programs ask
+
+    return UntypedStorage.of(self)
+
+
 def _dlpack(
     self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
     copy: bool | None = None,
@@ -80,7 +88,7 @@ def _dlpack(
 
 NAMED = {
     "__init__": tensor_types.initialize, "type": tensor_types.type_of, "backward": _backward,
-    "__array_wrap__": _array_wrap, "__dlpack__": _dlpack,
+    "__array_wrap__": _array_wrap, "__dlpack__": _dlpack, "untyped_storage": _untyped_storage,
 }  # fmt: skip
 """Methods by a name that their function does not have."""
 

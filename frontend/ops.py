@@ -9,9 +9,7 @@ from typing import Any, NoReturn
 from frontend.library import OPERATORS, Operator
 
 _OVERLOADS = frozenset(
-    "default Tensor Scalar int dim self dtype out correction list input low stable side device "
-    "Tensor_Tensor Scalar_Tensor Tensor_Scalar Scalar_mode Tensor_mode List ScalarList IntList "
-    "dimname other dtype_layout two value src reduce self_int msg start start_step names".split()
+    ["default", "Tensor", "Scalar", "int", "dim", "self", "dtype", "out", "correction", "list", "input", "low", "stable", "side", "device", "Tensor_Tensor", "Scalar_Tensor", "Tensor_Scalar", "Scalar_mode", "Tensor_mode", "List", "ScalarList", "IntList", "dimname", "other", "dtype_layout", "two", "value", "src", "reduce", "self_int", "msg", "start", "start_step", "names"]
 )
 _SOURCES = ("frontend", "frontend.nn.functional")
 
@@ -80,9 +78,7 @@ class _OpNamespace:
         if operator is None and self._name == "aten" and not name.startswith("__"):
             operator = _aten(name)
         if operator is None:
-            raise AttributeError(
-                f"'_OpNamespace' '{self._name}' object has no attribute '{name}'"
-            )
+            raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
         packet = OpOverloadPacket(self._name, name, operator)
         if not isinstance(operator, Operator):
             self.__dict__[name] = packet

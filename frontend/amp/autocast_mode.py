@@ -40,11 +40,11 @@ class autocast:
         cache_enabled: bool | None = None,
     ):  # fmt: skip
         if not isinstance(device_type, str):
-            raise ValueError(
-                f"Expected `device_type` of type `str`, got: `{type(device_type)}`"
-            )
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         if not is_autocast_available(device_type):
-            raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+            raise RuntimeError(
+                f"User specified an unsupported autocast device_type '{device_type}'"
+            )
         self.device = device_type
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else as_dtype(dtype)
         if enabled and device_type != "cpu":

@@ -22,10 +22,19 @@ from typing import Any
 import safetensors
 
 from frontend.serialization import checkpoint
+from frontend.serialization.allowed import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    safe_globals,
+)
 from frontend.serialization.checkpoint import FORMAT, CheckpointError, write_atomically
 from frontend.tensors.dtypes import device
 
-__all__ = ["FORMAT", "PICKLED", "CheckpointError", "load", "save"]
+__all__ = [
+    "FORMAT", "PICKLED", "CheckpointError", "add_safe_globals", "clear_safe_globals",
+    "get_safe_globals", "load", "safe_globals", "save",
+]  # fmt: skip
 
 PICKLED = b"graphc.pickled module.1\n"
 """What a file begins with that holds a pickled module."""

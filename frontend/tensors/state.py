@@ -21,6 +21,11 @@ Of the process, since PyTorch has it so:
 - `devices.environment._deterministic`: switches that change nothing here
 - `devices.environment._matmul_precision`: the same
 - `backends.cudnn`: the same
+- `hub._own_dir`: `hub.set_dir`
+- `serialization.allowed._ALLOWED`: `add_safe_globals`
+- `library.OPERATORS`: what `torch.library` defined
+- `ops._NAMESPACES`: and where it is looked up
+- `utils._pytree.SUPPORTED_NODES`: `register_pytree_node`
 - `nn.utils.parametrize._CACHE`: values inside of `cached`
 - `utils.data.worker._info`: of a worker process, which one it is
 
@@ -62,7 +67,8 @@ class State(threading.local):
     eager ops. The last three follow from the others. `watched`: ops are traced, or record
     where they were called. `prepared` is the backend's; so is `fast_path`, unless ops are watched:
     then it is empty, and nothing takes a short cut. `autocast` is the dtype of the region of
-    `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that nodes save."""
+    `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that nodes save, `observer` makes the block
+    that an eager op runs in, while a profiler is on."""
 
     grad_enabled: bool | None = True
     detect_anomaly: bool = False
@@ -73,15 +79,16 @@ class State(threading.local):
     watched: bool = False
     autocast: DType | None = None
     saved_hooks: Any = None
+    observer: Any = None
     prepared: dict[Any, Any] = PREPARED["numpy"]
     fast_path: dict[Any, Any] = PREPARED["numpy"]
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in ("session", "detect_anomaly", "backend", "saved_hooks"):
+        if name in ("session", "detect_anomaly", "backend", "saved_hooks", "observer"):
             prepared = PREPARED[self.backend]
             watched = self.session is not None or self.detect_anomaly
-            watched = watched or self.saved_hooks is not None
+            watched |= self.saved_hooks is not None or self.observer is not None
             super().__setattr__("watched", watched)
             super().__setattr__("prepared", prepared)
             super().__setattr__("fast_path", _NOTHING if watched else prepared)
@@ -144,6 +151,13 @@ def swap_saved_hooks(hooks: Any) -> Any:
     """Have what nodes save packed and unpacked by `hooks`, a pair, or kept as it is (None); those
     before."""
     previous, STATE.saved_hooks = STATE.saved_hooks, hooks
+    return previous
+
+
+def swap_observer(observer: Any) -> Any:
+    """Have each eager op run in the block that `observer(op, operands)` makes (None: plainly); the
+    one before."""
+    previous, STATE.observer = STATE.observer, observer
     return previous
 
 

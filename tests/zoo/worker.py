@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-RATE = 1e-3
+RATE = 0.1
 
 
 def prepare(side: str) -> None:
@@ -65,7 +65,7 @@ def without_chance(model: Any) -> None:
 
 
 def stepped(model: Any, inputs: dict[str, Any], compiled: bool) -> tuple[float, float]:
-    """The loss of one step of training, and the one after it."""
+    """The loss of one step of training, and how far it moved the parameters."""
     import torch
 
     without_chance(model)
@@ -81,9 +81,10 @@ def stepped(model: Any, inputs: dict[str, Any], compiled: bool) -> tuple[float, 
 
     if compiled:
         step = torch.compile(step)
-    first = float(step().detach())
-    with torch.no_grad():
-        return first, float(loss_of(model(**inputs)))
+    before = [parameter.detach().clone() for parameter in parameters]
+    loss = float(step().detach())
+    moved = [float(((new.detach() - old) ** 2).sum()) for new, old in zip(parameters, before)]
+    return loss, float(sum(moved)) ** 0.5
 
 
 def run(side: str, name: str, step: bool, folder: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`frontend.nn.utils`: what training loops do with parameters and their gradients, sequences of
 several lengths (`rnn`), and weights that are computed (`parametrize`)."""
 
-# ruff: noqa: F403, F405
+# ruff: noqa: F403
 
 from __future__ import annotations
 

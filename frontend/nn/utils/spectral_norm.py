@@ -78,5 +78,3 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
             del module._forward_pre_hooks[key]
             return module
     raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-
-
