@@ -79,8 +79,9 @@ _LAZY = {
         "frontend.tensors.absent_dtypes",
     ),
     **dict.fromkeys(
-        ("_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_tensor_all",
-         "_check_tensor_all_with", "_check_type", "_check_value", "_check_with"),
+        ("_assert", "_assert_async", "_check", "_check_index", "_check_is_size",
+         "_check_tensor_all", "_check_tensor_all_with", "_check_type", "_check_value",
+         "_check_with"),
         "frontend.functions.assertions",
     ),
     **dict.fromkeys(

@@ -6,8 +6,6 @@ from enum import Enum
 
 from frontend.absent import absent_names
 
-__all__ = ["Dim", "ExportedProgram", "export", "load", "save"]
-
 
 class Dim(Enum):
     """How a dimension is to be exported."""
@@ -17,11 +15,11 @@ class Dim(Enum):
     DYNAMIC = "dynamic"
 
 
-globals().update(
-    absent_names(
-        "export",
-        "ExportGraphSignature ExportedProgram ShapesCollection draft_export export "
-        "export_for_training load register_dataclass save unflatten",
-        "frontend.compile runs a function as native code, `graphc dump` prints its graph",
-    )
+_ABSENT = absent_names(
+    "export",
+    "ExportGraphSignature ExportedProgram ShapesCollection draft_export export "
+    "export_for_training load register_dataclass save unflatten",
+    "frontend.compile runs a function as native code, `graphc dump` prints its graph",
 )
+globals().update(_ABSENT)
+__all__ = ["Dim", *_ABSENT]

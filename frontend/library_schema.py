@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
@@ -57,7 +59,7 @@ def _text(kind: Any, what: str) -> str:
     if origin in (typing.Union, types.UnionType):
         rest = [each for each in inner if each is not type(None)]
         if len(rest) < len(inner):
-            return _text(typing.Union[tuple(rest)], what) + "?"
+            return _text(functools.reduce(operator.or_, rest), what) + "?"
     if origin in (list, Sequence) and len(inner) == 1:
         return _text(inner[0], what) + "[]"
     raise ValueError(f"infer_schema(func): {what} has unsupported type {kind}")

@@ -40,7 +40,7 @@ def spawn(
     fn: Any, args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
     start_method: str = "spawn",
 ) -> SpawnContext | None:  # fmt: skip
-    """`fn(rank, *args)` in processes of their own. Raises ProcessRaisedException where one fails."""
+    """`fn(rank, *args)` in processes of their own. Raises ProcessRaisedException if one fails."""
     made = multiprocessing.get_context(start_method)
     processes = [
         made.Process(target=fn, args=(rank, *args), daemon=daemon)  # type: ignore[attr-defined]

@@ -2,13 +2,11 @@
 
 from frontend.absent import absent_names
 
-__all__ = ["as_nested_tensor", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor"]
-
-globals().update(
-    absent_names(
-        "nested",
-        "as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged "
-        "to_padded_tensor",
-        "pad sequences to one length (torch.nn.utils.rnn.pad_sequence) and mask them",
-    )
+_ABSENT = absent_names(
+    "nested",
+    "as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged "
+    "to_padded_tensor",
+    "pad sequences to one length (torch.nn.utils.rnn.pad_sequence) and mask them",
 )
+globals().update(_ABSENT)
+__all__ = list(_ABSENT)

@@ -9,7 +9,43 @@ from typing import Any, NoReturn
 from frontend.library import OPERATORS, Operator
 
 _OVERLOADS = frozenset(
-    ["default", "Tensor", "Scalar", "int", "dim", "self", "dtype", "out", "correction", "list", "input", "low", "stable", "side", "device", "Tensor_Tensor", "Scalar_Tensor", "Tensor_Scalar", "Scalar_mode", "Tensor_mode", "List", "ScalarList", "IntList", "dimname", "other", "dtype_layout", "two", "value", "src", "reduce", "self_int", "msg", "start", "start_step", "names"]
+    [
+        "default",
+        "Tensor",
+        "Scalar",
+        "int",
+        "dim",
+        "self",
+        "dtype",
+        "out",
+        "correction",
+        "list",
+        "input",
+        "low",
+        "stable",
+        "side",
+        "device",
+        "Tensor_Tensor",
+        "Scalar_Tensor",
+        "Tensor_Scalar",
+        "Scalar_mode",
+        "Tensor_mode",
+        "List",
+        "ScalarList",
+        "IntList",
+        "dimname",
+        "other",
+        "dtype_layout",
+        "two",
+        "value",
+        "src",
+        "reduce",
+        "self_int",
+        "msg",
+        "start",
+        "start_step",
+        "names",
+    ]
 )
 _SOURCES = ("frontend", "frontend.nn.functional")
 
@@ -68,8 +104,10 @@ class OpOverloadPacket:
 class _OpNamespace:
     """The operators of one namespace."""
 
+    _name: str
+
     def __init__(self, name: str):
-        self.__dict__["_name"] = name
+        self._name = name
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
         operator: Any = OPERATORS.get(self._name, {}).get(name)

@@ -24,7 +24,8 @@ _TOLERANCES = {
 def assert_close(
     actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None,
     atol: float | None = None, equal_nan: bool = False, check_device: bool = True,
-    check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False, msg: Any = None,
+    check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False,
+    msg: Any = None,
 ) -> None:  # fmt: skip
     """Raises AssertionError unless |actual - expected| ≤ atol + rtol·|expected| everywhere, for
     tensors, numbers, and nests of them; without tolerances, PyTorch's for the dtype. Raises
@@ -90,7 +91,7 @@ def _tensor_difference(actual: Any, expected: Any, options: Any) -> str | None:
     if left.shape != right.shape:
         return f"The values for attribute 'shape' do not match: {left.shape} != {right.shape}."
     if check_dtype and left.dtype is not right.dtype:
-        shown = f"{left.dtype.shown} != {right.dtype.shown}"  # type: ignore[attr-defined]
+        shown = f"{left.dtype.shown} != {right.dtype.shown}"
         return f"The values for attribute 'dtype' do not match: {shown}."
     if check_stride and left.stride() != right.stride():
         return (
@@ -131,7 +132,8 @@ def _text(what: str, x: Any, y: Any, close: Any, rtol: float, atol: float) -> st
     for name, values, allowed in (("absolute", distance, atol), ("relative", ratio, rtol)):
         place = tuple(int(i) for i in np.unravel_index(np.argmax(values), values.shape))
         lines.append(
-            f"Greatest {name} difference: {values[place]} at index {place} (up to {allowed} allowed)"
+            f"Greatest {name} difference: {values[place]} at index {place} "
+            f"(up to {allowed} allowed)"
         )
     return "\n".join(lines)
 

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 TWICE = {
+    "CheckpointError": "of frontend.load, and PyTorch's torch.utils.checkpoint.CheckpointError",
+    "Node": "of a graph, and PyTorch's torch.autograd.graph.Node",
     "Buffer": "PyTorch's nn.Buffer, and memory of a kernel",
     "device": "PyTorch's torch.device, and its context manager torch.cuda.device",
 }

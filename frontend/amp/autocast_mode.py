@@ -72,9 +72,8 @@ class autocast:
         self._before.append(swap_autocast(mode if self.device == "cpu" else STATE.autocast))
         return self
 
-    def __exit__(self, *error: Any) -> bool:
+    def __exit__(self, *error: Any) -> None:
         swap_autocast(self._before.pop())
-        return False
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)

@@ -40,5 +40,5 @@ def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[None]:  # fmt: skip
-    """The former `torch.nn.attention.sdpa_kernel`: attention is one kernel, whichever is allowed."""
+    """The former `nn.attention.sdpa_kernel`: attention is one kernel, whichever is allowed."""
     yield

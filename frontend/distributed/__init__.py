@@ -72,4 +72,5 @@ _FUNCTIONS = (
 )  # fmt: skip
 globals().update({name: raising(name) for name in _FUNCTIONS})
 
-__all__ = ["ProcessGroup", "ReduceOp", "group", "is_available", "is_initialized", *_FUNCTIONS]
+__all__ = [*_FUNCTIONS]
+__all__ += ["ProcessGroup", "ReduceOp", "group", "is_available", "is_initialized"]

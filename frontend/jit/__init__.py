@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
-from frontend.jit import annotations
 from frontend.jit.annotations import export, ignore, unused
 from frontend.nn.modules.module import Module
 
@@ -96,7 +95,8 @@ class ScriptFunction:
 
 
 def script(
-    obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
+    obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None,
+    example_inputs: Any = None,
 ) -> Any:  # fmt: skip
     """A function or class as it is; a Module in one that runs it."""
     if not builtins.isinstance(obj, Module) or builtins.isinstance(obj, ScriptModule):
@@ -165,6 +165,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 
 def _fits(obj: Any, kind: Any) -> bool:
+    origin: Any
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if kind is None or kind is Any:
         return kind is Any or obj is None

@@ -14,7 +14,7 @@ class _BroadcastingList:
     """`BroadcastingList2[int]` is a list of them, or one for all."""
 
     def __getitem__(self, kind: Any) -> Any:
-        return list[kind]  # type: ignore[valid-type]
+        return list[kind]
 
 
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = _BroadcastingList()

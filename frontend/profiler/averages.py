@@ -80,7 +80,7 @@ class EventList(list[Any]):
         return sum(entry.self_cpu_time_total for entry in entries)
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **others: Any) -> str:
-        """A table of at most `row_limit` rows. Raises ValueError for what it cannot be sorted by."""
+        """A table of at most `row_limit` rows. Raises ValueError for what it has no column of."""
         entries = list(self)
         if sort_by is not None:
             name = sort_by.replace("device_", "cpu_").replace("cuda_", "cpu_")

@@ -67,8 +67,8 @@ class State(threading.local):
     eager ops. The last three follow from the others. `watched`: ops are traced, or record
     where they were called. `prepared` is the backend's; so is `fast_path`, unless ops are watched:
     then it is empty, and nothing takes a short cut. `autocast` is the dtype of the region of
-    `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that nodes save, `observer` makes the block
-    that an eager op runs in, while a profiler is on."""
+    `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that nodes save,
+    `observer` makes the block that an eager op runs in, while a profiler is on."""
 
     grad_enabled: bool | None = True
     detect_anomaly: bool = False

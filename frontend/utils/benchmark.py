@@ -2,12 +2,10 @@
 
 from frontend.absent import absent_names
 
-__all__ = ["Compare", "Fuzzer", "Measurement", "Timer"]
-
-globals().update(
-    absent_names(
-        "utils.benchmark",
-        "CallgrindStats Compare Fuzzer Measurement Timer",
-        "time with timeit, or torch.profiler for single operations",
-    )
+_ABSENT = absent_names(
+    "utils.benchmark",
+    "CallgrindStats Compare Fuzzer Measurement Timer",
+    "time with timeit, or torch.profiler for single operations",
 )
+globals().update(_ABSENT)
+__all__ = list(_ABSENT)

@@ -97,7 +97,7 @@ class CheckpointFunction(Function):
             raise RuntimeError(
                 "none of output has requires_grad=True, this checkpoint() is not necessary"
             )
-        backward(*zip(*pairs))
+        backward([result for result, _ in pairs], [gradient for _, gradient in pairs])
         wanted = [each.grad if isinstance(each, Tensor) else None for each in args]
         return (None, None, *wanted)
 
@@ -179,7 +179,9 @@ def checkpoint_sequential(
 ) -> Any:
     """A Sequential, or list of functions, in `segments` parts that are checkpointed but for the
     last."""
-    steps = list(functions.children()) if isinstance(functions, Sequential) else list(functions)
+    steps = (
+        list(functions._modules.values()) if isinstance(functions, Sequential) else list(functions)
+    )
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError(f"Unexpected keyword arguments: {','.join(kwargs)}")

@@ -1,5 +1,5 @@
-"""`torch.utils.model_zoo`: the former name of `torch.hub.load_state_dict_from_url`, and the progress
-bar that datasets import from here: tqdm's where that is installed."""
+"""`torch.utils.model_zoo`: the former name of `torch.hub.load_state_dict_from_url`, and the bar of
+progress that datasets import from here: tqdm's where that is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frontend.hub import load_state_dict_from_url as load_url
 __all__ = ["load_url", "tqdm"]
 
 try:
-    from tqdm import tqdm
+    from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
 except ImportError:
 
     class tqdm:  # type: ignore[no-redef]

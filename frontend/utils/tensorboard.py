@@ -2,12 +2,10 @@
 
 from frontend.absent import absent_names
 
-__all__ = ["FileWriter", "RecordWriter", "SummaryWriter"]
-
-globals().update(
-    absent_names(
-        "utils.tensorboard",
-        "FileWriter RecordWriter SummaryWriter",
-        "the package tensorboardX writes the same files from NumPy arrays",
-    )
+_ABSENT = absent_names(
+    "utils.tensorboard",
+    "FileWriter RecordWriter SummaryWriter",
+    "the package tensorboardX writes the same files from NumPy arrays",
 )
+globals().update(_ABSENT)
+__all__ = list(_ABSENT)

@@ -127,7 +127,7 @@ def _broadcast_cases(index: Index, types: Types, *, shape: Shape) -> tuple[Case]
 
 
 def _broadcast_view(x: np.ndarray, *, shape: Shape) -> np.ndarray:
-    """What repeats nothing can be written to as its operand can; else writing would be ambiguous."""
+    """What repeats nothing can be written to as its operand can; else writing is ambiguous."""
     lead = len(shape) - x.ndim
     if shape == (1,) * lead + x.shape:
         return x[(None,) * lead]

@@ -1,5 +1,5 @@
-"""`python -m tests.zoo [NAME …] [--few] [--family F]`: models of other people's libraries, run on the
-frontend and on PyTorch with the same weights; fails where outputs or losses differ.
+"""`python -m tests.zoo [NAME …] [--few] [--family F]`: models of other people's libraries, run on
+the frontend and on PyTorch with the same weights; fails where outputs or losses differ.
 
 Two processes work side by side: PyTorch's is a model ahead.
 """

@@ -25,7 +25,8 @@ nextvit_small
 """
 _FIXED = """
 test_vit:160 test_vit2:160 test_vit3:160 test_vit4:160 test_coatnet:160 test_maxvit:160
-vit_tiny_patch16_224:64 vit_tiny_r_s16_p8_224:64 vit_small_patch32_224:64 vit_medium_patch16_gap_240:64
+vit_tiny_patch16_224:64 vit_tiny_r_s16_p8_224:64 vit_small_patch32_224:64
+vit_medium_patch16_gap_240:64
 deit_tiny_patch16_224:64 deit_tiny_distilled_patch16_224:64 eva02_tiny_patch14_224:56
 cait_xxs24_224:64 mixer_s32_224:64 gmlp_ti16_224:64 gmixer_12_224:64 resmlp_12_224:64
 beit_base_patch16_224:64 xcit_nano_12_p16_224:64 swin_tiny_patch4_window7_224:224

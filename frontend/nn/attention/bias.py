@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frontend.functions.creation import ones
-from frontend.functions.masks import tril
+from frontend.functions.select import tril
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
