@@ -175,11 +175,12 @@ def _fits(obj: Any, kind: Any) -> bool:
         return any(_fits(obj, part) for part in parts)
     if not builtins.isinstance(obj, origin):
         return False
+    items: Any = obj
     if origin is tuple:
-        return len(obj) == len(parts) and all(map(_fits, obj, parts))
+        return len(items) == len(parts) and all(map(_fits, items, parts))
     if origin is dict:
-        return all(_fits(key, parts[0]) and _fits(value, parts[1]) for key, value in obj.items())
-    return all(_fits(item, parts[0]) for item in obj)
+        return all(_fits(key, parts[0]) and _fits(value, parts[1]) for key, value in items.items())
+    return all(_fits(item, parts[0]) for item in items)
 
 
 class Future:
