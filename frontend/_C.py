@@ -1,13 +1,80 @@
-"""Names of PyTorch's compiled module that other people's code imports."""
+"""`torch._C`: the few names of PyTorch's C++ module that libraries look for."""
 
 from __future__ import annotations
 
-from frontend.overrides.protocol import (
-    DisableTorchFunction,
-    DisableTorchFunctionSubclass,
-)
-from frontend.overrides.protocol import (
-    disabled_torch_function_impl as _disabled_torch_function_impl,
-)
+from enum import Enum
+from typing import Any
 
-__all__ = ["DisableTorchFunction", "DisableTorchFunctionSubclass", "_disabled_torch_function_impl"]
+from frontend.overrides.protocol import (
+    DisableTorchFunction as DisableTorchFunction,
+)
+from frontend.overrides.protocol import (
+    DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
+)
+from frontend.tensors.tensor import Tensor
+
+TensorBase = Tensor
+
+
+class DispatchKey(Enum):
+    """Names of dispatch keys, as far as libraries name them."""
+
+    CPU = "CPU"
+    CUDA = "CUDA"
+    Meta = "Meta"
+    Autograd = "Autograd"
+    AutogradCPU = "AutogradCPU"
+    AutocastCPU = "AutocastCPU"
+    AutocastCUDA = "AutocastCUDA"
+    AutocastXPU = "AutocastXPU"
+    CompositeImplicitAutograd = "CompositeImplicitAutograd"
+    CompositeExplicitAutograd = "CompositeExplicitAutograd"
+
+
+class DispatchKeySet:
+    """A set of dispatch keys."""
+
+    def __init__(self, key: DispatchKey):
+        self.keys = {key}
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        both = DispatchKeySet(next(iter(self.keys)))
+        both.keys = self.keys | other.keys
+        return both
+
+
+class _ExcludeDispatchKeyGuard:
+    """A block that kernels of these keys are left out of. Of the keys only those of autocast mean
+    something to the operators here, and they have no kernels for it."""
+
+    def __init__(self, keys: DispatchKeySet):
+        self.keys = keys
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+def _log_api_usage_once(name: str) -> None:
+    """Nothing is logged."""
+
+
+def _get_tracing_state() -> None:
+    """None: TorchScript traces nothing."""
+
+
+def _get_privateuse1_backend_name() -> str:
+    """The name PyTorch has before one is registered."""
+    return "privateuseone"
+
+
+def _switch(*values: Any) -> bool:
+    """A switch of TorchScript's executor, which is not there: it is off."""
+    return False
+
+
+_jit_set_profiling_executor = _jit_set_profiling_mode = _jit_set_texpr_fuser_enabled = _switch
+_jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_nvfuser_enabled = _switch
+_jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _jit_texpr_fuser_enabled = _switch

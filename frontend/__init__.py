@@ -22,6 +22,7 @@ from frontend.devices.environment import *
 from frontend.eager.promotion import can_cast, promote_types, result_type
 from frontend.functions.control import *
 from frontend.functions.creation import *
+from frontend.functions.differences import *
 from frontend.functions.distances import *
 from frontend.functions.einsum import *
 from frontend.functions.index import *
@@ -66,6 +67,31 @@ from frontend.version import __version__
 _LAZY = {
     "DisableTorchFunction": "frontend._C",
     "DisableTorchFunctionSubclass": "frontend._C",
+    **dict.fromkeys(
+        ("BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "DoubleStorage",
+         "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage",
+         "TypedStorage", "UntypedStorage"),
+        "frontend.storage",
+    ),
+    **dict.fromkeys(
+        ("bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "cdouble", "cfloat", "chalf",
+         "complex128", "complex32", "complex64", "float4_e2m1fn_x2", "float8_e4m3fn",
+         "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "qint32", "qint8",
+         "quint2x4", "quint4x2", "quint8", "uint16", "uint32", "uint64"),
+        "frontend.tensors.absent_dtypes",
+    ),
+    **dict.fromkeys(
+        ("_assert_async", "_check", "_check_index", "_check_is_size",
+         "_check_tensor_all", "_check_tensor_all_with", "_check_type", "_check_value",
+         "_check_with"),
+        "frontend.functions.assertions",
+    ),
+    **dict.fromkeys(
+        ("autocast", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
+         "get_autocast_gpu_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",
+         "is_autocast_enabled"),
+        "frontend.amp.autocast_mode",
+    ),
     "_assert": "frontend.overrides.checks",
     "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
@@ -80,8 +106,11 @@ _LAZY = {
 
 
 _MODULES = (
-    "_C", "accelerator", "backends", "compiler", "cuda", "distributions", "func", "fx", "mps",
-    "overrides", "random", "return_types", "safetensors", "version", "vision", "xpu",
+    "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "ao", "backends", "compiler", "cuda",
+    "distributed", "distributions", "export", "func", "fx", "hub", "jit", "library", "mps",
+    "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "random", "return_types",
+    "safetensors", "serialization", "sparse", "storage", "testing", "types", "version", "vision",
+    "xpu",
 )  # fmt: skip
 
 

@@ -1,5 +1,61 @@
 """`torch.compiler`: compiling, and asking whether that is what happens."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from frontend.compiled.compiler import compile, disable, is_compiling
 
-__all__ = ["compile", "disable", "is_compiling"]
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
+    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "nested_compile_region", "reset", "set_stance", "substitute_in_graph",
+]  # fmt: skip
+
+
+def is_dynamo_compiling() -> bool:
+    """Whether a trace is under way."""
+    return is_compiling()
+
+
+def is_exporting() -> bool:
+    """False: there is no export."""
+    return False
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """The function, or functions: a trace runs all Python."""
+    return fn
+
+
+nested_compile_region = assume_constant_result = allow_in_graph
+
+
+def substitute_in_graph(original_fn: Any, **options: Any) -> Any:
+    """A decorator that leaves both functions as they are: a trace runs the original's Python."""
+    return allow_in_graph
+
+
+def list_backends(exclude_tags: Any = ()) -> list[str]:
+    """The one there is."""
+    return ["graphc"]
+
+
+def reset() -> None:
+    """Nothing to forget: each compiled function has its own specializations."""
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Nothing to mark: there are no CUDA graphs."""
+
+
+@contextmanager
+def set_stance(stance: str = "default", **options: Any) -> Iterator[None]:
+    """Only "default": raises NotImplementedError for another stance."""
+    if stance != "default":
+        raise NotImplementedError(
+            f"set_stance({stance!r}): compile(..., disable=True) runs a function eagerly"
+        )
+    yield

@@ -1,7 +1,7 @@
 """`install_as("torch")`: scripts that import torch get the frontend.
 
 Every `torch.x` is then the very module `frontend.x`, loaded once, so classes stay identical
-whichever name they are imported by; `torchvision` is `frontend.vision`.
+whichever name they are imported by; `torchvision` is `frontend.vision` where no other is installed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -106,14 +106,22 @@ class Installed:
         self.remove()
 
 
+def _is_installed(name: str) -> bool:
+    """Whether the module is there to be imported, or was."""
+    return name in sys.modules or PathFinder.find_spec(name) is not None
+
+
 def install_as(name: str = "torch") -> Installed:
     """From here on `import name` (and `name.nn`, …) gives the frontend. As "torch" it takes
-    "torchvision" along, and "safetensors.torch" is `frontend.safetensors`. Raises RuntimeError
-    where another module of that name is loaded already.
+    "torchvision" along, unless that is installed: it then runs on the frontend;
+    "safetensors.torch" is `frontend.safetensors`. Raises RuntimeError where another module of that
+    name is loaded already.
     """
-    names = {name: "frontend"} | ({"torchvision": "frontend.vision"} if name == "torch" else {})
+    names = {name: "frontend"}
     if name == "torch":
         names["safetensors.torch"] = "frontend.safetensors"
+        if not _is_installed("torchvision"):
+            names["torchvision"] = "frontend.vision"
     for alias, target in names.items():
         loaded = sys.modules.get(alias)
         if loaded is not None and loaded is not sys.modules.get(target):

@@ -13,6 +13,7 @@ from frontend.eager.gradients import backward
 from frontend.functions import (
     conversion,
     creation,
+    differences,
     distances,
     einsum,
     in_place,
@@ -47,7 +48,7 @@ FAMILIES = (
     unary, pointwise, special, logic, reduce, statistics, distances, layout, shape, repeating,
     rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
     order, order_statistics, top_level_layers, creation, random, sampling,
-    conversion, tensor_types,
+    conversion, tensor_types, differences,
 )  # fmt: skip
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
 
@@ -67,6 +68,13 @@ def _array_wrap(
     return creation.from_numpy(np.asarray(array))
 
 
+def _untyped_storage(self: Tensor) -> Any:
+    """The memory the tensor lies in: see `frontend.storage`."""
+    from frontend.storage import UntypedStorage  # few programs ask
+
+    return UntypedStorage.of(self)
+
+
 def _dlpack(
     self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
     copy: bool | None = None,
@@ -82,6 +90,7 @@ def _dlpack(
 NAMED = {
     "__init__": tensor_types.initialize, "type": tensor_types.type_of, "backward": _backward,
     "__array_wrap__": _array_wrap, "__dlpack__": _dlpack, "as_subclass": protocol.as_subclass,
+    "untyped_storage": _untyped_storage,
 }  # fmt: skip
 """Methods by a name that their function does not have."""
 

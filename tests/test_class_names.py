@@ -9,9 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 TWICE = {
+    "CheckpointError": "of frontend.load, and PyTorch's torch.utils.checkpoint.CheckpointError",
     "Buffer": "PyTorch's nn.Buffer, and memory of a kernel",
     "Graph": "PyTorch's fx.Graph, of Python calls, and the compiler's",
-    "Node": "PyTorch's fx.Node, and the compiler's",
+    "Node": "PyTorch's fx.Node and autograd.graph.Node, and the compiler's",
     "TraceError": "PyTorch's fx.proxy.TraceError, and of frontend.compile",
     "Transformer": "PyTorch's nn.Transformer and fx.Transformer",
     "device": "PyTorch's torch.device, and its context manager torch.cuda.device",

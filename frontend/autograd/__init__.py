@@ -25,9 +25,9 @@ __all__ = [
 _LAZY = {
     "Function": "function", "once_differentiable": "function", "gradcheck": "gradient_check",
     "gradgradcheck": "gradient_check", "detect_anomaly": "anomaly_mode",
-    "set_detect_anomaly": "anomaly_mode",
+    "set_detect_anomaly": "anomaly_mode", "FunctionCtx": "function",
 }  # fmt: skip
-_MODULES = ("anomaly_mode", "function", "functional", "gradient_check")
+_MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "gradient_check", "graph")
 
 
 def __getattr__(name: str) -> Any:

@@ -82,12 +82,22 @@ class _Saved:
         self.value: Any = None
         self.type = tensor.tensor_type
         self.edge: Any = None
+        self.packed: Any = None
+        self.unpack: Any = None
+        if STATE.saved_hooks is not None and STATE.session is None:
+            pack, self.unpack = STATE.saved_hooks
+            self.packed = pack(tensor.detach())
+            self.edge = tensor._edge or ((tensor, 0) if tensor._requires_grad else None)
+            self.tensor = None
 
     def of_result(self, edge: Any) -> None:
-        assert self.tensor is not None
+        if self.tensor is None:
+            return
         self.value, self.edge, self.tensor = self.tensor._value, edge, None
 
     def unpacked(self) -> Tensor:
+        if self.unpack is not None:
+            return self._from_hook()
         if self.counter[0] != self.version:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an "
@@ -100,6 +110,14 @@ class _Saved:
         tensor._counter = self.counter
         if self.edge is not None and self.type.dtype.is_float:
             tensor._edge, tensor._requires_grad = self.edge, True
+        return tensor
+
+    def _from_hook(self) -> Tensor:
+        value = self.unpack(self.packed)._value
+        tensor = make(value, self.type)
+        if self.edge is not None:
+            tensor._edge = None if isinstance(self.edge[0], Tensor) else self.edge
+            tensor._requires_grad = True
         return tensor
 
 

@@ -9,3 +9,8 @@ def is_available() -> bool:
 def is_built() -> bool:
     """False."""
     return False
+
+
+def is_macos_or_newer(major: int, minor: int) -> bool:
+    """False."""
+    return False

@@ -67,6 +67,7 @@ class CompiledFunction:
             () if distinct else tuple([identities.index(i) for i in identities]),
             STATE.grad_enabled,
             STATE.default_dtype,
+            STATE.autocast,
         )
         for specialization in self._by_signature.get(key, ()):
             if specialization.holds(leaves):

@@ -15,7 +15,9 @@ class InlineCache:
     """The specialization of the last call and what its arguments were like: distinct tensors and
     nothing else. A call with the same needs no key and no search."""
 
-    __slots__ = ("count", "default_dtype", "expected", "grad_enabled", "specialization")
+    __slots__ = (
+        "autocast", "count", "default_dtype", "expected", "grad_enabled", "specialization",
+    )  # fmt: skip
 
     def __init__(self, specialization: Specialization, arguments: Sequence[Tensor]):
         self.specialization = specialization
@@ -23,6 +25,7 @@ class InlineCache:
         self.expected = [(x.__class__, x.tensor_type, x._requires_grad) for x in arguments]
         self.grad_enabled = STATE.grad_enabled
         self.default_dtype = STATE.default_dtype
+        self.autocast = STATE.autocast
 
     def fits(self, arguments: Sequence[Any]) -> bool:
         """Whether a call with these arguments is one of the same specialization."""
@@ -31,6 +34,7 @@ class InlineCache:
         if (
             STATE.grad_enabled is not self.grad_enabled
             or STATE.default_dtype is not self.default_dtype
+            or STATE.autocast is not self.autocast
         ):
             return False
         for argument, (kind, type, requires_grad) in zip(arguments, self.expected):

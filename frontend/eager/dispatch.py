@@ -145,6 +145,11 @@ class TensorContext:
                     return self.apply(op, operands, full)[: len(prepared.types)]
         if STATE.session is not None:
             results = _emitted(op, operands, prepared)
+        elif STATE.observer is not None:
+            with STATE.observer(op, operands):
+                results = (_computed_plainly if prepared.plain else _computed)(
+                    op, operands, prepared
+                )
         elif prepared.plain:
             results = _computed_plainly(op, operands, prepared)
         else:

@@ -90,6 +90,7 @@ class TapeNode:
     # version counter and its version: the tensor itself would be a reference cycle.
     inputs: Any = ()
     outputs: Any = ()
+    unpacks: Any = None  # makes tensors of what is saved, where hooks packed it
 
     def __init__(
         self, op: Any, attributes: dict[str, Any], operands: tuple[Tensor, ...], saves: Saves
@@ -106,6 +107,12 @@ class TapeNode:
         self.outputs = [
             ((x := results[i])._value, x._counter, x._counter[0]) for i in self.saves.outputs
         ]
+
+    def pack(self, results: tuple[Tensor, ...], pack: Any, unpack: Any) -> None:
+        """Keep what the hook `pack` makes of each saved value; `unpack` gives the value back."""
+        saves, self.unpacks = self.saves, unpack
+        self.inputs = [pack(tensor.detach()) for tensor, _, _ in self.inputs]
+        self.outputs = [pack(results[i].detach()) for i in saves.outputs]
 
     def name(self) -> str:
         """The name PyTorch gives such nodes: `AddBackward0`."""
@@ -160,10 +167,18 @@ class TapeNode:
         saves = self.saves
         inputs: list[Any] = [UnreadTensor(type) for type in saves.types]
         for position, saved in zip(saves.inputs, self.inputs):
-            inputs[position] = self._input(position, *saved)
+            inputs[position] = (
+                self._input(position, *saved)
+                if self.unpacks is None
+                else self._unpacked(saved, saves.types[position], self.edges[position])
+            )
         outputs: list[Any] = [UnreadTensor(type) for type in saves.result_types]
         for position, saved in zip(saves.outputs, self.outputs):
-            outputs[position] = self._output(position, *saved)
+            outputs[position] = (
+                self._output(position, *saved)
+                if self.unpacks is None
+                else self._unpacked(saved, saves.result_types[position], (self, position))
+            )
         return Record(
             self.op,
             self.attributes,
@@ -173,6 +188,14 @@ class TapeNode:
             tuple([(self, i) for i in range(len(outputs))]),
             self.location,
         )
+
+    def _unpacked(self, packed: Any, type: TensorType, edge: Edge | None) -> Tensor:
+        """The value the hooks give back. Raises RuntimeError where it is another one."""
+        tensor = self.unpacks(packed)
+        if not isinstance(tensor, Tensor) or tensor.tensor_type is not type:
+            shown = tensor.tensor_type if isinstance(tensor, Tensor) else tensor.__class__.__name__
+            raise RuntimeError(f"{self.name()}: unpack_hook returned {shown}, not a tensor {type}")
+        return _rewrapped(tensor._value, type, edge)
 
     def _input(self, position: int, tensor: Tensor, value: Any, version: int) -> Any:
         self._check(self.saves.types[position], tensor._counter[0], version)
@@ -263,7 +286,9 @@ def record(
         if result.tensor_type.dtype.is_float:
             result._edge = (node, index)
             result._requires_grad = True
-    if saves.outputs:
+    if STATE.saved_hooks is not None and STATE.session is None:
+        node.pack(results, *STATE.saved_hooks)
+    elif saves.outputs:
         node.keep_outputs(results)
     if STATE.session is not None:
         node.location = STATE.session.location_of(results[0])

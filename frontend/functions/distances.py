@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.promotion import casted, result_type
 from frontend.functions.arguments import need_tensors
 from frontend.functions.reduce import vector_norm
@@ -27,6 +28,7 @@ MODES = (
 )
 
 
+@full_precision
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0,
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",

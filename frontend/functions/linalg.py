@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.eager.autocasting import full_precision, lower_precision
 from frontend.eager.promotion import common_shape
 from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
@@ -122,6 +123,7 @@ def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
 # -- products and traces -------------------------------------------------------------------------
 
 
+@full_precision
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix; integers sum to int64."""
     need_tensors("trace", input=input)
@@ -170,6 +172,7 @@ def _cross(x: Tensor, y: Tensor, dim: int) -> Tensor:
     return roll(x, -1, axis) * roll(y, -2, axis) - roll(x, -2, axis) * roll(y, -1, axis)
 
 
+@lower_precision
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None) -> Tensor:
     """The inner products of vectors along `dim`; the other dimensions broadcast."""
     need_tensors("vecdot", x=x, y=y)

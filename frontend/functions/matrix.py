@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from frontend.eager.autocasting import lower_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import binary, casted, common_shape, promote_types, result_type
 from frontend.functions.arguments import need_tensors, not_implemented, stored
@@ -62,6 +63,7 @@ def _misfit(left: tuple[int, ...], right: tuple[int, ...]) -> ShapeError:
     )
 
 
+@lower_precision
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The matrix product. 1-d operands are a row on the left, a column on the right; leading
     dimensions are batches and broadcast."""
@@ -121,6 +123,7 @@ def _ranked(x: Tensor, rank: int, name: str) -> None:
         raise RuntimeError(f"{name} must be a {'matrix' if rank == 2 else f'{rank}D tensor'}")
 
 
+@lower_precision
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The product of two matrices."""
     _check("mm", input=input, mat2=mat2)
@@ -130,6 +133,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     return result if out is None else stored(result, out)
 
 
+@lower_precision
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The products of two equally long batches of matrices."""
     _check("bmm", input=input, mat2=mat2)
@@ -246,6 +250,7 @@ def _same_dtype(input: Tensor, other: Tensor, name: str) -> None:
         )
 
 
+@lower_precision
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, out: Any = None
 ) -> Tensor:
@@ -281,6 +286,7 @@ def addr(
     return _plus(input, term, beta, alpha, out)
 
 
+@lower_precision
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1,
     out: Any = None,
@@ -292,6 +298,7 @@ def baddbmm(
     return _plus(input, term, beta, alpha, out)
 
 
+@lower_precision
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1,
     out: Any = None,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted
 from frontend.functions import pointwise as f
@@ -187,6 +188,7 @@ def _as_position(ranks: Tensor, size: int) -> Tensor:
 
 
 @numpy_names
+@full_precision
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Any = None,
@@ -198,6 +200,7 @@ def quantile(
 
 
 @numpy_names
+@full_precision
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Any = None,

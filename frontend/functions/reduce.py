@@ -8,6 +8,7 @@ import math
 from itertools import pairwise
 from typing import Any
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, floating
 from frontend.functions import pointwise as f
@@ -101,6 +102,7 @@ def nansum(
 
 
 @numpy_names
+@full_precision
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None,
     out: Any = None,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from frontend.eager.autocasting import widest_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise as f
@@ -296,6 +297,7 @@ def index_add(
     return stored(result if input.dim() else s.reshape(result, ()), out)
 
 
+@widest_precision
 def index_copy(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Any = None
 ) -> Tensor:

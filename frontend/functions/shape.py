@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from frontend.eager.autocasting import widest_precision
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted, result_type
 from frontend.functions.arguments import numpy_names, stored
@@ -78,6 +79,7 @@ def _promoted(tensors: Any, name: str) -> list[Tensor]:
 
 
 @numpy_names
+@widest_precision
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     """Tensors joined along an existing dimension; empty 1-d tensors are skipped."""
     items = _promoted(tensors, "cat")
@@ -112,6 +114,7 @@ concat = concatenate = cat
 
 
 @numpy_names
+@widest_precision
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
     items = _promoted(tensors, "stack")

@@ -2,6 +2,22 @@
 
 # ruff: noqa: F401, F403
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
 from frontend.nn import functional, init, modules, parameter, utils
 from frontend.nn.modules import *
 from frontend.nn.parameter import Buffer, Parameter
+
+# Imported when first asked for: `import frontend` stays fast.
+_MODULES = ("attention", "parallel")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"frontend.nn.{name}")
+    if name == "DataParallel":
+        return import_module("frontend.nn.parallel").DataParallel
+    raise AttributeError(f"module 'frontend.nn' has no attribute {name!r}")

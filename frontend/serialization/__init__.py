@@ -22,6 +22,12 @@ from typing import Any
 import safetensors
 
 from frontend.serialization import checkpoint, torch_files
+from frontend.serialization.allowed import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    safe_globals,
+)
 from frontend.serialization.checkpoint import FORMAT
 from frontend.serialization.errors import CheckpointError
 from frontend.serialization.files import write_atomically
@@ -29,7 +35,10 @@ from frontend.serialization.torch_writer import PlannedFile
 from frontend.serialization.zip_archive import ByteSource
 from frontend.tensors.dtypes import device
 
-__all__ = ["FORMAT", "PICKLED", "CheckpointError", "load", "save"]
+__all__ = [
+    "FORMAT", "PICKLED", "CheckpointError", "add_safe_globals", "clear_safe_globals",
+    "get_safe_globals", "load", "safe_globals", "save",
+]  # fmt: skip
 
 PICKLED = b"graphc.pickled module.1\n"
 """What a file begins with that holds a pickled module."""

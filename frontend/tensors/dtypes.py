@@ -11,6 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from frontend.tensors.absent_dtypes import AbsentDType
 from frontend.tensors.state import STATE
 from graphc.ir.types import DType
 
@@ -150,15 +151,19 @@ class finfo(_Limits):
     _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
     def __init__(self, type: Any = None):
-        kind = STATE.default_dtype if type is None else as_dtype(type)
-        if not kind.is_float:
-            raise TypeError(
-                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
-                f"{kind}"
-            )
-        limits = ml_dtypes.finfo(kind.numpy)
-        self.bits = 8 * kind.itemsize
-        self.dtype = kind.numpy.name
+        if isinstance(type, AbsentDType) and type.is_floating_point:
+            stored = np.dtype(getattr(ml_dtypes, type.name))
+        else:
+            kind = STATE.default_dtype if type is None else as_dtype(type)
+            if not kind.is_float:
+                raise TypeError(
+                    "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+                    f"{kind}"
+                )
+            stored = kind.numpy
+        limits = ml_dtypes.finfo(stored)
+        self.bits = 8 * stored.itemsize
+        self.dtype = stored.name
         self.eps = builtins.float(limits.eps)
         self.max = builtins.float(limits.max)
         self.min = builtins.float(limits.min)

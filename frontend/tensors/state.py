@@ -25,6 +25,12 @@ Of the process, since PyTorch has it so:
 - `overrides.interception._ORIGINALS`: public functions as they were before they came to ask
 - `fx._symbolic_trace._WRAPPED`: `fx.wrap`
 - `fx.node._side_effectful_functions`: `fx.has_side_effect`
+- `hub._own_dir`: `hub.set_dir`
+- `serialization.allowed._ALLOWED`: `add_safe_globals`
+- `library.OPERATORS`: what `torch.library` defined
+- `ops._NAMESPACES`: and where it is looked up
+- `utils._pytree.SUPPORTED_NODES`: `register_pytree_node`
+- `nn.utils.parametrize._CACHE`: values inside of `cached`
 - `utils.data.worker._info`: of a worker process, which one it is
 
 Whether compiled functions still hold:
@@ -68,7 +74,9 @@ class State(threading.local):
     branch, which is recorded whole), the active trace, the dtype of Python floats, what computes
     eager ops. The last three follow from the others. `watched`: ops are traced, or record
     where they were called. `prepared` is the backend's; so is `fast_path`, unless ops are watched:
-    then it is empty, and nothing takes a short cut."""
+    then it is empty, and nothing takes a short cut. `autocast` is the dtype of the region of
+    `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that nodes save,
+    `observer` makes the block that an eager op runs in, while a profiler is on."""
 
     grad_enabled: bool | None = True
     detect_anomaly: bool = False
@@ -77,14 +85,18 @@ class State(threading.local):
     default_dtype: DType = DType.f32
     backend: str = "numpy"
     watched: bool = False
+    autocast: DType | None = None
+    saved_hooks: Any = None
+    observer: Any = None
     prepared: dict[Any, Any] = PREPARED["numpy"]
     fast_path: dict[Any, Any] = PREPARED["numpy"]
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in ("session", "detect_anomaly", "backend"):
+        if name in ("session", "detect_anomaly", "backend", "saved_hooks", "observer"):
             prepared = PREPARED[self.backend]
             watched = self.session is not None or self.detect_anomaly
+            watched |= self.saved_hooks is not None or self.observer is not None
             super().__setattr__("watched", watched)
             super().__setattr__("prepared", prepared)
             super().__setattr__("fast_path", _NOTHING if watched else prepared)
@@ -134,6 +146,26 @@ def swap_anomaly_checks(detect: bool, check_nan: bool) -> tuple[bool, bool]:
     was set before."""
     previous = STATE.detect_anomaly, STATE.check_nan
     STATE.detect_anomaly, STATE.check_nan = detect, check_nan
+    return previous
+
+
+def swap_autocast(dtype: DType | None) -> DType | None:
+    """Make `dtype` (None: no autocast) that of the region under way; the one before."""
+    previous, STATE.autocast = STATE.autocast, dtype
+    return previous
+
+
+def swap_saved_hooks(hooks: Any) -> Any:
+    """Have what nodes save packed and unpacked by `hooks`, a pair, or kept as it is (None); those
+    before."""
+    previous, STATE.saved_hooks = STATE.saved_hooks, hooks
+    return previous
+
+
+def swap_observer(observer: Any) -> Any:
+    """Have each eager op run in the block that `observer(op, operands)` makes (None: plainly); the
+    one before."""
+    previous, STATE.observer = STATE.observer, observer
     return previous
 
 

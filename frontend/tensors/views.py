@@ -88,7 +88,8 @@ def written_back(view: View, new: Tensor) -> Tensor:
     shape = view.parent.tensor_type.shape
     if view.op is None or view.op is stop_gradient:
         return new
-    if view.op is m.reshape:
+    repeats_nothing = view.op is m.broadcast and new.numel() == view.parent.numel()
+    if view.op is m.reshape or repeats_nothing:
         return m.reshape(new, shape=shape)
     if view.op is m.transpose:
         inverse = m.inverse_permutation(view.attributes["permutation"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_MODULES = ("data", "dlpack")
+_MODULES = (
+    "_pytree", "benchmark", "checkpoint", "data", "dlpack", "hooks", "model_zoo", "tensorboard",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -126,11 +126,19 @@ def _broadcast_cases(index: Index, types: Types, *, shape: Shape) -> tuple[Case]
     return (Case(0, tuple(i * 0 if dim == 1 else i for i, dim in zip(tail, source, strict=True))),)
 
 
+def _broadcast_view(x: np.ndarray, *, shape: Shape) -> np.ndarray:
+    """What repeats nothing can be written to as its operand can; else writing is ambiguous."""
+    lead = len(shape) - x.ndim
+    if shape == (1,) * lead + x.shape:
+        return x[(None,) * lead]
+    return np.broadcast_to(x, shape)
+
+
 broadcast = Movement(
     "broadcast",
     _broadcast_shape,
     _broadcast_cases,
-    lambda x, *, shape: np.broadcast_to(x, shape),
+    _broadcast_view,
     vjp=lambda g, out, x, *, shape: (sum_to(g, x.shape),),
     samples=lambda m: [
         m(m.normal(5), shape=(3, 5)), m(m.normal(3, 1), shape=(3, 5)), m(m.normal(), shape=(2, 2)),

@@ -19,7 +19,11 @@ import torch, torch.nn as nn, torch.nn.functional as F, torch.optim.lr_scheduler
 from torch.nn.modules.module import Module
 from torch.utils.data import DataLoader
 from torch import autograd
-import torchvision.transforms
+import torch.jit, torch.amp
+from importlib.machinery import PathFinder
+if PathFinder.find_spec("torchvision") is None:
+    import torchvision.transforms
+    assert torchvision is frontend.vision
 assert torch is frontend and nn is frontend.nn and F is frontend.nn.functional
 assert Module is frontend.nn.Module and DataLoader is frontend.utils.data.DataLoader
 assert torch.optim.lr_scheduler.StepLR is frontend.optim.lr_scheduler.StepLR
@@ -29,9 +33,9 @@ for name, module in list(sys.modules.items()):
         assert module is own and module.__name__.startswith("frontend"), name
         assert module.__spec__.name.startswith("frontend"), name
 try:
-    import torch.jit
+    import torch.quantum
 except ModuleNotFoundError as error:
-    assert "torch.jit" in str(error)
+    assert "torch.quantum" in str(error)
 else:
     raise AssertionError
 handle.remove()

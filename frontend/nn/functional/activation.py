@@ -7,6 +7,7 @@ import math
 import warnings
 from typing import Any
 
+from frontend.eager.autocasting import lower_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise, random
@@ -60,6 +61,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return _apply(a.leaky_relu, _checked(input, "leaky_relu_cpu"), slope=float(negative_slope))
 
 
+@lower_precision
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input where it is positive, else input · weight: one slope, or one per channel (axis 1).
     Raises RuntimeError where shapes or dtypes do not fit."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.eager.autocasting import full_precision
 from frontend.nn.checks import fail, require_float, sizes
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
@@ -34,6 +35,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_mean(2, input, output_size)
 
 
+@full_precision
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means over the last three axes: see `adaptive_avg_pool2d`."""
     return _adaptive_mean(3, input, output_size)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from frontend.eager.autocasting import lower_precision
 from frontend.eager.promotion import casted
 from frontend.functions.shape import expand, repeat_interleave
 from frontend.nn.checks import c_name, fail, scalar_name, sizes
@@ -21,6 +22,7 @@ from graphc.ops.attention import attention
 __all__ = ["scaled_dot_product_attention"]
 
 
+@lower_precision
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

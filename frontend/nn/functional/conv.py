@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.eager.autocasting import lower_precision
 from frontend.nn.checks import c_name, fail, sizes
 from frontend.nn.functional.padding import padded
 from frontend.nn.geometry import IntOrInts, Pairs, batched, by, ints, unbatched
@@ -21,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@lower_precision
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -34,6 +36,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@lower_precision
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -51,6 +54,7 @@ def conv2d(
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@lower_precision
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -73,6 +77,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     return movement.transpose(conv1d(first, taps, bias, padding=pad), permutation=(2, 0, 1))
 
 
+@lower_precision
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -89,6 +94,7 @@ def conv_transpose1d(
     )  # fmt: skip
 
 
+@lower_precision
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -110,6 +116,7 @@ def conv_transpose2d(
     )  # fmt: skip
 
 
+@lower_precision
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.autocasting import full_precision
 from frontend.functions.creation import from_numpy, zeros
 from frontend.nn.checks import c_name, fail, require_float, sizes
 from frontend.tensors.tensor import Tensor
@@ -23,6 +24,7 @@ from graphc.ops.resampling import CUBIC
 __all__ = ["affine_grid", "grid_sample"]
 
 
+@full_precision
 def grid_sample(
     input: Tensor,
     grid: Tensor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from frontend.eager.autocasting import lower_precision
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
@@ -12,6 +13,7 @@ from graphc.ops import contract, movement, products
 __all__ = ["bilinear", "linear"]
 
 
+@lower_precision
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input [*, in] times weight [out, in] transposed, plus bias [out]: [*, out]. A weight [in]
     gives [*]. Raises ShapeError where sizes do not fit, DTypeError where dtypes differ."""

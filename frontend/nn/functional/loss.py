@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
@@ -23,6 +24,7 @@ class LengthError(ShapeError, ValueError):
     """Input and target of different batch sizes: a ValueError in PyTorch."""
 
 
+@full_precision
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -90,6 +92,7 @@ def _soft_cross_entropy(
     return _reduced(lost, reduction, rows.shape[0], _target_shape(input))
 
 
+@full_precision
 def nll_loss(
     input: Tensor,
     target: Tensor,

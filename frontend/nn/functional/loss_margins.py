@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT
 from frontend.functions import creation, pointwise
 from frontend.nn.checks import fail, sizes
@@ -31,6 +32,7 @@ def _above(x: Tensor) -> Tensor:
 # -- labels 1 and -1 -----------------------------------------------------------------------------
 
 
+@full_precision
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -43,6 +45,7 @@ def hinge_embedding_loss(
     return reduced(far + near, reduction)
 
 
+@full_precision
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -58,6 +61,7 @@ def margin_ranking_loss(
     return reduced(_above(-target * (input1 - input2) + margin), reduction)
 
 
+@full_precision
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -67,6 +71,7 @@ def soft_margin_loss(
     return reduced(-logsigmoid(target * input), reduction)
 
 
+@full_precision
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -93,6 +98,7 @@ def cosine_embedding_loss(
 # -- classes -------------------------------------------------------------------------------------
 
 
+@full_precision
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -134,6 +140,7 @@ def _labels(target: Tensor, classes: int, message: str) -> Tensor:
     return labels
 
 
+@full_precision
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -180,6 +187,7 @@ def multilabel_soft_margin_loss(
 # -- triplets ------------------------------------------------------------------------------------
 
 
+@full_precision
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
     eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,

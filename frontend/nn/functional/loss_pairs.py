@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import aligned, expanded
 from frontend.functions import pointwise, special
@@ -31,6 +32,7 @@ __all__ = [
 # -- regression ----------------------------------------------------------------------------------
 
 
+@full_precision
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -44,6 +46,7 @@ def mse_loss(
     return _weighted(difference * difference, input, weight, reduction)
 
 
+@full_precision
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -54,6 +57,7 @@ def l1_loss(
     return _weighted(pointwise.abs(input - target), input, weight, reduction)
 
 
+@full_precision
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
@@ -70,6 +74,7 @@ def smooth_l1_loss(
     return reduced(_huber(difference, beta) / beta, reduction)
 
 
+@full_precision
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
     weight: Tensor | None = None,
@@ -108,6 +113,7 @@ def _weighted(lost: Tensor, input: Tensor, weight: Tensor | None, reduction: str
 # -- two classes ---------------------------------------------------------------------------------
 
 
+@full_precision
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -136,6 +142,7 @@ def binary_cross_entropy(
     return reduced(lost, reduction)
 
 
+@full_precision
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -156,6 +163,7 @@ def binary_cross_entropy_with_logits(
 # -- divergences and likelihoods -----------------------------------------------------------------
 
 
+@full_precision
 def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
@@ -181,6 +189,7 @@ def kl_div(
     return loss / input.shape[0] if reduction == "batchmean" and input.ndim else loss
 
 
+@full_precision
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
     size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,

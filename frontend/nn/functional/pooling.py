@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.eager.autocasting import full_precision
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.geometry import IntOrInts, by, ints
 from frontend.tensors.tensor import Tensor
@@ -124,6 +125,7 @@ def avg_pool2d(
     )  # fmt: skip
 
 
+@full_precision
 def avg_pool3d(
     input: Tensor,
     kernel_size: IntOrInts,

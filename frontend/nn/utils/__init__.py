@@ -1,12 +1,37 @@
-"""`frontend.nn.utils`: what training loops do with parameters and their gradients, and sequences
-of several lengths (`rnn`)."""
+"""`frontend.nn.utils`: what training loops do with parameters and their gradients, sequences of
+several lengths (`rnn`), and weights that are computed (`parametrize`)."""
 
 # ruff: noqa: F403
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from frontend.nn.utils import clip_grad, convert_parameters, rnn
 from frontend.nn.utils.clip_grad import *
 from frontend.nn.utils.convert_parameters import *
 
-__all__ = [*clip_grad.__all__, *convert_parameters.__all__, "rnn"]
+# Not when first asked for: these functions have the names of their modules.
+from frontend.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from frontend.nn.utils.weight_norm import remove_weight_norm, weight_norm
+
+__all__ = [
+    *clip_grad.__all__, *convert_parameters.__all__, "remove_spectral_norm", "remove_weight_norm",
+    "rnn", "spectral_norm", "weight_norm",
+]  # fmt: skip
+
+# Imported when first asked for: `import frontend` stays fast.
+_LAZY = {
+    "fuse_conv_bn_eval": "fusion", "fuse_conv_bn_weights": "fusion",
+    "fuse_linear_bn_eval": "fusion", "fuse_linear_bn_weights": "fusion",
+}  # fmt: skip
+_MODULES = ("fusion", "parametrizations", "parametrize", "prune")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(f"frontend.nn.utils.{_LAZY[name]}"), name)
+    if name in _MODULES:
+        return import_module(f"frontend.nn.utils.{name}")
+    raise AttributeError(f"module 'frontend.nn.utils' has no attribute {name!r}")

@@ -159,3 +159,42 @@ class BatchSampler(Sampler):
     def __len__(self) -> int:
         size = len(self.sampler)  # type: ignore[arg-type]
         return size // self.batch_size if self.drop_last else -(-size // self.batch_size)
+
+
+class DistributedSampler(Sampler):
+    """The part of a dataset that process `rank` of `num_replicas` reads: every `num_replicas`-th
+    index of an order that `seed` and `set_epoch` decide. Where they do not divide the dataset,
+    indices from the start come again, or (`drop_last`) the rest is left out. Raises ValueError for
+    a rank that is none, RuntimeError where neither is given: there is no process group to ask."""
+
+    def __init__(
+        self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None,
+        shuffle: bool = True, seed: int = 0, drop_last: bool = False,
+    ):  # fmt: skip
+        if num_replicas is None or rank is None:
+            raise RuntimeError("Requires distributed package to be available")
+        if not 0 <= rank < num_replicas:
+            raise ValueError(
+                f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
+            )
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
+        count = len(dataset)
+        self.num_samples = count // num_replicas if drop_last else -(-count // num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        indices = list(range(len(self.dataset)))
+        if self.shuffle:
+            generator = random.Generator().manual_seed(self.seed + self.epoch)
+            indices = random.randperm(len(indices), generator=generator).tolist()
+        while len(indices) < self.total_size:
+            indices += indices[: self.total_size - len(indices)]
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Another order for each epoch."""
+        self.epoch = epoch

@@ -96,6 +96,43 @@ class Event(Stream):
     """Raises RuntimeError: there is no CUDA."""
 
 
+class CUDAGraph(Stream):
+    """Raises RuntimeError: there is no CUDA."""
+
+
+class ExternalStream(Stream):
+    """Raises RuntimeError: there is no CUDA."""
+
+
+class StreamContext:
+    """A block on a stream: with None, which is all there is, a plain block."""
+
+    def __init__(self, stream: Any):
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            _absent()
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+def stream(stream: Any) -> StreamContext:
+    """A block on a stream; None is a plain block."""
+    return StreamContext(stream)
+
+
+def is_current_stream_capturing() -> bool:
+    """False."""
+    return False
+
+
+graph = graph_pool_handle = reset_max_memory_allocated = _absent
+default_generators: tuple[Any, ...] = ()
+OutOfMemoryError = MemoryError
+
+
 for _dtype, _name in SCALAR_NAMES.items():
     # Types no tensor is an instance of: `isinstance(x, torch.cuda.FloatTensor)` is False.
     globals()[f"{_name}Tensor"] = tensortype(_dtype, is_cuda=True)

@@ -1,0 +1,57 @@
+"""`torch._dynamo`: names that libraries mark their code with. `frontend.compile` traces by running
+the function, so that most marks have nothing to do."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from frontend._dynamo import config
+from frontend.compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    disable,
+    is_compiling,
+    list_backends,
+    reset,
+)
+
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph", "explain",
+    "export", "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_supported",
+    "list_backends", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
+    "reset",
+]  # fmt: skip
+
+
+def _unmarked(tensor: Any, *args: Any, **kwargs: Any) -> None:
+    """Nothing to mark: every shape is static, and every buffer stays where it is."""
+
+
+mark_dynamic = maybe_mark_dynamic = mark_static = mark_static_address = _unmarked
+
+
+def graph_break(msg: str = "") -> None:
+    """Nothing: a compiled function is one graph."""
+
+
+def is_dynamo_supported() -> bool:
+    """True: `compile` runs here."""
+    return True
+
+
+def disallow_in_graph(fn: Any) -> Any:
+    """The function, marked to run eagerly."""
+    return disable(fn)
+
+
+forbid_in_graph = disallow_in_graph
+
+
+def _no_dynamo(*args: Any, **kwargs: Any) -> NoReturn:
+    raise NotImplementedError(
+        "there is no bytecode analysis here: frontend.compile(f).explain() tells what was traced, "
+        "`graphc dump` prints graphs"
+    )
+
+
+explain = export = optimize = _no_dynamo

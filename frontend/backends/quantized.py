@@ -1,0 +1,4 @@
+"""There is no quantization."""
+
+engine = "none"
+supported_engines: list[str] = ["none"]

@@ -1,0 +1,269 @@
+"""`torch.library`: operators of one's own, written in Python, under `torch.ops`.
+
+    @torch.library.custom_op("mine::square", mutates_args=())
+    def square(x: Tensor) -> Tensor: ...
+
+An operator has kernels by dispatch key, of which the CPU's runs, and perhaps a gradient rule. In a
+compiled function its Python is traced like any other. Fake kernels are kept and not needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from frontend.autograd.function import Function
+from frontend.library_schema import infer_schema
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+
+__all__ = [
+    "CustomOpDef", "Library", "Operator", "custom_op", "define", "fallthrough_kernel", "get_ctx",
+    "impl", "impl_abstract", "infer_schema", "opcheck", "register_autograd", "register_fake",
+    "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton",
+]  # fmt: skip
+
+_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+_AUTOGRAD = ("Autograd", "AutogradCPU")
+
+
+class Operator:
+    """One operator: its name, schema, kernels, and gradient rule. Rules may come before it is
+    defined; it can be called, and is seen in `torch.ops`, from then on."""
+
+    def __init__(self, namespace: str, name: str):
+        self.namespace = namespace
+        self.name = name
+        self.schema: str | None = None
+        self.kernels: dict[str, Callable[..., Any]] = {}
+        self.fake: Callable[..., Any] | None = None
+        self.backward: Callable[..., Any] | None = None
+        self.setup_context: Callable[..., Any] | None = None
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.namespace}::{self.name}"
+
+    def kernel(self) -> Callable[..., Any]:
+        """What runs on the CPU. Raises NotImplementedError where nothing is registered for it."""
+        for key in _KEYS:
+            if key in self.kernels:
+                return self.kernels[key]
+        raise NotImplementedError(
+            f"Could not run '{self.qualified}' with arguments from the 'CPU' backend: it has "
+            f"kernels for {sorted(self.kernels) or 'nothing'}"
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for key in _AUTOGRAD:
+            if key in self.kernels:
+                return self.kernels[key](*args, **kwargs)
+        kernel = self.kernel()
+        plain = "CPU" not in self.kernels and "CompositeExplicitAutograd" not in self.kernels
+        recorded = STATE.grad_enabled and any(
+            isinstance(x, Tensor) and x.requires_grad for x in args
+        )
+        if not recorded or (plain and self.backward is None):
+            return kernel(*args, **kwargs)
+        return _differentiable(self, kernel, kwargs).apply(*args)
+
+
+def _differentiable(
+    operator: Operator, kernel: Callable[..., Any], kwargs: dict[str, Any]
+) -> type[Function]:
+    """A custom Function that runs the kernel and has the operator's rule as its backward."""
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        result = kernel(*args, **kwargs)
+        if operator.setup_context is not None:
+            operator.setup_context(ctx, args, result)
+        return result
+
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        if operator.backward is None:
+            raise RuntimeError(
+                f"Trying to backward through {operator.qualified} but no autograd formula was "
+                "registered. Please use register_autograd to add one."
+            )
+        return operator.backward(ctx, *gradients)
+
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type(f"GeneratedBackwardFor_{operator.namespace}_{operator.name}", (Function,), members)
+
+
+OPERATORS: dict[str, dict[str, Operator]] = {}
+"""Every operator that was defined or got a rule, by namespace and name."""
+
+
+def operator_of(op: Any) -> Operator:
+    """The operator of a name "namespace::name", of what `torch.ops` shows, or of a `custom_op`: an
+    undefined one where there is none yet. Raises ValueError for a name without a namespace."""
+    known = getattr(op, "operator", op)
+    if isinstance(known, Operator):
+        return known
+    namespace, colons, name = str(op).partition("::")
+    name = name.partition("(")[0].partition(".")[0]
+    if not colons or not re.fullmatch(r"\w+", name):
+        raise ValueError(f"Expected an operator's name as 'namespace::name', got {op!r}")
+    return OPERATORS.setdefault(namespace, {}).setdefault(name, Operator(namespace, name))
+
+
+def _decorated(put: Callable[[Any], None], func: Any) -> Any:
+    """`put(func)`; without a function, a decorator that does so."""
+
+    def decorate(function: Any) -> Any:
+        put(function)
+        return function
+
+    return decorate if func is None else decorate(func)
+
+
+# -- functions -----------------------------------------------------------------------------------
+
+
+def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
+    """Define an operator by its schema, "(Tensor x) -> Tensor"."""
+    operator_of(qualname).schema = schema
+
+
+def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any:
+    """Register a kernel for device types ("cpu", "default"); also a decorator."""
+    return register_kernel(qualname, types, func, lib=lib)
+
+
+def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any = None) -> Any:
+    """Register a kernel for device types, one or several, None or "default" for all."""
+    names = [device_types] if isinstance(device_types, str | None) else device_types
+
+    def put(function: Any) -> None:
+        for name in names:
+            every = name in (None, "default", "CompositeExplicitAutograd")
+            key = "CompositeExplicitAutograd" if every else str(name).upper()
+            operator_of(op).kernels[key] = function
+
+    return _decorated(put, func)
+
+
+def register_fake(op: Any, func: Any = None, /, *, lib: Any = None, **options: Any) -> Any:
+    """Keep what gives the result's shape and dtype: traces here run the kernel itself."""
+    return _decorated(lambda function: setattr(operator_of(op), "fake", function), func)
+
+
+impl_abstract = register_fake
+
+
+def register_autograd(
+    op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None
+) -> None:
+    """`backward(ctx, *gradients)` gives a gradient for each argument; `setup_context(ctx, inputs,
+    output)` keeps on `ctx` what that needs."""
+    operator = operator_of(op)
+    operator.backward, operator.setup_context = backward, setup_context
+
+
+def _not_here(name: str, why: str) -> Callable[..., NoReturn]:
+    def raising(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"torch.library.{name}: {why}")
+
+    raising.__name__ = name
+    return raising
+
+
+triton_op = _not_here("triton_op", "there are no Triton kernels on a CPU; use custom_op")
+wrap_triton = _not_here("wrap_triton", "there are no Triton kernels on a CPU")
+opcheck = _not_here("opcheck", "compare the operator with a reference, and use gradcheck")
+register_vmap = _not_here("register_vmap", "operators are mapped by tracing their kernels")
+register_torch_dispatch = _not_here("register_torch_dispatch", "there are no dispatch modes")
+get_ctx = _not_here("get_ctx", "fake kernels are not run")
+
+
+def fallthrough_kernel(*args: Any, **kwargs: Any) -> NoReturn:
+    """A mark for `Library.impl`: nothing for this key."""
+    raise NotImplementedError("fallthrough_kernel() should never be called.")
+
+
+# -- classes -------------------------------------------------------------------------------------
+
+
+class CustomOpDef:
+    """What `custom_op` gives: the operator, to be called and to have rules registered."""
+
+    def __init__(self, operator: Operator, function: Callable[..., Any]):
+        self.operator = operator
+        self._init_fn = function
+        self.__name__ = operator.name
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.operator(*args, **kwargs)
+
+    def register_kernel(self, device_types: Any, fn: Any = None, /) -> Any:
+        return register_kernel(self, device_types, fn)
+
+    def register_fake(self, fn: Any = None, /) -> Any:
+        return register_fake(self, fn)
+
+    def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> None:
+        register_autograd(self, backward, setup_context=setup_context)
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self.operator.qualified})>"
+
+
+def custom_op(
+    name: str, fn: Any = None, /, *, mutates_args: str | Iterable[str], device_types: Any = None,
+    schema: str | None = None, tags: Any = None,
+) -> Any:  # fmt: skip
+    """Define an operator "namespace::name" by its Python function; also a decorator. The schema is
+    that of the annotations unless given. Raises ValueError for what has no schema."""
+
+    def decorate(function: Callable[..., Any]) -> CustomOpDef:
+        operator = operator_of(name)
+        operator.schema = schema or infer_schema(function, mutates_args=mutates_args)
+        definition = CustomOpDef(operator, function)
+        definition.register_kernel(device_types, function)
+        return definition
+
+    return decorate if fn is None else decorate(fn)
+
+
+class Library:
+    """A block of definitions or of kernels of one namespace: `Library("mine", "DEF")`."""
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = ""):
+        if kind not in ("DEF", "IMPL", "FRAGMENT"):
+            raise ValueError(f"Unsupported kind: {kind}")
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._mine: list[tuple[Operator, str]] = []
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Define "name(Tensor x) -> Tensor"; the name."""
+        name = schema.partition("(")[0].strip()
+        operator_of(f"{self.ns}::{name}").schema = schema[len(name) :]
+        return name
+
+    def impl(
+        self, op_name: Any, fn: Any, dispatch_key: str = "", *, with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:  # fmt: skip
+        """Register a kernel for a dispatch key, the library's where none is given."""
+        if not callable(fn):
+            raise TypeError(
+                f"Input function is required to be a callable but found type {type(fn)}"
+            )
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        text = op_name if isinstance(op_name, str) else operator_of(op_name).name
+        operator = operator_of(f"{self.ns}::{text.rpartition('::')[2]}")
+        if fn is not fallthrough_kernel:
+            operator.kernels[key] = fn
+            self._mine.append((operator, key))
+
+    def _register_fake(self, op_name: str, fn: Any, *args: Any, **options: Any) -> None:
+        register_fake(f"{self.ns}::{op_name}", fn)
+
+    def _destroy(self) -> None:
+        """Take the kernels of this block away."""
+        for operator, key in self._mine:
+            operator.kernels.pop(key, None)
+        self._mine.clear()

@@ -1,0 +1,40 @@
+"""`torch.nn.parallel`: a module on several devices, of which there is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend.distributed import raising
+from frontend.nn.modules.module import Module
+
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+
+
+class DataParallel(Module):
+    """`module` as it is, on the CPU; its state dict has "module." before each name."""
+
+    def __init__(
+        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ):
+        super().__init__()
+        self.module = module
+        self.device_ids: list[int] = []
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+
+class DistributedDataParallel(Module):
+    """A module of several processes: there is one. Raises RuntimeError."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        raising("DistributedDataParallel")()
+
+
+def data_parallel(
+    module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:  # fmt: skip
+    """`module(*inputs)`: on the CPU there is nothing to divide."""
+    arguments = inputs if isinstance(inputs, tuple) else (inputs,)
+    return module(*arguments, **(module_kwargs or {}))

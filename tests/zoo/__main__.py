@@ -1,0 +1,133 @@
+"""`python -m tests.zoo [NAME …] [--few] [--family F]`: models of other people's libraries, run on
+the frontend and on PyTorch with the same weights; fails where outputs or losses differ.
+
+Two processes work side by side: PyTorch's is a model ahead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.zoo.catalogue import FEW, NAMES, STEPPED
+
+TOLERANCE = 1e-4
+"""Of outputs and losses, relative."""
+MOVED = 1e-3
+"""Of how far a training step moves the parameters, relative."""
+
+
+class Side:
+    """A process that runs models: `ask`, then `answer`."""
+
+    def __init__(self, side: str, folder: Path):
+        worker = Path(__file__).with_name("worker.py")
+        root = str(Path(__file__).parents[2])
+        paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+        self.process: Any = subprocess.Popen(
+            [sys.executable, str(worker), side, str(folder)], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"},
+        )  # fmt: skip
+
+    def ask(self, name: str) -> None:
+        self.process.stdin.write(f"{name} step\n" if name in STEPPED else f"{name}\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a worker ended: exit {self.process.wait()}")
+        result: dict[str, Any] = json.loads(line)
+        return result
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def relative(x: Any, y: Any) -> float:
+    """The greatest difference over the greatest value; infinite where one is not finite."""
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if x.shape != y.shape or not np.isfinite(y).all():
+        return float("inf")
+    difference = np.abs(x - y).max(initial=0.0)
+    return float(difference / max(np.abs(y).max(initial=0.0), 1e-30)) if difference else 0.0
+
+
+def verdict(folder: Path, ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[bool, str]:
+    """Whether a model agrees, and a line about it."""
+    for side, result in (("PyTorch", theirs), ("frontend", ours)):
+        if "error" in result:
+            return False, f"{side}: {result['error']}\n      " + "\n      ".join(result["where"])
+    with np.load(folder / "oracle.npz") as expected, np.load(folder / "frontend.npz") as actual:
+        if sorted(expected.files) != sorted(actual.files) or not expected.files:
+            return False, f"outputs {actual.files}, PyTorch's are {expected.files}"
+        output = max(relative(actual[key], expected[key]) for key in expected.files)
+    loss = relative(ours["loss"], theirs["loss"])
+    worst, text = max(output, loss), f"output {output:.1e}, loss {loss:.1e}"
+    if "step" in ours:
+        step = relative(ours["step"][0], theirs["step"][0])
+        moved = relative(ours["step"][1], theirs["step"][1])
+        worst = max(worst, step, moved * TOLERANCE / MOVED)
+        text += f", compiled step {step:.1e}, moved {moved:.1e} ({ours['step_seconds']} s)"
+    return worst <= TOLERANCE, f"{text}, {ours['seconds']} s beside {theirs['seconds']} s"
+
+
+def compare(names: list[str]) -> list[str]:
+    """The names of models that do not agree."""
+    failed = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for name in names:
+            (folder / name).mkdir(parents=True)
+        oracle, frontend = Side("oracle", folder), Side("frontend", folder)
+        oracle.ask(names[0])
+        for name, following in zip(names, [*names[1:], None]):
+            theirs = oracle.answer()
+            if following is not None:
+                oracle.ask(following)
+            if "error" in theirs:
+                ours = theirs
+            else:
+                frontend.ask(name)
+                ours = frontend.answer()
+            agrees, text = verdict(folder / name, ours, theirs)
+            print(f"{'ok  ' if agrees else 'FAIL'} {name}: {text}", flush=True)
+            failed += [] if agrees else [name]
+            shutil.rmtree(folder / name)
+        oracle.close()
+        frontend.close()
+    return failed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.zoo", description=__doc__)
+    parser.add_argument("names", nargs="*", help="names of the catalogue, as timm/resnet18")
+    parser.add_argument("--few", action="store_true", help="the dozen that .ci/run compares")
+    parser.add_argument("--family", help="timm, torchvision, transformers, …")
+    chosen = parser.parse_args()
+    names = chosen.names or (FEW if chosen.few else NAMES)
+    names = [n for n in names if chosen.family is None or n.startswith(f"{chosen.family}/")]
+    failed = compare(names)
+    for family in sorted({name.partition("/")[0] for name in names}):
+        all_names = [name for name in names if name.startswith(f"{family}/")]
+        count = sum(name not in failed for name in all_names)
+        print(f"{family}: {count} of {len(all_names)} agree")
+    stepped = [name for name in names if name in STEPPED]
+    print(f"compiled steps: {sum(n not in failed for n in stepped)} of {len(stepped)} agree")
+    if failed:
+        raise SystemExit("not as PyTorch: " + ", ".join(failed))
+
+
+if __name__ == "__main__":
+    main()
