@@ -26,7 +26,7 @@ from typing import Any
 from graphc.codegen.llvm.native import compile_driver
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING
-from graphc.codegen.target import host
+from graphc.codegen.target import host, running
 from graphc.runtime.pool_text import NUMBER, PAUSES, POOL, SYSTEM_CALLS, WORKERS, pool_text
 from graphc.runtime.processors import MOST_THREADS, available, checked_threads
 
@@ -68,7 +68,7 @@ class _Pool:
     def __init__(self) -> None:
         self._memory = ctypes.create_string_buffer(WORKERS + MOST_THREADS * PADDING + PADDING)
         self.address = -(-ctypes.addressof(self._memory) // PADDING) * PADDING
-        text = pool_text(host().triple)
+        text = pool_text(running().triple)
         functions = compile_driver(text, {}, "functions", store=user_cache())
         self._addresses = _addresses(functions)
         self._library = ctypes.CDLL(None)

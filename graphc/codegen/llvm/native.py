@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from graphc.codegen.target import Target, host
+from graphc.codegen.target import Target, host, running
 from graphc.errors import LoweringError
 
 CODEGEN_LEVEL = 3
@@ -141,7 +141,7 @@ def compile_driver(
     so two drivers may have the same entry name, and the same driver is loaded once. In a store its
     object code has a hash of the text for a name: addresses are bound when it is loaded.
     """
-    target = target or host()
+    target = target or running()
     facts = (text, sorted(symbols.items()), target.key, level)
     key = hashlib.sha256(repr(facts).encode()).hexdigest()
     with LOCK:
