@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ORDER = "__main__ debug runtime codegen schedule passes autodiff ops ir errors,config"
+ORDER = "__main__ debug runtime codegen schedule passes autodiff ops ir errors,config,system"
 CODEGEN = "program recipes evaluate llvm loop_ir target"
 """The folders of codegen, and its file target.py: the same order inside this layer."""
 RANK = {name: i for i, names in enumerate(ORDER.split()) for name in names.split(",")}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 
 from graphc.codegen.target import Target, host, running
 from graphc.errors import LoweringError
+from graphc.system import after_fork
 
 CODEGEN_LEVEL = 3
 DRIVER_LEVEL = 0
@@ -47,8 +47,7 @@ class ObjectStore(Protocol):
 
 LOCK = threading.RLock()
 # A thread that compiles while another forks would leave it locked in the child.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=LOCK._at_fork_reinit)  # type: ignore[attr-defined]
+after_fork(LOCK._at_fork_reinit)  # type: ignore[attr-defined]
 OBJECTS: dict[str, bytes] = {}
 """Object code of kernels by symbol."""
 _addresses: dict[str, int] = {}
