@@ -58,6 +58,10 @@ class LoweringError(GraphError):
     """A graph that cannot be lowered to native code, with the node that is in the way."""
 
 
+class TargetError(LoweringError, ValueError):
+    """A target that is not known, or whose code this machine cannot run."""
+
+
 class ArgumentError(GraphError, ValueError):
     """An executable or compiled function called with the wrong arrays."""
 

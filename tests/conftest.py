@@ -29,6 +29,14 @@ with contextlib.suppress(OSError, AttributeError):
 gc.set_threshold(50_000, 20, 50)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `native_target` runs for each named target this machine can execute."""
+    if "native_target" in metafunc.fixturenames:
+        from graphc.codegen.target import executable
+
+        metafunc.parametrize("native_target", executable(), ids=lambda target: target.name)
+
+
 def _same_bits(found: Any, expected: Any, label: str = "") -> None:
     """Equal arrays, signs of zeros included; NaNs are equal whatever their payload."""
     assert len(found) == len(expected), label

@@ -289,7 +289,7 @@ def disable(function: Any = None, recursive: bool = True) -> Any:
 def compile(
     function: Any = None, *, level: str = "exact", keep_grads: bool = True, disable: bool = False,
     threads: int | None = None, max_bytes: int | None = None, saved_bytes: int | None = None,
-    **ignored: Any,
+    target: str | None = None, **ignored: Any,
 ) -> Any:  # fmt: skip
     """`function` (or a Module) as native code: `compile(model)`, `@compile`, `@compile(level=…)`.
 
@@ -301,12 +301,14 @@ def compile(
     most memory a call may take for what lies between its inputs and results; a function that needs
     more raises MemoryLimitError at its first call and has run nothing. `saved_bytes`: the most
     memory for what forward keeps for backward (of each `backward()`, in a training step); what does
-    not fit is computed again, to the same bits; MemoryLimitError where it cannot be. PyTorch's
-    other options (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an
-    unknown level and for `dynamic=True` (each size has a specialization of its own), TypeError or
-    ValueError for `threads` and `saved_bytes`.
+    not fit is computed again, to the same bits; MemoryLimitError where it cannot be. `target`: the
+    processor code is made for ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"), None for
+    that of the setting GRAPHC_TARGET, the host by default. PyTorch's other options (`mode`,
+    `backend`, …) are accepted and have no effect. Raises ValueError for an unknown level, for a
+    target this machine cannot run and for `dynamic=True` (each size has a specialization of its
+    own), TypeError or ValueError for `threads` and `saved_bytes`.
     """
-    options = Options(level, keep_grads, threads, max_bytes, saved_bytes)
+    options = Options(level, keep_grads, threads, max_bytes, saved_bytes, target)
     unknown = ignored.keys() - {"fullgraph", "dynamic", "backend", "mode", "options"}
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
@@ -316,9 +318,9 @@ def compile(
             "compiled; leave the option out"
         )
     if function is None:
-        return lambda target: compile(
-            target, level=level, keep_grads=keep_grads, disable=disable, threads=threads,
-            max_bytes=max_bytes, saved_bytes=saved_bytes,
+        return lambda function: compile(
+            function, level=level, keep_grads=keep_grads, disable=disable, threads=threads,
+            max_bytes=max_bytes, saved_bytes=saved_bytes, target=target,
         )  # fmt: skip
     if not callable(function):
         raise TypeError(f"compile() takes a function or Module, not {type(function).__name__}")

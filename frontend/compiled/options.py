@@ -12,13 +12,14 @@ LEVELS = ("none", "exact", "relaxed")
 @dataclass(frozen=True, slots=True)
 class Options:
     """`compile` says what each means. Raises ValueError for an unknown level, TypeError or
-    ValueError for `threads` and `saved_bytes`."""
+    ValueError for `threads`, `saved_bytes` and `target`."""
 
     level: str = "exact"
     keep_grads: bool = True
     threads: int | None = None
     max_bytes: int | None = None
     saved_bytes: int | None = None
+    target: str | None = None
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -28,3 +29,10 @@ class Options:
         if budget is not None and (type(budget) is not int or budget < 0):
             kind = ValueError if type(budget) is int else TypeError
             raise kind(f"saved_bytes must be a number of bytes, 0 or more, not {budget!r}")
+        if self.target is None:
+            return
+        if not isinstance(self.target, str):
+            raise TypeError(f"target must be a name or None, not {type(self.target).__name__}")
+        from graphc.codegen.target import running  # loads LLVM
+
+        running(self.target)

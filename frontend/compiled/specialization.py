@@ -35,8 +35,9 @@ def compile_graph(graph: Graph, options: Options) -> Any:
     import graphc
 
     return graphc.compile(
-        graph, options.level, threads=options.threads, max_bytes=options.max_bytes
-    )
+        graph, options.level, target=options.target, threads=options.threads,
+        max_bytes=options.max_bytes,
+    )  # fmt: skip
 
 
 class Specialization:
@@ -160,11 +161,11 @@ class Specialization:
             return graph
         from graphc.runtime.program import remembered
 
-        level = self.options.level
+        level, target = self.options.level, self.options.target
         positions, last = tuple(first + i for i in frozen), first + len(self.captured)
         split = remembered(
             "frozen", graph, (level, positions, last),
-            lambda: _split_frozen(graph, level, positions, last),
+            lambda: _split_frozen(graph, level, positions, last, target), target,
         )  # fmt: skip
         if split is None:
             return graph
@@ -313,12 +314,14 @@ ELIDED = Elided()
 _ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
 
 
-def _split_frozen(graph: Graph, level: str, frozen: Sequence[int], last: int) -> Any:
+def _split_frozen(
+    graph: Graph, level: str, frozen: Sequence[int], last: int, target: str | None
+) -> Any:
     from graphc.codegen.recipes.preferred_layouts import preferred_layouts
-    from graphc.codegen.target import host
+    from graphc.codegen.target import running
     from graphc.passes.pipelines import without_frozen
 
-    return without_frozen(graph, level, frozen, last, preferred_layouts(host()))
+    return without_frozen(graph, level, frozen, last, preferred_layouts(running(target)))
 
 
 def _within_budget(graph: Graph, spans: Any, budget: Any) -> tuple[Graph, list[int]]:

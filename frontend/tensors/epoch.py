@@ -10,10 +10,11 @@ into a Module's `__dict__`, is not seen.
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections import OrderedDict
 from typing import Any
+
+from graphc.system import after_fork
 
 
 class Epoch:
@@ -47,7 +48,7 @@ class TraceLock:
 
 TRACE_LOCK = TraceLock()
 # The thread that traces is not there after a fork.
-os.register_at_fork(after_in_child=TRACE_LOCK.__init__)  # type: ignore[misc]
+after_fork(TRACE_LOCK.__init__)  # type: ignore[misc]
 
 
 def changed() -> None:

@@ -1,7 +1,8 @@
 """Targets: the processor code is made for, and its vector width.
 
 In: a name, or the host. Out: a frozen `Target`. The width only decides how loops are cut into
-vectors: vectors of any width run on any target, and results are the same bits.
+vectors: vectors of any width run on any target, and results are the same bits. What runs natively
+runs on the target it is given, else on that of the setting GRAPHC_TARGET (`running`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphc.errors import LoweringError
+from graphc.config import target_name
+from graphc.errors import TargetError
 from graphc.ir.types import DType
 
 
@@ -29,6 +31,8 @@ class Target:
     """The processor converts between f16 and f32."""
     permuted_lanes: int = 0
     """Lanes of i32 that one instruction takes from a register in any order; 0: there is none."""
+    needs: tuple[str, ...] = ()
+    """What a processor has to have to run it, by LLVM's names of features."""
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""
@@ -41,28 +45,72 @@ class Target:
 
 
 _X86 = "x86_64-unknown-linux-gnu"
+_V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 _NAMED = {
     target.name: target
     for target in (
-        Target("x86-64-v2", _X86, "x86-64-v2", "", 16),
-        Target("x86-64-v3", _X86, "x86-64-v3", "", 32, half_instructions=True, permuted_lanes=8),
-        Target("x86-64-v4", _X86, "x86-64-v4", "", 64, half_instructions=True, permuted_lanes=16),
+        Target("x86-64-v2", _X86, "x86-64-v2", "", 16, needs=_V2),
+        Target(
+            "x86-64-v3", _X86, "x86-64-v3", "", 32,
+            half_instructions=True, permuted_lanes=8, needs=_V3,
+        ),
+        Target(
+            "x86-64-v4", _X86, "x86-64-v4", "", 64,
+            half_instructions=True, permuted_lanes=16, needs=_V4,
+        ),
         Target(
             "aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, half_instructions=True
         ),
     )
-}
+}  # fmt: skip
 
 
 def named(name: str) -> Target:
-    """A target to inspect code for, or to run it where the host has at least that level."""
+    """A target by its name, whether or not this machine runs it. Raises TargetError."""
     if name == "host":
         return host()
     if name not in _NAMED:
-        raise LoweringError(
-            f"{name!r} is no known target", hint=f"one of host, {', '.join(_NAMED)}"
-        )
+        raise TargetError(f"{name!r} is no known target", hint=f"one of host, {', '.join(_NAMED)}")
     return _NAMED[name]
+
+
+def running(target: Target | str | None = None) -> Target:
+    """What native code of this process is made for: `target`, or that of the setting GRAPHC_TARGET
+    where none is given. Raises TargetError where this machine cannot run it."""
+    if target is None:
+        target = target_name()
+    if isinstance(target, str):
+        target = named(target)
+    lacking = _lacking(target)
+    if lacking:
+        possible = ", ".join(["host", *(each.name for each in executable())])
+        raise TargetError(
+            f"this machine cannot run code for {target.name}: {lacking}", hint=f"one of {possible}"
+        )
+    return target
+
+
+@functools.cache
+def executable() -> tuple[Target, ...]:
+    """The named targets whose code this machine runs."""
+    return tuple(target for target in _NAMED.values() if not _lacking(target))
+
+
+@functools.cache
+def _lacking(target: Target) -> str:
+    """What this machine lacks to run code for a target; empty where it runs."""
+    machine, own = target.triple.partition("-")[0], host().triple.partition("-")[0]
+    if machine != own:
+        return f"it is {own}, not {machine}"
+    if not target.needs:
+        return ""
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features()
+    missing = [name for name in target.needs if not features.get(name)]
+    return f"its processor has no {', '.join(missing)}" if missing else ""
 
 
 @functools.cache
@@ -96,10 +144,10 @@ def _cache_bytes(level: int, kind: str, fallback: int) -> int:
     """Size of a cache of the first core where Linux tells it, else a common one."""
     for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
-            found = (entry / "level").read_text().strip(), (entry / "type").read_text().strip()
+            cache = (entry / "level").read_text().strip(), (entry / "type").read_text().strip()
             size = (entry / "size").read_text().strip()
         except OSError:
             continue
-        if found == (str(level), kind) and size.endswith("K"):
+        if cache == (str(level), kind) and size.endswith("K"):
             return int(size[:-1]) * 1024
     return fallback

@@ -8,9 +8,10 @@ once it has seen a block of 32 MB freed; here it is told at once.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
+
+from graphc.system import c_function
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, see its manual page
 LARGEST = 32 << 20
@@ -23,7 +24,7 @@ def keep_freed_memory() -> None:
     told = os.environ.get("GLIBC_TUNABLES", "")
     if "glibc.malloc" in told or any(name.startswith("MALLOC_") for name in os.environ):
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = c_function("mallopt")
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, LARGEST)
         mallopt(_TRIM_THRESHOLD, 2 * LARGEST)

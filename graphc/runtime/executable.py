@@ -20,7 +20,7 @@ import numpy as np
 
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING
-from graphc.codegen.target import Target, host
+from graphc.codegen.target import Target, running
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
@@ -46,7 +46,7 @@ def compile(
     graph: Graph,
     level: str = "exact",
     *,
-    target: Target | None = None,
+    target: Target | str | None = None,
     observer: Observer | None = None,
     threads: int | None = None,
     fusion: bool = True,
@@ -59,11 +59,12 @@ def compile(
     `level`: `none` (a kernel per op), `exact` (all passes and fusion, same bits for any layout and
     number of threads), `relaxed`. `observer(stage, object)` is called between the stages with the
     graph after each pass and the plan. `threads`: the most threads a call may run on, None for all
-    processors this process may use; it runs on fewer where the work is small. `fusion`,
+    processors this process may use; it runs on fewer where the work is small. `target`: what the
+    code is made for, or its name, None for that of the setting GRAPHC_TARGET. `fusion`,
     `plan_memory` and `layouts` switch off what the level would do, to measure what it gains.
     `max_bytes`: the most memory a call may take for intermediate values and scratch. Raises
     GraphError for a graph that breaks the rules, MemoryLimitError where `max_bytes` is too little,
-    TypeError or ValueError for `threads`.
+    TargetError for a target this machine cannot run, TypeError or ValueError for `threads`.
     """
     most, why = chosen_threads(threads)
     if not isinstance(graph, Graph):
@@ -72,7 +73,7 @@ def compile(
             hint="frontend.compile for a Python function or Module",
         )
     started = time.perf_counter()
-    chosen = target or host()
+    chosen = running(target)
     store = user_cache() if observer is None else None
     key = ""
     if store is not None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from graphc.codegen.llvm.native import compile_driver
 from graphc.codegen.llvm.object_cache import user_cache
-from graphc.codegen.target import host
+from graphc.codegen.target import running
 from graphc.errors import LoweringError
 from graphc.ir.types import TensorType
 from graphc.runtime.pool import Cell
@@ -94,7 +94,7 @@ def enter() -> Any:
 @functools.cache
 def _enter_address() -> int:
     _check_layout()
-    return compile_driver(_text(host().triple), {}, "enter", store=user_cache())
+    return compile_driver(_text(running().triple), {}, "enter", store=user_cache())
 
 
 def entering(call: CallFrame) -> Any:
@@ -134,7 +134,7 @@ def _method() -> _Method:
     )  # fmt: skip
     symbols = {name: _address(getattr(ctypes.pythonapi, name)) for name in names}
     symbols["enter"] = _enter_address()
-    text = _METHOD.format(triple=host().triple)
+    text = _METHOD.format(triple=running().triple)
     function = compile_driver(text, symbols, "enter_method", store=user_cache())
     _METHODS.append(_Method(b"enter", function, ONE_OBJECT, None))
     return _METHODS[-1]

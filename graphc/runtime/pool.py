@@ -1,7 +1,8 @@
 """The threads that help with a call: made once per process, parked while there is nothing to do.
 
 A worker is a thread of native code that never touches Python. It looks at its ticket for about 50
-microseconds, then sleeps in the kernel (a futex) until the ticket changes. `share` hands a call to
+microseconds, then sleeps until the ticket changes: in a futex, or on a condition variable where the
+system has none. `share` hands a call to
 the workers 1 … threads - 1 and does part 0 itself. Where another Python thread's call has the
 workers, it runs the driver on one thread: the same bits, later.
 
@@ -26,11 +27,24 @@ from typing import Any
 from graphc.codegen.llvm.native import compile_driver
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING
-from graphc.codegen.target import host
-from graphc.runtime.pool_text import NUMBER, PAUSES, POOL, SYSTEM_CALLS, WORKERS, pool_text
+from graphc.codegen.target import host, running
+from graphc.runtime.pool_text import (
+    FUNCTIONS,
+    LINE,
+    NUMBER,
+    PAUSES,
+    POOL,
+    SYSTEM_CALLS,
+    WORKERS,
+    condition_text,
+    futex_text,
+    pool_text,
+)
 from graphc.runtime.processors import MOST_THREADS, available, checked_threads
+from graphc.system import after_fork, c_function
 
 SPIN_SECONDS = 50e-6
+_THREADS = "pthread_create", "pthread_join", "pthread_cond_wait", "sched_yield"
 
 
 class Cell(ctypes.Structure):
@@ -45,8 +59,16 @@ CELL = Cell(0, None, None)
 
 
 def supported() -> bool:
-    """Whether workers can park on this system."""
-    return sys.platform == "linux" and _machine() in SYSTEM_CALLS
+    """Whether this system has threads that workers can be, and the means for them to sleep."""
+    return all(c_function(name) is not None for name in _THREADS)
+
+
+def _parking() -> str:
+    """The native code by which workers sleep on this system."""
+    number = SYSTEM_CALLS.get(_machine())
+    if sys.platform == "linux" and number is not None:
+        return futex_text(number)
+    return condition_text()
 
 
 def chosen_threads(threads: int | None) -> tuple[int, str]:
@@ -66,12 +88,11 @@ class _Pool:
     """The workers of this process."""
 
     def __init__(self) -> None:
-        self._memory = ctypes.create_string_buffer(WORKERS + MOST_THREADS * PADDING + PADDING)
+        self._memory = ctypes.create_string_buffer(WORKERS + MOST_THREADS * LINE + PADDING)
         self.address = -(-ctypes.addressof(self._memory) // PADDING) * PADDING
-        text = pool_text(host().triple)
+        text = pool_text(running().triple, _parking())
         functions = compile_driver(text, {}, "functions", store=user_cache())
         self._addresses = _addresses(functions)
-        self._library = ctypes.CDLL(None)
         self.workers: list[Any] = []
         self._spins = self._calibrated()
 
@@ -91,12 +112,13 @@ class _Pool:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             while len(self.workers) + 1 < threads:
-                line = self.address + WORKERS + len(self.workers) * PADDING
+                line = self.address + WORKERS + len(self.workers) * LINE
                 ctypes.c_int64.from_address(line + POOL).value = self.address
                 ctypes.c_int64.from_address(line + NUMBER).value = len(self.workers) + 1
                 ctypes.c_int64.from_address(line + PAUSES).value = self._spins
+                ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._addresses["prepare"])(line)
                 identity = ctypes.c_ulong()
-                code = self._library.pthread_create(
+                code = c_function("pthread_create")(
                     ctypes.byref(identity), None, ctypes.c_void_p(self._addresses["worker"]),
                     ctypes.c_void_p(line),
                 )  # fmt: skip
@@ -124,14 +146,13 @@ class _Pool:
         else:
             return
         for identity in self.workers:
-            self._library.pthread_join(identity, None)
+            c_function("pthread_join")(identity, None)
 
 
 def _addresses(functions: int) -> dict[str, int]:
-    names = ("share", "worker", "stop", "pauses")
-    table = (ctypes.c_int64 * len(names))()
+    table = (ctypes.c_int64 * len(FUNCTIONS))()
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(functions)(ctypes.addressof(table))
-    return dict(zip(names, table))
+    return dict(zip(FUNCTIONS, table))
 
 
 class _State:
@@ -178,8 +199,7 @@ def _at_exit() -> None:
             _state.pool = None
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+after_fork(_after_fork)
 atexit.register(_at_exit)
 
 

@@ -2,6 +2,10 @@
 
 A worker looks at its ticket, then sleeps until that changes; `share` gives a call to workers and
 does part 0 of it; `stop` ends the workers. No code here allocates, and none touches Python.
+
+How a worker sleeps is one of two forms of `prepare`, `park` and `unpark`: futexes on Linux, where
+the machine's number of that system call is known, and elsewhere a condition variable of POSIX in
+the worker's line. What is computed knows nothing of it.
 """
 
 from __future__ import annotations
@@ -15,15 +19,101 @@ LOCK, JOB, DONE, COUNTER, WORKERS = (PADDING * i for i in range(5))
 DRIVER, TABLE, ARENA, THREADS = JOB, JOB + 8, JOB + 16, JOB + 24
 # Of a worker's line: what changes when there is work, whether it sleeps, and what stays.
 TICKET, SLEEPS, POOL, NUMBER, PAUSES = 0, 4, 8, 16, 24
+# Behind them a mutex and a condition variable, where they are used: 64 bytes are enough for either.
+MUTEX, CONDITION = PADDING, PADDING + 64
+LINE = 2 * PADDING
 
 SYSTEM_CALLS = {"x86_64": 202, "aarch64": 98}  # of futex, by machine
 _WAIT, _WAKE = 128, 129  # for threads of one process
 
 
-def pool_text(triple: str) -> str:
-    """The LLVM IR of workers and of what hands them work; `functions` tells their addresses."""
+FUNCTIONS = "share", "worker", "stop", "pauses", "prepare"
+"""Whose addresses `functions` tells, in this order."""
+
+
+def futex_text(number: int) -> str:
+    """Sleeping by the system call of this number."""
+    return f"""
+declare i64 @syscall(i64, ...)
+
+define internal void @prepare(ptr %line) nounwind {{
+entry:
+  ret void
+}}
+
+define internal void @park(ptr %line, i32 %seen) nounwind {{
+entry:
+  %woken = call i64 (i64, ...) @syscall(i64 {number}, ptr %line, i32 {_WAIT}, i32 %seen, ptr null)
+  ret void
+}}
+
+define internal void @unpark(ptr %line) nounwind {{
+entry:
+  %count = call i64 (i64, ...) @syscall(i64 {number}, ptr %line, i32 {_WAKE}, i32 1)
+  ret void
+}}
+"""
+
+
+def condition_text() -> str:
+    """Sleeping by the condition variable of a worker's line."""
+    mutex = f"%mutex = getelementptr i8, ptr %line, i64 {MUTEX}"
+    condition = f"%condition = getelementptr i8, ptr %line, i64 {CONDITION}"
+    return f"""
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_signal(ptr)
+
+define internal void @prepare(ptr %line) nounwind {{
+entry:
+  {mutex}
+  {condition}
+  %s0 = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
+  %s1 = call i32 @pthread_cond_init(ptr %condition, ptr null)
+  ret void
+}}
+
+define internal void @park(ptr %line, i32 %seen) nounwind {{
+entry:
+  {mutex}
+  {condition}
+  %s0 = call i32 @pthread_mutex_lock(ptr %mutex)
+  br label %look
+look:
+  %ticket = load atomic i32, ptr %line seq_cst, align 4
+  %same = icmp eq i32 %ticket, %seen
+  br i1 %same, label %wait, label %new
+wait:
+  %s1 = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  br label %look
+new:
+  %s2 = call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}}
+
+define internal void @unpark(ptr %line) nounwind {{
+entry:
+  {mutex}
+  {condition}
+  %s0 = call i32 @pthread_mutex_lock(ptr %mutex)
+  %s1 = call i32 @pthread_cond_signal(ptr %condition)
+  %s2 = call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}}
+"""
+
+
+def pool_text(triple: str, parking: str) -> str:
+    """The LLVM IR of workers and of what hands them work, sleeping by `parking`, one of the texts
+    above; `functions` tells addresses."""
     declaration, pause = pause_text(triple)
-    number = SYSTEM_CALLS[triple.partition("-")[0]]
+    stores = "".join(
+        f"  %t{i} = getelementptr ptr, ptr %table, i64 {i}\n  store ptr @{name}, ptr %t{i}\n"
+        for i, name in enumerate(FUNCTIONS)
+    )
 
     def field(name: str, base: str, offset: str | int) -> str:
         return f"%{name} = getelementptr i8, ptr %{base}, i64 {offset}"
@@ -31,19 +121,12 @@ def pool_text(triple: str) -> str:
     return f'''target triple = "{triple}"
 
 {declaration}
-declare i64 @syscall(i64, ...)
 declare i32 @sched_yield()
+{parking}
 
 define void @functions(ptr %table) nounwind {{
 entry:
-  %t1 = getelementptr ptr, ptr %table, i64 1
-  %t2 = getelementptr ptr, ptr %table, i64 2
-  %t3 = getelementptr ptr, ptr %table, i64 3
-  store ptr @share, ptr %table
-  store ptr @worker, ptr %t1
-  store ptr @stop, ptr %t2
-  store ptr @pauses, ptr %t3
-  ret void
+{stores}  ret void
 }}
 
 define internal void @pauses(i64 %count) nounwind {{
@@ -92,7 +175,7 @@ spin:
   br label %look
 sleep:
   store atomic i32 1, ptr %sleeps seq_cst, align 4
-  %woken = call i64 (i64, ...) @syscall(i64 {number}, ptr %line, i32 {_WAIT}, i32 %seen, ptr null)
+  call void @park(ptr %line, i32 %seen)
   store atomic i32 0, ptr %sleeps seq_cst, align 4
   br label %watch
 go:
@@ -120,7 +203,7 @@ next:
   %more = icmp slt i64 %i, %workers
   br i1 %more, label %one, label %done
 one:
-  %at.0 = mul i64 %i, {PADDING}
+  %at.0 = mul i64 %i, {LINE}
   %at = add i64 %at.0, {WORKERS}
   {field("line", "pool", "%at")}
   %ticket = atomicrmw add ptr %line, i32 1 seq_cst
@@ -129,7 +212,7 @@ one:
   %asleep = icmp ne i32 %sleeps, 0
   br i1 %asleep, label %call, label %woken
 call:
-  %count = call i64 (i64, ...) @syscall(i64 {number}, ptr %line, i32 {_WAKE}, i32 1)
+  call void @unpark(ptr %line)
   br label %woken
 woken:
   %i.next = add i64 %i, 1

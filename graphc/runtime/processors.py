@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-import os
 from pathlib import Path
 from typing import Any
+
+from graphc.system import processors
 
 MOST_THREADS = 256
 
@@ -25,7 +26,7 @@ def checked_threads(threads: Any) -> int | None:
 
 def available() -> int:
     """Processors this process may use: its affinity, within the quota of its control group."""
-    count = len(os.sched_getaffinity(0))
+    count = processors()
     quota = _quota(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"))
     return count if quota is None else max(min(count, math.ceil(quota)), 1)
 

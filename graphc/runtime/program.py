@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from graphc.codegen.llvm.native import OBJECTS, DriverCode, driver_code, load, load_driver
 from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
 from graphc.codegen.program.native_program import NativeProgram
-from graphc.codegen.target import Target, host
+from graphc.codegen.target import Target, running
 from graphc.ir.nodes import Constant, Graph
 from graphc.ir.types import TensorType
 from graphc.schedule.plan import Check, Launch, Plan, all_checks, all_steps
@@ -54,7 +54,7 @@ def program_key(graph: Graph, target: Target, *options: Any) -> str:
     """The name of a graph's program: equal ones compile to the same, down to source lines."""
     from llvmlite import binding
 
-    facts = (_compiler(), binding.llvm_version_info, target.key, options, str(graph))
+    facts = (_compiler(), binding.llvm_version_info, target, options, str(graph))
     return "program_" + hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 
@@ -73,19 +73,22 @@ def _compiler() -> str:
 T = TypeVar("T")
 
 
-def remembered(purpose: str, graph: Graph, options: Any, make: Callable[[], T]) -> T:
+def remembered(
+    purpose: str, graph: Graph, options: Any, make: Callable[[], T], target: str | None = None
+) -> T:
     """What `make` gives for a graph, from disk where it was made before: a pure function of the
-    graph, `purpose` and `options`, which can be pickled."""
+    graph, `purpose`, `options` and the target, which can be pickled."""
     store = user_cache()
     if store is None:
         return make()
-    key = program_key(graph, host(), purpose, options)
+    chosen = running(target)
+    key = program_key(graph, chosen, purpose, options)
     payload = store.get(key)
     if payload is not None:
         value: T = pickle.loads(payload)
         return value
     value = make()
-    facts = {"kernel": f"{purpose} {graph.name}", "target": host().key}
+    facts = {"kernel": f"{purpose} {graph.name}", "target": chosen.key}
     store.put(key, pickle.dumps(value), facts)
     return value
 

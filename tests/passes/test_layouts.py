@@ -10,7 +10,7 @@ import pytest
 import graphc
 from graphc.codegen.program.link import plan_kernels
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
-from graphc.codegen.target import host, named
+from graphc.codegen.target import Target, named
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph, Node
@@ -125,18 +125,18 @@ def test_native_results_keep_their_bits(length: int, width: tuple[int, int]) -> 
 @pytest.mark.parametrize(("depth", "columns"), [(20, 65), (50, 24), (300, 70), (700, 129)])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_products_with_packed_operands_keep_their_bits(
-    rows: int, depth: int, columns: int, dtype: str
+    rows: int, depth: int, columns: int, dtype: str, native_target: Target
 ) -> None:
     g = GraphBuilder("product")
     x, w = g.input("x", f"{dtype}[{rows},{depth}]"), g.input("w", f"{dtype}[{columns},{depth}]")
     graph = g.finish(x @ transpose(w, permutation=(1, 0)))
-    split = split_frozen(packed(graph, [1], preferred_layouts(host())), [1], 2)
+    split = split_frozen(packed(graph, [1], preferred_layouts(native_target)), [1], 2)
     assert split is not None and "unpack" in ops(split.graph)
     random = np.random.default_rng(2)
     arrays = [random.standard_normal(t.shape).astype(t.dtype.numpy) for t in graph.input_types]
     arrays[0][0, 0], arrays[1][-1, -1] = np.inf, np.nan
-    stored = graphc.compile(split.constants)(arrays[1])
-    (found,) = graphc.compile(split.graph)(*arrays, *stored)
+    stored = graphc.compile(split.constants, target=native_target)(arrays[1])
+    (found,) = graphc.compile(split.graph, target=native_target)(*arrays, *stored)
     (expected,) = graphc.compile(graph)(*arrays)
     assert found.tobytes() == expected.tobytes()
 
@@ -174,20 +174,20 @@ def test_convolutions_say_how_they_like_their_weights() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("outputs", "stride"), [(96, 1), (70, 2)])
 def test_convolutions_with_packed_weights_keep_their_bits(
-    threads: int, outputs: int, stride: int
+    threads: int, outputs: int, stride: int, native_target: Target
 ) -> None:
     g = GraphBuilder("layer")
     x, w = g.input("x", "f32[2,40,8,4]"), g.input("w", f"f32[{outputs},40,3,3]")
     result = conv(x, w, **{**PADDED, "stride": (stride, stride)})
     graph = g.finish(tanh(result))
-    split = split_frozen(packed(graph, [1], preferred_layouts(host())), [1], 2)
+    split = split_frozen(packed(graph, [1], preferred_layouts(native_target)), [1], 2)
     assert split is not None and "unpack" in ops(split.graph)
     random = np.random.default_rng(2)
     arrays = [random.standard_normal(t.shape).astype(np.float32) for t in graph.input_types]
     arrays[0][0, 3, 0, 0], arrays[0][1, 5, 4, 3] = np.inf, np.nan
     arrays[1][-1, 0, 0, 0] = np.nan
-    stored = graphc.compile(split.constants, threads=threads)(arrays[1])
-    (found,) = graphc.compile(split.graph, threads=threads)(*arrays, *stored)
+    stored = graphc.compile(split.constants, target=native_target, threads=threads)(arrays[1])
+    (found,) = graphc.compile(split.graph, target=native_target, threads=threads)(*arrays, *stored)
     (expected,) = graphc.compile(graph, "none", threads=1)(*arrays)
     assert found.tobytes() == expected.tobytes()
 

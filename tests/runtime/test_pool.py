@@ -28,12 +28,12 @@ assert right() and function.schedule.threads == 2
 """
 
 
-def ran(code: str) -> str:
+def ran(code: str, before: str = "") -> str:
     # Python 3.12 warns of any fork of a process with threads.
     quiet = ["-W", "ignore::DeprecationWarning"]
     result = subprocess.run(
-        [sys.executable, *quiet, "-c", PRELUDE + code], capture_output=True, text=True, timeout=120,
-        env={**os.environ, "GRAPHC_CACHE": "off"},
+        [sys.executable, *quiet, "-c", before + PRELUDE + code], text=True, timeout=120,
+        capture_output=True, env={**os.environ, "GRAPHC_CACHE": "off"},
     )  # fmt: skip
     assert result.returncode == 0, (result.returncode, result.stdout, result.stderr)
     assert not result.stderr, result.stderr
@@ -123,3 +123,42 @@ assert all(np.array_equal(fresh(a, b)[0], expected) for _ in range(10))
 print(graphc.compile(graph).schedule)
 """
     assert ran(code) == "threads 1: one processor is available\n"
+
+
+WITHOUT_FUTEX = """
+from graphc.runtime import pool
+pool.SYSTEM_CALLS.clear()
+"""
+WITHOUT_FORK_HOOKS = """
+import os
+del os.fork, os.register_at_fork
+"""
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.02])
+def test_workers_on_condition_variables_give_the_same_bits(pause: float) -> None:
+    """Spinning and asleep; the process ends as with futexes."""
+    code = f"""
+assert "pthread_cond_wait" in pool._parking()
+for _ in range(30):
+    assert right()
+    time.sleep({pause})
+print(pool.CELL.size)
+"""
+    assert ran(code, WITHOUT_FUTEX) == "2\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_condition_variables_in_a_child() -> None:
+    code = """
+child = os.fork()
+if child == 0:
+    os._exit(0 if all(right() for _ in range(20)) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print(right())
+"""
+    assert ran(code, WITHOUT_FUTEX) == "True\n"
+
+
+def test_a_system_without_hooks_for_forks() -> None:
+    assert ran("import frontend\nprint(right())", WITHOUT_FORK_HOOKS) == "True\n"

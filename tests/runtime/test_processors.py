@@ -11,7 +11,7 @@ from graphc.codegen.llvm.native import compile_text
 from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.target import named
 from graphc.runtime import processors
-from graphc.runtime.pool_text import pool_text
+from graphc.runtime.pool_text import condition_text, futex_text, pool_text
 
 
 def limited(folder: Path, version: int, quota: str, period: str = "100000") -> None:
@@ -58,5 +58,6 @@ def test_a_quota_is_rounded_up_and_affinity_is_the_most(
 @pytest.mark.parametrize("name", ["x86-64-v2", "aarch64"])
 def test_waiting_compiles_for_other_targets(name: str) -> None:
     target = named(name)
-    for text in (pool_text(target.triple), barrier_text(target.triple)):
+    pools = [pool_text(target.triple, parking) for parking in (futex_text(98), condition_text())]
+    for text in (*pools, barrier_text(target.triple)):
         assert compile_text(text, target)

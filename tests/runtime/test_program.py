@@ -12,7 +12,7 @@ import pytest
 
 import graphc
 from graphc.codegen.llvm.object_cache import user_cache
-from graphc.codegen.target import host
+from graphc.codegen.target import named
 from graphc.ops.elementwise import tanh
 from graphc.runtime.program import program_key
 
@@ -71,10 +71,10 @@ def test_a_failing_check_of_a_hit_raises_the_same(cache: Any) -> None:
 
 def test_what_the_outcome_depends_on_is_in_the_name() -> None:
     keys = {
-        program_key(layer(), host(), "exact", 1),
-        program_key(layer(), host(), "none", 1),
-        program_key(layer(), host(), "exact", 2),
-        program_key(layer(3.0), host(), "exact", 1),
+        program_key(layer(), named("x86-64-v3"), "exact", 1),
+        program_key(layer(), named("x86-64-v3"), "none", 1),
+        program_key(layer(), named("x86-64-v3"), "exact", 2),
+        program_key(layer(3.0), named("x86-64-v3"), "exact", 1),
     }
     assert len(keys) == 4
 

@@ -298,7 +298,7 @@ def test_native_code_of_a_call_names_no_allocator() -> None:
     driver = driver_text(executable.plan, kernels, triple, executable.schedule)
     declared = {
         line.split("@")[1].split("(")[0]
-        for text in (driver, barrier_text(triple), pool_text(triple))
+        for text in (driver, barrier_text(triple), pool_text(triple, pool._parking()))
         for line in text.splitlines()
         if line.startswith("declare")
     }

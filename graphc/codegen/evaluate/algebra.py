@@ -5,18 +5,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.codegen.evaluate import vector_math
+from graphc.codegen.evaluate import vector_math, wide_math
 from graphc.codegen.evaluate.integer_math import integer_pow
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.types import DType
 
 
-def _libm(name: str) -> Any:
-    """A method that calls a function of the C library, lane by lane."""
+def _wide(name: str) -> Any:
+    """A method that computes an f32 function in f64, and calls the C library for an f64 one."""
+    function = getattr(wide_math, name)
 
     def method(self: LoopAlgebra, *operands: LoopValue) -> LoopValue:
-        return self.builder.call(name, *operands)
+        return vector_math.through_f64(self.builder, name, function, *operands)
 
     return method
 
@@ -206,11 +207,11 @@ class LoopAlgebra:
             return integer_pow(self.builder, x, y)
         return vector_math.pow(self.builder, x, y)
 
-    tan, asin, acos, atan = _libm("tan"), _libm("asin"), _libm("acos"), _libm("atan")
-    sinh, cosh = _libm("sinh"), _libm("cosh")
-    asinh, acosh, atanh = _libm("asinh"), _libm("acosh"), _libm("atanh")
-    atan2, hypot = _libm("atan2"), _libm("hypot")
-    erfc, lgamma = _libm("erfc"), _libm("lgamma")
+    tan, asin, acos, atan = _wide("tan"), _wide("asin"), _wide("acos"), _wide("atan")
+    sinh, cosh = _wide("sinh"), _wide("cosh")
+    asinh, acosh, atanh = _wide("asinh"), _wide("acosh"), _wide("atanh")
+    atan2, hypot = _wide("atan2"), _wide("hypot")
+    erfc, lgamma = _wide("erfc"), _wide("lgamma")
 
     def signbit(self, x: LoopValue) -> LoopValue:
         return vector_math.signbit(self.builder, x)

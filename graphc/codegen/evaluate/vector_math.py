@@ -3,8 +3,8 @@
 In: a LoopBuilder and a value of f32 or f64. Out: the value of the function, appended to the
 builder's current block. f32 is computed with fits of our own (minimised over f32 coefficients,
 checked on dense grids against f64); the same operations run in every lane on every target, so a
-function has one result per argument, whatever the vector width. f64 calls libm lane by lane, as
-do sin and cos: correct and slow.
+function has one result per argument, whatever the vector width. sin, cos and pow are computed in
+f64 (`wide_math`). Functions of f64 call libm lane by lane: correct and slow.
 
 Worst error in units in the last place against the exact value, over the whole range:
 
@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from graphc.codegen.evaluate import wide_math
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.types import DType
@@ -376,21 +377,28 @@ def rsqrt(b: LoopBuilder, x: LoopValue) -> LoopValue:
 
 
 def pow(b: LoopBuilder, x: LoopValue, y: LoopValue) -> LoopValue:
-    """x^y with C's special cases; f32 goes through f64, whose rounding f32 does not see."""
-    if x.type.dtype is DType.f64:
-        return b.call("pow", x, y)
-    wide = b.call("pow", b.convert(x, DType.f64), b.convert(y, DType.f64))
-    return b.convert(wide, DType.f32)
+    """x^y with C's special cases."""
+    return through_f64(b, "pow", wide_math.pow, x, y)
 
 
 def sin(b: LoopBuilder, x: LoopValue) -> LoopValue:
-    """The sine, by libm."""
-    return b.call("sin", x)
+    """The sine."""
+    return through_f64(b, "sin", wide_math.sin, x)
 
 
 def cos(b: LoopBuilder, x: LoopValue) -> LoopValue:
-    """The cosine, by libm."""
-    return b.call("cos", x)
+    """The cosine."""
+    return through_f64(b, "cos", wide_math.cos, x)
+
+
+def through_f64(
+    b: LoopBuilder, name: str, function: Callable[..., LoopValue], *operands: LoopValue
+) -> LoopValue:
+    """A function of `wide_math` of f32 operands; libm's `name` for f64."""
+    if operands[0].type.dtype is DType.f64:
+        return b.call(name, *operands)
+    wide = [b.convert(operand, DType.f64) for operand in operands]
+    return b.convert(function(b, *wide), DType.f32)
 
 
 def signbit(b: LoopBuilder, x: LoopValue) -> LoopValue:

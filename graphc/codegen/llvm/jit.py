@@ -33,7 +33,7 @@ from graphc.codegen.llvm.native import (
     load,
 )
 from graphc.codegen.loop_ir.nodes import Kernel
-from graphc.codegen.target import Target, host
+from graphc.codegen.target import Target, running
 from graphc.errors import ArgumentError
 from graphc.ir.types import DType
 
@@ -95,7 +95,7 @@ def compile_kernel(
     kernel: Kernel, target: Target | None = None, store: ObjectStore | None = None
 ) -> CompiledKernel:
     """Object code of `kernel`, made once per process and target."""
-    target = target or host()
+    target = target or running()
     started = time.perf_counter()
     modules = _modules(kernel, ANY_NAME, target)
     timings = {"emit": time.perf_counter() - started}
@@ -131,12 +131,12 @@ def kernel_address(
 
 def llvm_text(kernel: Kernel, target: Target | None = None) -> str:
     """The kernel's LLVM IR."""
-    return "\n".join(_modules(kernel, kernel.name, target or host()))
+    return "\n".join(_modules(kernel, kernel.name, target or running()))
 
 
 def assembly(kernel: Kernel, target: Target | None = None) -> str:
-    """The kernel's assembly, for the host or any named target."""
-    target = target or host()
+    """The kernel's assembly, for any target."""
+    target = target or running()
     listings = [
         assembly_of(text, target, level)
         for text, level in zip(_modules(kernel, kernel.name, target), LEVELS)

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from graphc.codegen.target import Target, host
+from graphc.codegen.target import Target, host, running
 from graphc.errors import LoweringError
+from graphc.system import after_fork
 
 CODEGEN_LEVEL = 3
 DRIVER_LEVEL = 0
@@ -47,8 +47,7 @@ class ObjectStore(Protocol):
 
 LOCK = threading.RLock()
 # A thread that compiles while another forks would leave it locked in the child.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=LOCK._at_fork_reinit)  # type: ignore[attr-defined]
+after_fork(LOCK._at_fork_reinit)  # type: ignore[attr-defined]
 OBJECTS: dict[str, bytes] = {}
 """Object code of kernels by symbol."""
 _addresses: dict[str, int] = {}
@@ -141,7 +140,7 @@ def compile_driver(
     so two drivers may have the same entry name, and the same driver is loaded once. In a store its
     object code has a hash of the text for a name: addresses are bound when it is loaded.
     """
-    target = target or host()
+    target = target or running()
     facts = (text, sorted(symbols.items()), target.key, level)
     key = hashlib.sha256(repr(facts).encode()).hexdigest()
     with LOCK:

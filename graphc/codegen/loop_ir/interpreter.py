@@ -42,9 +42,10 @@ from graphc.codegen.loop_ir.nodes import (
 )
 from graphc.codegen.loop_ir.opcodes import TABLE_SIZE
 from graphc.codegen.loop_ir.printer import statement_text
-from graphc.errors import ArgumentError, VerifyError
+from graphc.errors import ArgumentError, LoweringError, VerifyError
 from graphc.ir.types import DType
 from graphc.ops.conversion import convert
+from graphc.system import c_function
 
 Array = np.ndarray[Any, Any]
 
@@ -264,7 +265,9 @@ def _fma(statement: Let, a: Array, b: Array, c: Array) -> Array:
 def libm_function(name: str, dtype: DType, arity: int) -> Callable[..., float]:
     """The process's own libm function, the one native code calls."""
     kind = ctypes.c_float if dtype is DType.f32 else ctypes.c_double
-    function = getattr(ctypes.CDLL(None), name + ("f" if dtype is DType.f32 else ""))
+    function = c_function(name + ("f" if dtype is DType.f32 else ""))
+    if function is None:
+        raise LoweringError(f"this system's C library is not at hand, or has no {name}")
     function.restype = kind
     function.argtypes = [kind] * arity
     return cast("Callable[..., float]", function)

@@ -27,6 +27,7 @@ from pathlib import Path
 from graphc.codegen.target import Target
 from graphc.config import compile_processes
 from graphc.schedule.plan import KernelSpec
+from graphc.system import processors
 
 MANY = 12
 """Kernels from which a worker pays: it takes some tenths of a second to start."""
@@ -91,9 +92,7 @@ def _processors() -> int:
     """How many this process may use to compile."""
     if compile_processes() == 1:
         return 1
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return processors()
 
 
 def compile_all(

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.lower import lower
-from graphc.codegen.target import Target, host
+from graphc.codegen.target import Target, running
 from graphc.schedule.plan import KernelSpec, Plan
 from graphc.schedule.run_plan import run_plan
 
@@ -19,7 +19,7 @@ def run_plan_by_loops(
     plan: Plan, arrays: tuple[Array, ...], target: Target | None = None
 ) -> tuple[Array, ...]:
     """`plan` on NumPy arrays with every kernel's loops interpreted (slow; for tests)."""
-    chosen = target or host()
+    chosen = target or running()
 
     def run_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
         interpreter.run(lower(kernel, chosen), [*reads, *writes], fills=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ops import conversion
+from graphc.system import c_function
 
 Array = np.ndarray[Any, Any]
 
@@ -25,7 +26,7 @@ def _by_element(function: Callable[[float], float]) -> Callable[[Array], Array]:
 
 
 def _lgamma(x: float) -> float:
-    """log |Γ(x)| by the C library: the standard library's loses digits near its zeros."""
+    """log |Γ(x)| by the C library where there is one: Python's own loses digits near its zeros."""
     return float(_c_lgamma()(x))
 
 
@@ -33,7 +34,9 @@ def _lgamma(x: float) -> float:
 def _c_lgamma() -> Any:
     import ctypes
 
-    function = ctypes.CDLL(None).lgamma
+    function = c_function("lgamma")
+    if function is None:
+        return math.lgamma
     function.restype, function.argtypes = ctypes.c_double, [ctypes.c_double]
     return function
 

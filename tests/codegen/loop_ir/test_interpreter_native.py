@@ -20,22 +20,7 @@ DTYPES = [F32, F64, I32, I64, BOOL]
 STORAGE = [dtype for dtype in DType if dtype.is_storage]
 
 
-def _targets() -> list[target.Target]:
-    """The host, and the lower levels it contains."""
-    from llvmlite import binding
-
-    features = binding.get_host_cpu_features()
-    found = [target.host()]
-    if features.get("avx2") and features.get("fma"):
-        found.append(target.named("x86-64-v3"))
-    if features.get("avx512vl") and features.get("avx512bw"):
-        found.append(target.named("x86-64-v4"))
-    if features.get("sse4.2"):
-        found.append(target.named("x86-64-v2"))
-    return found
-
-
-TARGETS = _targets()
+TARGETS = target.executable()
 
 
 def bits(array: np.ndarray) -> np.ndarray:

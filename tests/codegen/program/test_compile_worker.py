@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 from graphc.codegen.program import compile_worker, link
-from graphc.codegen.target import host
+from graphc.codegen.target import running
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, kernels
 
@@ -53,13 +53,13 @@ def test_both_processes_compile(monkeypatch: pytest.MonkeyPatch) -> None:
             import time
 
             time.sleep(2.0)
-        link.native_kernel(spec, host(), {})
+        link.native_kernel(spec, running(), {})
 
-    found = compile_worker.compile_all(specs, host(), compiled_here)
+    found = compile_worker.compile_all(specs, running(), compiled_here)
     assert found and here and not set(found) & set(here)
     assert set(found) | set(here) == set(specs)
     for spec, made in found.items():
-        own = link.native_kernel(spec, host(), {})
+        own = link.native_kernel(spec, running(), {})
         assert (own.symbol, own.extent, own.scratch_bytes) == (
             made.symbol, made.extent, made.scratch_bytes,
         )  # fmt: skip
@@ -87,23 +87,23 @@ def test_an_error_here_ends_the_other_process(monkeypatch: pytest.MonkeyPatch) -
 
     specs = list(kernels(plan_graph(products(4, 60))[1]))
     with pytest.raises(KeyboardInterrupt):
-        compile_worker.compile_all(specs, host(), broken)
+        compile_worker.compile_all(specs, running(), broken)
 
 
 def test_one_process_may_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_worker, "MANY", 2)
     specs = list(kernels(plan_graph(products(3, 80))[1]))
     here: list[KernelSpec] = []
-    assert compile_worker.compile_all(specs, host(), here.append) == {} and len(here) == 3
+    assert compile_worker.compile_all(specs, running(), here.append) == {} and len(here) == 3
     monkeypatch.setenv("GRAPHC_PROCESSES", "many")
     with pytest.raises(graphc.GraphError, match="GRAPHC_PROCESSES='many'"):
-        compile_worker.compile_all(specs, host(), here.append)
+        compile_worker.compile_all(specs, running(), here.append)
 
 
 def test_few_kernels_are_compiled_here() -> None:
     specs = list(kernels(plan_graph(products(2, 70))[1]))
     here: list[KernelSpec] = []
-    assert compile_worker.compile_all(specs, host(), here.append) == {}
+    assert compile_worker.compile_all(specs, running(), here.append) == {}
     assert here == specs[::-1]
 
 
@@ -120,7 +120,7 @@ def test_a_process_started_ahead_takes_part_or_is_ended(monkeypatch: pytest.Monk
     with compile_worker.worker_started_early(5):
         (process,) = compile_worker._early_workers
         found = compile_worker.compile_all(
-            specs, host(), lambda spec: link.native_kernel(spec, host(), {})
+            specs, running(), lambda spec: link.native_kernel(spec, running(), {})
         )
         assert not compile_worker._early_workers
     assert process.returncode == 0

@@ -11,7 +11,7 @@ import pytest
 import graphc
 from graphc.codegen.llvm.jit import call_kernel
 from graphc.codegen.recipes.lower import lower
-from graphc.codegen.target import host
+from graphc.codegen.target import Target
 from graphc.ops import composite, order, reduce
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Launch
@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_parts_of_a_range_give_the_whole(name: str) -> None:
+def test_parts_of_a_range_give_the_whole(name: str, native_target: Target) -> None:
     function, types = FUNCTIONS[name]
     builder = graphc.GraphBuilder(name)
     graph = builder.finish(
@@ -40,18 +40,19 @@ def test_parts_of_a_range_give_the_whole(name: str) -> None:
     )
     _, plan = plan_graph(graph)
     (launch,) = [step for step in plan.steps if isinstance(step, Launch)]
-    kernel = lower(launch.kernel, host())
+    kernel = lower(launch.kernel, native_target)
     assert kernel.extent > 1
     random = np.random.default_rng(0)
     inputs = [random.standard_normal(b.size).astype(np.float32) for b in kernel.buffers[:-1]]
     place = kernel.buffers[-1]
     unset = np.nan if place.dtype.is_float else -1
     whole = np.full(place.size, unset, place.dtype.numpy)
-    call_kernel(kernel, [*inputs, whole])
+    call_kernel(kernel, [*inputs, whole], target=native_target)
     assert not np.isnan(whole).any() and (whole != -1).all()
     for pieces in (2, 3, kernel.extent):
         split = np.full_like(whole, unset)
         edges = np.linspace(0, kernel.extent, pieces + 1).astype(int)
         for part in reversed(range(pieces)):
-            call_kernel(kernel, [*inputs, split], int(edges[part]), int(edges[part + 1]))
+            begin, end = int(edges[part]), int(edges[part + 1])
+            call_kernel(kernel, [*inputs, split], begin, end, native_target)
         np.testing.assert_array_equal(split, whole)

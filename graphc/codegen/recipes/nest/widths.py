@@ -76,11 +76,13 @@ def chain_length(nest: Nest, node: Node) -> int:
 
 @functools.cache
 def operations(op: str, dtypes: tuple[DType, ...], attributes: tuple[Any, ...]) -> int:
-    """Operations an elementwise op is made of; -1 where it calls libm."""
+    """Operations an elementwise op is made of; -1 where it calls libm, or takes twice the registers
+    because it computes f32 in f64."""
     builder = LoopBuilder("operations")
     operands = [
         builder.load(builder.buffer(f"x{i}", dtype, 1, "read"), 0) for i, dtype in enumerate(dtypes)
     ]
     lookup(op).scalar(LoopAlgebra(builder), *operands, **dict(attributes))
-    opcodes = [one.opcode for one in walk(tuple(builder.block.statements)) if isinstance(one, Let)]
-    return -1 if "call" in opcodes else len(opcodes)
+    made = [one for one in walk(tuple(builder.block.statements)) if isinstance(one, Let)]
+    wide = DType.f64 not in dtypes and any(one.result.type.dtype is DType.f64 for one in made)
+    return -1 if wide or any(one.opcode == "call" for one in made) else len(made)

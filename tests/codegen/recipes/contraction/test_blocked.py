@@ -19,7 +19,7 @@ from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.strategies import choose
 from graphc.codegen.recipes.contraction.view import ContractionView
 from graphc.codegen.recipes.lower import lower
-from graphc.codegen.target import host
+from graphc.codegen.target import Target, named
 from graphc.ops import contract, movement
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, Launch
@@ -31,8 +31,11 @@ CACHES = [(8, 16), (64, 200), (2, 4)]
 """KiB of L1 and L2: several blocks of rows, of columns, of both."""
 
 
-def small(l1: int, l2: int) -> Any:
-    return replace(host(), l1_bytes=l1 * 1024, l2_bytes=l2 * 1024)
+V3 = named("x86-64-v3")
+
+
+def small(l1: int, l2: int, target: Target = V3) -> Target:
+    return replace(target, l1_bytes=l1 * 1024, l2_bytes=l2 * 1024)
 
 
 def spec(form: str, x: Shape, y: Shape, beside: bool = False) -> KernelSpec:
@@ -60,11 +63,11 @@ def buffers(kernel: Kernel) -> list[Array]:
     return [rng.standard_normal(buffer.size, np.float32) for buffer in kernel.buffers]
 
 
-def native(kernel: Kernel, parts: int = 1) -> list[Array]:
+def native(kernel: Kernel, parts: int = 1, target: Target | None = None) -> list[Array]:
     arrays = buffers(kernel)
     edges = [kernel.extent * part // parts for part in range(parts + 1)]
     for begin, end in itertools.pairwise(edges):
-        jit.call_kernel(kernel, arrays, begin, end)
+        jit.call_kernel(kernel, arrays, begin, end, target)
     return arrays
 
 
@@ -81,13 +84,14 @@ PRODUCTS = {
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_blocks_change_no_bit(name: str) -> None:
+def test_blocks_change_no_bit(name: str, native_target: Target) -> None:
     kernel = spec(*PRODUCTS[name])
-    whole = native(lower(kernel, host()))
+    whole = native(lower(kernel, native_target), 1, native_target)
     for caches in CACHES:
-        blocked = lower(kernel, small(*caches))
+        blocked = lower(kernel, small(*caches, native_target))
         for parts in (1, 2, 3):
-            for found, expected in zip(native(blocked, parts), whole, strict=True):
+            arrays = native(blocked, parts, native_target)
+            for found, expected in zip(arrays, whole, strict=True):
                 np.testing.assert_array_equal(found, expected, err_msg=f"{caches} {parts}")
 
 

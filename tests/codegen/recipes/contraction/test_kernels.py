@@ -25,7 +25,7 @@ import graphc
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.recipes.lower import lower
-from graphc.codegen.target import named
+from graphc.codegen.target import named, running
 from graphc.ops import composite, contract, elementwise, movement
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, Launch
@@ -137,8 +137,8 @@ def run(graph: Graph, call: Callable[[KernelSpec, list[Array]], None]) -> tuple[
 
 
 @functools.cache
-def lowered(kernel: KernelSpec, target: str = "host") -> Kernel:
-    return lower(kernel, named(target))
+def lowered(kernel: KernelSpec, target: str | None = None) -> Kernel:
+    return lower(kernel, named(target) if target else running())
 
 
 def plainly(kernel: KernelSpec, buffers: list[Array]) -> None:

@@ -15,7 +15,7 @@ import graphc
 from graphc.codegen.llvm.jit import call_kernel
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.lower import lower
-from graphc.codegen.target import host, named
+from graphc.codegen.target import Target, named
 from graphc.ops import elementwise as e
 from graphc.ops import movement, pooling
 from graphc.schedule.build import plan_graph
@@ -109,17 +109,17 @@ def test_no_lane_is_gathered_or_divided(name: str) -> None:
 
 
 @pytest.mark.parametrize("parts", [2, 3])
-def test_parts_give_the_whole(parts: int) -> None:
+def test_parts_give_the_whole(parts: int, native_target: Target) -> None:
     for name in ("twice", "both axes", "one axis", "gaps"):
         graph, arrays = built(name)
         (step,) = plan_graph(graph)[1].steps
-        kernel = lower(step.kernel, host())
+        kernel = lower(step.kernel, native_target)
         (expected,) = graphc.run(graph, *arrays)
         found = np.zeros(expected.size, np.float32)
         edges = np.linspace(0, kernel.extent, parts + 1).astype(int)
         for begin, end in pairwise(edges):
             buffers = [*(array.reshape(-1) for array in arrays), found]
-            call_kernel(kernel, buffers, int(begin), int(end))
+            call_kernel(kernel, buffers, int(begin), int(end), native_target)
         np.testing.assert_array_equal(found.reshape(expected.shape), expected, err_msg=name)
 
 

@@ -11,7 +11,7 @@ import pytest
 import graphc
 from graphc.codegen.llvm import jit
 from graphc.codegen.recipes.lower import lower
-from graphc.codegen.target import Target, host
+from graphc.codegen.target import Target, running
 from graphc.ops import movement, reduce
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec
@@ -25,7 +25,8 @@ def run_on(graph: Graph, arrays: list[Array], target: Target | None = None) -> t
     """The graph's kernels, native for `target`."""
 
     def run_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
-        jit.call_kernel(lower(kernel, target or host()), [*reads, *writes], target=target or host())
+        chosen = running(target)
+        jit.call_kernel(lower(kernel, chosen), [*reads, *writes], target=chosen)
 
     _, plan = plan_graph(graph)
     return run_plan(plan, tuple(arrays), run_kernel)

@@ -13,7 +13,7 @@ from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir.interpreter import run
 from graphc.codegen.loop_ir.nodes import Kernel, walk
 from graphc.codegen.recipes.nest.recipe import lower_nest
-from graphc.codegen.target import host, named
+from graphc.codegen.target import Target, named
 from graphc.ops.elementwise import exp, gt, log, sigmoid, tanh, where
 from graphc.ops.generate import random_uniform
 from graphc.ops.movement import concat, transpose
@@ -99,47 +99,51 @@ def test_functions_of_random_numbers_wait_for_them() -> None:
     assert kept(noise, "i64[2]") == 1
 
 
-def alone(function: Callable[..., Any], arrays: list[np.ndarray]) -> list[np.ndarray]:
+def alone(
+    function: Callable[..., Any], arrays: list[np.ndarray], target: Target
+) -> list[np.ndarray]:
     """Element by element: nothing is long enough to be staged."""
-    single = lower_nest("kernel", body_of(function, *["f32[1]"] * len(arrays)), host())
+    single = lower_nest("kernel", body_of(function, *["f32[1]"] * len(arrays)), target)
     made = [np.empty_like(arrays[0]) for _ in range(len(single.buffers) - len(arrays))]
     for at in range(arrays[0].size):
         views = [array.reshape(-1)[at : at + 1] for array in (*arrays, *made)]
-        jit.call_kernel(single, views)
+        jit.call_kernel(single, views, target=target)
     return made
 
 
 @pytest.mark.parametrize("function", [after_two, cell], ids=["after two", "cell"])
 @pytest.mark.parametrize("shape", ["640", "17,32", "595", "19,37", "8,3,40"])
-def test_bits_do_not_depend_on_stages(function: Callable[..., Any], shape: str) -> None:
+def test_bits_do_not_depend_on_stages(
+    function: Callable[..., Any], shape: str, native_target: Target
+) -> None:
     """Whole blocks, a last block of fewer vectors, a masked rest, several axes."""
     count = 1 if function is after_two else 3
-    kernel = lower_nest("kernel", body_of(function, *[f"f32[{shape}]"] * count), host())
+    kernel = lower_nest("kernel", body_of(function, *[f"f32[{shape}]"] * count), native_target)
     assert kernel.scratch
     dims = [int(dim) for dim in shape.split(",")]
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(dims).astype(np.float32) * 4 for _ in range(count)]
-    want = alone(function, arrays)
+    want = alone(function, arrays, native_target)
     have, parts, slow = ([np.empty_like(each) for each in want] for _ in range(3))
-    jit.call_kernel(kernel, [*arrays, *have])
+    jit.call_kernel(kernel, [*arrays, *have], target=native_target)
     for at in range(kernel.extent):
-        jit.call_kernel(kernel, [*arrays, *parts], at, at + 1)
+        jit.call_kernel(kernel, [*arrays, *parts], at, at + 1, native_target)
     run(kernel, [*arrays, *slow])
     for made in (have, parts, slow):
         for one, other in zip(made, want, strict=True):
             np.testing.assert_array_equal(one.view(np.int32), other.view(np.int32))
 
 
-def test_in_place() -> None:
-    kernel = lower_nest("kernel", body_of(after_two, "f32[6413]"), host())
+def test_in_place(native_target: Target) -> None:
+    kernel = lower_nest("kernel", body_of(after_two, "f32[6413]"), native_target)
     x = np.random.default_rng(1).standard_normal(6413).astype(np.float32)
     want = np.empty_like(x)
-    jit.call_kernel(kernel, [x, want])
-    jit.call_kernel(kernel, [x, x])
+    jit.call_kernel(kernel, [x, want], target=native_target)
+    jit.call_kernel(kernel, [x, x], target=native_target)
     np.testing.assert_array_equal(x, want)
 
 
-def test_parts_of_a_joined_value() -> None:
+def test_parts_of_a_joined_value(native_target: Target) -> None:
     """Places behind an output's own are stored to as without stages."""
 
     def joined(x: Any) -> Any:
@@ -148,7 +152,8 @@ def test_parts_of_a_joined_value() -> None:
     body = body_of(joined, "f32[640]")
     x = np.random.default_rng(2).standard_normal(640).astype(np.float32)
     have = np.empty(1280, np.float32)
-    jit.call_kernel(lower_nest("kernel", body, host()), [x, have])
+    kernel = lower_nest("kernel", body, native_target)
+    jit.call_kernel(kernel, [x, have], target=native_target)
     for start, function in ((0, sigmoid), (640, tanh)):
-        (want,) = alone(lambda v, f=function: exp(f(v)), [x])
+        (want,) = alone(lambda v, f=function: exp(f(v)), [x], native_target)
         np.testing.assert_array_equal(have[start : start + 640], want)

@@ -9,7 +9,7 @@ import graphc
 from graphc.codegen.llvm.jit import call_kernel
 from graphc.codegen.loop_ir.interpreter import run
 from graphc.codegen.recipes.lower import lower
-from graphc.codegen.target import named
+from graphc.codegen.target import Target, named
 from graphc.ops.elementwise import exp
 from graphc.ops.movement import slice_, transpose
 from graphc.schedule.build import plan_graph
@@ -65,17 +65,19 @@ def test_loops_read_blocks_and_do_not_gather(target: str) -> None:
 
 
 @pytest.mark.parametrize("parts", [2, 3])
-def test_parts_give_the_whole(parts: int) -> None:
+def test_parts_give_the_whole(parts: int, native_target: Target) -> None:
     graph = graph_of((40, 61), (1, 0), "f32")
     (step,) = plan_graph(graph)[1].steps
-    kernel = lower(step.kernel, named("host"))
+    kernel = lower(step.kernel, native_target)
     generator = np.random.default_rng(2)
     x = generator.standard_normal((40, 61)).astype(np.float32)
     y = generator.standard_normal((61, 40)).astype(np.float32)
     found = np.zeros(40 * 61, np.float32)
     edges = np.linspace(0, kernel.extent, parts + 1).astype(int)
     for begin, end in pairwise(edges):
-        call_kernel(kernel, [x.reshape(-1), y.reshape(-1), found], int(begin), int(end))
+        call_kernel(
+            kernel, [x.reshape(-1), y.reshape(-1), found], int(begin), int(end), native_target
+        )
     np.testing.assert_array_equal(found.reshape(61, 40), x.T * y + x.T)
 
 

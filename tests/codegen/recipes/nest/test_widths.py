@@ -13,7 +13,7 @@ from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir.nodes import Store, walk
 from graphc.codegen.recipes.nest.recipe import lower_nest
 from graphc.codegen.recipes.nest.widths import CHAIN, MOST_REGISTERS, operations
-from graphc.codegen.target import host, named
+from graphc.codegen.target import Target, named
 from graphc.ir.types import DType
 from graphc.ops.elementwise import exp, sigmoid, sin, tanh
 from graphc.ops.generate import random_uniform
@@ -75,7 +75,7 @@ def test_few_elements_have_fewer_registers() -> None:
 
 
 @pytest.mark.parametrize("count", [60, 139, 255, 256, 257, 264, 272, 1000, 1023])
-def test_bits_do_not_depend_on_the_width(count: int) -> None:
+def test_bits_do_not_depend_on_the_width(count: int, native_target: Target) -> None:
     """The rest behind whole vectors too: against each element in a kernel of its own width."""
 
     def function(x: Any) -> Any:
@@ -84,8 +84,9 @@ def test_bits_do_not_depend_on_the_width(count: int) -> None:
     body = body_of(function, f"f32[{count}]")
     x = np.random.default_rng(count).standard_normal(count).astype(np.float32) * 8
     wide, narrow = np.empty_like(x), np.empty_like(x)
-    jit.call_kernel(lower_nest("kernel", body, host()), [x, wide])
-    single = lower_nest("kernel", body_of(function, "f32[1]"), host())
+    kernel = lower_nest("kernel", body, native_target)
+    jit.call_kernel(kernel, [x, wide], target=native_target)
+    single = lower_nest("kernel", body_of(function, "f32[1]"), native_target)
     for at in range(count):
-        jit.call_kernel(single, [x[at : at + 1], narrow[at : at + 1]])
+        jit.call_kernel(single, [x[at : at + 1], narrow[at : at + 1]], target=native_target)
     np.testing.assert_array_equal(wide.view(np.int32), narrow.view(np.int32))

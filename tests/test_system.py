@@ -1,0 +1,97 @@
+"""What Linux has and other systems may lack, taken away piece by piece."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc import system
+from graphc.codegen import target
+from graphc.codegen.loop_ir import interpreter
+from graphc.errors import LoweringError
+from graphc.ir.types import DType
+from graphc.ops.kinds import numpy_algebra
+from graphc.runtime import allocator, pool, processors
+
+
+def product() -> graphc.Graph:
+    g = graphc.GraphBuilder("product")
+    x, y = (g.input(name, "f32[64,64]") for name in "xy")
+    return g.finish(x @ y)
+
+
+@pytest.fixture
+def no_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(name: Any = None, *_: Any, **__: Any) -> Any:
+        raise TypeError("a name is needed")
+
+    monkeypatch.setattr(ctypes, "CDLL", refused)
+
+
+def test_without_affinity_all_processors_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr(processors, "_quota", lambda *_: None)
+    assert system.processors() == processors.available() == 6
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert system.processors() == 1
+
+
+def test_without_hooks_for_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "register_at_fork", raising=False)
+    system.after_fork(lambda: None)
+
+
+def test_without_a_c_library_there_is_one_thread(no_c_library: None) -> None:
+    assert system.c_function("malloc") is None
+    function = graphc.compile(product(), threads=4)
+    assert function.schedule.threads == 1
+    assert "there is no thread pool" in str(function.schedule)
+    x = np.eye(64, dtype=np.float32)
+    np.testing.assert_array_equal(function(x, x * 3)[0], x * 3)
+
+
+def test_without_a_c_library_freed_memory_goes_back(no_c_library: None) -> None:
+    allocator.keep_freed_memory.__wrapped__()
+
+
+def test_without_a_c_library_python_knows_the_gamma_function(
+    no_c_library: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numpy_algebra, "_c_lgamma", numpy_algebra._c_lgamma.__wrapped__)
+    found = numpy_algebra.NUMPY.lgamma(np.array([0.5, 7.0]))
+    np.testing.assert_allclose(found, [0.5723649429247001, 6.579251212010101], rtol=1e-14)
+
+
+def test_without_a_c_library_the_interpreter_says_what_it_lacks(no_c_library: None) -> None:
+    with pytest.raises(LoweringError, match=r"C library .* has no fma"):
+        interpreter.libm_function.__wrapped__("fma", DType.f64, 3)
+
+
+@pytest.mark.parametrize("lacking", ["pthread_create", "pthread_cond_wait"])
+def test_without_threads_of_posix(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = pool.c_function
+    monkeypatch.setattr(pool, "c_function", lambda name: None if name == lacking else there(name))
+    threads, why = pool.chosen_threads(4)
+    assert threads == 1 and why.startswith("there is no thread pool for ")
+
+
+def test_without_sys_caches_are_of_a_common_size(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(target, "Path", lambda _: tmp_path / "missing")
+    assert target._cache_bytes(1, "Data", 12345) == 12345
+    assert processors._quota(tmp_path, tmp_path / "missing") is None
+
+
+def test_on_other_systems_workers_sleep_on_condition_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool.sys, "platform", "darwin")
+    assert "pthread_cond_wait" in pool._parking() and "syscall" not in pool._parking()
