@@ -24,6 +24,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from frontend.overrides.protocol import (
+    ASKING_FILE,
     OVERRIDING,
     any_takes_over,
     handle_torch_function,
@@ -103,7 +104,7 @@ def _template(captured: int) -> CodeType:
         "  return asking",
     ]
     space: dict[str, Any] = {}
-    exec(compile("\n".join(lines), "<frontend.overrides>", "exec"), space)
+    exec(compile("\n".join(lines), ASKING_FILE, "exec"), space)
     code: CodeType = space["outer"](*range(captured)).__code__
     return code
 

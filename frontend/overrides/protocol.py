@@ -11,6 +11,7 @@ arguments; lists and tuples among the arguments are looked into, one level deep.
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -127,6 +128,20 @@ def has_torch_function_variadic(*args: Any) -> bool:
 def is_tensor_like(inp: Any) -> bool:
     """Whether this is a Tensor, or something with `__torch_function__`."""
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
+
+
+def stacklevel(level: int) -> int:
+    """`level` for `warnings.warn`, where frames that ask (see `interception.py`) do not count."""
+    frame, counted, actual = sys._getframe(1), 1, 1
+    while counted < level and frame.f_back is not None:
+        frame, actual = frame.f_back, actual + 1
+        asks = frame.f_globals.get("__name__") == f"{__package__}.interception"
+        counted += not (asks or frame.f_code.co_filename == ASKING_FILE)
+    return actual
+
+
+ASKING_FILE = "<frontend.overrides>"
+"""The file that code which asks says it is from."""
 
 
 # -- asking --------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise, random
 from frontend.functions.in_place_variants import in_place
 from frontend.nn.checks import dimension, fail, require_float, scalar_name
+from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
@@ -292,7 +293,7 @@ def _implicit_dimension(name: str, x: Tensor, stacklevel: int) -> int:
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
-        stacklevel=stacklevel + 1,
+        stacklevel=asked_from(stacklevel + 1),
     )
     return 0 if x.ndim in (0, 1, 3) else 1
 

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from frontend.nn.checks import fail, scalar_name
+from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError
 
@@ -32,7 +33,7 @@ def legacy(size_average: bool | None, reduce: bool | None, stacklevel: int = 4) 
         name = "sum" if size_average is False else "mean"
     warnings.warn(
         f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
-        stacklevel=stacklevel,
+        stacklevel=asked_from(stacklevel),
     )
     return name
 
@@ -51,7 +52,7 @@ def warn_of_sizes(input: Tensor, target: Tensor) -> None:
             f"Using a target size ({target.shape!r}) that is different to the input size "
             f"({input.shape!r}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
-            stacklevel=3,
+            stacklevel=asked_from(3),
         )
 
 

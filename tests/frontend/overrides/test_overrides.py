@@ -16,6 +16,8 @@ from frontend.nn import functional as F
 from frontend.overrides import TorchFunctionMode
 from frontend.overrides.interception import intercept_functions
 
+X = torch.ones(2)
+
 
 class Logged(torch.Tensor):
     log: list[str] = []
@@ -174,6 +176,14 @@ def test_functions_stay_what_they_are() -> None:
     assert "dim" in signature
     with pytest.raises(TypeError, match="unexpected keyword"):
         torch.sum(torch.ones(2), axes=3)
+
+
+def test_warnings_name_the_callers_line() -> None:
+    intercept_functions()
+    for call in (lambda: F.mse_loss(torch.ones(2, 3), torch.ones(3)), lambda: F.softmax(X)):
+        with pytest.warns(UserWarning) as caught:
+            call()
+        assert caught[0].filename == __file__
 
 
 def test_nothing_is_intercepted_before_it_is_asked_for() -> None:
