@@ -32,13 +32,14 @@ STEPPED = {
     "timm/vit_tiny_patch16_224", "timm/convnext_atto", "timm/mixer_s32_224", "timm/test_vit",
     "timm/test_resnet", "timm/test_convnext", "timm/test_efficientnet", "timm/regnetx_002",
     "timm/efficientnet_b0", "timm/ghostnet_050", "timm/deit_tiny_patch16_224",
-    "torchvision/resnet18", "torchvision/mobilenet_v2", "torchvision/shufflenet_v2_x0_5",
+    "torchvision/resnet18", "torchvision/shufflenet_v2_x0_5",
     "torchvision/squeezenet1_1", "torchvision/vgg11_bn", "torchvision/alexnet",
     "transformers/bert", "transformers/gpt2", "transformers/llama", "transformers/distilbert",
     "transformers/opt", "transformers/qwen2", "transformers/vit", "transformers/mistral",
     "vit_pytorch/vit", "vit_pytorch/simple_vit", "x_transformers/decoder",
 }  # fmt: skip
-"""Those of which a compiled training step is compared too."""
+"""Those of which a compiled training step is compared too. Not where PyTorch's own step in float32
+differs as much from that in float64, as torchvision's mobilenet_v2 does by 3e-3."""
 
 FEW = [
     "timm/test_resnet", "timm/test_vit", "timm/test_convnext", "timm/mobilenetv3_small_050",

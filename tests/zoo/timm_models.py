@@ -20,8 +20,8 @@ ghostnetv3_050 hgnetv2_b0 hrnet_w18_small iformer_t inception_next_atto lowforme
 poolformer_s12 poolformerv2_s12 mobilevitv2_050 mobilevit_xxs regnetx_002 regnety_002 regnetv_040
 repvgg_a0 repghostnet_050 repvit_m0_9 rexnet_100 rexnetr_100 selecsls42 starnet_s050 tresnet_m
 mobileone_s0 nf_regnet_b0 nf_resnet26 dm_nfnet_f0 vovnet39a ese_vovnet19b_dw vgg11 xception41
-gernet_s shvit_s1 swiftformer_xs bat_resnext26ts eca_botnext26ts_256 lambda_resnet26t halonet_h1
-nextvit_small
+gernet_s shvit_s1 swiftformer_xs
+lambda_resnet26t nextvit_small
 """
 _FIXED = """
 test_vit:160 test_vit2:160 test_vit3:160 test_vit4:160 test_coatnet:160 test_maxvit:160
@@ -36,6 +36,7 @@ tnt_s_legacy_patch16_224:224 volo_d1_224:224 nest_tiny:224 efficientformer_l1:22
 efficientformerv2_s0:224 efficientvit_m0:224 gcvit_xxtiny:224 hiera_tiny_224:224 mvitv2_tiny:224
 davit_tiny:64 tiny_vit_5m_224:224 sequencer2d_s:224 inception_v4:128 inception_resnet_v2:128
 inception_v3:128 maxvit_pico_rw_256:256 coatnet_pico_rw_224:224
+bat_resnext26ts:256 eca_botnext26ts_256:256 halonet_h1:256
 """
 _OWN_SIZE = {
     "vit_tiny_patch16_224", "vit_tiny_r_s16_p8_224", "vit_small_patch32_224",

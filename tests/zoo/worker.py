@@ -101,7 +101,9 @@ def run(side: str, name: str, step: bool, folder: Path) -> dict[str, Any]:
         np.savez(folder / "weights.npz", **state)
     else:
         with np.load(folder / "weights.npz") as weights:
-            state = {key: torch.from_numpy(weights[key].copy()) for key in weights.files}
+            state = model.state_dict()  # with versions, that some models ask about
+            assert state.keys() == set(weights.files), "state dicts have other names"
+            state.update({key: torch.from_numpy(weights[key].copy()) for key in weights.files})
         model.load_state_dict(state, strict=True)
     model.eval()
     start = time.perf_counter()
