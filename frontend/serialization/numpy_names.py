@@ -94,6 +94,7 @@ def _fill(target: np.ndarray, state: Any) -> None:
     match state:
         case (int(version), shape, dtype, bool(columns), data) if version == _ARRAY_VERSION:
             content = _contents(shape, dtype, data, "F" if columns else "C")
-            target.__setstate__((version, shape, dtype, np.bool_(columns), content.tobytes("A")))
+            whole: Any = (version, shape, dtype, columns, content.tobytes("A"))
+            target.__setstate__(whole)
             return
     raise Refused("a NumPy array with a strange state")

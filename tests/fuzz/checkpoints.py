@@ -50,7 +50,7 @@ def whole() -> tuple[bytes, ...]:
         buffer = io.BytesIO()
         frontend.save(item, buffer)
         files.append(buffer.getvalue())
-    return (*files, *map(older, files[:3]))
+    return (*files, older(files[0]), older(files[2]))
 
 
 def program_of(file: bytes) -> bytes:
@@ -65,8 +65,7 @@ def storages_of(file: bytes) -> dict[str, bytes]:
 
 
 def older(file: bytes) -> bytes:
-    """The same in PyTorch's older format (all storages are of four-byte elements, or the reader
-    finds out)."""
+    """The same in PyTorch's older format, for a file whose elements all have four bytes."""
     facts = {"protocol_version": 1001, "little_endian": True}
     head = [pickle.dumps(item, 2) for item in (0x1950A86A20F9469CFC6C, 1001, facts)]
     storages = storages_of(file)
@@ -79,7 +78,7 @@ def zipped(program: bytes) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("archive/data.pkl", program)
-        for key in "0123":
+        for key in "0123456789":
             archive.writestr(f"archive/data/{key}", bytes(range(200)))
     return buffer.getvalue()
 
@@ -131,7 +130,7 @@ def _operations(program: bytes) -> list[bytes]:
 def _reprogrammed(random: np.random.Generator, program: bytes, size: int) -> bytes:
     operations = _operations(program)
     others = _operations(program_of(whole()[int(random.integers(5))]))
-    for _ in range((size + 2) // 3):
+    for _ in range((size + 4) // 5):
         at = int(random.integers(len(operations)))
         match int(random.integers(6)):
             case 0:

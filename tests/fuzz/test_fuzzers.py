@@ -34,7 +34,7 @@ def test_the_cases_reach_both_ends() -> None:
     """A fuzzer whose cases are all refused at once, or all fine, would show nothing."""
     tally = run(FUZZERS["checkpoints"], 1, 100)
     checkpoints.SERVER.close()
-    assert min(tally.ends.get(f"pickle {end}", 0) for end in ("loaded", "refused")) > 5
+    assert min(tally.ends.get(f"pickle {end}", 0) for end in ("loaded", "refused")) > 2
     texts = run(FUZZERS["graph_texts"], 1, 200).ends
     assert min(texts["a graph"], texts["refused"]) > 5
 
@@ -88,3 +88,12 @@ def test_drawing_is_a_function_of_the_seed() -> None:
         first: Any = fuzzer.draw(np.random.default_rng(3), 5)
         assert repr(fuzzer.draw(np.random.default_rng(3), 5)) == repr(first)
         assert fuzzer.program(first)
+
+
+def test_the_files_that_are_damaged_load_when_whole() -> None:
+    server = checkpoints.Server()
+    for file in checkpoints.whole():
+        assert server.ask(file) == "loaded"
+    for file in checkpoints.whole()[:5]:
+        assert server.ask(checkpoints.zipped(checkpoints.program_of(file))) == "loaded"
+    server.close()

@@ -337,3 +337,25 @@ def test_every_sample_of_every_op_reads_back() -> None:
             except graphc.DTypeError:
                 continue  # samples hold float64, which not every op takes as it is
             assert graphc.parse(str(graph)) == graph
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "  %1 = sum(%x) axes=" + "[" * 100_000,
+        "graph g() {\n  %1 = cond() " * 2000,
+        HEAD + "  %1 = sum(%x) axes=" + "1" * 5000 + " : f32[]\n  return\n}",
+        "1" * 100_000 + "x",
+        "graph g(%x: f32[" + "9" * 5000 + "]) { return }",
+        "graph g(%x: f32[" + " " * 100_000,
+        "graph g(%x: f32[٣]) { return }",
+        HEAD + '  %1 = constant f32[1] base64 "é"\n  return\n}',
+        HEAD + "  %1 = constant f32[1099511627776] splat 1.0\n  return\n}",
+        HEAD + "  %1 = constant f32[" + "1," * 70 + "1] splat 1.0\n  return\n}",
+        HEAD + "  %1 = constant f32[0,4611686018427387904,4] splat 1.0\n  return\n}",
+    ],
+    ids=range(11),
+)
+def test_texts_that_ask_for_much_are_refused_soon(text: str) -> None:
+    with pytest.raises(ParseError, match=r"^line \d+, column \d+: "):
+        graphc.parse(text)
