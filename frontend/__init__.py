@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from frontend import autograd, linalg, nn, optim, utils
+from frontend import autograd, nn, optim, utils
 from frontend import methods as _methods  # first: attaches the methods to Tensor
 from frontend.compiled.compiler import compile
 from frontend.compiled.freezing import *
@@ -30,6 +30,7 @@ from frontend.functions.linalg import *
 from frontend.functions.logic import *
 from frontend.functions.masks import *
 from frontend.functions.matrix import *
+from frontend.functions.norms import *
 from frontend.functions.order import *
 from frontend.functions.order_statistics import *
 from frontend.functions.pointwise import *
@@ -73,11 +74,25 @@ _LAZY = {
     "set_printoptions": "frontend.tensors.printing",
     "to_dlpack": "frontend.utils.dlpack",
 }  # fmt: skip
-
+# The same, by module.
+_LATE = {
+    "frontend.functions.linear_algebra.solving": "det logdet slogdet",
+    "frontend.functions.linear_algebra.factorizations": (
+        "cholesky_inverse cholesky_solve geqrf lu_unpack ormqr"
+    ),
+    "frontend.functions.linear_algebra.functions_of_matrices": (
+        "matrix_exp pca_lowrank svd_lowrank vander"
+    ),
+    "frontend.functions.linear_algebra.former": (
+        "cholesky eig frobenius_norm inverse lstsq lu lu_solve matrix_rank nuclear_norm orgqr "
+        "pinverse qr solve svd symeig triangular_solve"
+    ),
+}
+_LAZY |= {name: module for module, names in _LATE.items() for name in names.split()}
 
 _MODULES = (
-    "accelerator", "backends", "compiler", "cuda", "distributions", "mps", "random", "return_types",
-    "safetensors", "version", "vision", "xpu",
+    "accelerator", "backends", "compiler", "cuda", "distributions", "linalg", "mps", "random",
+    "return_types", "safetensors", "version", "vision", "xpu",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ needs what is built on Tensor, so that `frontend.tensors` needs none of it."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from frontend.functions import (
     logic,
     masks,
     matrix,
+    norms,
     order,
     order_statistics,
     pointwise,
@@ -43,12 +45,24 @@ from frontend.nn.functional import top_level_layers
 from frontend.tensors.tensor import Tensor
 
 FAMILIES = (
-    unary, pointwise, special, logic, reduce, statistics, distances, layout, shape, repeating,
-    rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
+    unary, pointwise, special, logic, reduce, norms, statistics, distances, layout, shape,
+    repeating, rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
     order, order_statistics, top_level_layers, creation, random, sampling,
     conversion, tensor_types,
 )  # fmt: skip
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
+
+LATE = {
+    "frontend.functions.linear_algebra.solving": "det logdet slogdet",
+    "frontend.functions.linear_algebra.factorizations": (
+        "cholesky_inverse cholesky_solve geqrf ormqr"
+    ),
+    "frontend.functions.linear_algebra.functions_of_matrices": "matrix_exp",
+    "frontend.functions.linear_algebra.former": (
+        "cholesky eig inverse lstsq lu lu_solve orgqr pinverse qr solve svd symeig triangular_solve"
+    ),
+}
+"""Methods of modules that are imported when one is first called."""
 
 
 def _backward(
@@ -85,6 +99,15 @@ NAMED = {
 """Methods by a name that their function does not have."""
 
 
+def _late(module: str, name: str) -> Any:
+    def method(self: Tensor, *arguments: Any, **keywords: Any) -> Any:
+        return getattr(import_module(module), name)(self, *arguments, **keywords)
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = f"`{name}(self, …)`."
+    return method
+
+
 def _reflected(function: Any) -> Any:
     return lambda self, other: function(other, self)
 
@@ -96,6 +119,9 @@ def install(target: Any = Tensor) -> None:
             setattr(Tensor, name, getattr(family, name))
         for name in getattr(family, "IN_PLACE", "").split():
             setattr(Tensor, f"{name}_", in_place_variants.in_place(getattr(family, name)))
+    for module, names in LATE.items():
+        for name in names.split():
+            setattr(Tensor, name, _late(module, name))
     for name, method in {**in_place_variants.METHODS, **NAMED}.items():
         method.__name__, method.__qualname__ = name, f"Tensor.{name}"
         setattr(Tensor, name, method)
