@@ -65,6 +65,7 @@ from frontend.version import __version__
 
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
+    "_grouped_mm": "frontend.nn.functional.grouped",
     "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
     "from_dlpack": "frontend.utils.dlpack",
@@ -76,6 +77,18 @@ _LAZY = {
 }  # fmt: skip
 # The same, by module.
 _LATE = {
+    "frontend.functions.differences": (
+        "corrcoef cov cumulative_trapezoid diff gradient trapezoid trapz"
+    ),
+    "frontend.functions.histograms": "histogram histogramdd",
+    "frontend.functions.number_functions": "frexp gcd lcm nextafter unravel_index",
+    "frontend.functions.questions": (
+        "constant_pad_nd get_device is_inference is_inference_mode_enabled is_nonzero is_same_size "
+        "is_signed renorm"
+    ),
+    "frontend.functions.windows": (
+        "bartlett_window blackman_window hamming_window hann_window kaiser_window"
+    ),
     "frontend.functions.linear_algebra.solving": "det logdet slogdet",
     "frontend.functions.linear_algebra.factorizations": (
         "cholesky_inverse cholesky_solve geqrf lu_unpack ormqr"
@@ -91,14 +104,16 @@ _LATE = {
 _LAZY |= {name: module for module, names in _LATE.items() for name in names.split()}
 
 _MODULES = (
-    "accelerator", "backends", "compiler", "cuda", "distributions", "linalg", "mps", "random",
-    "return_types", "safetensors", "version", "vision", "xpu",
+    "accelerator", "backends", "compiler", "cuda", "distributions", "fft", "linalg", "mps",
+    "random", "return_types", "safetensors", "signal", "special", "version", "vision", "xpu",
 )  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"frontend.{name}")
+    if name.startswith("_foreach_"):
+        return getattr(import_module("frontend.functions.foreach"), name)
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'frontend' has no attribute {name!r}")

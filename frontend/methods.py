@@ -53,6 +53,10 @@ FAMILIES = (
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
 
 LATE = {
+    "frontend.functions.differences": "corrcoef cov diff",
+    "frontend.functions.histograms": "histogram",
+    "frontend.functions.number_functions": "frexp gcd lcm nextafter",
+    "frontend.functions.questions": ("fill_diagonal_ is_nonzero is_same_size renorm sum_to_size"),
     "frontend.functions.linear_algebra.solving": "det logdet slogdet",
     "frontend.functions.linear_algebra.factorizations": (
         "cholesky_inverse cholesky_solve geqrf ormqr"
@@ -63,6 +67,9 @@ LATE = {
     ),
 }
 """Methods of modules that are imported when one is first called."""
+
+IN_PLACE_LATE = ("gcd", "lcm", "nextafter", "renorm")
+"""Those of them that have a form that ends in `_`."""
 
 
 def _backward(
@@ -122,6 +129,8 @@ def install(target: Any = Tensor) -> None:
     for module, names in LATE.items():
         for name in names.split():
             setattr(Tensor, name, _late(module, name))
+    for name in IN_PLACE_LATE:
+        setattr(Tensor, f"{name}_", in_place_variants.in_place(getattr(Tensor, name)))
     for name, method in {**in_place_variants.METHODS, **NAMED}.items():
         method.__name__, method.__qualname__ = name, f"Tensor.{name}"
         setattr(Tensor, name, method)
