@@ -53,6 +53,7 @@ FAMILIES = (
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
 
 LATE = {
+    "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.differences": "corrcoef cov diff",
     "frontend.functions.histograms": "histogram",
     "frontend.functions.number_functions": "frexp gcd lcm nextafter",
@@ -68,7 +69,9 @@ LATE = {
 }
 """Methods of modules that are imported when one is first called."""
 
-IN_PLACE_LATE = ("gcd", "lcm", "nextafter", "renorm")
+IN_PLACE_LATE = (
+    "gcd", "i0", "igamma", "igammac", "lcm", "mvlgamma", "nextafter", "renorm",
+)  # fmt: skip
 """Those of them that have a form that ends in `_`."""
 
 
