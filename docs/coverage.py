@@ -111,9 +111,9 @@ def table() -> str:
     lines = [
         "# What of PyTorch the frontend has", "",
         "Written by `python docs/coverage.py`; a test keeps it current. *Done*: the frontend has",
-        "the name, with PyTorch's meaning, and a test names it. *Present*: it has the name, but no",
-        "test names it. *Planned*: not yet, or the name raises NotImplementedError. The rest is left",
-        "out, with the reason. Names are those of PyTorch 2.13.", "",
+        "the name, with PyTorch's meaning, and a test names it. *Present*: it has the name, but",
+        "no test names it. *Planned*: not yet, or the name raises NotImplementedError. The rest is",
+        "left out, with the reason. Names are those of PyTorch 2.13.", "",
         "What calls LAPACK (`linalg` but for products, most norms and `householder_product`),",
         "histograms, `frexp`, `nextafter`, `gammainc` and `gammaincc` run eagerly only: in a trace",
         "they raise TraceError.", "",
