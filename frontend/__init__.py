@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from frontend import autograd, linalg, nn, optim, utils
+from frontend import autograd, nn, optim, utils
 from frontend import methods as _methods  # first: attaches the methods to Tensor
 from frontend.compiled.compiler import compile
 from frontend.compiled.freezing import *
@@ -22,7 +22,6 @@ from frontend.devices.environment import *
 from frontend.eager.promotion import can_cast, promote_types, result_type
 from frontend.functions.control import *
 from frontend.functions.creation import *
-from frontend.functions.differences import *
 from frontend.functions.distances import *
 from frontend.functions.einsum import *
 from frontend.functions.index import *
@@ -31,6 +30,7 @@ from frontend.functions.linalg import *
 from frontend.functions.logic import *
 from frontend.functions.masks import *
 from frontend.functions.matrix import *
+from frontend.functions.norms import *
 from frontend.functions.order import *
 from frontend.functions.order_statistics import *
 from frontend.functions.pointwise import *
@@ -93,6 +93,7 @@ _LAZY = {
         "frontend.amp.autocast_mode",
     ),
     "_assert": "frontend.overrides.checks",
+    "_grouped_mm": "frontend.nn.functional.grouped",
     "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
     "from_dlpack": "frontend.utils.dlpack",
@@ -103,20 +104,49 @@ _LAZY = {
     "to_dlpack": "frontend.utils.dlpack",
     "vmap": "frontend.func",
 }  # fmt: skip
-
+# The same, by module.
+_LATE = {
+    "frontend.functions.differences": (
+        "corrcoef cov cumulative_trapezoid diff gradient trapezoid trapz"
+    ),
+    "frontend.functions.histograms": "histogram histogramdd",
+    "frontend.functions.number_functions": "frexp gcd lcm nextafter unravel_index",
+    "frontend.functions.questions": (
+        "constant_pad_nd get_device is_inference is_inference_mode_enabled is_nonzero is_same_size "
+        "is_signed renorm"
+    ),
+    "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
+    "frontend.functions.windows": (
+        "bartlett_window blackman_window hamming_window hann_window kaiser_window"
+    ),
+    "frontend.functions.linear_algebra.solving": "det logdet slogdet",
+    "frontend.functions.linear_algebra.factorizations": (
+        "cholesky_inverse cholesky_solve geqrf lu_unpack ormqr"
+    ),
+    "frontend.functions.linear_algebra.functions_of_matrices": (
+        "matrix_exp pca_lowrank svd_lowrank vander"
+    ),
+    "frontend.functions.linear_algebra.former": (
+        "cholesky eig frobenius_norm inverse lstsq lu lu_solve matrix_rank nuclear_norm orgqr "
+        "pinverse qr solve svd symeig triangular_solve"
+    ),
+}
+_LAZY |= {name: module for module, names in _LATE.items() for name in names.split()}
 
 _MODULES = (
     "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "ao", "backends", "compiler", "cuda",
-    "distributed", "distributions", "export", "func", "fx", "hub", "jit", "library", "mps",
-    "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "random", "return_types",
-    "safetensors", "serialization", "sparse", "storage", "testing", "types", "version", "vision",
-    "xpu",
+    "distributed", "distributions", "export", "fft", "func", "fx", "hub", "jit", "library",
+    "linalg", "mps", "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "random",
+    "return_types", "safetensors", "serialization", "signal", "sparse", "special", "storage",
+    "testing", "types", "version", "vision", "xpu",
 )  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"frontend.{name}")
+    if name.startswith("_foreach_"):
+        return getattr(import_module("frontend.functions.foreach"), name)
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'frontend' has no attribute {name!r}")

@@ -1,5 +1,5 @@
-"""`frontend.linalg`: products, powers and norms of matrices and vectors. Inverses, determinants and
-decompositions are planned."""
+"""`frontend.linalg`: products, norms, systems, determinants, factorizations and spectra of batches
+of matrices. What calls LAPACK runs eagerly; in a trace it raises TraceError."""
 
 from frontend.functions.linalg import linalg_cross as cross
 from frontend.functions.linalg import (
@@ -10,8 +10,65 @@ from frontend.functions.linalg import (
     vecdot,
     vector_norm,
 )
+from frontend.functions.linear_algebra.checks import LinAlgError
+from frontend.functions.linear_algebra.factorizations import (
+    cholesky,
+    cholesky_ex,
+    householder_product,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+    qr,
+)
+from frontend.functions.linear_algebra.functions_of_matrices import cond, matrix_exp
+from frontend.functions.linear_algebra.functions_of_matrices import linalg_vander as vander
+from frontend.functions.linear_algebra.solving import (
+    det,
+    inv,
+    inv_ex,
+    slogdet,
+    solve,
+    solve_ex,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)
+from frontend.functions.linear_algebra.spectra import (
+    eigh,
+    eigvalsh,
+    lstsq,
+    matrix_rank,
+    pinv,
+    svd,
+    svdvals,
+)
 from frontend.functions.matrix import matmul
+from frontend.functions.select import diagonal as _diagonal
+from frontend.planned import planned
+from frontend.tensors.tensor import Tensor
 
 __all__ = [
-    "cross", "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm", "vecdot", "vector_norm",
+    "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",
+    "eigvals", "eigvalsh", "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex",
+    "ldl_solve", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp",
+    "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet",
+    "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander",
+    "vecdot", "vector_norm",
 ]  # fmt: skip
+
+_COMPLEX = (
+    "its results are complex, and complex dtypes are not there yet; eigh takes symmetric ones"
+)
+eig = planned("linalg.eig", _COMPLEX)
+eigvals = planned("linalg.eigvals", _COMPLEX)
+
+_PIVOTING = "NumPy has no symmetric indefinite factorization; lu_factor and lu_solve do the same"
+ldl_factor = planned("linalg.ldl_factor", _PIVOTING)
+ldl_factor_ex = planned("linalg.ldl_factor_ex", _PIVOTING)
+ldl_solve = planned("linalg.ldl_solve", _PIVOTING)
+
+
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonals of matrices, as a view."""
+    return _diagonal(A, offset, dim1, dim2)

@@ -5,6 +5,7 @@ needs what is built on Tensor, so that `frontend.tensors` needs none of it."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from frontend.eager.gradients import backward
 from frontend.functions import (
     conversion,
     creation,
-    differences,
     distances,
     einsum,
     in_place,
@@ -24,6 +24,7 @@ from frontend.functions import (
     logic,
     masks,
     matrix,
+    norms,
     order,
     order_statistics,
     pointwise,
@@ -45,12 +46,34 @@ from frontend.overrides import protocol
 from frontend.tensors.tensor import Tensor
 
 FAMILIES = (
-    unary, pointwise, special, logic, reduce, statistics, distances, layout, shape, repeating,
-    rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
+    unary, pointwise, special, logic, reduce, norms, statistics, distances, layout, shape,
+    repeating, rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
     order, order_statistics, top_level_layers, creation, random, sampling,
-    conversion, tensor_types, differences,
+    conversion, tensor_types,
 )  # fmt: skip
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
+
+LATE = {
+    "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
+    "frontend.functions.differences": "corrcoef cov diff",
+    "frontend.functions.histograms": "histogram",
+    "frontend.functions.number_functions": "frexp gcd lcm nextafter",
+    "frontend.functions.questions": ("fill_diagonal_ is_nonzero is_same_size renorm sum_to_size"),
+    "frontend.functions.linear_algebra.solving": "det logdet slogdet",
+    "frontend.functions.linear_algebra.factorizations": (
+        "cholesky_inverse cholesky_solve geqrf ormqr"
+    ),
+    "frontend.functions.linear_algebra.functions_of_matrices": "matrix_exp",
+    "frontend.functions.linear_algebra.former": (
+        "cholesky eig inverse lstsq lu lu_solve orgqr pinverse qr solve svd symeig triangular_solve"
+    ),
+}
+"""Methods of modules that are imported when one is first called."""
+
+IN_PLACE_LATE = (
+    "gcd", "i0", "igamma", "igammac", "lcm", "mvlgamma", "nextafter", "renorm",
+)  # fmt: skip
+"""Those of them that have a form that ends in `_`."""
 
 
 def _backward(
@@ -103,6 +126,15 @@ def _init_subclass(cls: type, /, **options: Any) -> None:
     register_subclass(cls)
 
 
+def _late(module: str, name: str) -> Any:
+    def method(self: Tensor, *arguments: Any, **keywords: Any) -> Any:
+        return getattr(import_module(module), name)(self, *arguments, **keywords)
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = f"`{name}(self, …)`."
+    return method
+
+
 def _reflected(function: Any, name: str) -> Any:
     def method(self: Tensor, other: Any) -> Any:
         return function(other, self)
@@ -118,6 +150,11 @@ def install(target: Any = Tensor) -> None:
             setattr(Tensor, name, getattr(family, name))
         for name in getattr(family, "IN_PLACE", "").split():
             setattr(Tensor, f"{name}_", in_place_variants.in_place(getattr(family, name)))
+    for module, names in LATE.items():
+        for name in names.split():
+            setattr(Tensor, name, _late(module, name))
+    for name in IN_PLACE_LATE:
+        setattr(Tensor, f"{name}_", in_place_variants.in_place(getattr(Tensor, name)))
     for name, method in {**in_place_variants.METHODS, **NAMED}.items():
         method.__name__, method.__qualname__ = name, f"Tensor.{name}"
         setattr(Tensor, name, method)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.promotion import binary
+from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.layout import permute, reshaped, sliced
 from frontend.functions.matrix import product
@@ -38,19 +39,13 @@ def einsum(*arguments: Any) -> Tensor:
     """`einsum("ij,jk->ik", x, y)`, or with lists of numbers below 52 in place of letters,
     `einsum(x, [0, 1], y, [1, 2], [0, 2])`. A label that is not in the output is summed over, one
     that is repeated in a term takes the diagonal, `...` stands for the remaining dimensions, which
-    broadcast. Without an output: the ellipsis, then the labels that occur once, in order."""
+    broadcast. Without an output: the ellipsis, then the labels that occur once, in order. Operands
+    of two dtypes promote where no products are summed, and are refused (DTypeError) where some
+    are."""
     if not arguments:
         raise ValueError("einsum(): must provide at least one operand")
     parsed = _parsed_text if isinstance(arguments[0], str) else _parsed_lists
     operands, inputs, output = parsed(arguments)
-    for x in operands:
-        if x.dtype is not operands[0].dtype:
-            raise DTypeError(
-                f"expected scalar type {SCALAR_NAMES[operands[0].dtype]} but found "
-                f"{SCALAR_NAMES[x.dtype]}",
-                hint="convert one of them with .to(dtype)",
-                location=user_location(),
-            )
     terms = [_labelled(x, items, i) for i, (x, items) in enumerate(zip(operands, inputs))]
     sizes = _sizes(terms)
     wanted = _output(inputs, output, sizes)
@@ -258,7 +253,7 @@ def _summed(term: Term, kept: set[int]) -> Term:
     axes = tuple(i for i, label in enumerate(labels) if label not in kept)
     if not axes:
         return term
-    return reduced(r.sum, x, axes, False), [label for label in labels if label in kept]
+    return reduce.sum(x, axes), [label for label in labels if label in kept]
 
 
 def _pair(left: Term, right: Term, kept: set[int]) -> Term:
@@ -270,10 +265,17 @@ def _pair(left: Term, right: Term, kept: set[int]) -> Term:
     columns = [label for label in b if label not in a]
     if not inner:
         return _aligned_product(left, right, [*batch, *rows, *columns])
+    if x.dtype is not y.dtype:
+        raise DTypeError(
+            f"expected scalar type {SCALAR_NAMES[x.dtype]} but found {SCALAR_NAMES[y.dtype]}",
+            hint="convert one of them with .to(dtype)",
+            location=user_location(),
+        )
     if batch and not rows and not columns:
         # Many inner products: one reduction rather than a batch of tiny matrix products.
-        products, labels = _aligned_product(left, right, [*batch, *inner])
-        return _summed((products, labels), kept)
+        products, _ = _aligned_product(left, right, [*batch, *inner])
+        axes = tuple(range(len(batch), len(batch) + len(inner)))
+        return reduced(r.sum, products, axes, False), batch
     sizes = dict(zip([*a, *b], [*x.tensor_type.shape, *y.tensor_type.shape]))
     count = lambda labels: math.prod(sizes[label] for label in labels)  # noqa: E731
     lead = (count(batch),) if batch else ()

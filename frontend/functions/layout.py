@@ -113,6 +113,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         return reshaped(input, (1,))
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if start == end:
+        return input
     joined = math.prod(shape[start : end + 1])
     return reshaped(input, (*shape[:start], joined, *shape[end + 1 :]))
 

@@ -1,5 +1,5 @@
-"""Chains and powers of matrices, cross products, norms: what `frontend.linalg` shows. Inverses,
-determinants and decompositions are planned."""
+"""Chains and powers of matrices, cross products, norms. Inverses and decompositions stand in
+`linear_algebra`, which is imported when first asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frontend.eager.promotion import common_shape
 from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.creation import eye
-from frontend.functions.layout import expand
+from frontend.functions.layout import expand, movedim
 from frontend.functions.matrix import attached, matmul
 from frontend.functions.rearrange import roll
 from frontend.functions.reduce import dimension
@@ -96,7 +96,7 @@ def _chained(matrices: list[Tensor]) -> Tensor:
 
 def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
     """Square matrices (the last two dimensions) to a whole power, by squaring; 0 gives the
-    identity. Negative powers need inverses, which are planned: NotImplementedError."""
+    identity, negative powers are those of the inverse."""
     need_tensors("matrix_power", input=input)
     shape = input.tensor_type.shape
     if len(shape) < 2 or shape[-1] != shape[-2]:
@@ -106,7 +106,9 @@ def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
             location=user_location(),
         )
     if n < 0:
-        raise NotImplementedError("matrix_power(): negative powers need linalg.inv")
+        from frontend.functions.linear_algebra.solving import inv
+
+        return stored(matrix_power(inv(input), -n), out)
     if n == 0:
         unit = expand(eye(shape[-1], dtype=input.dtype), shape).clone()
         return stored(attached(unit, input), out)
@@ -206,8 +208,8 @@ def matrix_norm(
     dtype: Any = None, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """The norm of the matrices in two dimensions: "fro", or the greatest (ord 1, inf) or least (-1,
-    -inf) sum of magnitudes of a column (1) or row (inf). 2, -2 and "nuc" need singular values,
-    which are planned: NotImplementedError."""
+    -inf) sum of magnitudes of a column (1) or row (inf); 2 is the greatest singular value, -2 the
+    least, "nuc" the sum of all."""
     need_tensors("matrix_norm", A=A)
     if A.dim() < 2:
         raise RuntimeError(
@@ -228,7 +230,9 @@ def matrix_norm(
     if ord == "fro":
         return stored(reduce.vector_norm("linalg.matrix_norm", A, 2, dim, keepdim, dtype), out)
     if ord in (2, -2, "nuc"):
-        raise NotImplementedError(f"linalg.matrix_norm: order {ord} needs singular values")
+        norms = _of_singular_values(A.to(kind), ord, row, column)
+        kept = norms.unsqueeze(min(row, column)).unsqueeze(max(row, column)) if keepdim else norms
+        return stored(kept, out)
     if ord not in (1, -1, math.inf, -math.inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     summed, chosen = (row, column) if builtins.abs(ord) == 1 else (column, row)
@@ -236,6 +240,15 @@ def matrix_norm(
     best = reduce.amax if ord > 0 else reduce.amin
     norms = best(totals, chosen, keepdim=True)
     return stored(norms if keepdim else norms.squeeze((row, column)), out)
+
+
+def _of_singular_values(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
+    from frontend.functions.linear_algebra.spectra import svdvals
+
+    values = svdvals(movedim(x, (row, column), (-2, -1)))
+    if ord == "nuc":
+        return reduce.sum(values, -1)
+    return (reduce.amax if ord > 0 else reduce.amin)(values, -1)
 
 
 @numpy_names

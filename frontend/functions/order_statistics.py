@@ -284,7 +284,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
     """How many elements lie in each of `bins` equal parts of [min, max] (of the elements' own range
-    where both are equal); others, and NaN, are left out. Runs eagerly only."""
+    where both are equal, which runs eagerly only); others, and NaN, are left out."""
     need_tensors("histc", input=input)
     if not input.dtype.is_float:
         raise not_implemented("histogram_cpu", input.dtype)
@@ -293,9 +293,10 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
             AttributeValueError,
             f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0",
         )
-    array = input._array("histc()").reshape(-1).astype(np.float64)
+    x = input.detach().reshape(-1)
     low, high = float(min), float(max)
-    if low == high and array.size:
+    if low == high and input.numel():
+        array = input._array("histc() without bounds")
         low, high = float(array.min()), float(array.max())
     if low == high:
         low, high = low - 1, high + 1
@@ -303,7 +304,11 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
         raise _fail(AttributeValueError, f"torch.histc: range of [{low}, {high}] is not finite")
     if low > high:
         raise _fail(IndexRangeError, "torch.histc: max must be larger than min")
-    inside = array[(array >= low) & (array <= high)]
-    places = ((inside - low) * (bins / (high - low))).astype(np.int64)
-    counts = np.bincount(np.minimum(places, bins - 1), minlength=bins)
-    return stored(_tensor(counts, input.dtype.numpy), out)
+    # In the operand's dtype, as in PyTorch, so that the same elements lie on a boundary.
+    inside = logical_and(x >= low, x <= high)
+    places = f.where(inside, (x - low) * bins / (high - low), float(bins)).long()
+    places = f.where(inside, f.clamp(places, max=bins - 1), bins)
+    none = filled(0, input.dtype, (bins + 1,))
+    ones = filled(1, input.dtype, (x.numel(),))
+    counts = _apply(indexing.index_add, none, places, ones, axis=0)[:bins]
+    return stored(counts, out)

@@ -25,11 +25,11 @@ from graphc.ops import movement as m
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "log_softmax",
-    "logsumexp", "max", "min", "nansum", "norm", "prod", "softmax", "sum",
+    "logsumexp", "max", "min", "nansum", "prod", "softmax", "sum",
 ]  # fmt: skip
 METHODS = (
     "all amax amin aminmax any argmax argmin count_nonzero log_softmax logsumexp max min nansum "
-    "norm prod softmax sum"
+    "prod softmax sum"
 )
 
 
@@ -299,20 +299,6 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None
     if math.prod(x.tensor_type.shape[axis] for axis in axes):
         return stored(reduced(summaries.logsumexp, x, dim, keepdim), out)
     return stored(f.log(sum(f.exp(x), dim, keepdim)), out)
-
-
-@numpy_names
-def norm(
-    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None,
-    dtype: Any = None,
-) -> Tensor:  # fmt: skip
-    """The p-norm of a float tensor over `dim`, or over all elements; "fro" and None are 2, inf is
-    the greatest magnitude, 0 counts what is not 0. Where it is 0 its gradient is 0."""
-    need_tensors("norm", input=input)
-    if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"norm(): p={p!r} is not supported; use a number or 'fro'")
-    return stored(vector_norm("norm", input, 2 if p in ("fro", None) else p, dim, keepdim, dtype),
-                  out)  # fmt: skip
 
 
 def vector_norm(

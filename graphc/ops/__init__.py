@@ -9,6 +9,7 @@ from graphc.ir.registry import lookup
 from graphc.ops import (
     activations,
     attention,
+    bessel,
     bitwise,
     composite,
     contract,
@@ -26,6 +27,7 @@ from graphc.ops import (
     parts,
     pooling,
     products,
+    quantiles,
     reduce,
     resampling,
     special,
@@ -46,6 +48,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "activations",
     "attention",
+    "bessel",
     "bitwise",
     "composite",
     "contract",
@@ -63,6 +66,7 @@ __all__ = [
     "parts",
     "pooling",
     "products",
+    "quantiles",
     "reduce",
     "resampling",
     "special",

@@ -43,7 +43,7 @@ def _pairs(m: SampleDrawer) -> list[Any]:
             m(m.normal(0, 2), m.normal(0, 2)), m(m.normal(35), m.positive(35))]  # fmt: skip
 
 
-def _polynomial(s: Any, coefficients: Sequence[float], x: Any) -> Any:
+def polynomial(s: Any, coefficients: Sequence[float], x: Any) -> Any:
     """Horner's scheme, the constant coefficient first."""
     result = s.constant(coefficients[-1], x)
     for coefficient in reversed(coefficients[:-1]):
@@ -176,7 +176,7 @@ def _erfinv(s: Any, x: Any) -> Any:
     y = s.wide(x)
 
     def ratio(of: Any, at: Any) -> Any:
-        return s.div(_polynomial(s, of[0], at), _polynomial(s, of[1], at))
+        return s.div(polynomial(s, of[0], at), polynomial(s, of[1], at))
 
     half = s.mul(y, s.constant(0.5, y))
     inner = s.mul(half, ratio(CENTRE, s.sub(s.constant(0.180625, y), s.mul(half, half))))
@@ -225,7 +225,7 @@ def _digamma(s: Any, x: Any) -> Any:
     inverse = s.div(one, far)
     square = s.mul(inverse, inverse)
     series = [number / (2 * k) for k, number in enumerate(BERNOULLI, 1)]
-    bend = s.mul(square, _polynomial(s, series, square))
+    bend = s.mul(square, polynomial(s, series, square))
     near = s.sub(s.log(far), s.add(s.mul(inverse, s.constant(0.5, y)), bend))
     result = s.sub(near, lost)
     mirrored = s.sub(result, s.mul(cotangent, s.constant(math.pi, y)))
@@ -273,13 +273,13 @@ def _polygamma(s: Any, x: Any, *, order: int) -> Any:
         series.append(number * factor / math.factorial(2 * k))
         factor *= (power + 2 * k - 1) * (power + 2 * k)
     inverse = s.div(one, far)
-    bend = s.mul(inverse, _polynomial(s, series, s.mul(inverse, inverse)))
+    bend = s.mul(inverse, polynomial(s, series, s.mul(inverse, inverse)))
     rest = s.mul(inverse, s.add(s.constant(0.5, y), bend))
     rest = s.mul(s.add(rest, s.constant(1 / order, y)), inverse_power(far, order))
     scale = (-1.0) ** power * math.factorial(order)
     result = s.mul(s.add(total, rest), s.constant(scale, y))
     slope = s.mul(
-        _polynomial(s, _cotangent_derivative(order), cotangent),
+        polynomial(s, _cotangent_derivative(order), cotangent),
         s.constant(-(math.pi**power), y),
     )
     mirrored = s.add(s.mul(result, s.constant((-1.0) ** order, y)), slope)

@@ -6,9 +6,11 @@ from frontend.nn.functional.activation import *
 from frontend.nn.functional.adaptive import *
 from frontend.nn.functional.attention import *
 from frontend.nn.functional.conv import *
+from frontend.nn.functional.ctc import *
 from frontend.nn.functional.distance import *
 from frontend.nn.functional.dropout import *
 from frontend.nn.functional.grid import *
+from frontend.nn.functional.grouped import *
 from frontend.nn.functional.interpolation import *
 from frontend.nn.functional.linear import *
 from frontend.nn.functional.loss import *

@@ -6,7 +6,7 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import aligned, result_type
-from frontend.functions import reduce
+from frontend.functions.norms import norm
 from frontend.functions.pointwise import where
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.tensors.tensor import Tensor
@@ -33,7 +33,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 def _length(x: Tensor, dim: int, eps: float) -> Tensor:
     """The length of x along `dim`, at least `eps`: the bound moves the value, not the gradient."""
-    length = reduce.norm(x, 2, dim, keepdim=True)
+    length = norm(x, 2, dim, keepdim=True)
     return where(length < eps, (length - length.detach()) + eps, length)
 
 
@@ -41,7 +41,7 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last axis, after broadcasting."""
-    return reduce.norm(x1 - x2 + eps, p, -1, keepdim=keepdim)
+    return norm(x1 - x2 + eps, p, -1, keepdim=keepdim)
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
@@ -60,4 +60,4 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         CONTEXT.apply(indexing.take, (input, CONTEXT.constant(index)), {"axis": 0})[0]
         for index in (first, second)
     ]
-    return reduce.norm(rows[0] - rows[1], p, 1)
+    return norm(rows[0] - rows[1], p, 1)

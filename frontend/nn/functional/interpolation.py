@@ -13,6 +13,7 @@ from frontend.nn.functional.adaptive import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
+from frontend.nn.functional.antialiasing import antialiased
 from frontend.nn.geometry import by
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
@@ -43,8 +44,9 @@ def interpolate(
     `mode` is "nearest", "nearest-exact", "area", "linear" (3-d), "bilinear", "bicubic" (4-d) or
     "trilinear" (5-d). With `align_corners` the centres of the outermost elements are mapped onto
     each other, otherwise their outer edges. Positions come from the given `scale_factor`, or with
-    `recompute_scale_factor` from the sizes. Raises ValueError, NotImplementedError (also for
-    `antialias`) or ShapeError.
+    `recompute_scale_factor` from the sizes. With `antialias` ("bilinear" and "bicubic") an element
+    is the weighted mean of all it covers, as Pillow resizes. Raises ValueError, NotImplementedError
+    or ShapeError.
     """
     new, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
     _check_mode(input, mode, align_corners, antialias)
@@ -58,6 +60,8 @@ def interpolate(
     if mode == "area":
         return _AREA[input.ndim - 3](input, new)
     require_float(input, f"upsample_{mode}")
+    if antialias:
+        return antialiased(input, new, scales, mode, bool(align_corners))
     rule = _RULES[mode] + ("_aligned" if align_corners else "")
     result = input
     for axis in reversed(range(len(new))):
@@ -131,8 +135,6 @@ def _check_mode(x: Tensor, mode: str, align_corners: bool | None, antialias: boo
         raise NotImplementedError(
             f"Got {x.ndim}D input, but {mode} mode needs {_RANKS[mode]}D input"
         )
-    if antialias:
-        raise NotImplementedError("interpolate with antialias=True is not implemented")
 
 
 # -- older names ---------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
-from frontend.functions import matrix, pointwise, reduce
+from frontend.functions import matrix, pointwise
+from frontend.functions.norms import norm
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.tensors.dtypes import Size, finfo
 from frontend.tensors.state import no_grad
@@ -298,6 +299,6 @@ def normalize(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
             f"{scalar_name(input)}",
         )
-    length = reduce.norm(input, p, dim, keepdim=True)
+    length = norm(input, p, dim, keepdim=True)
     normalized = input / pointwise.clamp(length, min=eps)
     return normalized if out is None else out.copy_(normalized)

@@ -12,6 +12,7 @@ from typing import Any
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted
 from frontend.functions import order, pointwise, reduce, scatter, shape
+from frontend.functions.norms import norm
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
@@ -76,7 +77,7 @@ def _renormalise(weight: Tensor, input: Tensor, max_norm: float, norm_type: floa
         none = filled(0, kind, (count,))
         rows = checked_rows(input, count)
         used = CONTEXT.apply(indexing.index_add, (none, rows, ones), {"axis": 0})[0] > 0
-        length = reduce.norm(weight.detach(), norm_type, 1)
+        length = norm(weight.detach(), norm_type, 1)
         # PyTorch's constant, which keeps a scaled row just below the bound.
         scale = pointwise.where(used & (length > max_norm), max_norm / (length + 1e-7), 1.0)
         weight._assign(weight.detach() * scale.unsqueeze(1))

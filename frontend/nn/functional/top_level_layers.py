@@ -25,7 +25,7 @@ from frontend.tensors.tensor import Tensor
 __all__ = [
     "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear",
     "binary_cross_entropy_with_logits", "celu", "celu_", "cosine_embedding_loss",
-    "cosine_similarity", "dropout", "dropout_", "embedding", "feature_alpha_dropout",
+    "cosine_similarity", "ctc_loss", "dropout", "dropout_", "embedding", "feature_alpha_dropout",
     "feature_alpha_dropout_", "group_norm", "hardshrink", "hinge_embedding_loss", "instance_norm",
     "kl_div", "layer_norm", "margin_ranking_loss", "pairwise_distance", "pdist",
     "poisson_nll_loss", "prelu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu", "selu_",
@@ -205,3 +205,13 @@ def poisson_nll_loss(
 ) -> Tensor:
     """`nn.functional.poisson_nll_loss`."""
     return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_named(reduction))
+
+
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: int = 0, zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """`nn.functional.ctc_loss`."""
+    return F.ctc_loss(
+        log_probs, targets, input_lengths, target_lengths, blank, _named(reduction), zero_infinity
+    )

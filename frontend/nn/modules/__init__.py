@@ -16,6 +16,7 @@ from frontend.nn.modules.linear import *
 from frontend.nn.modules.loss import *
 from frontend.nn.modules.loss_margins import *
 from frontend.nn.modules.loss_pairs import *
+from frontend.nn.modules.loss_sequences import *
 from frontend.nn.modules.module import *
 from frontend.nn.modules.normalization import *
 from frontend.nn.modules.padding import *

@@ -12,8 +12,8 @@ from typing import Any
 
 from frontend.functions.creation import tensor
 from frontend.functions.logic import isfinite
+from frontend.functions.norms import norm
 from frontend.functions.pointwise import clamp
-from frontend.functions.reduce import norm
 from frontend.functions.shape import stack
 from frontend.nn.checks import fail, scalar_name
 from frontend.tensors.state import no_grad

@@ -35,6 +35,10 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
+_AT_ONCE = 32
+"""How many independent draws are made at once, as in PyTorch: `num_samples` may be of any size."""
+
+
 class RandomSampler(Sampler):
     """A random order, anew at each iteration; with `replacement`, independent draws.
 
@@ -73,8 +77,10 @@ class RandomSampler(Sampler):
         if not size:
             raise ValueError(f"there is nothing to draw {left} samples from: the dataset is empty")
         if self.replacement:
-            drawn = random.randint(0, size, (left,), generator=self.generator)
-            yield from drawn.tolist()
+            while left > 0:
+                count = min(left, _AT_ONCE)
+                yield from random.randint(0, size, (count,), generator=self.generator).tolist()
+                left -= count
             return
         while left > 0:
             order = random.randperm(size, generator=self.generator).tolist()

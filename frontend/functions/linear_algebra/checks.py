@@ -1,0 +1,93 @@
+"""What functions of matrices ask of their arguments, in PyTorch's words, and the products and
+transposes their formulas are written with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend.functions.arguments import need_tensors
+from frontend.functions.layout import broadcast_shapes, expand, transpose
+from frontend.functions.matrix import matmul
+from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.tensor import Tensor
+from graphc.errors import DTypeError, GraphError, ShapeError
+from graphc.ir.builder import user_location
+
+mm = matmul
+
+
+class LinAlgError(GraphError):
+    """A matrix without what was asked for: a singular one inverted, one that is not positive
+    definite factored, a decomposition that does not converge."""
+
+
+def mT(x: Tensor) -> Tensor:
+    """The matrices transposed."""
+    return transpose(x, -2, -1)
+
+
+def floats(name: str, **operands: Any) -> None:
+    """Raise where an operand is no tensor of f32 or f64, or they differ in dtype."""
+    need_tensors(name, **operands)
+    first = None
+    for x in operands.values():
+        if not x.dtype.is_float:
+            raise DTypeError(
+                f"{name}: Expected a floating point or complex tensor as input. Got "
+                f"{SCALAR_NAMES[x.dtype]}",
+                location=user_location(),
+            )
+        if x.dtype.is_storage:
+            raise DTypeError(
+                f"{name}: Low precision dtypes not supported. Got {SCALAR_NAMES[x.dtype]}",
+                hint="compute in float32",
+                location=user_location(),
+            )
+        first = x.dtype if first is None else first
+        if x.dtype is not first:
+            raise DTypeError(
+                f"{name}: Expected A and B to have the same dtype, but found A of type "
+                f"{SCALAR_NAMES[first]} and B of type {SCALAR_NAMES[x.dtype]} instead",
+                hint="convert one of them with .to(dtype)",
+                location=user_location(),
+            )
+
+
+def matrices(name: str, **operands: Any) -> None:
+    """`floats`, each with two dimensions or more."""
+    floats(name, **operands)
+    for label, x in operands.items():
+        if x.dim() < 2:
+            raise misfit(f"{name}: The input tensor {label} must have at least 2 dimensions.")
+
+
+def square(name: str, **operands: Any) -> None:
+    """`matrices`, each as high as wide."""
+    matrices(name, **operands)
+    for label, x in operands.items():
+        rows, columns = x.tensor_type.shape[-2:]
+        if rows != columns:
+            raise misfit(
+                f"{name}: {label} must be batches of square matrices, but they are {rows} by "
+                f"{columns} matrices"
+            )
+
+
+def misfit(message: str) -> ShapeError:
+    """A ShapeError at the user's line."""
+    return ShapeError(message, location=user_location())
+
+
+def batches(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Two batches of matrices with their leading dimensions broadcast."""
+    one, other = x.tensor_type.shape, y.tensor_type.shape
+    if one[:-2] == other[:-2]:
+        return x, y
+    lead = tuple(broadcast_shapes(one[:-2], other[:-2]))
+    return expand(x, (*lead, *one[-2:])), expand(y, (*lead, *other[-2:]))
+
+
+def is_vector(a: Tensor, b: Tensor) -> bool:
+    """Whether the right-hand side `b` of a system is a batch of vectors rather than of matrices."""
+    rows = a.tensor_type.shape[:-1]
+    return b.dim() == 1 or (a.dim() - 1 == b.dim() and b.tensor_type.shape == rows)

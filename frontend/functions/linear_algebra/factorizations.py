@@ -1,0 +1,315 @@
+"""Products of triangular and orthogonal matrices: Cholesky, QR, LU, Householder reflections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.host_ops import HostOp, from_host
+from frontend.functions import return_types
+from frontend.functions.arguments import stored
+from frontend.functions.creation import eye
+from frontend.functions.layout import expand
+from frontend.functions.linear_algebra import kernels
+from frontend.functions.linear_algebra.checks import (
+    batches,
+    floats,
+    matrices,
+    misfit,
+    mm,
+    mT,
+    square,
+)
+from frontend.functions.linear_algebra.solving import TRIANGULAR, check_rows, refuse, unit
+from frontend.functions.select import diag_embed, diagonal, tril, triu
+from frontend.functions.shape import cat
+from frontend.tensors.tensor import Tensor
+
+# -- ops -----------------------------------------------------------------------------------------
+
+
+def _right(a: Any, x: Any, *, upper: bool) -> Any:
+    """x·a⁻¹ for triangular a."""
+    return mT(TRIANGULAR(mT(a), mT(x), upper=not upper, unitriangular=False))
+
+
+def _left(a: Any, x: Any, *, upper: bool) -> Any:
+    """a⁻¹·x for triangular a."""
+    return TRIANGULAR(a, x, upper=upper, unitriangular=False)
+
+
+def _cholesky_rule(g: Any, lower: Any, a: Any) -> tuple[Any]:
+    """I. Murray, "Differentiation of the Cholesky decomposition", 2016; the gradient is
+    symmetric."""
+    inner = tril(mm(mT(lower), g))
+    inner = (inner + mT(tril(inner, -1))) * 0.5
+    return (_right(lower, _left(mT(lower), inner, upper=True), upper=False),)
+
+
+def _qr_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
+    """For as many rows as columns, or more (S. Walter and L. Lehmann, "Algorithmic differentiation
+    of linear algebra functions", 2012)."""
+    to_q, to_r = g
+    q, r = out
+    inner: Any = None if to_r is None else mm(to_r, mT(r))
+    if to_q is not None:
+        turned = mm(mT(q), to_q)
+        inner = -turned if inner is None else inner - turned
+    half = triu(inner)
+    whole = mm(q, half + mT(half) - diag_embed(diagonal(half, dim1=-2, dim2=-1)))
+    total = whole if to_q is None else whole + to_q
+    return (_right(mT(r), total, upper=False),)
+
+
+def _lu_rule(g: Any, out: Any, a: Any, *, pivot: bool) -> tuple[Any]:
+    """The gradient of a = P·L·U from those of L and U, which lie in one array, at constant P."""
+    both, pivots, _ = out
+    rows, columns = both.shape[-2:]
+    count = min(rows, columns)
+    lower, upper = split(both)
+    to_lower, to_upper = tril(g[0], -1)[..., :count], triu(g[0])[..., :count, :]
+    top, first = lower[..., :count, :], upper[..., :count]
+    below = mm(mT(top), to_lower[..., :count, :])
+    above = mm(to_upper[..., :count], mT(first))
+    if columns > count:
+        below = below - mm(to_upper[..., count:], mT(upper[..., count:]))
+    if rows > count:
+        above = above - mm(mT(lower[..., count:, :]), to_lower[..., count:, :])
+    inner = _right(mT(first), tril(below, -1) + triu(above), upper=False)
+    turned = TRIANGULAR(mT(top), inner, upper=True, unitriangular=True)
+    if columns > count:
+        beside = TRIANGULAR(mT(top), to_upper[..., count:], upper=True, unitriangular=True)
+        turned = cat([turned, beside], -1)
+    if rows > count:
+        under = _right(mT(first), to_lower[..., count:, :], upper=False)
+        turned = cat([turned, under], -2)
+    return (mm(permutation(pivots, rows, a.dtype), turned) if pivot else turned,)
+
+
+def _no_complete_rule(*arguments: Any) -> tuple[Any, ...]:
+    raise RuntimeError(
+        "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
+    )
+
+
+def _no_raw_rule(*arguments: Any) -> tuple[Any, ...]:
+    raise NotImplementedError("the derivative for 'geqrf' is not implemented.")
+
+
+def _raw_qr(a: Any) -> Any:
+    reflectors, scales = np.linalg.qr(a, mode="raw")
+    return np.swapaxes(reflectors, -2, -1), scales
+
+
+CHOLESKY = HostOp("linalg.cholesky", np.linalg.cholesky, _cholesky_rule, ((), (0,)))
+CHOLESKY_EX = HostOp(
+    "linalg.cholesky_ex", lambda a: kernels.each(np.linalg.cholesky, a)[0], _cholesky_rule,
+    ((), (0,)),
+)  # fmt: skip
+QR = HostOp("linalg.qr", lambda a: tuple(np.linalg.qr(a)), _qr_rule, ((), (0, 1)))
+FULL_QR = HostOp("linalg.qr", lambda a: tuple(np.linalg.qr(a, mode="complete")), _no_complete_rule)
+LU = HostOp("linalg.lu", kernels.lu, _lu_rule, ((), (0, 1)))
+GEQRF = HostOp("geqrf", _raw_qr, _no_raw_rule)
+
+
+# -- Cholesky ------------------------------------------------------------------------------------
+
+
+def cholesky(A: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
+    """The lower triangular L with A = L·Lᵀ (its transpose with `upper`) of positive definite
+    matrices, whose lower triangle (upper one) is read. Raises LinAlgError for others."""
+    square("linalg.cholesky", A=A)
+    source = mT(A) if upper else A
+    try:
+        lower = CHOLESKY(source)
+    except np.linalg.LinAlgError:
+        text = (
+            "The factorization could not be completed because the input is not positive-definite "
+            "(the leading minor of order {} is not positive-definite)."
+        )
+        refuse("linalg.cholesky", _minors(source), text)
+        raise
+    return stored(mT(lower) if upper else lower, out)
+
+
+def _minors(a: Tensor) -> Any:
+    array = a._array("linalg.cholesky")
+    flat = array.reshape(-1, *array.shape[-2:])
+    with np.errstate(all="ignore"):
+        orders = [kernels.leading_minor(matrix) for matrix in flat]
+    return np.asarray(orders, np.int32).reshape(array.shape[:-2])
+
+
+def cholesky_ex(
+    A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
+) -> Any:
+    """`cholesky` with the info of each matrix: 0, or the order of its first leading minor that is
+    not positive; then its factor is NaN."""
+    square("linalg.cholesky_ex", A=A)
+    source = mT(A) if upper else A
+    lower = cholesky(source) if check_errors else CHOLESKY_EX(source)
+    info = from_host(_minors(source))
+    return stored(return_types.linalg_cholesky_ex(mT(lower) if upper else lower, info), out)
+
+
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
+    """X with A·X = B, for A given by its Cholesky factor L."""
+    square("cholesky_solve", A=L)
+    matrices("cholesky_solve", B=B, A=L)
+    check_rows("cholesky_solve", L, B)
+    factor, b = batches(mT(L) if upper else L, B)
+    lower = tril(factor)
+    return stored(_left(mT(lower), _left(lower, b, upper=False), upper=True), out)
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
+    """A⁻¹, for A given by its Cholesky factor L."""
+    square("cholesky_inverse", A=L)
+    return stored(cholesky_solve(unit(L, L.shape[-1]), L, upper), out)
+
+
+# -- QR ------------------------------------------------------------------------------------------
+
+
+def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
+    """Q with orthonormal columns and R upper triangular with A = Q·R. `mode`: "reduced", "complete"
+    (Q is square) or "r" (Q is empty; no gradient). The gradient of a complete Q with more rows than
+    columns is not defined."""
+    matrices("linalg.qr", A=A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', "
+            "or 'complete'"
+        )
+    rows, columns = A.shape[-2:]
+    if rows < columns:  # Q and the first columns of R are those of the first columns of A
+        q, first = QR(A[..., :rows])
+        r = cat([first, mm(mT(q), A[..., rows:])], -1)
+    else:
+        q, r = (FULL_QR if mode == "complete" and rows > columns else QR)(A)
+    if mode == "r":
+        q, r = from_host(np.zeros(0, A.dtype.numpy)), r
+    return stored(return_types.linalg_qr(q, r), out)
+
+
+def geqrf(input: Tensor, *, out: Any = None) -> Any:
+    """LAPACK's form of QR: R above the diagonal, the Householder vectors below, and their scales.
+    Backward through it raises RuntimeError."""
+    matrices("geqrf", input=input)
+    return stored(return_types.geqrf(*GEQRF(input)), out)
+
+
+def _reflected(name: str, A: Tensor, tau: Tensor, x: Tensor, backwards: bool) -> Tensor:
+    """The product of I - tauᵢ·vᵢ·vᵢᵀ for all i with x; vᵢ is column i of A below a 1."""
+    floats(name, input=A, tau=tau, other=x)
+    if A.dim() < 2 or A.shape[-2] < A.shape[-1]:
+        raise misfit(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if tau.shape[-1] > A.shape[-1]:
+        raise misfit(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    steps = range(tau.shape[-1])
+    vectors = tril(A, -1) + eye(A.shape[-2], A.shape[-1], dtype=A.dtype)
+    for i in reversed(steps) if backwards else steps:
+        v = vectors[..., i : i + 1]
+        x = x - tau[..., i, None, None] * mm(v, mm(mT(v), x))
+    return x
+
+
+def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
+    """The first columns of the product of the reflections that `geqrf` gives."""
+    matrices("linalg.householder_product", input=A)
+    rows, columns = A.shape[-2:]
+    shape = (*A.tensor_type.shape[:-2], rows, columns)
+    x = expand(eye(rows, columns, dtype=A.dtype), shape)
+    return stored(_reflected("linalg.householder_product", A, tau, x, backwards=True), out)
+
+
+def ormqr(
+    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    """Q·other for the whole Q of the reflections that `geqrf` gives, Qᵀ·other with `transpose`; the
+    products from the right with `left=False`."""
+    if left:
+        return stored(_reflected("ormqr", input, tau, other, not transpose), out)
+    return stored(mT(_reflected("ormqr", input, tau, mT(other), transpose)), out)
+
+
+# -- LU ------------------------------------------------------------------------------------------
+
+
+def split(both: Tensor) -> tuple[Tensor, Tensor]:
+    """L with a unit diagonal, and U, out of one array."""
+    rows, columns = both.shape[-2:]
+    count = min(rows, columns)
+    lower = tril(both, -1)[..., :count] + eye(rows, count, dtype=both.dtype)
+    return lower, triu(both)[..., :count, :]
+
+
+def permutation(pivots: Tensor, rows: int, dtype: Any) -> Tensor:
+    """P of A = P·L·U from the rows swapped."""
+    matrix = kernels.permutation(pivots._array("linalg.lu"), rows)
+    return from_host(matrix.astype(dtype.numpy))
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+    """L and U of A = P·L·U in one array, and the rows swapped at each step, counted from 1. A zero
+    on U's diagonal is no error."""
+    matrices("linalg.lu_factor", A=A)
+    return stored(return_types.linalg_lu_factor(*LU(A, pivot=pivot)[:2]), out)
+
+
+def lu_factor_ex(
+    A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None
+) -> Any:
+    """`lu_factor` with the info of each matrix: 0, or the first zero on U's diagonal, from 1."""
+    matrices("linalg.lu_factor_ex", A=A)
+    both, pivots, info = LU(A, pivot=pivot)
+    if check_errors:
+        text = "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero."
+        refuse("linalg.lu_factor_ex", info._array("linalg.lu_factor_ex"), text)
+    return stored(return_types.linalg_lu_factor_ex(both, pivots, info), out)
+
+
+def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+    """P, L and U with A = P·L·U; without `pivot` P is empty."""
+    matrices("linalg.lu", A=A)
+    both, pivots, _ = LU(A, pivot=pivot)
+    lower, upper = split(both)
+    rows = A.shape[-2]
+    p = permutation(pivots, rows, A.dtype) if pivot else from_host(np.zeros(0, A.dtype.numpy))
+    return stored(return_types.linalg_lu(p, lower, upper), out)
+
+
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True, *,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """P, L and U of what `lu_factor` gives; what is not asked for is empty."""
+    none = from_host(np.zeros(0, LU_data.dtype.numpy))
+    lower, upper = split(LU_data) if unpack_data else (none, none)
+    p = permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else none
+    return stored(return_types.lu_unpack(p, lower, upper), out)
+
+
+def lu_solve(
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    """X with A·X = B (X·A = B with `left=False`; Aᵀ for A with `adjoint`), for A given by what
+    `lu_factor` gives."""
+    name = "linalg.lu_solve"
+    square(name, A=LU)
+    matrices(name, A=LU, B=B)
+    b = B if left else mT(B)
+    check_rows(name, LU, b)
+    p = permutation(pivots, LU.shape[-1], LU.dtype)
+    if adjoint is left:  # A from the right, or Aᵀ from the left: Uᵀ·Lᵀ·Pᵀ·X = B
+        factors, b = batches(LU, b)
+        y = TRIANGULAR(mT(factors), b, upper=False, unitriangular=False)
+        x = mm(p, TRIANGULAR(mT(factors), y, upper=True, unitriangular=True))
+    else:
+        factors, b = batches(LU, mm(mT(p), b))
+        y = TRIANGULAR(factors, b, upper=False, unitriangular=True)
+        x = TRIANGULAR(factors, y, upper=True, unitriangular=False)
+    return stored(x if left else mT(x), out)

@@ -1,0 +1,89 @@
+"""Factorizations that NumPy does not have, on batches of arrays: loops over the columns, each step
+vectorised over the batch. The dtype is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def back_substitution(a: Array, b: Array, *, upper: bool, unitriangular: bool) -> Array:
+    """x with a·x = b for triangular `a`: row by row, from the last one up (or the first one down).
+    A zero on the diagonal gives infinities."""
+    x = np.array(b)
+    size = a.shape[-1]
+    for i in reversed(range(size)) if upper else range(size):
+        known = slice(i + 1, None) if upper else slice(0, i)
+        x[..., i : i + 1, :] -= a[..., i : i + 1, known] @ x[..., known, :]
+        if not unitriangular:
+            x[..., i, :] /= a[..., i, i, None]
+    return x
+
+
+def lu(a: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
+    """L and U of P·a = L·U in one array; the rows swapped at each step, counted from 1; and the
+    first step with a pivot of 0, counted from 1, or 0 (Golub and Van Loan, Matrix Computations,
+    "Outer product Gaussian elimination with partial pivoting")."""
+    rows, columns = a.shape[-2:]
+    steps = min(rows, columns)
+    flat = np.array(a).reshape(-1, rows, columns)
+    batch = np.arange(len(flat))
+    pivots = np.tile(np.arange(1, steps + 1, dtype=np.int32), (len(flat), 1))
+    info = np.zeros(len(flat), np.int32)
+    for k in range(steps):
+        if pivot:
+            best = k + np.abs(flat[:, k:, k]).argmax(axis=1)
+            pivots[:, k] = best + 1
+            flat[batch, k], flat[batch, best] = flat[batch, best], flat[batch, k].copy()
+        top = flat[:, k, k]
+        info[(info == 0) & (top == 0)] = k + 1
+        scale = np.where(top == 0, 1, top).astype(a.dtype)
+        flat[:, k + 1 :, k] /= scale[:, None]
+        flat[:, k + 1 :, k + 1 :] -= flat[:, k + 1 :, k, None] * flat[:, k, None, k + 1 :]
+    lead = a.shape[:-2]
+    return flat.reshape(a.shape), pivots.reshape(*lead, steps), info.reshape(lead)
+
+
+def permutation(pivots: Array, rows: int) -> Array:
+    """P of a = P·L·U as matrices, from the rows swapped at each step."""
+    lead, steps = pivots.shape[:-1], pivots.shape[-1]
+    flat = pivots.reshape(-1, steps).astype(np.int64) - 1
+    order = np.tile(np.arange(rows), (len(flat), 1))
+    batch = np.arange(len(flat))
+    for k in range(steps):
+        order[batch, k], order[batch, flat[:, k]] = order[batch, flat[:, k]], order[batch, k].copy()
+    matrix = np.zeros((len(flat), rows, rows))
+    np.put_along_axis(matrix, order[:, None, :], 1, axis=1)
+    return matrix.reshape(*lead, rows, rows)
+
+
+def leading_minor(a: Array) -> int:
+    """The order of the first leading minor of one symmetric matrix that is not positive; 0 where
+    all are."""
+    lower = np.zeros_like(a)
+    for k in range(a.shape[-1]):
+        rest = a[k, k] - lower[k, :k] @ lower[k, :k]
+        if not rest > 0:
+            return k + 1
+        lower[k, k] = np.sqrt(rest)
+        lower[k + 1 :, k] = (a[k + 1 :, k] - lower[k + 1 :, :k] @ lower[k, :k]) / lower[k, k]
+    return 0
+
+
+def each(function: Callable[..., Array], a: Array, *others: Array) -> tuple[Array, Array]:
+    """`function` of every matrix of a batch, NaN where LAPACK fails; and where it did."""
+    lead = a.shape[:-2]
+    parts = [x.reshape(-1, *x.shape[-2:]) for x in (a, *others)]
+    shape = (others[0] if others else a).shape
+    results = np.full((len(parts[0]), *shape[-2:]), np.nan, a.dtype)
+    failed = np.zeros(len(parts[0]), bool)
+    for i, items in enumerate(zip(*parts)):
+        try:
+            results[i] = function(*items)
+        except np.linalg.LinAlgError:
+            failed[i] = True
+    return results.reshape(shape), failed.reshape(lead)

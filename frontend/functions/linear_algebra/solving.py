@@ -1,0 +1,256 @@
+"""Systems of linear equations, inverses and determinants."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.host_ops import HostOp, from_host
+from frontend.functions import pointwise, return_types
+from frontend.functions.arguments import stored
+from frontend.functions.creation import eye
+from frontend.functions.layout import expand
+from frontend.functions.linear_algebra import kernels
+from frontend.functions.linear_algebra.checks import (
+    LinAlgError,
+    batches,
+    is_vector,
+    matrices,
+    misfit,
+    mm,
+    mT,
+    square,
+)
+from frontend.functions.linear_algebra.spectra import svd
+from frontend.functions.reduce import prod
+from frontend.functions.select import diag_embed, tril, triu
+from frontend.tensors.tensor import Tensor
+from graphc.ir.builder import user_location
+
+# -- ops -----------------------------------------------------------------------------------------
+
+
+def _solve_rule(g: Any, x: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    to_b = SOLVE(mT(a), g)
+    return -mm(to_b, mT(x)), to_b
+
+
+def _inverse_rule(g: Any, x: Any, a: Any) -> tuple[Any]:
+    return (-mm(mT(x), mm(g, mT(x))),)
+
+
+def _triangular_rule(
+    g: Any, x: Any, a: Any, b: Any, *, upper: bool, unitriangular: bool
+) -> tuple[Any, Any]:
+    to_b = TRIANGULAR(mT(a), g, upper=not upper, unitriangular=unitriangular)
+    triangle = triu if upper else tril
+    offset = int(unitriangular) * (1 if upper else -1)
+    return -triangle(mm(to_b, mT(x)), offset), to_b
+
+
+def _det_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
+    """The gradient is the cofactors: det(a)·a⁻ᵀ, or, for singular matrices, by the SVD, where each
+    singular value has the product of the others as its derivative."""
+    if (out._array("det") != 0).all():
+        return ((g * out)[..., None, None] * mT(INVERSE(a)),)
+    u, s, vh = svd(a)
+    count = s.shape[-1]
+    others = pointwise.where(eye(count, dtype=s.dtype) > 0, 1.0, s[..., None, :])
+    cofactors = diag_embed(prod(others, -1)) * (DET(u) * DET(vh))[..., None, None]
+    return (g[..., None, None] * mm(u, mm(cofactors, vh)),)
+
+
+def _slogdet_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
+    if g[1] is None:
+        return (None,)
+    return (g[1][..., None, None] * mT(inv(a)),)
+
+
+SOLVE = HostOp("linalg.solve", np.linalg.solve, _solve_rule, ((0,), (0,)))
+INVERSE = HostOp("linalg.inv", np.linalg.inv, _inverse_rule, ((), (0,)))
+TRIANGULAR = HostOp(
+    "linalg.solve_triangular", kernels.back_substitution, _triangular_rule, ((0,), (0,))
+)
+DET = HostOp("linalg.det", np.linalg.det, _det_rule, ((0,), (0,)))
+SLOGDET = HostOp("linalg.slogdet", lambda a: tuple(np.linalg.slogdet(a)), _slogdet_rule, ((0,), ()))
+
+
+# -- singular matrices ---------------------------------------------------------------------------
+
+
+def singular_step(a: Tensor) -> np.ndarray[Any, Any]:
+    """For each matrix, the first step of elimination with a pivot of 0, from 1; or 0."""
+    array = a._array("linalg")
+    with np.errstate(all="ignore"):
+        return kernels.lu(array)[2]
+
+
+def refuse(name: str, info: np.ndarray[Any, Any], text: str) -> None:
+    """Raise LinAlgError for the first matrix whose info is not 0, in PyTorch's words; `text` has a
+    place for the info."""
+    flat = info.reshape(-1)
+    if not flat.any():
+        return
+    first = int(np.flatnonzero(flat)[0])
+    which = f"(Batch element {first}): " if info.ndim else " "
+    raise LinAlgError(f"{name}:{which}{text.format(flat[first])}", location=user_location())
+
+
+# -- systems -------------------------------------------------------------------------------------
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Any = None) -> Tensor:
+    """X with A·X = B (X·A = B with `left=False`); batches broadcast, B may be a vector. Raises
+    LinAlgError for a singular A."""
+    return stored(_solved("linalg.solve", A, B, left, SOLVE), out)
+
+
+def _solved(name: str, A: Tensor, B: Tensor, left: bool, op: Any) -> Tensor:
+    square(name, A=A)
+    matrices(name, A=A, B=B if B.dim() > 1 else B.unsqueeze(-1))
+    vector = is_vector(A, B)
+    if vector and not left:
+        raise misfit(
+            f"{name}: Vector broadcasting of the left hand side is not supported for left=False. "
+            "In this case linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
+    right = B.unsqueeze(-1) if vector else B
+    a, b = (A, right) if left else (mT(A), mT(right))
+    check_rows(name, a, b)
+    a, b = batches(a, b)
+    try:
+        x = op(a, b)
+    except np.linalg.LinAlgError:
+        refuse(name, np.maximum(singular_step(a), 1) * 1, "The solver failed because the input "
+               "matrix is singular.")  # fmt: skip
+        raise
+    if vector:
+        return x.squeeze(-1)
+    return x if left else mT(x)
+
+
+def check_rows(name: str, a: Tensor, b: Tensor) -> None:
+    """Raise ShapeError where a system's sides differ in their rows."""
+    if a.shape[-2] != b.shape[-2]:
+        raise misfit(
+            f"{name}: Incompatible shapes of A and B for the equation AX = B "
+            f"({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
+        )
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    """`solve` with the info of each matrix: 0, or the first pivot of 0 in its elimination, counted
+    from 1; then its solution is NaN."""
+    if check_errors:
+        result = solve(A, B, left=left)
+    else:
+        result = _solved("linalg.solve_ex", A, B, left, SOLVE_EX)
+    return return_types.linalg_solve_ex(result, from_host(singular_step(A)))
+
+
+def inv(A: Tensor, *, out: Any = None) -> Tensor:
+    """The inverses of square matrices. Raises LinAlgError for a singular one."""
+    square("linalg.inv", A=A)
+    try:
+        return stored(INVERSE(A), out)
+    except np.linalg.LinAlgError:
+        text = (
+            "The diagonal element {} is zero, the inversion could not be completed because the "
+            "input matrix is singular."
+        )
+        refuse("linalg.inv", singular_step(A), text)
+        raise
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+    """`inv` with the info of each matrix, as `solve_ex`."""
+    square("linalg.inv_ex", A=A)
+    inverse = inv(A) if check_errors else INVERSE_EX(A)
+    return return_types.linalg_inv_ex(inverse, from_host(singular_step(A)))
+
+
+SOLVE_EX = HostOp(
+    "linalg.solve_ex", lambda a, b: kernels.each(np.linalg.solve, a, b)[0], _solve_rule,
+    ((0,), (0,)),
+)  # fmt: skip
+INVERSE_EX = HostOp(
+    "linalg.inv_ex", lambda a: kernels.each(np.linalg.inv, a)[0], _inverse_rule, ((), (0,))
+)
+
+
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    """X with A·X = B (X·A = B with `left=False`) for triangular A, whose other triangle, and with
+    `unitriangular` the diagonal too, is not read."""
+    name = "linalg.solve_triangular"
+    square(name, A=A)
+    matrices(name, A=A, B=B)
+    a, b = (A, B) if left else (mT(A), mT(B))
+    check_rows(name, a, b)
+    x = TRIANGULAR(*batches(a, b), upper=upper is left, unitriangular=unitriangular)
+    return stored(x if left else mT(x), out)
+
+
+# -- determinants --------------------------------------------------------------------------------
+
+
+def det(A: Tensor, *, out: Any = None) -> Tensor:
+    """The determinants of square matrices."""
+    square("linalg.det", A=A)
+    return stored(DET(A), out)
+
+
+def slogdet(A: Tensor, *, out: Any = None) -> Any:
+    """The signs of the determinants (0 of singular matrices) and the logarithms of their
+    magnitudes."""
+    square("linalg.slogdet", A=A)
+    return stored(return_types.linalg_slogdet(*SLOGDET(A)), out)
+
+
+def logdet(input: Tensor) -> Tensor:
+    """The logarithms of the determinants: -inf of singular matrices, NaN of negative ones."""
+    square("linalg.slogdet", A=input)
+    sign, logarithm = SLOGDET(input)
+    return pointwise.where(sign < 0, math.nan, logarithm)
+
+
+# -- tensors as matrices -------------------------------------------------------------------------
+
+
+def tensorinv(A: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
+    """The inverse for `tensordot(…, ind)`: of the matrix of the first `ind` dimensions by the
+    others."""
+    if ind <= 0:
+        raise misfit("Expected a strictly positive integer for 'ind'")
+    shape = A.tensor_type.shape
+    rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
+    if rows != columns:
+        raise misfit(
+            f"Expected self to satisfy the requirement prod(self.shape[ind:]) == "
+            f"prod(self.shape[:ind]), but got {columns} != {rows}"
+        )
+    inverse = inv(A.reshape(rows, columns))
+    return stored(inverse.reshape(*shape[ind:], *shape[:ind]), out)
+
+
+def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Any = None) -> Tensor:
+    """X with tensordot(A, X, X.dim()) = B, after `dims` of A are moved to the end."""
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.dim() - len(dims), A.dim())))
+    rest = A.tensor_type.shape[B.dim() :]
+    count = math.prod(rest)
+    if A.numel() != count * count or B.numel() != count:
+        raise misfit(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            f"prod(self.shape[:other.ndim]), but got {count} != {B.numel()}"
+        )
+    return stored(solve(A.reshape(count, count), B.reshape(count)).reshape(rest), out)
+
+
+def unit(like: Tensor, size: int) -> Tensor:
+    """Identity matrices for the batch of `like`."""
+    return expand(eye(size, dtype=like.dtype), (*like.tensor_type.shape[:-2], size, size))

@@ -1,0 +1,31 @@
+"""`norm` as PyTorch had it before `torch.linalg`: of vectors, and the nuclear one of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend.functions import linalg
+from frontend.functions.arguments import need_tensors, numpy_names, stored
+from frontend.functions.reduce import vector_norm
+from frontend.tensors.tensor import Tensor
+
+__all__ = ["norm"]
+METHODS = "norm"
+
+
+@numpy_names
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None,
+    dtype: Any = None,
+) -> Tensor:  # fmt: skip
+    """The p-norm of a float tensor over `dim`, or over all elements; "fro" and None are 2, inf is
+    the greatest magnitude, 0 counts what is not 0. Where it is 0 its gradient is 0. "nuc" is the
+    sum of a matrix's singular values."""
+    need_tensors("norm", input=input)
+    if p == "nuc":
+        plane = (-2, -1) if dim is None else dim
+        return linalg.matrix_norm(input, "nuc", plane, keepdim, dtype=dtype, out=out)
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"norm(): p={p!r} is not supported; use a number, 'fro' or 'nuc'")
+    return stored(vector_norm("norm", input, 2 if p in ("fro", None) else p, dim, keepdim, dtype),
+                  out)  # fmt: skip

@@ -1,0 +1,112 @@
+"""Functions of whole numbers, and of floats as mantissa and exponent: greatest common divisors,
+neighbours of floats, positions of flat indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.host_ops import HostOp
+from frontend.eager.promotion import aligned, result_type
+from frontend.functions import reduce, return_types
+from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.control import while_loop
+from frontend.functions.pointwise import floor_divide, pow, remainder, where
+from frontend.functions.unary import abs
+from frontend.tensors.tensor import Tensor
+from graphc.errors import AttributeValueError
+from graphc.ir.builder import user_location
+from graphc.ir.types import DType
+
+__all__ = ["frexp", "gcd", "lcm", "nextafter", "unravel_index"]
+
+
+def _whole(name: str, input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    need_tensors(name, input=input, other=other)
+    kind = result_type(input, other)
+    if not kind.is_integer or kind is DType.bool:
+        raise not_implemented(f"{name}_cpu", kind)
+    x, y = aligned((input, other), kind)
+    return abs(x), abs(y)
+
+
+def _euclid(x: Tensor, y: Tensor) -> Tensor:
+    def step(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        done = y == 0
+        return where(done, x, y), where(done, y, remainder(x, where(done, 1, y)))
+
+    return while_loop(lambda x, y: reduce.any(y != 0), step, (x, y))[0]
+
+
+def gcd(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The greatest common divisor of integers by Euclid's algorithm; of 0 and 0 it is 0."""
+    return stored(_euclid(*_whole("gcd", input, other)), out)
+
+
+def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The least common multiple of integers; 0 where one is 0."""
+    x, y = _whole("lcm", input, other)
+    divisor = _euclid(x, y)
+    return stored(floor_divide(x, where(divisor == 0, 1, divisor)) * y, out)
+
+
+# -- floats --------------------------------------------------------------------------------------
+
+
+def _no_rule(*arguments: Any) -> tuple[Any, ...]:
+    raise NotImplementedError("the derivative for 'nextafter' is not implemented.")
+
+
+_NEXT = HostOp("nextafter", np.nextafter, _no_rule)
+
+
+def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The next float after input in the direction of other. Backward through it raises
+    NotImplementedError."""
+    need_tensors("nextafter", input=input, other=other)
+    kind = result_type(input, other)
+    if not kind.is_float or kind.is_storage:
+        raise not_implemented("nextafter_cpu", kind)
+    x, y = aligned((input, other), kind)
+    return stored(_NEXT(x, y), out)
+
+
+def _frexp_rule(g: Any, out: Any, x: Any) -> tuple[Any]:
+    return (None if g[0] is None else g[0] * pow(2.0, -out[1].to(g[0].dtype)),)
+
+
+_FREXP = HostOp("frexp", lambda x: tuple(np.frexp(x)), _frexp_rule, ((), (1,)))
+
+
+def frexp(input: Tensor, *, out: Any = None) -> Any:
+    """Mantissas from 1/2 to 1 (by magnitude) and whole exponents, as int32: input is mantissa ·
+    2^exponent."""
+    need_tensors("frexp", input=input)
+    if not input.dtype.is_float or input.dtype.is_storage:
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    return stored(return_types.frexp(*_FREXP(input)), out)
+
+
+# -- indices -------------------------------------------------------------------------------------
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The coordinates in `shape` of positions in its elements in row-major order."""
+    need_tensors("unravel_index", indices=indices)
+    if not indices.dtype.is_integer or indices.dtype is DType.bool:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    sizes = tuple(shape) if isinstance(shape, Sequence) else (int(shape),)
+    if any(size < 0 for size in sizes):
+        raise AttributeValueError(
+            f"'shape' cannot have negative values, but got {sizes}", location=user_location()
+        )
+    coordinates, rest = [], indices
+    for size in reversed(sizes):
+        coordinates.append(remainder(rest, max(size, 1)))
+        rest = floor_divide(rest, max(size, 1))
+    if not math.prod(sizes) and indices.numel():
+        raise AttributeValueError("shape has no elements", location=user_location())
+    return tuple(reversed(coordinates))

@@ -1,0 +1,121 @@
+"""What can be asked of a tensor at the top level, and small functions that few programs call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend.functions import reduce
+from frontend.functions.arguments import need_tensors
+from frontend.functions.norms import norm
+from frontend.functions.pointwise import where
+from frontend.functions.reduce import dimension
+from frontend.functions.select import diagonal
+from frontend.functions.shape import padded
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+from graphc.errors import ShapeError
+from graphc.ir.builder import user_location
+
+__all__ = [
+    "constant_pad_nd", "fill_diagonal_", "get_device", "is_inference", "is_inference_mode_enabled",
+    "is_nonzero", "is_same_size", "is_signed", "renorm", "sum_to_size",
+]  # fmt: skip
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether a tensor of one element is not 0. Raises RuntimeError for others."""
+    need_tensors("is_nonzero", input=input)
+    if input.numel() != 1:
+        what = "no values" if not input.numel() else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+    return bool(input)
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have one shape."""
+    need_tensors("is_same_size", input=input, other=other)
+    return input.tensor_type.shape == other.tensor_type.shape
+
+
+def is_signed(input: Tensor) -> bool:
+    """Whether a dtype has negative numbers."""
+    need_tensors("is_signed", input=input)
+    return bool(input.is_signed())
+
+
+def get_device(input: Tensor) -> int:
+    """-1: tensors are on the CPU."""
+    need_tensors("get_device", input=input)
+    return -1
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether a tensor was made in inference mode."""
+    need_tensors("is_inference", input=input)
+    return bool(input.is_inference())
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether gradients are off by `inference_mode`, which is the same as `no_grad` here."""
+    return STATE.grad_enabled is False
+
+
+def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
+    """`value` around the elements: `pad` has the widths before and after, the last dimension
+    first. Negative widths cut off."""
+    need_tensors("constant_pad_nd", input=input)
+    widths = list(pad)
+    if len(widths) % 2 or len(widths) > 2 * input.dim():
+        raise ShapeError(
+            f"constant_pad_nd: {len(widths)} widths for {input.dim()} dimensions",
+            hint="two for each of the last dimensions",
+            location=user_location(),
+        )
+    pairs = [(widths[i], widths[i + 1]) for i in range(0, len(widths), 2)][::-1]
+    return padded(input, [(0, 0)] * (input.dim() - len(pairs)) + pairs, value)
+
+
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """The slices along `dim` whose p-norm exceeds `maxnorm` scaled down to it."""
+    need_tensors("renorm", input=input)
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    if input.dim() < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.dim()}")
+    axis = dimension(dim, input.dim())
+    others = [other for other in range(input.dim()) if other != axis]
+    lengths = norm(input, p, others, keepdim=True)
+    return input * where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)
+
+
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Summed over the dimensions that broadcasting from `size` would repeat."""
+    wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
+    shape = self.tensor_type.shape
+    lead = len(shape) - len(wanted)
+    tail = shape[lead:] if lead >= 0 else ()
+    if lead < 0 or any(w not in (1, s) for w, s in zip(wanted, tail)):
+        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
+    axes = [*range(lead), *(lead + i for i, (w, s) in enumerate(zip(wanted, tail)) if w != s)]
+    return reduce.sum(self, axes, keepdim=True).reshape(wanted) if axes else self
+
+
+def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """`fill_value` on the diagonal, in place; with `wrap` it starts anew below a tall matrix."""
+    if self.dim() < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.dim() > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    if self.dim() > 2:
+        places = range(self.shape[0])
+        for i in places:
+            self[(i,) * self.dim()] = fill_value
+        return self
+    rows, columns = self.shape
+    diagonal(self).fill_(fill_value)
+    if wrap:
+        for start in range(columns + 1, rows, columns + 1):
+            diagonal(self[start:]).fill_(fill_value)
+    return self

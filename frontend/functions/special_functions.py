@@ -1,0 +1,280 @@
+"""Special functions that are not at the top level: what `frontend.special` shows beside those.
+Orthogonal polynomials are their recurrences, written out for a whole degree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.dispatch import apply_unary
+from frontend.eager.host_ops import HostOp
+from frontend.eager.promotion import aligned, float_binary, floating, result_type
+from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.creation import ones_like, zeros_like
+from frontend.functions.pointwise import where
+from frontend.functions.unary import erfc, exp, lgamma, log, log1p, sin
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+from graphc.ops import bessel, quantiles
+
+__all__ = ["i0", "igamma", "igammac", "mvlgamma"]
+
+
+def _unary(op: Any, text: str) -> Any:
+    def function(input: Tensor, *, out: Any = None) -> Tensor:
+        need_tensors(op.name, input=input)
+        return stored(apply_unary(op, floating(input)), out)
+
+    function.__name__ = function.__qualname__ = op.name
+    function.__doc__ = f"{text}, elementwise; integers become the default float dtype."
+    return function
+
+
+i0 = _unary(bessel.i0, "The modified Bessel function of the first kind, order 0")
+i0e = _unary(bessel.i0e, "exp(-|x|)·I₀(x)")
+i1 = _unary(bessel.i1, "The modified Bessel function of the first kind, order 1")
+i1e = _unary(bessel.i1e, "exp(-|x|)·I₁(x)")
+bessel_j0 = _unary(bessel.bessel_j0, "The Bessel function of the first kind, order 0")
+bessel_j1 = _unary(bessel.bessel_j1, "The Bessel function of the first kind, order 1")
+bessel_y0 = _unary(bessel.bessel_y0, "The Bessel function of the second kind, order 0")
+bessel_y1 = _unary(bessel.bessel_y1, "The Bessel function of the second kind, order 1")
+modified_bessel_i0 = _unary(bessel.i0, "The same as `i0`")
+modified_bessel_i1 = _unary(bessel.i1, "The same as `i1`")
+modified_bessel_k0 = _unary(
+    bessel.modified_bessel_k0, "The modified Bessel function of the second kind, order 0"
+)
+modified_bessel_k1 = _unary(
+    bessel.modified_bessel_k1, "The modified Bessel function of the second kind, order 1"
+)
+scaled_modified_bessel_k0 = _unary(bessel.scaled_modified_bessel_k0, "exp(x)·K₀(x)")
+scaled_modified_bessel_k1 = _unary(bessel.scaled_modified_bessel_k1, "exp(x)·K₁(x)")
+erfcx = _unary(bessel.erfcx, "exp(x²)·erfc(x)")
+log_ndtr = _unary(bessel.log_ndtr, "The logarithm of the normal distribution's share up to x")
+ndtri = _unary(quantiles.ndtri, "The quantile of the normal distribution; NaN outside of [0, 1]")
+
+
+def ndtr(input: Tensor, *, out: Any = None) -> Tensor:
+    """The normal distribution's share up to x."""
+    need_tensors("ndtr", input=input)
+    return stored(erfc(floating(input) * -math.sqrt(0.5)) * 0.5, out)
+
+
+def spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
+    """sin(x) / x, and 1 at 0."""
+    need_tensors("spherical_bessel_j0", input=input)
+    x = floating(input)
+    flat, infinite = x == 0, abs(x) == math.inf
+    safe = where(flat, 1.0, where(infinite, 1.0, x))
+    return stored(where(infinite, 0.0, where(flat, 1.0, sin(safe) / safe)), out)
+
+
+def entr(input: Tensor, *, out: Any = None) -> Tensor:
+    """-x·log(x): 0 at 0, -inf below."""
+    need_tensors("entr", input=input)
+    x = floating(input)
+    positive = where(x > 0, x, 1.0)
+    inner = where(x > 0, -positive * log(positive), where(x == 0, 0.0, -math.inf))
+    return stored(where(x.isnan(), x, inner), out)
+
+
+def xlog1py(input: Any, other: Any, *, out: Any = None) -> Tensor:
+    """input · log(1 + other), and 0 where input is 0 and other no NaN."""
+    kind = result_type(input, other)
+    x, y = aligned((input, other), kind if kind.is_float else STATE.default_dtype)
+    flat = (x == 0).logical_and((y <= -1).logical_or(y == math.inf))
+    return stored(where(flat, 0.0, x * log1p(where(flat, 0.0, y))), out)
+
+
+def zeta(input: Any, other: Any, *, out: Any = None) -> Tensor:
+    """Hurwitz's zeta function Σ (other + k)^-input; NaN where other is negative. Its gradient is
+    that of `other`."""
+    return stored(float_binary(quantiles.zeta, input, other), out)
+
+
+def mvlgamma(input: Tensor, p: int, *, out: Any = None) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension p; elements must exceed
+    (p - 1) / 2, below it is infinite or NaN."""
+    need_tensors("mvlgamma", input=input)
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    x = floating(input)
+    total = lgamma(x) + p * (p - 1) / 4 * math.log(math.pi)
+    for step in range(1, p):
+        total = total + lgamma(x - step / 2)
+    return stored(total, out)
+
+
+# -- incomplete gamma functions ------------------------------------------------------------------
+
+
+def _log_gamma(a: Any) -> Any:
+    from graphc.ops.kinds.numpy_algebra import NUMPY
+
+    return NUMPY.lgamma(a)
+
+
+def _incomplete(a: Any, x: Any) -> tuple[Any, Any]:
+    """P and Q: by the series below a + 1, by Lentz's continued fraction above (Abramowitz and
+    Stegun 6.5.29 and 6.5.31), until all have converged."""
+    a, x = np.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
+    usual = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+    b, y = np.where(usual, a, 1.0), np.where(usual, x, 1.0)
+    front = np.exp(b * np.log(y) - y - _log_gamma(b))
+    term = total = 1 / b
+    low = y < b + 1
+    for n in range(1, 10**5):
+        term = np.where(low, term * y / (b + n), 0.0)
+        total = total + term
+        if not (np.abs(term) > np.abs(total) * 1e-17).any():
+            break
+    tiny = 1e-300
+    start = y + 1 - b
+    upper, lower = np.full_like(y, 1 / tiny), 1 / np.where(start == 0, tiny, start)
+    fraction = lower
+    for n in range(1, 10**5):
+        factor = -n * (n - b)
+        start = start + 2
+        lower = factor * lower + start
+        lower = 1 / np.where(lower == 0, tiny, lower)
+        upper = start + factor / upper
+        upper = np.where(upper == 0, tiny, upper)
+        change = np.where(low, 1.0, lower * upper)
+        fraction = np.where(low, fraction, fraction * change)
+        if not (np.abs(change - 1) > 1e-16).any():
+            break
+    p = np.where(low, front * total, 1 - front * fraction)
+    q = np.where(low, 1 - front * total, front * fraction)
+    return _edges(a, x, usual, p, q)
+
+
+def _edges(a: Any, x: Any, usual: Any, p: Any, q: Any) -> tuple[Any, Any]:
+    """0 and 1 at the ends, NaN outside."""
+    share = np.select(
+        [usual, np.isnan(a) | np.isnan(x) | (a < 0) | (x < 0), (a == 0) & (x == 0)],
+        [p, np.nan, np.nan],
+        default=np.where((a == 0) | ((x == np.inf) & np.isfinite(a)), 1.0,
+                         np.where((x == np.inf) & (a == np.inf), np.nan, 0.0)),
+    )  # fmt: skip
+    return share, np.where(usual, q, 1 - share)
+
+
+def _gamma_rule(sign: float, name: str) -> Callable[..., tuple[Any, Any]]:
+    def rule(g: Any, out: Any, a: Any, x: Any) -> tuple[Any, Any]:
+        def refused() -> Any:
+            raise NotImplementedError(f"the derivative for '{name}: input' is not implemented.")
+
+        return refused, g * sign * exp((a - 1) * log(x) - x - lgamma(a))
+
+    return rule
+
+
+_LOWER = HostOp(
+    "igamma", lambda a, x: _incomplete(a, x)[0].astype(a.dtype), _gamma_rule(1.0, "igamma"),
+    ((0, 1), ()),
+)  # fmt: skip
+_UPPER = HostOp(
+    "igammac", lambda a, x: _incomplete(a, x)[1].astype(a.dtype), _gamma_rule(-1.0, "igammac"),
+    ((0, 1), ()),
+)  # fmt: skip
+
+
+def _gamma(op: HostOp, input: Any, other: Any, out: Any) -> Tensor:
+    need_tensors(op.name, input=input, other=other)
+    kind = result_type(input, other)
+    return stored(op(*aligned((input, other), kind if kind.is_float else STATE.default_dtype)), out)
+
+
+def igamma(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The regularized lower incomplete gamma function P(input, other), with a gradient for `other`.
+    Runs eagerly only."""
+    return _gamma(_LOWER, input, other, out)
+
+
+def igammac(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The regularized upper incomplete gamma function, 1 - P, exact also where it is small."""
+    return _gamma(_UPPER, input, other, out)
+
+
+# -- orthogonal polynomials ----------------------------------------------------------------------
+
+Step = Callable[[Any, int, Any, Any], Any]
+
+
+def _recurrence(name: str, text: str, first: Callable[[Any], Any], step: Step) -> Any:
+    """p₀ = 1, p₁ = first(x), pₖ₊₁ = step(x, k, pₖ, pₖ₋₁)."""
+
+    def function(input: Any, n: Any, *, out: Any = None) -> Tensor:
+        if not isinstance(input, Tensor) and not isinstance(n, Tensor):
+            raise TypeError(f"special.{name}(): one of the arguments must be a Tensor")
+        kind = result_type(input, n)
+        kind = kind if kind.is_float else STATE.default_dtype
+        whole = not isinstance(n, Tensor)
+        x, degree = aligned((input, n), kind)
+        greatest = int(n) if whole else _greatest(name, n)
+        return stored(_evaluated(x, int(n) if whole else degree.trunc(), greatest), out)
+
+    def _evaluated(x: Tensor, degree: Any, greatest: int) -> Tensor:
+        before, now = ones_like(x), first(x)
+        if isinstance(degree, int):
+            if degree < 1:
+                return before if degree == 0 else zeros_like(x)
+            for k in range(1, degree):
+                before, now = now, step(x, k, now, before)
+            return now
+        result = where(degree == 0, before, where(degree == 1, now, 0.0))
+        for k in range(1, greatest):
+            before, now = now, step(x, k, now, before)
+            result = where(degree == k + 1, now, result)
+        return result
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{text} of degree n (a number, or a tensor, which is read) at the input."
+    return function
+
+
+def _greatest(name: str, n: Tensor) -> int:
+    array = n.detach()._array(f"special.{name}() with degrees in a tensor")
+    return int(array.max(initial=0))
+
+
+def _chebyshev(x: Any, k: int, now: Any, before: Any) -> Any:
+    return 2 * x * now - before
+
+
+def _shifted_chebyshev(x: Any, k: int, now: Any, before: Any) -> Any:
+    return 2 * (2 * x - 1) * now - before
+
+
+_KINDS = {
+    "t": lambda x: x * 1,
+    "u": lambda x: 2 * x,
+    "v": lambda x: 2 * x - 1,
+    "w": lambda x: 2 * x + 1,
+}
+for _kind, _first in _KINDS.items():
+    _name = f"chebyshev_polynomial_{_kind}"
+    _text = f"The Chebyshev polynomial {_kind.upper()}"
+    globals()[_name] = _recurrence(_name, _text, _first, _chebyshev)
+    _moved = lambda x, first=_first: first(2 * x - 1)  # noqa: E731
+    globals()[f"shifted_{_name}"] = _recurrence(
+        f"shifted_{_name}", f"{_text} of 2x - 1", _moved, _shifted_chebyshev
+    )
+hermite_polynomial_h = _recurrence(
+    "hermite_polynomial_h", "The physicists' Hermite polynomial", lambda x: 2 * x,
+    lambda x, k, now, before: 2 * x * now - 2 * k * before,
+)  # fmt: skip
+hermite_polynomial_he = _recurrence(
+    "hermite_polynomial_he", "The probabilists' Hermite polynomial", lambda x: x * 1,
+    lambda x, k, now, before: x * now - k * before,
+)  # fmt: skip
+laguerre_polynomial_l = _recurrence(
+    "laguerre_polynomial_l", "The Laguerre polynomial", lambda x: 1 - x,
+    lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1),
+)  # fmt: skip
+legendre_polynomial_p = _recurrence(
+    "legendre_polynomial_p", "The Legendre polynomial", lambda x: x * 1,
+    lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1),
+)  # fmt: skip

@@ -1,0 +1,5 @@
+"""`torch.signal`."""
+
+from frontend.signal import windows
+
+__all__ = ["windows"]

@@ -1,0 +1,139 @@
+"""Linear algebra against NumPy and numeric gradients: values, first and second derivatives where
+PyTorch has none or is not installed; what a trace says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frontend as torch
+from frontend.autograd import gradcheck, gradgradcheck
+from graphc.errors import TraceError
+
+RANDOM = np.random.default_rng(0)
+
+
+def drawn(*shape: int, shift: float = 0.0) -> Any:
+    array = RANDOM.standard_normal(shape)
+    return torch.tensor(array + shift * np.eye(*shape[-2:]), requires_grad=True)
+
+
+def definite(size: int) -> Any:
+    array = RANDOM.standard_normal((2, size, size))
+    return torch.tensor(array @ array.swapaxes(1, 2) + np.eye(size), requires_grad=True)
+
+
+def symmetric(x: Any) -> Any:
+    return (x + x.mT) / 2
+
+
+SQUARE = {
+    "inv": torch.linalg.inv,
+    "det": torch.linalg.det,
+    "slogdet": lambda x: torch.linalg.slogdet(x)[1],
+    "solve": lambda x: torch.linalg.solve(x, x * x),
+    "upper": lambda x: torch.linalg.solve_triangular(x, x * x, upper=True),
+    "lower": lambda x: torch.linalg.solve_triangular(x, x * x, upper=False, unitriangular=True),
+    "cholesky": lambda x: torch.linalg.cholesky(symmetric(x @ x.mT)),
+    "qr": torch.linalg.qr,
+    "lu": lambda x: torch.linalg.lu(x)[1:],
+    "lu without pivots": lambda x: torch.linalg.lu(x, pivot=False)[1:],
+    "svd": lambda x: (lambda u, s, vh: (s, u[..., :1] @ vh[..., :1, :]))(*torch.linalg.svd(x)),
+    "eigh": lambda x: (lambda v, q: (v, q * q))(*torch.linalg.eigh(symmetric(x))),
+    "pinv": lambda x: torch.linalg.pinv(x[..., :2]),
+    "matrix_exp": torch.linalg.matrix_exp,
+    "cond": lambda x: torch.linalg.cond(x, "fro"),
+    "cond of 1": lambda x: torch.linalg.cond(x, 1),
+    "vander": lambda x: torch.linalg.vander(x[..., 0], N=4),
+    "vander of a vector": lambda x: torch.vander(x[0, 0]),
+    "nuclear": lambda x: torch.linalg.matrix_norm(x, "nuc"),
+    "householder": lambda x: torch.linalg.householder_product(x, x[..., 0, :]),
+    "power": lambda x: torch.linalg.matrix_power(x, -2),
+}
+
+
+@pytest.mark.parametrize("name", SQUARE)
+def test_gradients(name: str) -> None:
+    function: Callable[..., Any] = SQUARE[name]
+    x = drawn(2, 3, 3, shift=2.5)
+    assert gradcheck(function, (x,))
+    assert gradgradcheck(function, (x,))
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (2, 4)])
+@pytest.mark.parametrize("name", ["qr", "lu", "svdvals", "pinv"])
+def test_gradients_of_what_is_not_square(name: str, shape: tuple[int, int]) -> None:
+    call = {"lu": lambda x: torch.linalg.lu(x)[1:]}.get(name, getattr(torch.linalg, name))
+    x = drawn(*shape)
+    assert gradcheck(call, (x,))
+    assert gradgradcheck(call, (x,))
+
+
+def test_the_gradient_of_the_determinant_of_a_singular_matrix_is_its_cofactors() -> None:
+    x = RANDOM.standard_normal((3, 3))
+    x[2] = 0
+    a = torch.tensor(x, requires_grad=True)
+    a.det().backward()
+    cofactors = np.zeros((3, 3))
+    for i in range(3):
+        for j in range(3):
+            minor = np.delete(np.delete(x, i, 0), j, 1)
+            cofactors[i, j] = (-1) ** (i + j) * np.linalg.det(minor)
+    np.testing.assert_allclose(a.grad.numpy(), cofactors, atol=1e-12)
+
+
+def test_least_squares_leaves_the_least_residual() -> None:
+    a, b = drawn(6, 3), drawn(6, 2)
+    answer = torch.linalg.lstsq(a, b, driver="gelsd")
+    expected = np.linalg.lstsq(a.detach().numpy(), b.detach().numpy(), rcond=None)
+    for mine, theirs in zip(answer, expected[:4]):
+        np.testing.assert_allclose(mine.detach().numpy(), theirs, atol=1e-12)
+
+
+def test_pivoted_elimination_of_what_is_singular() -> None:
+    lower, upper = torch.linalg.lu(torch.zeros(3, 3))[1:]
+    assert torch.equal(lower, torch.eye(3)) and not upper.any()
+    assert torch.linalg.lu_factor_ex(torch.tensor([[1.0, 2], [2, 4]])).info == 2
+    inverse, info = torch.linalg.inv_ex(torch.stack([torch.eye(2), torch.zeros(2, 2)]))
+    assert info.tolist() == [0, 1] and torch.equal(inverse[0], torch.eye(2))
+
+
+def test_a_factor_that_does_not_exist_says_where() -> None:
+    broken = torch.stack([torch.eye(3), torch.diag(torch.tensor([1.0, -1, 1]))])
+    with pytest.raises(torch.linalg.LinAlgError, match=r"element 1.*minor of order 2"):
+        torch.linalg.cholesky(broken)
+    with pytest.raises(torch.linalg.LinAlgError, match="element 2 is zero"):
+        torch.linalg.inv(torch.tensor([[1.0, 2], [2, 4]]))
+
+
+@pytest.mark.parametrize("name", ["inv", "det", "svd", "eigh", "cholesky", "qr", "matrix_exp"])
+def test_a_trace_says_that_it_runs_eagerly(name: str) -> None:
+    function = torch.compile(getattr(torch.linalg, name))
+    with pytest.raises(TraceError, match=f"linalg.{name}.* runs eagerly only"):
+        function(torch.eye(2))
+
+
+def test_what_needs_no_lapack_is_compiled() -> None:
+    x, tau = drawn(2, 4, 3).detach(), torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)
+    function = torch.compile(torch.linalg.householder_product)
+    expected = torch.linalg.householder_product(x, tau.expand(2, 3))
+    np.testing.assert_allclose(function(x, tau.expand(2, 3)).numpy(), expected.numpy(), atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["eig", "eigvals", "ldl_factor", "ldl_solve"])
+def test_what_is_planned_says_so(name: str) -> None:
+    with pytest.raises(NotImplementedError, match=f"linalg.{name}.*planned"):
+        getattr(torch.linalg, name)(torch.eye(2))
+
+
+def test_low_rank_approximations() -> None:
+    torch.manual_seed(0)
+    x = drawn(9, 3).detach() @ drawn(3, 7).detach()
+    u, s, v = torch.svd_lowrank(x, q=3)
+    np.testing.assert_allclose((u * s @ v.mT).numpy(), x.numpy(), atol=1e-10)
+    u, s, v = torch.pca_lowrank(x.T, q=3)
+    centred = x.T - x.T.mean(0, keepdim=True)
+    np.testing.assert_allclose((u * s @ v.mT).numpy(), centred.numpy(), atol=1e-10)
