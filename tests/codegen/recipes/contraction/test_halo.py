@@ -20,26 +20,27 @@ from graphc.schedule.run_plan import run_plan
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
-# x, w, stride, padding: at the edge a whole kernel stands on padding.
-WIDE_PADDING: list[tuple[Shape, Shape, Shape, Shape]] = [
-    ((4, 5, 6, 4), (8, 5, 2, 2), (2, 3), (1, 2)),
-    ((20, 6, 3, 6), (17, 6, 3, 2), (1, 3), (0, 2)),
-    ((4, 3, 8, 6), (8, 3, 3, 1), (2, 2), (1, 1)),
+# x, w, stride, padding, dilation: at the edge a whole kernel stands on padding.
+WIDE_PADDING: list[tuple[Shape, Shape, Shape, Shape, Shape]] = [
+    ((4, 5, 6, 4), (8, 5, 2, 2), (2, 3), (1, 2), (1, 1)),
+    ((20, 6, 3, 6), (17, 6, 3, 2), (1, 3), (0, 2), (1, 1)),
+    ((4, 3, 8, 6), (8, 3, 3, 1), (2, 2), (1, 1), (1, 1)),
+    ((20, 3, 3, 8), (17, 3, 2, 2), (3, 2), (1, 2), (2, 1)),
 ]
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
-@pytest.mark.parametrize(("x", "w", "stride", "padding"), WIDE_PADDING)
+@pytest.mark.parametrize(("x", "w", "stride", "padding", "dilation"), WIDE_PADDING)
 def test_windows_that_stand_on_padding_alone(
-    x: Shape, w: Shape, stride: Shape, padding: Shape, target: str
+    x: Shape, w: Shape, stride: Shape, padding: Shape, dilation: Shape, target: str
 ) -> None:
     """The interpreter checks each access. Lanes behind the last column once asked for such kernel
-    positions, ahead of the buffer, and the kernel was refused."""
-    geometry: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": (1, 1),
+    positions, ahead of the buffer or of a row of it: the kernel was refused, or summed others."""
+    geometry: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation,
                                 "groups": 1}  # fmt: skip
     size = tuple(
-        (dim + 2 * pad - tap) // step + 1
-        for dim, tap, step, pad in zip(x[2:], w[2:], stride, padding, strict=True)
+        (dim + 2 * pad - far * (tap - 1) - 1) // step + 1
+        for dim, tap, step, pad, far in zip(x[2:], w[2:], stride, padding, dilation, strict=True)
     )
     g = graphc.GraphBuilder("by_w")
     vx, vc = g.input("x", f"f32{list(x)}"), g.input("c", f"f32{[x[0], w[0], *size]}")

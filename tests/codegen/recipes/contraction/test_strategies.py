@@ -102,7 +102,8 @@ def test_the_strategy_that_a_problem_is_for_is_chosen(name: str) -> None:
     graph, strategy = PROBLEMS[name]
     body, target = body_of(graph), named("x86-64-v3")
     plan = choose(body, lanes_for(body, target), target)
-    assert type(plan) is strategy, plan.reason
+    chosen: object = type(plan)
+    assert chosen is strategy, plan.reason
     assert lower_contract("k", body, target).note == plan.reason
 
 
@@ -142,6 +143,8 @@ def test_every_plan_has_its_problem_and_a_cost(name: str) -> None:
 
 
 def scalar() -> Strategy:
+    # The empty lines are those of a file of its own.
+    # fmt: off
     # -- declaration
     import math
     from collections.abc import Iterator
@@ -154,6 +157,7 @@ def scalar() -> Strategy:
     from graphc.codegen.target import Target
     from graphc.ops.kinds.index_expr import Expr
     from graphc.schedule.access import unflatten
+
 
     @dataclass(frozen=True, slots=True)
     class ScalarPlan:
@@ -193,6 +197,7 @@ def scalar() -> Strategy:
             return emit.over_batch(emit.batch_loops(), element, self.reason)
 
     # -- end
+    # fmt: on
     return ScalarPlan
 
 
