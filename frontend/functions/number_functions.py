@@ -56,16 +56,16 @@ def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 # -- floats --------------------------------------------------------------------------------------
 
 
-def _no_rule(*arguments: Any) -> tuple[Any, ...]:
-    raise NotImplementedError("the derivative for 'nextafter' is not implemented.")
+def _next_rule(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    return where(x == y, 0.0, g), g * 0
 
 
-_NEXT = HostOp("nextafter", np.nextafter, _no_rule)
+_NEXT = HostOp("nextafter", np.nextafter, _next_rule, ((0, 1), ()))
 
 
 def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """The next float after input in the direction of other. Backward through it raises
-    NotImplementedError."""
+    """The next float after input in the direction of other. Its gradient goes to
+    input, where the two differ."""
     need_tensors("nextafter", input=input, other=other)
     kind = result_type(input, other)
     if not kind.is_float or kind.is_storage:
