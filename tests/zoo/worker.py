@@ -97,6 +97,9 @@ def run(side: str, name: str, step: bool, folder: Path) -> dict[str, Any]:
     model, arrays = build(name)
     inputs = {key: torch.from_numpy(array) for key, array in arrays.items()}
     if side == "oracle":
+        for parameter in model.parameters():  # a head of zeros would hide all before it
+            if not parameter.any():
+                torch.nn.init.normal_(parameter, std=0.02)
         state = {key: value.numpy() for key, value in model.state_dict().items()}
         np.savez(folder / "weights.npz", **state)
     else:
