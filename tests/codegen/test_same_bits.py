@@ -17,7 +17,23 @@ from graphc.ops.kinds.op import SampleDrawer
 
 pytestmark = pytest.mark.skipif(len(executable()) < 2, reason="this machine runs one target only")
 Array = np.ndarray[Any, Any]
-FUNCTIONS = ["sin", "cos", "tan", "exp", "log", "tanh", "erf", "erfc", "sigmoid", "sqrt", "abs", "atan", "sinh", "asinh", "expm1"]
+FUNCTIONS = [
+    "sin",
+    "cos",
+    "tan",
+    "exp",
+    "log",
+    "tanh",
+    "erf",
+    "erfc",
+    "sigmoid",
+    "sqrt",
+    "abs",
+    "atan",
+    "sinh",
+    "asinh",
+    "expm1",
+]
 
 
 def check(graph: graphc.Graph, arrays: list[Array], same_bits: Callable[..., None]) -> None:
