@@ -17,7 +17,7 @@ def _wide(name: str) -> Any:
     function = getattr(wide_math, name)
 
     def method(self: LoopAlgebra, *operands: LoopValue) -> LoopValue:
-        return vector_math.through_f64(self.builder, name, function, *operands)
+        return wide_math.through_f64(self.builder, name, function, *operands)
 
     return method
 

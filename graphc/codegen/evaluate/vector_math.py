@@ -378,27 +378,17 @@ def rsqrt(b: LoopBuilder, x: LoopValue) -> LoopValue:
 
 def pow(b: LoopBuilder, x: LoopValue, y: LoopValue) -> LoopValue:
     """x^y with C's special cases."""
-    return through_f64(b, "pow", wide_math.pow, x, y)
+    return wide_math.through_f64(b, "pow", wide_math.pow, x, y)
 
 
 def sin(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The sine."""
-    return through_f64(b, "sin", wide_math.sin, x)
+    return wide_math.through_f64(b, "sin", wide_math.sin, x)
 
 
 def cos(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The cosine."""
-    return through_f64(b, "cos", wide_math.cos, x)
-
-
-def through_f64(
-    b: LoopBuilder, name: str, function: Callable[..., LoopValue], *operands: LoopValue
-) -> LoopValue:
-    """A function of `wide_math` of f32 operands; libm's `name` for f64."""
-    if operands[0].type.dtype is DType.f64:
-        return b.call(name, *operands)
-    wide = [b.convert(operand, DType.f64) for operand in operands]
-    return b.convert(function(b, *wide), DType.f32)
+    return wide_math.through_f64(b, "cos", wide_math.cos, x)
 
 
 def signbit(b: LoopBuilder, x: LoopValue) -> LoopValue:

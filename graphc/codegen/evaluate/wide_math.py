@@ -11,7 +11,7 @@ whole range: 0.501, but lgamma 0.8, and 8 beside its zeros below 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
@@ -191,6 +191,16 @@ class WideWriter:
         near = b.mul(u, self.polynomial(ARC, b.mul(u, u)))
         angle = b.select(middle, b.add(near, self.number(math.pi / 4)), near)
         return b.select(large, b.sub(self.number(math.pi / 2), angle), angle)
+
+
+def through_f64(
+    b: LoopBuilder, name: str, function: Callable[..., LoopValue], *operands: LoopValue
+) -> LoopValue:
+    """One of the functions below of f32 operands; libm's `name` for f64."""
+    if operands[0].type.dtype is DType.f64:
+        return b.call(name, *operands)
+    wide = [b.convert(operand, DType.f64) for operand in operands]
+    return b.convert(function(b, *wide), DType.f32)
 
 
 def sin(b: LoopBuilder, x: LoopValue) -> LoopValue:
