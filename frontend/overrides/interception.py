@@ -20,6 +20,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -36,7 +37,7 @@ FAMILIES = ("frontend.functions.", "frontend.nn.functional.", "frontend.methods"
 """Where the functions come from that are intercepted."""
 LEFT_OUT = ("frontend.functions.control", "frontend.functions.arguments")
 """Those take functions, or are none of tensors."""
-SPACES = ("frontend", "frontend.nn.functional", "frontend.linalg")
+SPACES = ("frontend", "frontend.nn.functional", "frontend.linalg", "frontend.special")
 
 _OPERATORS = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
@@ -58,7 +59,9 @@ def is_public(name: str) -> bool:
 def public_functions() -> Iterator[FunctionType]:
     """Functions and methods of tensors, each once."""
     known: set[int] = set()
-    for scope in (*(vars(sys.modules[space]) for space in SPACES), vars(Tensor)):
+    late = sys.modules["frontend"]._LATE  # modules that are imported when they are asked for
+    modules = map(import_module, (*SPACES, *late))
+    for scope in (*map(vars, modules), vars(Tensor)):
         for name, value in list(scope.items()):
             if not isinstance(value, FunctionType) or not is_public(name) or id(value) in known:
                 continue

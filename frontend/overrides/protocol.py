@@ -131,15 +131,18 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 def stacklevel(level: int) -> int:
-    """`level` for `warnings.warn`, where frames that ask (see `interception.py`) do not count."""
+    """`level` for `warnings.warn`, where frames that ask (see `interception.py`) and those that
+    look whether a region of `autocast` is open do not count."""
     frame, counted, actual = sys._getframe(1), 1, 1
     while counted < level and frame.f_back is not None:
         frame, actual = frame.f_back, actual + 1
-        asks = frame.f_globals.get("__name__") == f"{__package__}.interception"
+        asks = frame.f_globals.get("__name__") in WRAPPING
         counted += not (asks or frame.f_code.co_filename == ASKING_FILE)
     return actual
 
 
+WRAPPING = (f"{__package__}.interception", "frontend.eager.autocasting")
+"""Modules whose frames stand between a function and its caller."""
 ASKING_FILE = "<frontend.overrides>"
 """The file that code which asks says it is from."""
 

@@ -316,7 +316,7 @@ def gumbel_softmax(
     class (Jang, Gu, Poole, 2016). With `hard` the result is one-hot, its gradient the soft one's.
     `eps` does nothing, with PyTorch's warning."""
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=asked_from(2))
     if not logits.dtype.is_float:
         raise fail(DTypeError, f"gumbel_softmax takes floats, got {scalar_name(logits)}")
     # A draw of exactly 0 would have infinite noise.

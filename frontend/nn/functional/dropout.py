@@ -9,6 +9,7 @@ import warnings
 from frontend.eager.promotion import casted
 from frontend.functions import random
 from frontend.nn.checks import fail, scalar_name
+from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 
@@ -51,7 +52,7 @@ def dropout2d(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
             "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel "
             "dim. To drop channels of (N, C, L), use dropout1d.",
-            stacklevel=2,
+            stacklevel=asked_from(2),
         )
     return _dropped(input, p, training, inplace, _per_channel(input, True))
 
@@ -104,7 +105,7 @@ def _warn_of_rank(input: Tensor, name: str, allowed: tuple[int, ...], spatial: i
         f"use dropout instead. Note that {name} exists to provide channel-wise dropout on inputs "
         f"with {spatial} spatial dimensions, a channel dimension, and an optional batch dimension "
         f"(i.e. {listed} inputs).",
-        stacklevel=3,
+        stacklevel=asked_from(3),
     )
 
 

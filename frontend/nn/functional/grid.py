@@ -16,6 +16,7 @@ import numpy as np
 from frontend.eager.autocasting import full_precision
 from frontend.functions.creation import from_numpy, zeros
 from frontend.nn.checks import c_name, fail, require_float, sizes
+from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
@@ -205,7 +206,7 @@ def _warn_of_default(name: str) -> None:
     warnings.warn(
         f"Default {name} behavior has align_corners=False since 1.3.0. Specify align_corners=True "
         "if the old behavior is desired.",
-        stacklevel=3,
+        stacklevel=asked_from(3),
     )
 
 

@@ -15,6 +15,7 @@ from frontend.nn.functional.adaptive import (
 )
 from frontend.nn.functional.antialiasing import antialiased
 from frontend.nn.geometry import by
+from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ops import resampling
@@ -167,5 +168,6 @@ def upsample_bilinear(
 
 def _deprecated(old: str, new: str) -> None:
     warnings.warn(
-        f"`nn.functional.{old}` is deprecated. Use `nn.functional.{new}` instead.", stacklevel=3
+        f"`nn.functional.{old}` is deprecated. Use `nn.functional.{new}` instead.",
+        stacklevel=asked_from(3),
     )

@@ -19,6 +19,7 @@ from frontend.nn.functional.reduction import (
     require_floats,
     warn_of_sizes,
 )
+from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError
 from graphc.ops import indexing, losses
@@ -171,14 +172,14 @@ def kl_div(
     """target · (log(target) - input) for log-probabilities `input`; the target is given as its
     logarithm with `log_target`. `reduction="batchmean"` is the sum over the size of axis 0."""
     if size_average is not None or reduce is not None:
-        reduction = legacy(size_average, reduce, stacklevel=3)
+        reduction = legacy(size_average, reduce, stacklevel=asked_from(3))
     if reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
             "'batchmean' divides only by the batch size, and aligns with the KL div math "
             "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
             "release.",
-            stacklevel=2,
+            stacklevel=asked_from(2),
         )
     name = "sum" if reduction == "batchmean" else reduction_of(None, None, reduction)
     if log_target:

@@ -15,6 +15,7 @@ from frontend.nn.functional.attention import scaled_dot_product_attention
 from frontend.nn.functional.dropout import dropout
 from frontend.nn.functional.linear import linear
 from frontend.nn.functional.padding import pad
+from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
@@ -196,7 +197,7 @@ def additive(
         warnings.warn(
             f"Support for mismatched {name} and {other_name or 'attn_mask'} is deprecated. Use "
             "same type for both instead.",
-            stacklevel=3,
+            stacklevel=asked_from(3),
         )
     if mask.dtype is DType.bool:
         return where(mask, -math.inf, zeros((), dtype=like.dtype))

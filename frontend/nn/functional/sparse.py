@@ -14,6 +14,7 @@ from frontend.eager.promotion import casted
 from frontend.functions import order, pointwise, reduce, scatter, shape
 from frontend.functions.norms import norm
 from frontend.nn.checks import fail, scalar_name, sizes
+from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
@@ -111,7 +112,7 @@ def embedding_bag(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag("
             "weight, input, ...)` is deprecated, and should now be `embedding_bag(input, weight, "
             "...)`.",
-            stacklevel=2,
+            stacklevel=asked_from(2),
         )
         weight, input = input, weight
     _check_bags(input, offsets, mode, per_sample_weights, weight)
