@@ -165,9 +165,11 @@ class SyncBatchNorm(_BatchNorm):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
         affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
-        device: Any = None, dtype: Any = None,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
     ):  # fmt: skip
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
         self.process_group = process_group
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -181,7 +183,7 @@ class SyncBatchNorm(_BatchNorm):
         if isinstance(module, _BatchNorm):
             converted = cls(
                 module.num_features, module.eps, module.momentum, module.affine,
-                module.track_running_stats, process_group,
+                module.track_running_stats, process_group, bias=module.bias is not None,
             )  # fmt: skip
             for name in ("weight", "bias"):
                 converted._parameters[name] = module._parameters[name]
