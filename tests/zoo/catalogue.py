@@ -28,7 +28,7 @@ NAMES = [
 ]
 
 STEPPED = {
-    "timm/resnet10t", "timm/resnet18", "timm/mobilenetv2_035", "timm/mobilenetv3_small_050",
+    "timm/resnet10t", "timm/resnet18", "timm/mobilenetv3_small_050",
     "timm/vit_tiny_patch16_224", "timm/convnext_atto", "timm/mixer_s32_224", "timm/test_vit",
     "timm/test_resnet", "timm/test_convnext", "timm/test_efficientnet", "timm/regnetx_002",
     "timm/efficientnet_b0", "timm/ghostnet_050", "timm/deit_tiny_patch16_224",

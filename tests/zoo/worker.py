@@ -55,11 +55,23 @@ def loss_of(value: Any) -> Any:
     return total
 
 
+CHANCES = (
+    "p",
+    "drop_prob",
+    "drop_rate",
+    "dropout",
+    "attention_dropout",
+    "attn_drop",
+    "dropout_prob",
+)
+"""Attributes of layers that are probabilities of leaving something out."""
+
+
 def without_chance(model: Any) -> None:
     """Training mode without dropout, so that both sides compute the same."""
     model.train()
     for module in model.modules():
-        for name in ("p", "drop_prob", "dropout", "attention_dropout", "attn_drop", "dropout_prob"):
+        for name in CHANCES:
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)
 
