@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from graphc.config import target_name
 from graphc.debug.dump import KERNEL_STAGES, STAGES, DumpOptions, dump
 from graphc.debug.load import load_graph
 from graphc.errors import GraphError
@@ -71,8 +72,8 @@ def _add_dump(commands: Any) -> None:
         "--kernel", metavar="NAME", help=f"one kernel of the plan ({', '.join(KERNEL_STAGES)})"
     )
     parser.add_argument(
-        "--target", metavar="TARGET", default="host",
-        help="host (default), x86-64-v2, x86-64-v3, x86-64-v4 or aarch64",
+        "--target", metavar="TARGET", default=target_name(),
+        help="host, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; that of GRAPHC_TARGET by default",
     )  # fmt: skip
     parser.add_argument(
         "--no-locations", action="store_false", dest="locations", help="leave out source lines"
@@ -111,7 +112,7 @@ def _add_cache(commands: Any) -> None:
     why.add_argument("reference", metavar="FILE.py:NAME", help="what is compiled")
     why.add_argument("--input", metavar="TYPE", action="append", default=[], dest="inputs")
     why.add_argument("--level", choices=tuple(LEVELS), default="exact", help="default: exact")
-    why.add_argument("--target", metavar="TARGET", default="host")
+    why.add_argument("--target", metavar="TARGET", default=target_name())
     why.set_defaults(run=_run_cache)
 
 
