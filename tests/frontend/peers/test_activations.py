@@ -72,7 +72,7 @@ def test_special_values(peer: Any, name: str, options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_nan_stays_nan(name: str, options: dict[str, Any]) -> None:
-    """In the result, and in the gradient unless it does not depend on the element there."""
+    """In the result; the gradient there is whatever the rule gives, but there is one."""
     import frontend as t
 
     x = t.tensor([float("nan")], requires_grad=True)
