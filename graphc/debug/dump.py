@@ -30,6 +30,7 @@ from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.errors import GraphError
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
 from graphc.ir.verifier import verify
@@ -81,7 +82,7 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
         if options.threads == 1:
             yield str(_shown(plan, options.locations))
             return
-        extents = {spec: lower(spec, target).extent for spec in kernels(plan)}
+        extents = {spec: fixed(lower(spec, target).extent) for spec in kernels(plan)}
         plan, chosen = spread(plan, work_of(extents), options.threads)
         yield str(_shown(plan, options.locations))
         yield table(plan, chosen)

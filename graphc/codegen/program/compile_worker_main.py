@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from graphc.codegen.program.compile_worker import WorkerResult
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
 from graphc.schedule.plan import KernelSpec
 
 
@@ -36,7 +37,7 @@ def _compiled(spec: KernelSpec, target: Target) -> WorkerResult:
 
     kernel = lower(spec, target)
     code = compile_kernel(kernel, target, user_cache())
-    return WorkerResult(code.symbol, kernel.extent, scratch_layout(kernel)[1], code.object)
+    return WorkerResult(code.symbol, fixed(kernel.extent), scratch_layout(kernel)[1], code.object)
 
 
 def main() -> None:

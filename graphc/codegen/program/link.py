@@ -16,6 +16,7 @@ from graphc.codegen.program.driver import NativeKernel, block_bytes, driver_text
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
 from graphc.schedule.threads import one_thread, spread, work_of
 
@@ -35,7 +36,7 @@ def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -
         timings["loops"] = timings.get("loops", 0.0) + lowered - started
         timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - lowered
         scratch = scratch_layout(kernel)[1]
-        _native[key] = NativeKernel(compiled.symbol, address, kernel.extent, scratch)
+        _native[key] = NativeKernel(compiled.symbol, address, fixed(kernel.extent), scratch)
     return _native[key]
 
 

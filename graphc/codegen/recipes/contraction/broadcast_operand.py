@@ -18,6 +18,7 @@ from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel, Tiles
 from graphc.codegen.recipes.contraction.view import operand_value
+from graphc.ir.dims import fixed
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, unflatten
@@ -182,7 +183,7 @@ def broadcast_ahead(
     problem, view = emit.problem, emit.view
     probe = view.broadcast(problem.batch, problem.m(of(0)), problem.k(of(0)))
     used = [v for v in loops if probe is None or any(v in i.variables() for i in probe.index)]
-    extents = tuple(variable.extent for variable in used)
+    extents = tuple(fixed(variable.extent) for variable in used)
     depth = packing.groups(problem.rows) * math.prod(extents) * problem.depth
     panel = Panel(emit.copier, view, "broadcast", depth, packing.width)
     packer = BroadcastPacker(emit, packing, panel, (tuple(of(v) for v in used), extents))

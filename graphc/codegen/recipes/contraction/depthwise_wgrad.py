@@ -155,7 +155,7 @@ class ChannelNest:
     def _channels(self, channels: int) -> None:
         """All results of neighbouring channels."""
         emit, builder = self.emit, self.emit.builder
-        with builder.loop(0, self.groups.extent, hint="group") as loop:
+        with builder.loop(0, builder.bound(self.groups.extent), hint="group") as loop:
             emit.integers.bind(self.groups, loop.variable, builder.block)
             broadcast, vectors = self.broadcast.fill(channels), self.vectors.fill(channels)
             step = emit.number(self.plan.group)

@@ -74,7 +74,7 @@ class Emitter:
         if not variables:
             body()
             return
-        with self.builder.loop(0, variables[0].extent, hint=name) as loop:
+        with self.builder.loop(0, self.builder.bound(variables[0].extent), hint=name) as loop:
             self.integers.bind(variables[0], loop.variable, self.builder.block)
             self.nested(variables[1:], name, body)
 

@@ -131,7 +131,7 @@ class SplitKNest:
             self._row_blocks(split, lambda rows: self._products_of(registers, rows, None))
             return count
         self._row_blocks(split, self._clear)
-        with emit.builder.loop(0, self.groups.extent, hint="group") as loop:
+        with emit.builder.loop(0, emit.builder.bound(self.groups.extent), hint="group") as loop:
             emit.integers.bind(self.groups, loop.variable, emit.builder.block)
             registers = self._registers()
             step = emit.number(self.plan.group)

@@ -18,14 +18,17 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
-from graphc.codegen.evaluate.reduction import BLOCK
+from graphc.codegen.evaluate.loop_cut import LoopCut
+from graphc.codegen.evaluate.outer_blocks import BLOCK, levels_of
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.recipes.nest.destinations import StoreDestination
 from graphc.codegen.recipes.nest.rows import Nest
+from graphc.ir.dims import Extent, always_le, fixed
 from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -117,7 +120,7 @@ class ColumnNest(Nest):
         shape, self.axes = _source(self, self.sums[0])
         self.reduced_shape = tuple(shape[axis] for axis in self.axes)
         self.count = math.prod(self.reduced_shape)
-        columns = self.loops[-1].variable.extent
+        columns = fixed(self.loops[-1].variable.extent)
         self.tiling = _Tiling.of(columns, self.lanes, len(self.sums), len(body.nodes))
 
     @staticmethod
@@ -126,13 +129,14 @@ class ColumnNest(Nest):
         shape, none of another, and vectors run along the columns."""
         body = nest.body
         sums = _reductions(nest)
-        if not sums or nest.lanes < 2:
+        columns = nest.loops[-1].variable.extent if nest.loops else 0
+        if not sums or nest.lanes < 2 or not isinstance(columns, int):
             return False
         shape, axes = _source(nest, sums[0])
         if any(_source(nest, identity) != (shape, axes) for identity in sums):
             return False
         count = math.prod(shape[axis] for axis in axes)
-        if outer_axes(shape, axes) != axes or count <= BLOCK:
+        if outer_axes(shape, axes) != axes or always_le(count, BLOCK):
             return False
         if any(type.shape != nest.domain for type in body.output_types):
             return False
@@ -154,7 +158,7 @@ class ColumnNest(Nest):
         if level + 2 == len(self.loops):
             self._chunks(index, 0, self.builder.const(DType.i64, self.tiling.tiles))
             return
-        extent = self.loops[level + 1].variable.extent
+        extent = self.builder.bound(self.loops[level + 1].variable.extent)
         with self.builder.loop(0, extent, hint=f"i{level + 1}") as inner:
             self._outer(level + 1, inner.variable, index)
 
@@ -211,28 +215,32 @@ class ColumnNest(Nest):
 
     def _sweep(self, chunk: _Chunk) -> None:
         """All rows, and the outputs, of a chunk of columns."""
-        groups, rest = divmod(self.count, ROWS)
+        rows = LoopCut(self.count, ROWS)
         self._each_tile(chunk, lambda tile: self._clear(chunk, tile))
-        with self.builder.loop(0, groups, hint="rows") as loop:
-            group = Variable(f"rows{next(_count)}", groups)
-            self.evaluator.integers.bind(group, loop.variable, self.builder.block)
-            self._each_tile(chunk, lambda tile: self._rows(chunk, of(group) * ROWS, ROWS, tile))
-            self._carry_over(chunk, self.builder.add(loop.variable, self._number(1)), 0)
-        if rest:
-            last = of(groups * ROWS)
-            self._each_tile(chunk, lambda tile: self._rows(chunk, last, rest, tile))
+        rows.each(self.evaluator.integers, f"rows_{next(_count)}", partial(self._group, chunk))
         self._each_tile(chunk, lambda tile: self._finish(chunk, tile))
 
-    def _levels(self) -> list[Level]:
-        count, held = 1, BLOCK
-        while held < self.count:
-            count, held = count + 1, held * BLOCK
-        return [self._level(number) for number in range(count)]
+    def _group(self, chunk: _Chunk, group: Expr, rest: Extent | None) -> None:
+        """A group of rows, or what is left behind the whole ones."""
+        first, builder = group * ROWS, self.builder
+        if rest is None or isinstance(rest, int):
+            self._each_tile(chunk, lambda tile: self._rows(chunk, first, rest or ROWS, tile))
+        else:
+            with builder.loop(0, builder.bound(rest), hint="row") as loop:
+                row = Variable(f"row{next(_count)}", ROWS)
+                self.evaluator.integers.bind(row, loop.variable, builder.block)
+                self._each_tile(chunk, lambda tile: self._rows(chunk, first + of(row), 1, tile))
+        if rest is None:
+            done = builder.add(self.evaluator.integers.scalar(group), self._number(1))
+            self._carry_over(chunk, done, 0)
 
-    def _level(self, number: int) -> Level:
+    def _levels(self) -> list[Level]:
+        return [self._level(i) for i in range(levels_of(self.count))]
+
+    def _level(self, level: int) -> Level:
         size = self.tiling.chunk * self.tiling.tile
         return [
-            self.builder.scratch(f"level{number}_{i}", self._dtype(identity), size)
+            self.builder.scratch(f"level{level}_{i}", self._dtype(identity), size)
             for i, identity in enumerate(self.sums)
         ]
 

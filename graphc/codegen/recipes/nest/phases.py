@@ -25,6 +25,7 @@ from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.nest.destinations import StoreDestination
 from graphc.codegen.recipes.nest.rows import AxisLoop, Nest, longest_shape
+from graphc.ir.dims import fixed, is_symbolic
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
@@ -58,7 +59,7 @@ class PhasedNest(Nest):
         """Instead of a nest all of whose outputs have one shape, where vectors along its last axis
         meet quotients in addresses, and cells resolve them."""
         body, shape = nest.body, nest.domain
-        if nest.lanes < 2 or 0 in shape or nest.is_affine():
+        if nest.lanes < 2 or 0 in shape or is_symbolic(shape) or nest.is_affine():
             return None
         if any(type.shape != shape for type in body.output_types):
             return None
@@ -112,8 +113,8 @@ class PhasedNest(Nest):
                 ]
                 for output in self.body.outputs
             ]
-            for number, values in enumerate(ready):
-                self._store_cells(number, elements, values, guards)
+            for output, values in enumerate(ready):
+                self._store_cells(output, elements, values, guards)
 
     def _inside(self, element: Index) -> tuple[Guard, ...]:
         """Guards along the axes whose last cell is cut off, of those that `element` has."""
@@ -121,10 +122,10 @@ class PhasedNest(Nest):
         return tuple((item, 0, dim) for item, dim, period in limits if dim % period)
 
     def _store_cells(
-        self, number: int, elements: list[Index], values: list[LoopValue], guards: tuple[Guard, ...]
+        self, output: int, elements: list[Index], values: list[LoopValue], guards: tuple[Guard, ...]
     ) -> None:
         """Stores a value for each phase along the last axis, at `elements`, into an output."""
-        evaluator, buffer = self.evaluator, self.outputs[number].buffer
+        evaluator, buffer = self.evaluator, self.outputs[output].buffer
         first = flatten(elements[0], self.shape)
         lane = evaluator.integers.lane_of(first)
         if lane is None:
@@ -132,7 +133,7 @@ class PhasedNest(Nest):
                 evaluator.store(buffer, flatten(element, self.shape), value, self._inside(element))
             return
         every = evaluator.integers.every_lane(lane)
-        period, lanes = len(elements), every.extent
+        period, lanes = len(elements), fixed(every.extent)
         parts = [self.builder.splat(value, lanes) for value in values]
         for start in range(0, period * lanes, lanes):
             # From `start` on behind the first cell neighbours are stored, so one by one.
@@ -143,7 +144,7 @@ class PhasedNest(Nest):
             there += self._inside(elements[0][:-1])
             if self.shape[-1] % period:
                 there.append((along(elements[0][-1]), 0, self.shape[-1]))
-            if any(e.bounds()[0] >= high for e, _, high in there):
+            if any(e.at_least(high) for e, _, high in there):
                 continue
             order = [(i % period, i // period) for i in range(start, start + lanes)]
             vector = pick(self.builder, parts, order)
@@ -160,7 +161,8 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
             for quotient in _quotients(flatten(read.index, body.type_of(read.value).shape)):
                 for axis, item in enumerate(at):
                     slope = _slope(quotient.dividend, item)
-                    periods[axis].add(quotient.divisor // math.gcd(quotient.divisor, slope))
+                    divisor = fixed(quotient.divisor)
+                    periods[axis].add(divisor // math.gcd(divisor, slope))
     short = [{p for p in axis if 1 < p <= LONGEST_PERIOD} or {1} for axis in periods]
     for choice in (min, max):
         period = tuple(choice(axis) for axis in short)
@@ -170,7 +172,7 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
 
 def _slope(expr: Expr, item: Expr) -> int:
     """How fast `expr` grows with a coordinate; 0 where a quotient inside it does not tell."""
-    return sum(expr.coefficient(variable) or 0 for variable in item.variables())
+    return sum(fixed(expr.coefficient(variable) or 0) for variable in item.variables())
 
 
 def _quotients(expr: Expr) -> Iterator[Quotient]:

@@ -25,7 +25,7 @@ def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body without anchor. Buffers: the body's inputs, then its outputs."""
     builder = LoopBuilder(name)
     inputs, buffers = declare_buffers(builder, body)
-    if not any(type.numel for type in body.output_types):
+    if all(type.numel == 0 for type in body.output_types):
         return builder.finish(1)  # what loops that never run read may not exist either
     body, outputs = by_parts(body, buffers)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))

@@ -18,14 +18,16 @@ from itertools import pairwise
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.evaluate.evaluator import Evaluator, Position
+from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.nest.destinations import StoreDestination
 from graphc.codegen.recipes.nest.row_values import output_to_hold, rows_to_keep
+from graphc.ir.dims import Extent, always_le
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
-from graphc.ir.types import DType, Shape
+from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, flatten, of
 from graphc.ops.kinds.reduce import Reduce
 from graphc.schedule.access import Index, Read, coordinates, reads, unflatten
@@ -67,9 +69,8 @@ class Nest:
             return self.builder.finish(extent=1)
         outer = self.loops[0]
         if len(self.loops) == 1:
-            blocks = max(-(-outer.variable.extent // self.lanes), 1)
-            self._vector_loop(outer, (), self.builder.begin, self.builder.end, blocks)
-            return self.builder.finish(extent=blocks)
+            self._vector_loop(outer, (), (self.builder.begin, self.builder.end))
+            return self.builder.finish(extent=self._parts(outer))
         with self.builder.loop(self.builder.begin, self.builder.end, hint="i0") as loop:
             self._enter(outer, loop.variable, 0, ())
         return self.builder.finish(extent=outer.variable.extent)
@@ -89,13 +90,13 @@ class Nest:
             return
         self._store_level(level + 1, index)
         hint = f"i{level + 1}"
-        with self.builder.loop(0, inner.variable.extent, hint=hint) as nested:
+        with self.builder.loop(0, self.builder.bound(inner.variable.extent), hint=hint) as nested:
             self._enter(inner, nested.variable, level + 1, index)
 
     def _keep_rows(self, loop: AxisLoop, index: Index) -> None:
         """Computes costly values that several sweeps over this row read once, into memory."""
         extent = loop.variable.extent
-        if extent > ROW_LIMIT:
+        if not isinstance(extent, int) or extent > ROW_LIMIT:
             return
         inner = self.domain[loop.first :]
         kept = rows_to_keep(self.body, self.domain, loop.first)
@@ -121,61 +122,33 @@ class Nest:
             )
             self.evaluator.keep_row(value, index, memory, position, self.builder.block)
 
-    def _vector_loop(
-        self,
-        loop: AxisLoop,
-        index: Index,
-        begin: int | LoopValue = 0,
-        end: int | LoopValue | None = None,
-        blocks: int = 0,
-    ) -> None:
-        """The innermost loop in blocks of `lanes`, and the masked rest. With `begin` and `end`
-        this is also the outermost loop, over part of its `blocks`."""
-        whole, rest = divmod(loop.variable.extent, self.lanes)
-        if whole:
-            self._whole_vectors(loop, index, begin, end)
-        if not rest:
-            return
-        if end is None:
-            self._store_rest(loop, index, whole, rest)
-            return
-        is_last = self.builder.compare("eq", end, self.builder.const(DType.i64, blocks))  # type: ignore[arg-type]
-        with self.builder.if_(is_last) as branch:
-            with branch.then():
-                self._store_rest(loop, index, whole, rest)
-            with branch.otherwise():
-                pass
+    def _parts(self, loop: AxisLoop) -> Extent:
+        """Into how many parts the only loop is cut for threads."""
+        return LoopCut(loop.variable.extent, self.lanes).tiles
 
-    def _whole_vectors(
-        self, loop: AxisLoop, index: Index, begin: int | LoopValue, end: int | LoopValue | None
-    ) -> None:
-        lanes = self.lanes
-        whole, rest = divmod(loop.variable.extent, lanes)
-        if end is None:
-            limit: int | LoopValue = whole
-        elif rest:
-            limit = self.builder.minimum(end, self.builder.const(DType.i64, whole))  # type: ignore[arg-type]
-        else:
-            limit = end
-        lane = Variable(f"lane_{loop.first}", lanes)
-        with self.builder.loop(begin, limit, hint="v") as vectors:
-            block = Variable(f"v_{loop.first}", whole)
-            self.evaluator.integers.bind(block, vectors.variable, self.builder.block)
-            self.evaluator.integers.bind_lane(lane, self.builder.block)
-            self._store_inner(loop, index, of(block) * lanes + of(lane), ())
+    def _vector_loop(self, loop: AxisLoop, index: Index, part: Part | None = None) -> None:
+        """The innermost loop by vectors, and the masked rest. With a part this is also the
+        outermost loop."""
+        LoopCut(loop.variable.extent, self.lanes).each(
+            self.evaluator.integers, f"v_{loop.first}", partial(self._vector, loop, index), part
+        )
 
-    def _store_rest(self, loop: AxisLoop, index: Index, whole: int, rest: int) -> None:
-        """The elements behind `whole` vectors. Index maps are told that there are no more, so that
-        rows of an image stay rows also where a vector is longer."""
-        lanes = self.lanes
-        while lanes // 2 >= max(rest, self.evaluator.lanes):
-            lanes //= 2
-        every = Variable(f"lane_{loop.first}", lanes)
-        lane = Variable(f"rest_{loop.first}", rest)
-        self.evaluator.integers.bind_lane(every, self.builder.block)
-        self.evaluator.integers.bind_lane(lane, self.builder.block, every)
-        guards: tuple[Guard, ...] = ((of(every), 0, rest),) if 1 < rest < lanes else ()
-        self._store_inner(loop, index, of(lane) + whole * self.lanes, guards)
+    def _vector(self, loop: AxisLoop, index: Index, number: Expr, rest: Extent | None) -> None:
+        """One vector, or what is left of the last one. Index maps are told that there are no more
+        elements, so that rows of an image stay rows also where a vector is longer."""
+        integers, lanes = self.evaluator.integers, self.lanes
+        if isinstance(rest, int):
+            while lanes // 2 >= max(rest, self.evaluator.lanes):
+                lanes //= 2
+        lane = every = Variable(f"lane_{loop.first}", lanes)
+        integers.bind_lane(every, self.builder.block)
+        guards: tuple[Guard, ...] = ()
+        if rest is not None:
+            lane = Variable(f"rest_{loop.first}", rest)
+            integers.bind_lane(lane, self.builder.block, every)
+            if rest not in (1, lanes):
+                guards = ((of(every), 0, rest),)
+        self._store_inner(loop, index, number * self.lanes + of(lane), guards)
 
     def _store_inner(
         self, loop: AxisLoop, index: Index, position: Expr, guards: tuple[Guard, ...]
@@ -303,11 +276,11 @@ class Nest:
                 continue
             down += linear.coefficient(inner) == 1
             others = [v for v in linear.variables() if v.name.startswith("r")]
-            along += any(linear.coefficient(v) == 1 and v.extent >= 4 for v in others)
+            along += any(linear.coefficient(v) == 1 and not always_le(v.extent, 3) for v in others)
         if along > down:
             return 1
         lanes = self.evaluator.lanes
-        while lanes > 1 and lanes // 2 >= inner.extent:
+        while lanes > 1 and always_le(inner.extent, lanes // 2):
             lanes //= 2
         return lanes
 

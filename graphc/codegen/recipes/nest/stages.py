@@ -13,9 +13,13 @@ is kept is a block's, and stays in L1. The bits of a result do not depend on it.
 
 from __future__ import annotations
 
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from functools import partial
+
+from graphc.codegen.evaluate.loop_cut import LoopCut, Part
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.nest.rows import AxisLoop, Nest
 from graphc.codegen.recipes.nest.widths import CHAIN, chain_length
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
@@ -39,43 +43,36 @@ class StagedNest(Nest):
         """Instead of an elementwise nest of long chains whose lanes are chosen. None where no two
         of them wait for one another."""
         stages = values_to_keep(nest)
-        if not stages or nest.loops[-1].variable.extent < VECTORS[-1] * nest.lanes:
+        extent = nest.loops[-1].variable.extent
+        if not stages or not isinstance(extent, int) or extent < VECTORS[-1] * nest.lanes:
             return None
         staged = StagedNest(nest.builder, nest.evaluator, nest.body, nest.outputs)
         staged.lanes, staged.stages = nest.lanes, stages
         return staged
 
-    def build(self) -> Kernel:
-        if len(self.loops) > 1:
-            return super().build()
-        blocks = self._blocks(self.loops[0])
-        begin, end = self.builder.begin, self.builder.end
-        self._vector_loop(self.loops[0], (), begin, end, blocks)
-        return self.builder.finish(extent=blocks)
-
     def _vectors(self, loop: AxisLoop) -> int:
         """Vectors of a block."""
-        whole = loop.variable.extent // self.lanes
+        whole = fixed(loop.variable.extent) // self.lanes
         return next((count for count in VECTORS if whole % count == 0), VECTORS[-1])
 
-    def _blocks(self, loop: AxisLoop) -> int:
-        return -(-(loop.variable.extent // self.lanes) // self._vectors(loop))
+    def _parts(self, loop: AxisLoop) -> int:
+        return -(-(fixed(loop.variable.extent) // self.lanes) // self._vectors(loop))
 
-    def _whole_vectors(
-        self, loop: AxisLoop, index: Index, begin: int | LoopValue, end: int | LoopValue | None
-    ) -> None:
-        """As Nest's; `begin` and `end` number blocks. The last block may have fewer vectors."""
-        b, vectors, whole = self.builder, self._vectors(loop), loop.variable.extent // self.lanes
-        blocks = self._blocks(loop)
-        with b.loop(begin, blocks if end is None else end, hint="u") as blocks_loop:
-            block = Variable(f"u_{loop.first}", blocks)
-            self.evaluator.integers.bind(block, blocks_loop.variable, b.block)
+    def _vector_loop(self, loop: AxisLoop, index: Index, part: Part | None = None) -> None:
+        """As Nest's; the parts are blocks. The last block may have fewer vectors."""
+        b, integers, parts = self.builder, self.evaluator.integers, self._parts(loop)
+        vectors, cut = self._vectors(loop), LoopCut(loop.variable.extent, self.lanes)
+        begin, end = part or (0, parts)
+        with b.loop(begin, end, hint="u") as blocks_loop:
+            block = Variable(f"u_{loop.first}", parts)
+            integers.bind(block, blocks_loop.variable, b.block)
             count: int | LoopValue = vectors
-            if whole % vectors:
+            if fixed(cut.whole) % vectors:
                 most = b.const(DType.i64, vectors)
-                left = b.sub(b.const(DType.i64, whole), b.mul(blocks_loop.variable, most))
+                left = b.sub(b.size(cut.whole), b.mul(blocks_loop.variable, most))
                 count = b.minimum(most, left)
             self._block(loop, index, of(block) * vectors, count)
+        cut.last(integers, partial(self._vector, loop, index), part, parts)
 
     def _block(self, loop: AxisLoop, index: Index, first: Expr, count: int | LoopValue) -> None:
         """All stages for `count` vectors from `first` on."""
@@ -100,11 +97,11 @@ class StagedNest(Nest):
         with self.builder.loop(0, count, hint="v") as vector_loop:
             self._store_inner(loop, index, self._position(first, vector_loop.variable, vectors), ())
 
-    def _position(self, first: Expr, number: LoopValue, vectors: int) -> Expr:
+    def _position(self, first: Expr, count: LoopValue, vectors: int) -> Expr:
         """The elements of one vector of a block."""
         integers, inside = self.evaluator.integers, self.builder.block
-        vector, lane = Variable(number.name, vectors), Variable(f"lane_{number.name}", self.lanes)
-        integers.bind(vector, number, inside)
+        vector, lane = Variable(count.name, vectors), Variable(f"lane_{count.name}", self.lanes)
+        integers.bind(vector, count, inside)
         integers.bind_lane(lane, inside)
         return (first + of(vector)) * self.lanes + of(lane)
 
@@ -117,13 +114,13 @@ def values_to_keep(nest: Nest) -> list[list[GraphValue]]:
     body, stages = nest.body, list[int]()
     behind: set[int] = set()
     crossing: set[GraphValue] = set()
-    for number, node in enumerate(body.nodes):
+    for identity, node in enumerate(body.nodes):
         stage = max((stages[operand.node] for operand in node.operands), default=0)
         waits = [operand for operand in node.operands if operand.node in behind]
         is_long = chain_length(nest, node) >= CHAIN
         stage += is_long and any(stages[operand.node] == stage for operand in waits)
         stages.append(stage)
-        behind |= {number} if is_long or waits else set()
+        behind |= {identity} if is_long or waits else set()
         crossing |= {operand for operand in waits if stages[operand.node] < stage}
     last = max(stages)
     crossing |= {v for v in body.outputs if v.node in behind and stages[v.node] < last}

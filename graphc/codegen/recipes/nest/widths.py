@@ -13,10 +13,11 @@ import functools
 from typing import Any
 
 from graphc.codegen.evaluate.algebra import LoopAlgebra
-from graphc.codegen.evaluate.reduction import MOST_REGISTERS
+from graphc.codegen.evaluate.outer_blocks import MOST_REGISTERS
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Let, walk
 from graphc.codegen.recipes.nest.rows import Nest
+from graphc.ir.dims import Extent, always_le, always_lt
 from graphc.ir.nodes import CONSTANT, INPUT, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
@@ -44,10 +45,10 @@ def registers(nest: Nest) -> int:
     return count
 
 
-def _fits(extent: int, lanes: int) -> bool:
+def _fits(extent: Extent, lanes: int) -> bool:
     """Whether a masked rest behind whole vectors costs little, or there is none."""
     whole, rest = divmod(extent, lanes)
-    return whole >= LEAST_VECTORS or (whole > 0 and rest == 0)
+    return always_le(LEAST_VECTORS, whole) or (always_lt(0, whole) and rest == 0)
 
 
 def _is_streaming(nest: Nest) -> bool:
