@@ -13,12 +13,13 @@ from graphc import ops
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.nodes import Kernel
-from graphc.codegen.recipes.nest.recipe import lower_nest
+from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target, executable, named
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.dims import Dim, Extent, dim, evaluate
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
+from graphc.schedule.plan import KernelSpec
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[Extent, ...]
@@ -35,6 +36,11 @@ def body_of(program: Program, shapes: list[Shape]) -> Graph:
         for i, shape in enumerate(shapes)
     ]
     return builder.finish(program(*operands))
+
+
+def lowered(body: Graph, target: Target) -> Kernel:
+    contracts = any(node.op == "matmul" for node in body.nodes)
+    return lower(KernelSpec("contract" if contracts else "nest", body), target)
 
 
 def results_of(body: Graph, sizes: dict[str, int]) -> list[Array]:
@@ -65,12 +71,12 @@ def native(
 
 def compare(program: Program, shapes: list[Shape], sizes: dict[str, int], target: Target) -> None:
     symbolic = body_of(program, shapes)
-    kernel = lower_nest("kernel", symbolic, target)
+    kernel = lowered(symbolic, target)
     numbers = [tuple(evaluate(extent, sizes) for extent in shape) for shape in shapes]
     draw = np.random.default_rng(7)
     arrays = [draw.standard_normal(shape).astype(np.float32) for shape in numbers]
     fixed = body_of(program, list(numbers))
-    expected = interpreted(lower_nest("kernel", fixed, target), fixed, arrays, {})
+    expected = interpreted(lowered(fixed, target), fixed, arrays, {})
     runs = [interpreted(kernel, symbolic, arrays, sizes)]
     if target in executable():
         runs.append(native(kernel, symbolic, arrays, sizes, target))
@@ -110,3 +116,28 @@ def test_reductions_along_rows_and_columns(op: str, n: int, target: Target) -> N
     for shape, axes in (((3, N), (1,)), ((N, 5), (0,)), ((N, 33), (0,)), ((N,), (0,))):
         bounded = tuple(dim("n", 1) if isinstance(e, Dim) and op != "sum" else e for e in shape)
         compare(lambda x, axes=axes: getattr(ops, op)(x, axes=axes), [bounded], {"n": n}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("n", [0, 1, 5, 6, 7, 13, 40])
+def test_products_with_rows_and_batch(n: int, target: Target) -> None:
+    def product(x: Var, w: Var, y: Var) -> Var:
+        return ops.relu(ops.matmul(x, w)) - y
+
+    compare(product, [(N, 19), (19, 33), (N, 33)], {"n": n}, target)
+    compare(product, [(N, 3, 4), (N, 4, 5), (N, 3, 5)], {"n": n}, target)
+    compare(
+        lambda x, w: ops.matmul(x, ops.transpose(w, permutation=(1, 0))),
+        [(N, 19), (7, 19)], {"n": n}, target,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("n", [0, 1, 17, 255, 256, 257, 600])
+def test_products_over_a_size(n: int, target: Target) -> None:
+    """As the gradient of a weight, over the batch: K blocks end where they do for the number."""
+
+    def gradient(x: Var, g: Var) -> Var:
+        return ops.matmul(ops.transpose(x, permutation=(1, 0)), g)
+
+    compare(gradient, [(N, 3), (N, 5)], {"n": n}, target)
