@@ -25,6 +25,7 @@ from typing import Any
 from graphc.autodiff.joint import joint
 from graphc.codegen.llvm.jit import assembly, llvm_text
 from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.loop_ir.verifier import verify as verify_loops
 from graphc.codegen.program.link import plan_kernels
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
@@ -92,6 +93,7 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
 
 
 def _kernel_text(kernel: Kernel, stage: str, target: Target) -> str:
+    verify_loops(kernel)
     if stage == "loops":
         return str(kernel)
     if stage == "llvm":

@@ -123,20 +123,23 @@ class _Reduction(OuterBlocks):
         return b.op("div", count, lanes), b.op("rem", count, lanes)
 
     def _add_masked(self, lanes: list[Parts], outer: Expr, start: Expr, width: int) -> list[Parts]:
-        """Combined with the elements from `start` on, fewer than 64, up to the end of the run."""
+        """Combined with the elements from `start` on, fewer than 64, up to the end of the run or of
+        its piece."""
         lane = Variable(f"lane{next(_count)}", width)
         self.access.integers.bind_lane(lane, self.builder.block)
         combined = []
         for k, old in enumerate(lanes):
             at = start + of(lane) + k * width
-            guard = (self._start_of_piece(outer) + at, 0, self.run)
-            combined.append(self._masked(old, outer, at, width, guard))
+            ends = (at, 0, RUN_BLOCK), (self._start_of_piece(outer) + at, 0, self.run)
+            combined.append(self._masked(old, outer, at, width, ends))
         return combined
 
-    def _masked(self, old: Parts, outer: Expr, at: Expr, width: int, guard: Guard) -> Parts:
-        """A vector of lanes, those where the guard holds combined with their elements."""
-        held, _ = self.access.integers.mask((guard,))
-        combined = self._combine(old, self._wide(outer, at, width, (guard,)))
+    def _masked(
+        self, old: Parts, outer: Expr, at: Expr, width: int, guards: tuple[Guard, ...]
+    ) -> Parts:
+        """A vector of lanes, those where the guards hold combined with their elements."""
+        held, _ = self.access.integers.mask(guards)
+        combined = self._combine(old, self._wide(outer, at, width, guards))
         return tuple(
             self.builder.select(held, new, kept) for new, kept in zip(combined, old, strict=True)
         )
@@ -153,7 +156,7 @@ class _Reduction(OuterBlocks):
             if left >= width:
                 combined[k] = self._combine(lanes[k], self._wide(outer, at, width))
                 continue
-            combined[k] = self._masked(lanes[k], outer, at, width, (of(lane), 0, left))
+            combined[k] = self._masked(lanes[k], outer, at, width, ((of(lane), 0, left),))
         return combined
 
     def _horizontal(self, parts: Parts, width: int) -> Parts:
