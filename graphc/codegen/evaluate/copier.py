@@ -42,6 +42,15 @@ class Copier:
             self.evaluator.integers.bind(variable, loop.variable, self.builder.block)
             body(of(variable))
 
+    def tiles(
+        self, extent: Extent, size: int, name: str, body: Callable[[Expr, int], None]
+    ) -> None:
+        """`body(number, elements)` for each tile of `size`, the last of which may have fewer."""
+        LoopCut(extent, size).each(
+            self.evaluator.integers, f"{name}_{next(_names)}",
+            lambda number, rest: body(number, size if rest is None else fixed(rest)),
+        )  # fmt: skip
+
     def lane(self) -> Expr:
         variable = Variable(f"lane{next(_names)}", self.lanes)
         self.evaluator.integers.bind_lane(variable, self.builder.block)
