@@ -1,4 +1,4 @@
-"""The recipe `nest` where an input is contiguous along another axis than the output: a transpose.
+"""Strategy: transposes, where an input is contiguous along another axis than the output.
 
 Vectors along the output's last axis would gather such an input element by element. So blocks of
 lanes x lanes are read by vectors along the input's axis, transposed in registers, and computed and
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
@@ -16,69 +17,79 @@ from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
-from graphc.codegen.recipes.nest.destinations import StoreDestination
-from graphc.codegen.recipes.nest.rows import AxisLoop, Nest
+from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.recipes.nest.emitter import NestEmitter
+from graphc.codegen.recipes.nest.problem import AxisLoop, LoopNest
 from graphc.ir.dims import Extent, always_le
-from graphc.ir.nodes import CONSTANT, INPUT, Graph
+from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.registry import lookup
 from graphc.ops.kinds.elementwise import Elementwise
-from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Movement
-from graphc.schedule.access import Index, Read, reads, unflatten
+from graphc.schedule.access import Index
 
 
-class TransposedNest(Nest):
-    """A nest whose two innermost loops, over `rows` and `columns`, run in blocks."""
+@dataclass(frozen=True, slots=True)
+class TransposedPlan:
+    """The two innermost loops run in blocks of lanes x lanes."""
 
-    def __init__(
-        self,
-        builder: LoopBuilder,
-        evaluator: Evaluator,
-        body: Graph,
-        outputs: list[StoreDestination],
-    ):
-        super().__init__(builder, evaluator, body, outputs)
-        self.rows, self.columns = self.loops[-2:]
+    nest: LoopNest
 
     @staticmethod
-    def fits(nest: Nest) -> bool:
-        """Whether the nest is elementwise, with an input that lies along its second-last loop."""
+    def of(nest: LoopNest) -> TransposedPlan | None:
+        """For an elementwise nest with an input that lies along its second-last loop."""
         body = nest.body
         plain = all(
             node.op in (INPUT, CONSTANT) or isinstance(lookup(node.op), Elementwise | Movement)
             for node in body.nodes
         )
         if not plain or len(nest.loops) < 2 or nest.lanes < 4:
-            return False
-        if any(type.shape != nest.domain for type in body.output_types):
-            return False
+            return None
+        if any(type.shape != nest.domain.shape for type in body.output_types):
+            return None
         row, column = nest.loops[-2].variable, nest.loops[-1].variable
         if not all(always_le(nest.lanes, loop.extent) for loop in (row, column)):
-            return False
-        if any(read.guarded for read in nest.all_reads()):
-            return False
-        return any(_lies_along_rows(nest, read, row, column) for read in nest.all_reads())
+            return None
+        reads = nest.reads()
+        if any(read.guarded for read in reads):
+            return None
+        along_rows = any(_lies_along_rows(nest.problem.linear(read), row, column) for read in reads)
+        return TransposedPlan(nest) if along_rows else None
 
-    def build(self) -> Kernel:
-        outer, part = self.loops[:-2], (self.builder.begin, self.builder.end)
-        if not outer:
-            self._row_blocks((), part)
-            return self.builder.finish(extent=self._cut(self.rows).tiles)
-        with self.builder.loop(*part, hint="i0") as loop:
-            self._outer(0, loop.variable, ())
-        return self.builder.finish(extent=outer[0].variable.extent)
+    def lower(self, emit: NestEmitter) -> Kernel:
+        return emit.over_loops(self.nest, 2, TransposedRows(emit, self.nest).write)
 
-    def _outer(self, level: int, variable: LoopValue, index: Index) -> None:
-        loop = self.loops[level]
-        self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
-        index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
-        if level + 3 == len(self.loops):
-            self._row_blocks(index, None)
-            return
-        extent = self.builder.bound(self.loops[level + 1].variable.extent)
-        with self.builder.loop(0, extent, hint=f"i{level + 1}") as inner:
-            self._outer(level + 1, inner.variable, index)
+
+@dataclass(frozen=True, slots=True)
+class TransposedRows:
+    """Writes the two innermost loops, over `rows` and `columns`."""
+
+    emit: NestEmitter
+    nest: LoopNest
+
+    @property
+    def builder(self) -> LoopBuilder:
+        return self.emit.builder
+
+    @property
+    def evaluator(self) -> Evaluator:
+        return self.emit.evaluator
+
+    @property
+    def lanes(self) -> int:
+        return self.nest.lanes
+
+    @property
+    def rows(self) -> AxisLoop:
+        return self.nest.loops[-2]
+
+    @property
+    def columns(self) -> AxisLoop:
+        return self.nest.loops[-1]
+
+    def write(self, prefix: Index, part: Part | None) -> Extent:
+        self._row_blocks(prefix, part)
+        return self._cut(self.rows).tiles
 
     def _cut(self, loop: AxisLoop) -> LoopCut:
         return LoopCut(loop.variable.extent, self.lanes)
@@ -111,21 +122,21 @@ class TransposedNest(Nest):
         lane = Variable("transposed_lane", self.lanes)
         block = self.builder.block
         self.evaluator.integers.bind_lane(lane, block)
-        sample = self._reads_at(self._index_at(prefix, row + of(lane), column))
+        sample = self.nest.problem.reads(self._index_at(prefix, row + of(lane), column))
         transposed = [
             position for position, read in enumerate(sample)
-            if flatten(read.index, self.body.type_of(read.value).shape).coefficient(lane) == 1
+            if self.nest.problem.linear(read).coefficient(lane) == 1
         ]  # fmt: skip
         along = [
-            self._reads_at(self._index_at(prefix, row + of(lane), column + c))
+            self.nest.problem.reads(self._index_at(prefix, row + of(lane), column + c))
             for c in range(self.lanes)
         ]
         across = [
-            self._reads_at(self._index_at(prefix, row + r, column + of(lane)))
+            self.nest.problem.reads(self._index_at(prefix, row + r, column + of(lane)))
             for r in range(self.lanes)
         ]
         for position in transposed:
-            if _lane_step(self, across[0][position], lane) in (0, 1):
+            if self.nest.problem.linear(across[0][position]).coefficient(lane) in (0, 1):
                 continue
             vectors = [
                 self.evaluator.value(at_column[position].value, at_column[position].index)
@@ -135,7 +146,7 @@ class TransposedNest(Nest):
                 read = across[r][position]
                 self.evaluator.bind(read.value, read.index, vector, block)
         for r in range(self.lanes):
-            self._store_level(len(self.loops), self._index_at(prefix, row + r, column + of(lane)))
+            self._store(self._index_at(prefix, row + r, column + of(lane)))
 
     def _single_rows(self, prefix: Index, first: Expr, count: Extent) -> None:
         """Rows one by one."""
@@ -157,24 +168,15 @@ class TransposedNest(Nest):
         self.evaluator.integers.bind_lane(lane, self.builder.block)
         guards: tuple[Guard, ...] = () if rest is None else ((of(lane), 0, rest),)
         index = self._index_at(prefix, row, number * self.lanes + of(lane))
-        self._store_level(len(self.loops), index, guards)
+        self._store(index, guards)
+
+    def _store(self, index: Index, guards: tuple[Guard, ...] = ()) -> None:
+        self.emit.store(self.nest, len(self.nest.loops), index, guards)
 
     def _index_at(self, prefix: Index, row: Expr, column: Expr) -> Index:
-        for loop, position in ((self.rows, row), (self.columns, column)):
-            prefix += unflatten(position, self.domain[loop.first : loop.last + 1])
-        return prefix
-
-    def _reads_at(self, index: Index) -> list[Read]:
-        from_memory: list[Read] = []
-        for output in self.body.outputs:
-            from_memory += reads(self.body, output, index, self.is_input)
-        return from_memory
+        at = self.nest.domain.at
+        return prefix + at(self.rows, row) + at(self.columns, column)
 
 
-def _lies_along_rows(nest: Nest, read: Read, row: Variable, column: Variable) -> bool:
-    linear = flatten(read.index, nest.body.type_of(read.value).shape)
+def _lies_along_rows(linear: Expr, row: Variable, column: Variable) -> bool:
     return linear.coefficient(row) == 1 and linear.coefficient(column) not in (0, 1)
-
-
-def _lane_step(nest: Nest, read: Read, lane: Variable) -> Extent | None:
-    return flatten(read.index, nest.body.type_of(read.value).shape).coefficient(lane)
