@@ -10,6 +10,7 @@ from typing import Any
 
 from frontend.compiled.differentiable import DifferentiableFunction
 from frontend.compiled.options import Options
+from frontend.eager.backward import leaves_behind
 from frontend.eager.non_differentiable import mark_non_differentiable
 from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
@@ -19,12 +20,13 @@ from frontend.tracing.guards.checks import (
     GradGuard,
     HooksGuard,
     IdentityGuard,
+    LayoutGuard,
     TensorsGuard,
     TypesGuard,
 )
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource
 from frontend.tracing.tracer import Trace
-from graphc.errors import GraphError
+from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
@@ -87,7 +89,8 @@ class Specialization:
         self.function: DifferentiableFunction | None = None
         with session:
             results = traced.new
-            derived = [grad_enabled and tensor._requires_grad for tensor in results]
+            derived = [tensor._edge is not None for tensor in results]
+            self.leaves = _leaves(results)
             differentiable = any(derived) and not self.trains
             inputs = [(x.name, x.tensor, x.var) for x in graph_inputs]
             first = traced.first_update
@@ -132,7 +135,7 @@ class Specialization:
         self.single = (
             self.structure is tree.TENSOR
             and new == [0]
-            and not (self.grads or self.taps or self.closed)
+            and not (self.grads or self.taps or self.closed or self.leaves)
         )
 
     def _keep_less(self, positions: Sequence[int]) -> None:
@@ -267,6 +270,8 @@ class Specialization:
         tensors = [*map(make, values, self.result_types)]
         for position, edge in self.closed:
             tensors[position]._edge, tensors[position]._requires_grad = edge, True
+        for position in self.leaves:
+            tensors[position]._requires_grad = True
         return tensors
 
     def _call_differentiable(
@@ -339,12 +344,32 @@ def _call_guards(
         GradGuard(session.source_of(tensor), none) for tensor, none in session.grad_guards
     ]
     arguments = [x for x in graph_inputs if isinstance(x.source, ArgumentSource)]
+    lying = set(map(id, session.layouts.relied_on()))
+    guards += [
+        LayoutGuard(x.source, session.captured[id(x.tensor)].state_outside["_value"].strides)
+        for x in arguments if id(x.tensor) in lying
+    ]  # fmt: skip
     outside = [x for x in arguments if id(x.tensor) in session.captured_globals.tensors]
     guards += [IdentityGuard(x.source, x.tensor) for x in outside]
     # What a training step does to a leaf it does once for each input.
     leaves = [x for x in arguments if session.backward_called and x.tensor._requires_grad]
     guards += [HooksGuard(x.source, x.tensor) for x in leaves]
     return guards + [IdentityGuard(x.source, None, captured) for x in leaves if x not in outside]
+
+
+def _leaves(results: Sequence[Tensor]) -> list[int]:
+    """Which results are leaves that require gradients, made inside. Raises TraceError where
+    gradients came to one, or will: the one a call returns is not that of the trace."""
+    leaves = {id(x): i for i, x in enumerate(results) if x._requires_grad and x._edge is None}
+    derived = [x for x in results if x._edge is not None]
+    behind = {i for x in derived for i in leaves_behind(x)} if leaves else set()
+    if behind & leaves.keys() or any(x._grad is not None for x in results):
+        raise TraceError(
+            "a tensor that is made inside is returned, and has a gradient or will be given one",
+            hint="make it outside and pass it, or return its gradient",
+            location=user_location(),
+        )
+    return list(leaves.values())
 
 
 def _closed(name: str, type: TensorType) -> Any:

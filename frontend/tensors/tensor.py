@@ -120,6 +120,8 @@ class Tensor(AutogradMembers):
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
+        if STATE.session is not None:
+            return bool(STATE.session.layouts.is_row_major(self))
         return not isinstance(self._value, np.ndarray) or bool(self._value.flags.c_contiguous)
 
     def data_ptr(self) -> int:
