@@ -149,9 +149,17 @@ class DifferentiableFunction:
                 cotangent._requires_grad = create_graph
                 cotangents.append(cotangent)
             roots = [(self.outputs[i], seed) for i, seed in zip(self.active, cotangents)]
-            return cotangents, run_backward(
-                roots, chosen, retain_graph=True, create_graph=create_graph
-            )
+            # Hooks of leaves run outside, where their gradients arrive.
+            hooks = [(tensor, tensor._hooks) for tensor in chosen if tensor._hooks]
+            try:
+                for tensor, _ in hooks:
+                    tensor._hooks = None
+                return cotangents, run_backward(
+                    roots, chosen, retain_graph=True, create_graph=create_graph
+                )
+            finally:
+                for tensor, held in hooks:
+                    tensor._hooks = held
 
     def _free_names(self, label: str, count: int) -> list[str]:
         """Names for inputs of this sort that no input has."""

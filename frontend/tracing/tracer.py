@@ -16,7 +16,7 @@ from typing import Any
 
 from frontend.eager.backward import passes_region
 from frontend.tensors.state import STATE, suspended
-from frontend.tensors.tensor import Tensor, make
+from frontend.tensors.tensor import Tensor, added_to, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import (
     ZeroGuard,
@@ -179,6 +179,12 @@ class Trace:
 
     def _check_flags(self) -> None:
         for captured in self.session.captured.values():
+            if not _same_items(*map(added_to, (vars(captured.tensor), captured.state_outside))):
+                raise TraceError(
+                    "an attribute of a tensor from outside is assigned while tracing; compiled "
+                    "code would not repeat the assignment",
+                    hint="assign it outside",
+                )
             before = captured.state_outside.get("_requires_grad", False)
             after = captured.tensor._requires_grad
             edge = captured.tensor._edge
@@ -207,6 +213,10 @@ class Trace:
         order = {name: i for i, (name, _) in enumerate(inputs)}
         aliases = [(first + i, order[x.name]) for i, x in enumerate(self.updated)]
         return session.builder.snapshot(inputs, outputs, aliases)
+
+
+def _same_items(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    return left.keys() == right.keys() and all(left[name] is right[name] for name in left)
 
 
 def run_trace(

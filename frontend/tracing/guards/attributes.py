@@ -5,9 +5,10 @@ anything. Which objects a loose path belongs to is not known: it is read of all 
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -17,7 +18,9 @@ from frontend.tracing.guards.bytecode import ITSELF, Path
 from frontend.tracing.guards.checks import ModuleGuard
 from frontend.tracing.guards.items import Items
 from frontend.tracing.guards.kinds import LIBRARY, OURS, SELF, package, package_of, state_of
-from frontend.tracing.guards.reads import Reads, is_empty_slot
+from frontend.tracing.guards.reads import Reads, is_empty_slot, lacks
+
+_MRO = operator.attrgetter("__mro__")
 
 
 class Attributes(Reads):
@@ -80,7 +83,9 @@ class Attributes(Reads):
         special methods it may run."""
         self._objects.append(value)
         followed = [kind for kind in type(value).__mro__ if self._is_followed(kind)]
-        special = {(name,) for kind in followed for name in kinds.special_methods(kind)}
+        if followed:
+            self.add((id(type(value)), "bases"), _MRO, type(value), "the bases of a class")
+        special = {(name,) for kind in followed for name in self._special(kind)}
         self._read(value, special | self._loose)
         if kinds.holds_items(type(value)) and any(
             package_of(kind) not in ("builtins", *OURS) and kind not in followed
@@ -108,14 +113,20 @@ class Attributes(Reads):
             function = getattr(member, "__func__", member)
             if isinstance(function, FunctionType):
                 self._function(function)
-        self._read(kind, self._loose)
+        special = {(name,) for each in type(kind).__mro__ for name in self._special(each)}
+        made = {(name,) for each in kind.__mro__ for name in self._special(each)}
+        self._read(kind, {("__init__",), ("__new__",)} | made | special | self._loose)
+
+    def _special(self, kind: type) -> Iterator[str]:
+        return kinds.special_methods(kind) if self._is_followed(kind) else iter(())
 
     def _namespace(self, module: Any, paths: Iterable[Path], first: bool) -> None:
         """Attributes that are read of a Python module. Of one that is not followed, itself."""
-        if self._is_followed_module(module.__name__, getattr(module, "__file__", None) or ""):
+        if self._is_followed_module(module.__name__, vars(module).get("__file__") or ""):
             if first:
                 self._objects.append(module)
                 self._read(module, self._loose)
+                self.value(vars(module).get("__getattr__"), (), "a module's __getattr__()")
             self._read(module, paths)
             return
         for path in sorted(p for p in paths if self.first(("path", id(module), p))):
@@ -173,7 +184,7 @@ class Attributes(Reads):
             return
         # All of them: a method may call that of a base class.
         found = False
-        for kind in value.__mro__ if is_class else type(value).__mro__:
+        for kind in (*(value.__mro__ if is_class else ()), *type(value).__mro__):
             if self._is_followed(kind):
                 found |= self._class_attribute(value, kind, name, below)
             elif guarded and not found and (name,) in SELF and name in vars(kind):
@@ -185,6 +196,7 @@ class Attributes(Reads):
         try:
             held = getter(name)
         except AttributeError:
+            self.add((id(value), name), lacks, (value, name), label)
             return
         self.add((id(value), name), getter, name, label)
         self.value(held, below, label)

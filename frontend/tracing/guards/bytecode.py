@@ -23,6 +23,7 @@ Path = tuple[str, ...]
 Paths = frozenset[Path]
 
 ITSELF = ""
+_PUTTING = {"format", "join", "replace", "removeprefix", "removesuffix"}
 _BEGIN = re.compile(r"(?:[^\W\d]\w*)?")
 
 _GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"}
@@ -74,7 +75,7 @@ def _collect(code: CodeType, scan: BytecodeScan, first: set[Path]) -> None:
     texts = {text for text in _texts(code.co_consts) if _is_name(text)}
     if _TAKES_NAMES.intersection(code.co_names):
         scan.loose |= {tuple(text.split(".")) for text in texts}
-    if walk.computes_names or _TAKES_NAMES.difference(_BY_NAME).intersection(code.co_names):
+    if walk.computes_names:
         scan.computed |= {ITSELF, *(_beginning(text) for text in _texts(code.co_consts))}
     if "globals" in code.co_names:
         scan.global_names |= texts
@@ -96,7 +97,16 @@ class _Walk:
         self.applied = ""  # a builtin that will be called on what is loaded next
         self.constants: list[Any] = [0, None]  # the last two that were loaded
         self.after_constant = False
-        self.computes_names = False
+        self.by_name = 0  # how often a builtin is named that takes a name, and with a constant
+        self.by_constant = 0
+        self.puts_together = bool(_PUTTING.intersection(code.co_names))
+        self.takes_names = bool(_TAKES_NAMES.difference(_BY_NAME).intersection(code.co_names))
+
+    @property
+    def computes_names(self) -> bool:
+        """Whether an attribute may be read whose name is no constant of the code."""
+        computed = self.by_name > self.by_constant or (self.by_name and self.puts_together)
+        return bool(self.takes_names or computed)
 
     def step(self, instruction: Any) -> None:
         name, what = instruction.opname, instruction.argval
@@ -107,6 +117,7 @@ class _Walk:
             self.start(self.scan.loose)
         elif name in _GLOBAL:
             self.start(self.scan.globals.setdefault(what, set()))
+            self.by_name += what in _BY_NAME
             if what in _BY_NAME or what in _AS_ATTRIBUTE:
                 self.applied = what
         elif name in _CELL and what != self.argument:
@@ -140,9 +151,8 @@ class _Walk:
         self.constants = [self.constants[1], value]
         if self.applied in _BY_NAME and isinstance(value, str) and value.isidentifier():
             self.extend(value)
+            self.by_constant += 1
             self.applied = _GOT
-        elif self.applied in _BY_NAME and isinstance(value, str):
-            self.computes_names = True
         elif not self.applied:
             self.start(self.scan.loose)
 
@@ -150,7 +160,6 @@ class _Walk:
         if self.applied in _AS_ATTRIBUTE and count == 1:
             self.extend(_AS_ATTRIBUTE[self.applied])
         elif self.applied != _GOT:
-            self.computes_names |= self.applied in _BY_NAME
             self.start(self.scan.loose)
         self.applied = ""
 
@@ -172,9 +181,9 @@ class _Walk:
             self.start(self.scan.loose)
             self.extend(variable)
             return
+        self.puts_together |= name.startswith(("FORMAT", "BUILD_STRING", "BINARY_OP"))
         compares = (name == "COMPARE_OP" and what in ("==", "!=")) or name == "CONTAINS_OP"
         self.scan.compares |= compares and not self.after_constant
-        self.computes_names |= self.applied in (*_BY_NAME, _GOT)
         self.applied = ""
         self.start(self.scan.loose)
 

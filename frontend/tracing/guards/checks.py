@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.tensors.epoch import HookRegistry, Registry
-from frontend.tensors.tensor import Tensor
+from frontend.tensors.tensor import Tensor, added_attributes
 from frontend.tracing.sources import Source
 
 PLAIN = (int, float, bool, str, type(None))
@@ -217,6 +217,22 @@ class HooksGuard:
 
     def reason(self) -> str:
         return "an argument has other hooks"
+
+
+class AttributesGuard:
+    """What the user put on an argument, beside its value."""
+
+    def __init__(self, source: Source, tensor: Tensor):
+        self.source = source
+        self.then = added_attributes(tensor)
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        argument: Any = self.source.tensor(arguments)
+        now, then = added_attributes(argument), self.then
+        return now.keys() == then.keys() and all(same(now[name], then[name]) for name in now)
+
+    def reason(self) -> str:
+        return "an attribute of an argument, a tensor, changed"
 
 
 class LayoutGuard:

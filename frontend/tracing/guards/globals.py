@@ -134,7 +134,7 @@ class CapturedGlobals(Attributes):
     def _tensor(self, value: Any, paths: Iterable[Path]) -> None:
         self.tensors[id(value)] = value
         self._tensor_methods(paths)
-        own = {path for path in paths if path[0] in value.__dict__}
+        own = {path for path in paths if not hasattr(Tensor, path[0])}
         self._read(value, own if type(value) is Tensor else paths)
 
     def _tensor_methods(self, paths: Iterable[Path]) -> None:

@@ -113,7 +113,7 @@ def generator_state(value: Any) -> Any:
 
 def file_of(module: str) -> str:
     """Where a module was loaded from, "" where nobody knows."""
-    return getattr(sys.modules.get(module), "__file__", None) or ""
+    return (state_of(sys.modules.get(module)) or {}).get("__file__") or ""
 
 
 def is_namespace(value: Any) -> bool:

@@ -3,6 +3,7 @@ by functions of Python's alone: nothing of the user's runs."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from types import CellType
 from typing import Any
@@ -131,6 +132,16 @@ def is_empty_slot(slot: tuple[Any, Any]) -> bool:
     descriptor, value = slot
     try:
         descriptor.__get__(value)
+    except AttributeError:
+        return True
+    return False
+
+
+def lacks(attribute: tuple[Any, str]) -> bool:
+    """Whether a thread's own object has no attribute of a name."""
+    value, name = attribute
+    try:
+        threading.local.__getattribute__(value, name)
     except AttributeError:
         return True
     return False
