@@ -285,9 +285,9 @@ class Specialization:
     ) -> Any:
         """Leave gradients, call taps, and put the results together, the new ones of which are
         `new`; further `values` are arrays, or tensors with their history."""
-        for position, kind, added in self.dressed:
-            new[position].__class__ = kind
-            new[position].__dict__.update(added)
+        for place, dress, added in self.dressed:
+            new[place].__class__ = dress
+            new[place].__dict__.update(added)
         for target, position, kind in self.grads:
             tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
             if position is None:

@@ -23,6 +23,7 @@ from frontend.tracing.guards.checks import (
     is_plain,
     same,
 )
+from frontend.tracing.guards.kinds import forward_of, name_in
 from frontend.tracing.session import Captured, GraphInput, Session
 from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError
@@ -276,7 +277,7 @@ def _labels(function: Callable[..., Any], structure: Any) -> list[str]:
     """A name for each tensor argument, from the function's signature."""
     positional, keyword = structure[2]
     try:
-        target = getattr(function, "forward", function)
+        target = forward_of(function)
         names = [
             p.name
             for p in inspect.signature(target).parameters.values()
@@ -295,7 +296,7 @@ def _labels(function: Callable[..., Any], structure: Any) -> list[str]:
 
 def name_of(function: Any) -> str:
     """A graph name for a function or Module."""
-    name = getattr(function, "__name__", None) or type(function).__name__
+    name = name_in(function) or type(function).__name__
     return name if NAME.fullmatch(name) else "traced"
 
 

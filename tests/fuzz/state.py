@@ -121,11 +121,13 @@ class Seen:
 def found(value: Any) -> Any:
     """A value to compare: tensors and arrays as arrays."""
     if isinstance(value, torch.Tensor):
-        return np.asarray(value.detach().numpy()).copy()
+        return np.array(value.detach().numpy())
     if isinstance(value, list | tuple):
         return [found(item) for item in value]
     if isinstance(value, dict):
         return [(key, found(item)) for key, item in value.items()]
+    if isinstance(value, float):
+        return (type(value).__name__, np.array(value))
     return (type(value).__name__, str(value))
 
 

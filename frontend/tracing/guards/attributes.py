@@ -113,7 +113,7 @@ class Attributes(Reads):
             function = getattr(member, "__func__", member)
             if isinstance(function, FunctionType):
                 self._function(function)
-        special = {(name,) for each in type(kind).__mro__ for name in self._special(each)}
+        special = {(name,) for each in _MRO(type(kind)) for name in self._special(each)}
         made = {(name,) for each in kind.__mro__ for name in self._special(each)}
         self._read(kind, {("__init__",), ("__new__",)} | made | special | self._loose)
 

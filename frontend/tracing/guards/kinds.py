@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextvars import ContextVar
-from types import (
-    BuiltinMethodType,
-    MethodWrapperType,
-    ModuleType,
-)
+from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
 OURS = {"frontend", "graphc", "numpy"}
@@ -42,6 +39,7 @@ _NOT_RUN = {
     "__subclasshook__", "__instancecheck__", "__subclasscheck__", "__sizeof__", "__dir__",
     "__class__", "__dict__", "__weakref__", "__doc__", "__module__",
 }  # fmt: skip
+_NAMED = (FunctionType, MethodType, BuiltinMethodType, type)
 _GENERATES = {"__dataclass_fields__", "__attrs_attrs__"}
 COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
 
@@ -118,3 +116,25 @@ def file_of(module: str) -> str:
 
 def is_namespace(value: Any) -> bool:
     return issubclass(type(value), ModuleType)
+
+
+def forward_of(function: Any) -> Any:
+    """What runs when a function, Module or other object is called."""
+    if inspect.getattr_static(function, "forward", None) is not None:
+        return function.forward
+    call = inspect.getattr_static(type(function), "__call__", None)
+    return MethodType(call, function) if isinstance(call, FunctionType) else function
+
+
+def runs_eagerly(function: Any) -> bool:
+    """Whether `compiler.disable` marked what runs."""
+    runs = forward_of(function)
+    return issubclass(type(runs), _NAMED) and getattr(runs, "_runs_eagerly", False)
+
+
+def name_in(function: Any) -> str | None:
+    """The name of a function, None of other objects that can be called."""
+    if issubclass(type(function), _NAMED):
+        return str(function.__name__)
+    name = (state_of(function) or {}).get("__name__")
+    return name if isinstance(name, str) else None
