@@ -23,7 +23,7 @@ from frontend.tracing.guards.checks import (
     is_plain,
     same,
 )
-from frontend.tracing.guards.kinds import forward_of, name_in
+from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
 from frontend.tracing.session import Captured, GraphInput, Session
 from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError
@@ -231,10 +231,11 @@ def run_trace(
     with session:
         for position, (label, leaf) in enumerate(zip(_labels(function, structure), leaves)):
             session.argument(label, leaf, position)
-        drawn = _random_states()
+        generators = session.captured_globals.generators
+        drawn = _random_states(generators)
         result = function(*arguments, **keywords)
         _check_containers(structure, (arguments, keywords), leaves, name)
-        if _random_states() != drawn:
+        if _random_states(generators) != drawn:
             warnings.warn(
                 f"{name} draws random numbers of Python or NumPy while it is traced: every "
                 "compiled call will see the same ones. Draw them outside, or with frontend.rand",
@@ -263,14 +264,15 @@ def _check_containers(structure: Any, given: Any, leaves: Sequence[Tensor], name
     )
 
 
-def _random_states() -> list[Any]:
-    """The states of the global generators of Python and NumPy, where those are imported."""
+def _random_states(held: Sequence[Any]) -> list[Any]:
+    """The states of the global generators of Python and NumPy, where those are imported, and of
+    those that code can reach."""
     python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
     states = [] if python is None else [python.getstate()]
     if numpy is not None:
         _, keys, *rest = numpy.get_state()
         states += [keys.tobytes(), rest]
-    return states
+    return states + [generator_state(generator) for generator in [*held]]
 
 
 def _labels(function: Callable[..., Any], structure: Any) -> list[str]:

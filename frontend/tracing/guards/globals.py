@@ -196,6 +196,7 @@ class CapturedGlobals(Attributes):
     def _method(self, function: Any, owner: Any, label: str) -> None:
         if not isinstance(function, FunctionType):
             self.value(function, (), label)
+            self.value(owner, (), label)
             return
         self._function(function, owner)
         ours = package(function.__globals__.get("__name__", "")) in OURS
