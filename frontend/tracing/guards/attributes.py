@@ -75,6 +75,9 @@ class Attributes(Reads):
                 return
             if first:
                 self.add((id(value), "class"), type, value, f"the class of a {kind.__name__}")
+                if state_of(value) is not None:
+                    held = functools.partial(object.__getattribute__, value)
+                    self.add((id(value), "dict"), held, "__dict__", f"a {kind.__name__}.__dict__")
                 self._known_object(value)
         self._read(value, paths)
 
