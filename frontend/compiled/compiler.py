@@ -21,6 +21,7 @@ from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
+from frontend.tracing.guards.kinds import forward_of, name_in, runs_eagerly
 from frontend.tracing.sources import HostSource
 from frontend.tracing.tracer import Trace, name_of, run_trace
 from graphc.errors import ArgumentError, TraceError
@@ -45,7 +46,7 @@ class CompiledFunction:
         self._history: list[str] = []
         self._signatures = 0
         self._parameters = parameter_names(function)
-        if hasattr(function, "__name__"):
+        if name_in(function) is not None:
             functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -215,7 +216,7 @@ class CompiledFunction:
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The parameters of a function or Module that may be given by position or by keyword."""
     try:
-        parameters = inspect.signature(getattr(function, "forward", function)).parameters.values()
+        parameters = inspect.signature(forward_of(function)).parameters.values()
     except (TypeError, ValueError):
         return ()
     both = itertools.takewhile(lambda p: p.kind is p.POSITIONAL_OR_KEYWORD, parameters)
@@ -324,6 +325,6 @@ def compile(
         )  # fmt: skip
     if not callable(function):
         raise TypeError(f"compile() takes a function or Module, not {type(function).__name__}")
-    if disable or getattr(getattr(function, "forward", function), "_runs_eagerly", False):
+    if disable or runs_eagerly(function):
         return function
     return CompiledFunction(function, options)

@@ -18,7 +18,7 @@ from frontend.compiled.options import Options
 from frontend.eager.backward import leaves_behind, run_backward
 from frontend.eager.dispatch import filled
 from frontend.eager.non_differentiable import DerivativeError, mark_non_differentiable
-from frontend.eager.tape import FreedError, Saves, record
+from frontend.eager.tape import FreedError, ModifiedError, Saves, record
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
@@ -26,6 +26,9 @@ from frontend.tracing.session import Session
 from graphc.ir.builder import Var
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
+
+# What backward raises that the forward alone need not.
+_IMPASSABLE = (DerivativeError, FreedError, ModifiedError)
 
 
 class DifferentiableFunction:
@@ -51,9 +54,11 @@ class DifferentiableFunction:
         self.options = options
         with session:
             self.wanted = tuple(t._requires_grad and t._edge is None for _, t, _ in inputs)
-            self.active = [i for i, tensor in enumerate(outputs) if tensor._requires_grad]
+            # Leaves made inside require gradients, and depend on nothing.
+            self.active = [i for i, tensor in enumerate(outputs) if tensor._edge is not None]
+            self.leaves = [i for i, t in enumerate(outputs) if t._requires_grad and not t._edge]
         # Outputs that backward cannot pass: because of which function, and what it raises.
-        self.non_differentiable: dict[int, tuple[str, type[DerivativeError | FreedError]]] = {}
+        self.non_differentiable: dict[int, tuple[str, Callable[[str], Exception]]] = {}
         self.types = [tensor.tensor_type for tensor in outputs]
         self._plain: Any = None
         self._pair: ForwardBackward | None = None
@@ -96,7 +101,7 @@ class DifferentiableFunction:
         options = self.options
         try:
             cotangents, gradients = self._gradients(create_graph=False)
-        except (DerivativeError, FreedError):
+        except _IMPASSABLE:
             self._set_apart()
             cotangents, gradients = self._gradients(create_graph=False)
         present = [g for g in gradients if g is not None]
@@ -144,9 +149,17 @@ class DifferentiableFunction:
                 cotangent._requires_grad = create_graph
                 cotangents.append(cotangent)
             roots = [(self.outputs[i], seed) for i, seed in zip(self.active, cotangents)]
-            return cotangents, run_backward(
-                roots, chosen, retain_graph=True, create_graph=create_graph
-            )
+            # Hooks of leaves run outside, where their gradients arrive.
+            hooks = [(tensor, tensor._hooks) for tensor in chosen if tensor._hooks]
+            try:
+                for tensor, _ in hooks:
+                    tensor._hooks = None
+                return cotangents, run_backward(
+                    roots, chosen, retain_graph=True, create_graph=create_graph
+                )
+            finally:
+                for tensor, held in hooks:
+                    tensor._hooks = held
 
     def _free_names(self, label: str, count: int) -> list[str]:
         """Names for inputs of this sort that no input has."""
@@ -168,7 +181,7 @@ class DifferentiableFunction:
             self.active, everything = [i], self.active
             try:
                 self._gradients(create_graph=False)
-            except (DerivativeError, FreedError) as error:
+            except _IMPASSABLE as error:
                 self.non_differentiable[i] = (error.function, type(error))
             self.active = everything
         self.active = [i for i in self.active if i not in self.non_differentiable]
@@ -177,18 +190,21 @@ class DifferentiableFunction:
 
     def __call__(self, tensors: Sequence[Tensor | None], arrays: Sequence[Any]) -> list[Tensor]:
         """The outputs; updates are written into the arrays. `tensors[i]` is what input i is a
-        value of on the tape, `arrays[i]` its value."""
-        recording = STATE.grad_enabled and bool(self.active or self.non_differentiable) and any(
+        value of on the tape, `arrays[i]` its value. What is recorded is what the trace recorded,
+        whatever grad mode is now: the function may set it inside."""
+        recording = bool(self.active or self.non_differentiable) and any(
             want and tensor is not None and tensor._requires_grad
             for want, tensor in zip(self.wanted, tensors)
-        )  # fmt: skip
-        if not recording:
-            values = self.plain(*arrays)
-            return [make(value, type) for value, type in zip(values, self.types)]
-        outputs = self.pair.call(tensors, arrays)
-        operands = tuple([t for t in tensors if t is not None and t._requires_grad])
-        for i, (function, error) in self.non_differentiable.items():
-            mark_non_differentiable(function, operands, outputs[i], error)
+        )
+        if recording:
+            outputs = self.pair.call(tensors, arrays)
+            operands = tuple([t for t in tensors if t is not None and t._requires_grad])
+            for i, (function, error) in self.non_differentiable.items():
+                mark_non_differentiable(function, operands, outputs[i], error)
+        else:
+            outputs = [*map(make, self.plain(*arrays), self.types)]
+        for i in self.leaves:
+            outputs[i]._requires_grad = True
         return outputs
 
 

@@ -10,24 +10,23 @@ from typing import Any
 
 from frontend.compiled.differentiable import DifferentiableFunction
 from frontend.compiled.options import Options
-from frontend.eager.non_differentiable import mark_non_differentiable
+from frontend.compiled.results import closed, dressed, leaves
 from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
-from frontend.tensors.tensor import Tensor, make
+from frontend.tensors.tensor import Tensor, added_attributes, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import (
+    AttributesGuard,
     GradGuard,
     HooksGuard,
     IdentityGuard,
+    LayoutGuard,
     TensorsGuard,
     TypesGuard,
 )
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource
 from frontend.tracing.tracer import Trace
-from graphc.errors import GraphError
-from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
-from graphc.ir.types import TensorType
 
 
 def compile_graph(graph: Graph, options: Options) -> Any:
@@ -87,7 +86,9 @@ class Specialization:
         self.function: DifferentiableFunction | None = None
         with session:
             results = traced.new
-            derived = [grad_enabled and tensor._requires_grad for tensor in results]
+            derived = [tensor._edge is not None for tensor in results]
+            self.leaves = leaves(results)
+            self.dressed = dressed(results)
             differentiable = any(derived) and not self.trains
             inputs = [(x.name, x.tensor, x.var) for x in graph_inputs]
             first = traced.first_update
@@ -123,7 +124,7 @@ class Specialization:
         # A training step is over when it returns: backward cannot go into it again.
         self.result_types = [tensor.tensor_type for tensor in results]
         self.closed = [
-            (position, _closed(session.root.name, type))
+            (position, closed(session.root.name, type))
             for position, type in enumerate(self.result_types)
             if self.trains and derived[position]
         ]
@@ -132,7 +133,7 @@ class Specialization:
         self.single = (
             self.structure is tree.TENSOR
             and new == [0]
-            and not (self.grads or self.taps or self.closed)
+            and not (self.grads or self.taps or self.closed or self.leaves or self.dressed)
         )
 
     def _keep_less(self, positions: Sequence[int]) -> None:
@@ -267,6 +268,8 @@ class Specialization:
         tensors = [*map(make, values, self.result_types)]
         for position, edge in self.closed:
             tensors[position]._edge, tensors[position]._requires_grad = edge, True
+        for position in self.leaves:
+            tensors[position]._requires_grad = True
         return tensors
 
     def _call_differentiable(
@@ -282,6 +285,9 @@ class Specialization:
     ) -> Any:
         """Leave gradients, call taps, and put the results together, the new ones of which are
         `new`; further `values` are arrays, or tensors with their history."""
+        for place, dress, added in self.dressed:
+            new[place].__class__ = dress
+            new[place].__dict__.update(added)
         for target, position, kind in self.grads:
             tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
             if position is None:
@@ -339,25 +345,15 @@ def _call_guards(
         GradGuard(session.source_of(tensor), none) for tensor, none in session.grad_guards
     ]
     arguments = [x for x in graph_inputs if isinstance(x.source, ArgumentSource)]
+    lying = set(map(id, session.layouts.relied_on()))
+    guards += [AttributesGuard(x.source, x.tensor) for x in arguments if added_attributes(x.tensor)]
+    guards += [
+        LayoutGuard(x.source, session.captured[id(x.tensor)].state_outside["_value"].strides)
+        for x in arguments if id(x.tensor) in lying
+    ]  # fmt: skip
     outside = [x for x in arguments if id(x.tensor) in session.captured_globals.tensors]
     guards += [IdentityGuard(x.source, x.tensor) for x in outside]
     # What a training step does to a leaf it does once for each input.
     leaves = [x for x in arguments if session.backward_called and x.tensor._requires_grad]
     guards += [HooksGuard(x.source, x.tensor) for x in leaves]
     return guards + [IdentityGuard(x.source, None, captured) for x in leaves if x not in outside]
-
-
-def _closed(name: str, type: TensorType) -> Any:
-    """The place on the tape of what a compiled training step returns."""
-    result = make(None, type)
-    mark_non_differentiable(name, (), result, _over)
-    return result._edge
-
-
-def _over(name: str) -> Exception:
-    return GraphError(
-        f"backward through a result of the compiled {name}, which calls backward() itself: what "
-        "it would need is gone when the call returns",
-        hint="call this backward() inside too, or compile the forward alone",
-        location=user_location(),
-    )

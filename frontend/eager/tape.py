@@ -38,6 +38,14 @@ class FreedError(GraphError):
         self.function = function
 
 
+class ModifiedError(RuntimeError):
+    """Backward through a value that was changed in place since it was saved. `function` says it."""
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.function = message
+
+
 # Where PyTorch's name of an op is not ours.
 _NAMES = {
     "broadcast": "Expand", "cast": "ToCopy", "concat": "Cat", "matmul": "Mm", "reshape": "View",
@@ -212,7 +220,7 @@ class TapeNode:
         # The rule of a branch or loop reads more than its body's ops saved; a trace has old values.
         if version != expected and getattr(self.op, "kind", "") != "region":
             site = "" if self.location is None else f" It was computed at {self.location}."
-            raise RuntimeError(
+            raise ModifiedError(
                 "one of the variables needed for gradient computation has been modified by an "
                 f"inplace operation: [{type}], used by {self.name()}, is at version {version}; "
                 f"expected version {expected} instead.{site} Hint: compute a new tensor instead of "

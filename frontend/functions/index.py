@@ -33,13 +33,26 @@ IN_PLACE = "index_put"
 
 
 def getitem(self: Tensor, index: Any) -> Tensor:
-    """`self[index]`: numbers, slices and None give views; index tensors and masks copy. Raises
-    IndexError; TraceError for a mask in a trace, since the result's shape depends on data."""
+    """`self[index]`: numbers, slices, None and 0-d index tensors give views; other index tensors
+    and masks copy. Raises IndexError; TraceError for a mask in a trace, since the result's shape
+    depends on data."""
     part = IndexPart(self.tensor_type.shape, index)
     x = part.view(self)
     if not part.advanced:
         return x
-    joined = Joined(x, part.positions())
+    positions = part.positions()
+    taken = _taken(x, positions)
+    # In a trace a 0-d index is looked up at run time; else it is a number by now.
+    if STATE.session is not None and not any(i.dim() or is_mask(i) for i in part.advanced.values()):
+        STATE.session.make_indexed(
+            taken, x, lambda x: _taken(x, positions),
+            lambda x, new: _put(x, positions, new, indexing.index_set),
+        )  # fmt: skip
+    return taken
+
+
+def _taken(x: Tensor, positions: dict[int, Tensor]) -> Tensor:
+    joined = Joined(x, positions)
     return CONTEXT.apply(indexing.take, (joined.x, joined.position), {"axis": joined.at})[0]
 
 

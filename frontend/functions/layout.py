@@ -13,6 +13,7 @@ from frontend.eager.promotion import common_shape
 from frontend.functions.arguments import need_tensors, numpy_names
 from frontend.functions.reduce import axes_of, dimension
 from frontend.tensors.dtypes import Size
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
@@ -89,7 +90,10 @@ def view(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
             return reshape(self, self.shape)
         raise RuntimeError("view(dtype) is not supported; use .to(dtype), which converts values")
     result = reshape(self, *sizes, shape=size)
-    if result._view is None and self.numel():
+    if STATE.session is not None and result._view is None and result is not self:
+        attributes = {"shape": result.tensor_type.shape}
+        STATE.session.make_view(result, self, m.reshape, attributes, forced=True)
+    elif result._view is None and self.numel():
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two contiguous subspaces). Use .reshape(...) instead."

@@ -16,7 +16,7 @@ from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data, make
-from frontend.tensors.views import View, written_back
+from frontend.tensors.views import IndexedView, View, written_back
 from graphc.errors import IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
@@ -250,8 +250,8 @@ def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     """The elements at Σ index · stride, counted in the memory of the tensor that `input` is a view
-    of, from where `input` starts or from `storage_offset`. Outside of traces and gradients it
-    shares memory; else it is a copy. Raises RuntimeError where memory ends before."""
+    of, from where `input` starts or from `storage_offset`: a view. Raises RuntimeError where memory
+    ends before."""
     shape, strides = tuple(map(int, size)), tuple(map(int, stride))
     if len(shape) != len(strides):
         raise RuntimeError("mismatch in length of strides and shape")
@@ -270,18 +270,50 @@ def as_strided(
             f"and itemsize {item} requiring a storage size of {(last + 1) * item} are out of "
             f"bounds for storage of size {root.tensor_type.nbytes}"
         )
-    if STATE.session is None and not (STATE.grad_enabled and root.requires_grad):
-        flat = root._array("as_strided").reshape(-1)
-        steps = tuple(step * item for step in strides)
-        view = np.lib.stride_tricks.as_strided(flat[offset:], shape, steps)
-        result = make(view, TensorType(input.dtype, shape))
-        result._counter = input._counter
-        return result
-    places = np.full(shape, offset, np.int64)
+    places: Any = np.full(shape, offset, np.int64)
     for axis, step in enumerate(strides):
         along = np.arange(shape[axis]) * step
         places += along.reshape([-1 if a == axis else 1 for a in range(len(shape))])
-    return CONTEXT.apply(indexing.take, (s.ravel(root), from_data(places)), {"axis": 0})[0]
+    view = _StridedView(root, places)
+    if STATE.session is not None:
+        result = view.take(root)
+        STATE.session.make_indexed(result, root, view.take, view.put, places)
+        return result
+    flat = root._array("as_strided").reshape(-1)
+    steps = tuple(step * item for step in strides)
+    result = make(
+        np.lib.stride_tricks.as_strided(flat[offset:], shape, steps), TensorType(input.dtype, shape)
+    )
+    recorded = bool(STATE.grad_enabled)
+    result._counter = root._counter
+    result._view = IndexedView(root, view.take, view.put, recorded, places)
+    if recorded and root.requires_grad:
+        taken = view.take(root)
+        result._edge, result._requires_grad = taken._edge, True
+    return result
+
+
+class _StridedView:
+    """What `as_strided` takes of a tensor and puts back, by position in its memory."""
+
+    def __init__(self, root: Tensor, places: np.ndarray):
+        self.shape = root.tensor_type.shape
+        self.places = places
+        self.repeats = np.unique(places).size < places.size
+
+    def take(self, root: Tensor) -> Tensor:
+        flat, places = s.ravel(root), from_data(self.places)
+        return CONTEXT.apply(indexing.take, (flat, places), {"axis": 0})[0]
+
+    def put(self, root: Tensor, new: Tensor) -> Tensor:
+        if self.repeats:
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a "
+                "single memory location. Please clone() the tensor before performing the operation."
+            )
+        places = from_data(self.places.reshape(-1))
+        operands = (s.ravel(root), places, s.ravel(new))
+        return s.reshape(CONTEXT.apply(indexing.index_set, operands, {"axis": 0})[0], self.shape)
 
 
 def _storage(x: Tensor) -> tuple[Tensor, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from frontend.functions.creation import empty
 from frontend.overrides.protocol import disabled_torch_function_impl
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, added_attributes, make
 from graphc.ir.types import TensorType
 
@@ -26,6 +27,8 @@ class Parameter(Tensor):
         self._value = data._value
         self.tensor_type = data.tensor_type
         self._counter = data._counter
+        if STATE.session is not None:
+            STATE.session.detach(self, data)
         if requires_grad:
             self.requires_grad = True
 

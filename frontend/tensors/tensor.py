@@ -120,6 +120,8 @@ class Tensor(AutogradMembers):
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
+        if STATE.session is not None:
+            return bool(STATE.session.layouts.is_row_major(self))
         return not isinstance(self._value, np.ndarray) or bool(self._value.flags.c_contiguous)
 
     def data_ptr(self) -> int:
@@ -259,7 +261,12 @@ _OWN = {*AutogradMembers.__annotations__, "_value", "tensor_type"}
 
 def added_attributes(tensor: Tensor) -> dict[str, Any]:
     """What the user put on a tensor: copies and pickles have it too."""
-    return {name: value for name, value in vars(tensor).items() if name not in _OWN}
+    return added_to(vars(tensor))
+
+
+def added_to(state: dict[str, Any]) -> dict[str, Any]:
+    """The same of a tensor's state."""
+    return {name: value for name, value in state.items() if name not in _OWN}
 
 
 def _unpickled(cls: type, array: np.ndarray, requires_grad: bool) -> Any:

@@ -6,6 +6,7 @@ the value does too (`session.assign`). Both are brought up to date when next loo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,11 @@ class View:
         self.attributes = attributes
         self.seen = self.known = seen
         self.tracked = tracked
+
+    def shown(self, parent: Tensor) -> Tensor:
+        """What the view shows of a parent."""
+        (result,) = parent.context.apply(self.op, (parent,), self.attributes)
+        return result
 
     # -- history -----------------------------------------------------------------------------
 
@@ -79,13 +85,47 @@ class View:
 
     def _rederive(self, tensor: Tensor) -> None:
         with enable_grad():
-            (again,) = self.parent.context.apply(self.op, (self.parent,), self.attributes)
+            again = self.shown(self.parent)
         tensor._edge, tensor._requires_grad = again._edge, again._requires_grad
+
+
+class Positions:
+    """In place of a movement, where positions say what is shown. `compute` is as of an op."""
+
+    name = "index"
+
+    def __init__(self, places: np.ndarray | None = None):
+        self.places = places
+
+    def compute(self, arrays: Any, attributes: Any) -> tuple[Any]:
+        if self.places is None:
+            raise RuntimeError("where this view lies in memory depends on data; clone() it first")
+        return (arrays[0].reshape(-1)[self.places],)
+
+
+class IndexedView(View):
+    """A view of elements at given positions: `take(parent)` are these, `put(parent, new)` is the
+    parent with others there. `places`: where they are, counted row-major, if that is known."""
+
+    __slots__ = ("put", "take")
+
+    def __init__(
+        self, parent: Tensor, take: Callable[[Any], Tensor], put: Callable[[Any, Any], Tensor],
+        tracked: bool, places: np.ndarray | None = None,
+    ):  # fmt: skip
+        super().__init__(parent, Positions(places), {}, parent._counter[0], tracked)
+        self.take = take
+        self.put = put
+
+    def shown(self, parent: Tensor) -> Tensor:
+        return self.take(parent)
 
 
 def written_back(view: View, new: Tensor) -> Tensor:
     """The new value of the view's parent where the view takes the value `new`."""
     shape = view.parent.tensor_type.shape
+    if isinstance(view, IndexedView):
+        return view.put(view.parent, new)
     if view.op is None or view.op is stop_gradient:
         return new
     repeats_nothing = view.op is m.broadcast and new.numel() == view.parent.numel()

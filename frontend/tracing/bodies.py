@@ -7,6 +7,7 @@ from typing import Any
 
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
+from frontend.tensors.views import Positions
 from frontend.tracing import tree
 from frontend.tracing.regions import TracedRegion, origin
 from graphc.errors import GraphError, TraceError
@@ -62,6 +63,11 @@ class TracedBody:
         for tensor, var in self.region.captured.values():
             root, steps = origin(tensor)
             if root is not tensor and id(root) in roots:
+                if any(isinstance(op, Positions) for op, _ in steps):
+                    raise error(
+                        TraceError, "the body of a loop or branch reads a view by index of a "
+                        "tensor that it changes", "clone() the view first",
+                    )  # fmt: skip
                 shown.append((var, roots[id(root)], steps))
         return self.region.builder.snapshot(named, outputs, shown=shown)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from types import FunctionType, MethodType
 from typing import Any
 
 from frontend.tensors.generator import default_generator
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.guards.kinds import LIBRARY, OURS, is_nn_module, package_of, state_of
 
 
 class Names:
@@ -24,12 +26,12 @@ class Names:
     def _collect(self, prefix: str, owner: Any) -> None:
         if isinstance(owner, Tensor):
             self._names.setdefault(id(owner), prefix)
-        elif hasattr(owner, "named_parameters"):
+        elif is_nn_module(type(owner)):
             for name, tensor in [*owner.named_parameters(), *owner.named_buffers()]:
                 full = name if not name[:1].isdigit() else f"{prefix or 'module'}.{name}"
                 self._names.setdefault(id(tensor), full)
-        elif hasattr(owner, "param_groups"):
-            for parameter, state in getattr(owner, "state", {}).items():
+        elif _is_optimizer(owner):
+            for parameter, state in owner.state.items():
                 base = self._names.get(id(parameter), "parameter")
                 for key, value in state.items():
                     if isinstance(value, Tensor):
@@ -59,21 +61,28 @@ class Names:
 def reachable(target: Any) -> Iterator[tuple[str, Any]]:
     """(variable name, value) of what a function's closure and globals name, Modules first; for a
     Module itself and for `self` of a method, that Module."""
-    owner = getattr(target, "__self__", None)
-    if hasattr(target, "named_parameters"):
+    if is_nn_module(type(target)):
         yield "", target
-    elif owner is not None:
-        yield "", owner
-    seen = sorted(variables(target).items(), key=lambda item: hasattr(item[1], "param_groups"))
-    yield from seen
+    elif type(target) is MethodType:
+        yield "", target.__self__
+    yield from sorted(variables(target).items(), key=lambda item: _is_optimizer(item[1]))
+
+
+def _is_optimizer(value: Any) -> bool:
+    """Whether a value is an optimizer. Objects of the user's are not asked for attributes: that may
+    run code of theirs."""
+    state = state_of(value)
+    return "param_groups" in (state or ()) and package_of(type(value)) not in LIBRARY - OURS
 
 
 def variables(target: Any) -> dict[str, Any]:
     """The closure cells and globals a function names, with their values."""
-    function = inspect.unwrap(getattr(target, "__func__", target))
-    code = getattr(function, "__code__", None)
-    if code is None:
+    function = target.__func__ if type(target) is MethodType else target
+    if isinstance(function, FunctionType):
+        function = inspect.unwrap(function)
+    if not isinstance(function, FunctionType):
         return {}
+    code = function.__code__
     values = {
         name: function.__globals__[name]
         for name in sorted(_named(code))

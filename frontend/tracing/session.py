@@ -9,7 +9,6 @@ tape runs on those, so `backward()` inside the function just adds its ops to the
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -19,9 +18,10 @@ import numpy as np
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.no_value import escaped
 from frontend.tensors.state import STATE, recording, swap_session
-from frontend.tensors.tensor import FROZEN, Tensor, make
-from frontend.tensors.views import View, written_back
+from frontend.tensors.tensor import Tensor, make
 from frontend.tracing.guards.globals import CapturedGlobals
+from frontend.tracing.layouts import Layouts
+from frontend.tracing.mutations import Mutations
 from frontend.tracing.naming import Names
 from frontend.tracing.regions import Builder, TracedRegion, restored
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
@@ -72,7 +72,7 @@ class Captured:
         return self.tensor.__dict__ if self.state_inside is None else self.state_inside
 
 
-class Session:
+class Session(Mutations):
     """The trace of one function. Use as a context manager; entering again resumes it."""
 
     def __init__(self, name: str):
@@ -83,6 +83,7 @@ class Session:
         self.inputs: list[GraphInput] = []
         self.captured: dict[int, Captured] = {}
         self.captured_globals = CapturedGlobals(self)
+        self.layouts = Layouts(self._array_outside)
         self.guards: list[Any] = [self.captured_globals]
         self.grad_guards: list[tuple[Tensor, bool]] = []
         self.asked: dict[int, Tensor] = {}  # whose flags were read
@@ -134,6 +135,12 @@ class Session:
             tensor._counter = [0]
             tensor._edge = tensor._view = tensor._accumulator = None
         return captured
+
+    def _array_outside(self, tensor: Any) -> np.ndarray | None:
+        """The array of a tensor from outside, None for one made inside."""
+        captured = self.captured.get(id(tensor))
+        value = tensor._value if captured is None else captured.state_outside["_value"]
+        return value if isinstance(value, np.ndarray) else None
 
     def _make_input(self, tensor: Tensor, name: str, source: Source) -> Var:
         captured = self.capture(tensor)
@@ -273,61 +280,6 @@ class Session:
     def at(self, location: Location | None) -> AbstractContextManager[None]:
         """Nodes made inside stem from this line of the user's."""
         return self.builder.at(location)
-
-    # -- views and mutation ------------------------------------------------------------------
-
-    def make_view(self, result: Tensor, parent: Tensor, op: Any, attributes: Any) -> None:
-        """Record that `result` shows `parent` (by a movement op, or as it is)."""
-        value = self.value_of(parent)
-        if op is None:
-            result._value = value
-        result._counter = parent._counter
-        inside = bool(self.regions) and STATE.grad_enabled is None
-        tracked = None if op is None else bool(STATE.grad_enabled) or inside
-        result._view = View(parent, op, attributes, parent._counter[0], tracked)
-        if self.watched is not None:
-            self.watched.append(weakref.ref(result))
-
-    def detach(self, result: Tensor, parent: Tensor) -> None:
-        """Make `result` show `parent` without its gradient."""
-        self.make_view(result, parent, None, {})
-        if self.regions:
-            result._value = self._stopped(result._value)
-            result._view.op = lookup("stop_gradient")
-
-    def _refresh(self, tensor: Tensor, view: View) -> None:
-        """Bring a view up to date with what it shows."""
-        value = self.value_of(view.parent)
-        if self.regions and tensor._value.context is not self.builder:
-            # A view from around a region is refreshed around it, too.
-            self.regions[-1].keep_state(tensor)
-        if view.op is not None:
-            value = self.builder.apply(view.op, (value,), view.attributes)[0]
-        tensor._value = value if view.tracked else self._stopped(value)
-        view.seen = tensor._counter[0]
-
-    def assign(self, target: Tensor, new: Tensor, derived: bool = True) -> None:
-        """The value of `new` in place of that of `target`, and of what `target` is a view of.
-        `derived`: gradients go to `new`, as long as grad mode is on; else to the old value."""
-        if target._frozen is not None:
-            raise RuntimeError(FROZEN)
-        old, value = self.value_of(target), self.value_of(new)
-        derived = derived and STATE.grad_enabled is not False
-        if not derived and self._derives(value):
-            value = self.builder.apply(lookup("overwritten"), (old, value), {})[0]
-        if self.regions and target._value.context is not self.builder:
-            self.regions[-1].keep_state(target)
-        if self.regions and derived:
-            self.regions[-1].derived_changes.add(id(target))
-        view = target._view
-        if view is not None:
-            with recording(None):
-                parent_value = written_back(view, make(value, new.tensor_type))
-                self.assign(view.parent, parent_value, derived and view.tracked is not None)
-            view.seen = target._counter[0]
-        else:
-            target._counter[0] += 1
-        target._value = value
 
     # -- gradients ---------------------------------------------------------------------------
 

@@ -16,13 +16,14 @@ from typing import Any
 
 from frontend.eager.backward import passes_region
 from frontend.tensors.state import STATE, suspended
-from frontend.tensors.tensor import Tensor, make
+from frontend.tensors.tensor import Tensor, added_to, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import (
     ZeroGuard,
     is_plain,
     same,
 )
+from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
 from frontend.tracing.session import Captured, GraphInput, Session
 from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError
@@ -179,6 +180,12 @@ class Trace:
 
     def _check_flags(self) -> None:
         for captured in self.session.captured.values():
+            if not _same_items(*map(added_to, (vars(captured.tensor), captured.state_outside))):
+                raise TraceError(
+                    "an attribute of a tensor from outside is assigned while tracing; compiled "
+                    "code would not repeat the assignment",
+                    hint="assign it outside",
+                )
             before = captured.state_outside.get("_requires_grad", False)
             after = captured.tensor._requires_grad
             edge = captured.tensor._edge
@@ -209,6 +216,10 @@ class Trace:
         return session.builder.snapshot(inputs, outputs, aliases)
 
 
+def _same_items(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    return left.keys() == right.keys() and all(left[name] is right[name] for name in left)
+
+
 def run_trace(
     function: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, name: str
 ) -> Trace:
@@ -220,10 +231,11 @@ def run_trace(
     with session:
         for position, (label, leaf) in enumerate(zip(_labels(function, structure), leaves)):
             session.argument(label, leaf, position)
-        drawn = _random_states()
+        generators = session.captured_globals.generators
+        drawn = _random_states(generators)
         result = function(*arguments, **keywords)
         _check_containers(structure, (arguments, keywords), leaves, name)
-        if _random_states() != drawn:
+        if _random_states(generators) != drawn:
             warnings.warn(
                 f"{name} draws random numbers of Python or NumPy while it is traced: every "
                 "compiled call will see the same ones. Draw them outside, or with frontend.rand",
@@ -252,21 +264,22 @@ def _check_containers(structure: Any, given: Any, leaves: Sequence[Tensor], name
     )
 
 
-def _random_states() -> list[Any]:
-    """The states of the global generators of Python and NumPy, where those are imported."""
+def _random_states(held: Sequence[Any]) -> list[Any]:
+    """The states of the global generators of Python and NumPy, where those are imported, and of
+    those that code can reach."""
     python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
     states = [] if python is None else [python.getstate()]
     if numpy is not None:
         _, keys, *rest = numpy.get_state()
         states += [keys.tobytes(), rest]
-    return states
+    return states + [generator_state(generator) for generator in [*held]]
 
 
 def _labels(function: Callable[..., Any], structure: Any) -> list[str]:
     """A name for each tensor argument, from the function's signature."""
     positional, keyword = structure[2]
     try:
-        target = getattr(function, "forward", function)
+        target = forward_of(function)
         names = [
             p.name
             for p in inspect.signature(target).parameters.values()
@@ -285,7 +298,7 @@ def _labels(function: Callable[..., Any], structure: Any) -> list[str]:
 
 def name_of(function: Any) -> str:
     """A graph name for a function or Module."""
-    name = getattr(function, "__name__", None) or type(function).__name__
+    name = name_in(function) or type(function).__name__
     return name if NAME.fullmatch(name) else "traced"
 
 

@@ -1,5 +1,7 @@
 """What a trace depended on besides its arguments, and whether it has changed since.
 
-bytecode lists the names that functions read, globals follows them to values without running
-anything, checks are the guards themselves.
+bytecode lists the names that functions read, globals follows them through functions and containers,
+attributes through objects, classes and Python modules, to values, without running anything of the
+user's: kinds says what sort of thing a value is, reads and items are what was found and look again.
+checks are the other guards.
 """

@@ -5,34 +5,58 @@ variables, and the attributes it reads of them, as paths: `cfg.model.width` is t
 in : a code object, with those of the functions it defines
 out: `BytecodeScan`. What an attribute is read of that is no global, closure variable or `self`
      (another local, the result of a call) is not known: such paths are `loose`.
+
+`getattr(x, "k")` is the path ("k",) of x, `type(x)` is ("__class__",), `vars(x)` is ("__dict__",).
+A path that ends in `ITSELF` says that the value is used otherwise than by its attributes.
 """
 
 from __future__ import annotations
 
 import dis
 import functools
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from types import CodeType
+from typing import Any
 
 Path = tuple[str, ...]
 Paths = frozenset[Path]
 
-_GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"}
+ITSELF = ""
+_PUTTING = {"format", "join", "replace", "removeprefix", "removesuffix"}
+_BEGIN = re.compile(r"(?:[^\W\d]\w*)?")
+
+_GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"}
 _CELL = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "STORE_DEREF"}
 _ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}
-_BETWEEN = {"PUSH_NULL", "COPY", "NOP", "EXTENDED_ARG", "CACHE", "RESUME"}
+_BETWEEN = {"PUSH_NULL", "COPY", "NOP", "EXTENDED_ARG", "CACHE", "RESUME", "PRECALL", "KW_NAMES"}
+_BY_NAME = {"getattr", "hasattr", "setattr", "delattr"}
+_GOT = "attribute"  # `getattr` has its name: its result is the attribute
+_AS_ATTRIBUTE = {"type": "__class__", "vars": "__dict__"}
+_TAKES_NAMES = {*_BY_NAME, "attrgetter", "methodcaller", "__getattribute__", "__getattr__",
+                "__setattr__", "__dict__", "vars"}  # fmt: skip
 
 
 class BytecodeScan:
-    """Paths by global and by closure variable, those of the first argument, and loose ones."""
+    """Paths by global and by closure variable, those of the first argument, and loose ones.
+    `imports`: modules that are imported inside, with the names taken from them. `global_names`:
+    texts that may be names of globals. `computed`: whether names of attributes are computed (it is
+    not empty then), and what may be their beginnings. `compares`: whether two values are compared
+    with `==`."""
 
-    __slots__ = ("cells", "first", "globals", "loose")
+    __slots__ = (
+        "cells", "compares", "computed", "first", "global_names", "globals", "imports", "loose",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.globals: dict[str, set[Path]] = {}
         self.cells: dict[str, set[Path]] = {}
         self.first: set[Path] = set()
         self.loose: set[Path] = set()
+        self.imports: dict[tuple[int, str], set[Path]] = {}
+        self.global_names: set[str] = set()
+        self.computed: set[str] = set()
+        self.compares = False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -44,30 +68,139 @@ def scan_bytecode(code: CodeType) -> BytecodeScan:
 
 
 def _collect(code: CodeType, scan: BytecodeScan, first: set[Path]) -> None:
-    for paths, path in _walk(code, scan, first):
-        if path:
-            paths.add(path)
+    walk = _Walk(code, scan, first)
+    for instruction in dis.get_instructions(code):
+        walk.step(instruction)
+    walk.end()
+    texts = {text for text in _texts(code.co_consts) if _is_name(text)}
+    if _TAKES_NAMES.intersection(code.co_names):
+        scan.loose |= {tuple(text.split(".")) for text in texts}
+    if walk.computes_names:
+        scan.computed |= {ITSELF, *(_beginning(text) for text in _texts(code.co_consts))}
+    if "globals" in code.co_names:
+        scan.global_names |= texts
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             _collect(constant, scan, scan.loose)
 
 
-def _walk(code: CodeType, scan: BytecodeScan, first: set[Path]) -> Iterator[tuple[set[Path], Path]]:
-    """For each read the paths it belongs to, and its own."""
-    argument = code.co_varnames[0] if code.co_argcount else None
-    paths = scan.loose
-    path: Path = ()
-    for instruction in dis.get_instructions(code):
+class _Walk:
+    """What stands on top of the stack, as far as it is known: the attribute `path` of what `paths`
+    belong to."""
+
+    def __init__(self, code: CodeType, scan: BytecodeScan, first: set[Path]):
+        self.scan = scan
+        self.first = first
+        self.argument = code.co_varnames[0] if code.co_argcount else None
+        self.paths = scan.loose
+        self.path: Path = ()
+        self.applied = ""  # a builtin that will be called on what is loaded next
+        self.constants: list[Any] = [0, None]  # the last two that were loaded
+        self.after_constant = False
+        self.by_name = 0  # how often a builtin is named that takes a name, and with a constant
+        self.by_constant = 0
+        self.puts_together = bool(_PUTTING.intersection(code.co_names))
+        self.takes_names = bool(_TAKES_NAMES.difference(_BY_NAME).intersection(code.co_names))
+
+    @property
+    def computes_names(self) -> bool:
+        """Whether an attribute may be read whose name is no constant of the code."""
+        computed = self.by_name > self.by_constant or (self.by_name and self.puts_together)
+        return bool(self.takes_names or computed)
+
+    def step(self, instruction: Any) -> None:
         name, what = instruction.opname, instruction.argval
         if name in _ATTRIBUTE:
-            path = (*path, what)
-            yield paths, path
-        elif name == "STORE_ATTR":
-            yield paths, (*path, what)
+            self.extend(what)
+        elif name in ("STORE_ATTR", "DELETE_ATTR"):
+            self.paths.add((*self.path, what))
+            self.start(self.scan.loose)
         elif name in _GLOBAL:
-            paths, path = scan.globals.setdefault(what, set()), ()
-        elif name in _CELL and what != argument:
-            paths, path = scan.cells.setdefault(what, set()), ()
+            self.start(self.scan.globals.setdefault(what, set()))
+            self.by_name += what in _BY_NAME
+            if what in _BY_NAME or what in _AS_ATTRIBUTE:
+                self.applied = what
+        elif name in _CELL and what != self.argument:
+            self.start(self.scan.cells.setdefault(what, set()))
+        elif name == "LOAD_CONST":
+            self.load_constant(what)
+        elif name in ("CALL", "CALL_FUNCTION"):
+            self.call(instruction.arg)
+        elif name in ("IMPORT_NAME", "IMPORT_FROM"):
+            self.load_import(name, what)
         elif name not in _BETWEEN:
-            known = name in _CELL or name.startswith("LOAD_FAST")
-            paths, path = first if known and what == argument else scan.loose, ()
+            self.load_other(name, what)
+        self.after_constant = name == "LOAD_CONST"
+
+    def end(self) -> None:
+        """The value that was on top is used as it is."""
+        if self.path or self.paths is not self.scan.loose:
+            self.paths.add((*self.path, ITSELF))
+
+    def start(self, paths: set[Path]) -> None:
+        self.end()
+        self.paths, self.path = paths, ()
+        if self.applied == _GOT:
+            self.applied = ""
+
+    def extend(self, name: str) -> None:
+        self.path = (*self.path, name)
+        self.paths.add(self.path)
+
+    def load_constant(self, value: Any) -> None:
+        self.constants = [self.constants[1], value]
+        if self.applied in _BY_NAME and isinstance(value, str) and value.isidentifier():
+            self.extend(value)
+            self.by_constant += 1
+            self.applied = _GOT
+        elif not self.applied:
+            self.start(self.scan.loose)
+
+    def call(self, count: int | None) -> None:
+        if self.applied in _AS_ATTRIBUTE and count == 1:
+            self.extend(_AS_ATTRIBUTE[self.applied])
+        elif self.applied != _GOT:
+            self.start(self.scan.loose)
+        self.applied = ""
+
+    def load_import(self, kind: str, what: str) -> None:
+        if kind == "IMPORT_FROM":
+            self.paths.add((what,))
+            return
+        level, names = self.constants
+        module = what if names or level else what.partition(".")[0]
+        self.start(self.scan.imports.setdefault((level, module), set()))
+
+    def load_other(self, name: str, what: Any) -> None:
+        variable = what[-1] if isinstance(what, tuple) else what
+        if name.startswith("LOAD_FAST") or name in _CELL:
+            known = variable == self.argument and self.argument is not None
+            self.start(self.first if known else self.scan.loose)
+            return
+        if name.startswith("LOAD_SUPER"):
+            self.start(self.scan.loose)
+            self.extend(variable)
+            return
+        self.puts_together |= name.startswith(("FORMAT", "BUILD_STRING", "BINARY_OP"))
+        compares = (name == "COMPARE_OP" and what in ("==", "!=")) or name == "CONTAINS_OP"
+        self.scan.compares |= compares and not self.after_constant
+        self.applied = ""
+        self.start(self.scan.loose)
+
+
+def _is_name(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
+
+
+def _beginning(text: str) -> str:
+    """The name that a text starts with, where no sentence does."""
+    found = _BEGIN.match(text)
+    return found[0] if found and " " not in text else ""
+
+
+def _texts(constants: Iterable[Any]) -> Iterator[str]:
+    for constant in constants:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, tuple | frozenset):
+            yield from _texts(constant)

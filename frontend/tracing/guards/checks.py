@@ -9,20 +9,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.tensors.epoch import HookRegistry, Registry
-from frontend.tensors.tensor import Tensor
+from frontend.tensors.tensor import Tensor, added_attributes
 from frontend.tracing.sources import Source
-from graphc.ir.nodes import exact
 
 PLAIN = (int, float, bool, str, type(None))
+_EXACT = {*PLAIN, bytes, complex}
 _MISSING = object()
 _REGISTRIES = (Registry, HookRegistry)
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is a number, a text, None, or a tuple of such."""
-    if isinstance(value, tuple):
-        return all(map(is_plain, value))
-    return isinstance(value, PLAIN)
+    """Whether a value is a number, a text, None, or a tuple of such, with nothing added to it by a
+    class of its own."""
+    kind = type(value)
+    if kind in _EXACT:
+        return True
+    if issubclass(kind, tuple):
+        return not kind.__dictoffset__ and all(map(is_plain, tuple.__iter__(value)))
+    return issubclass(kind, PLAIN) and kind.__module__ == "numpy"
 
 
 def same(left: Any, right: Any) -> bool:
@@ -30,9 +34,14 @@ def same(left: Any, right: Any) -> bool:
     is not 0.0."""
     if left is right:
         return True
-    if type(left) is not type(right) or not is_plain(left):
+    kind = type(left)
+    if kind is not type(right) or not is_plain(left):
         return False
-    return bool(exact(left) == exact(right))
+    if issubclass(kind, tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    if issubclass(kind, float):
+        return bool(left.hex() == right.hex())
+    return repr(left) == repr(right) if kind is complex else bool(left == right)
 
 
 class ModuleGuard:
@@ -208,6 +217,37 @@ class HooksGuard:
 
     def reason(self) -> str:
         return "an argument has other hooks"
+
+
+class AttributesGuard:
+    """What the user put on an argument, beside its value."""
+
+    def __init__(self, source: Source, tensor: Tensor):
+        self.source = source
+        self.then = added_attributes(tensor)
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        argument: Any = self.source.tensor(arguments)
+        now, then = added_attributes(argument), self.then
+        return now.keys() == then.keys() and all(same(now[name], then[name]) for name in now)
+
+    def reason(self) -> str:
+        return "an attribute of an argument, a tensor, changed"
+
+
+class LayoutGuard:
+    """How an argument lies in memory: whether a reshape of it shares memory."""
+
+    def __init__(self, source: Source, strides: tuple[int, ...]):
+        self.source = source
+        self.strides = strides
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        argument: Any = self.source.tensor(arguments)
+        return bool(argument._value.strides == self.strides)
+
+    def reason(self) -> str:
+        return "an argument lies in memory in another order"
 
 
 class GradGuard:

@@ -243,7 +243,8 @@ def test_shapes_of_tensors_that_are_not_read_otherwise() -> None:
 
 
 def test_random_numbers_of_python_and_numpy_give_a_warning() -> None:
-    for draw in (random.random, np.random.rand):
+    held = random.Random(1), np.random.default_rng(1), np.random.RandomState(1)
+    for draw in (random.random, np.random.rand, held[0].random, held[1].random, held[2].rand):
         with pytest.warns(UserWarning, match="draws random numbers of Python or NumPy"):
             torch.compile(lambda x, draw=draw: x * draw())(ONES)
 

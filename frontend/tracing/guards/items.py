@@ -1,0 +1,165 @@
+"""What a container holds, compared without running code of the user's: a class of theirs may say
+what it likes in `__iter__` and `values`."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from frontend.tensors.tensor import Tensor
+from frontend.tracing.guards.checks import is_plain, same
+from graphc.errors import TraceError
+from graphc.ir.builder import Var
+
+MANY_ITEMS = 1000
+"""A container with more items than this is not looked into: its items are frozen."""
+LARGEST_ARRAY = 1 << 16
+"""Bytes up to which a NumPy array counts by its content."""
+
+MAPPINGS = (OrderedDict, dict, MappingProxyType)
+SEQUENCES = (list, tuple, deque, set, frozenset, bytearray)
+_FIXED = (tuple, frozenset)
+_GROWING = (dict, set)
+
+
+def container_of(value: Any) -> type | None:
+    """The container of Python's that a value is, None for others."""
+    kind = type(value)
+    return next((base for base in (*MAPPINGS, *SEQUENCES) if issubclass(kind, base)), None)
+
+
+def contents(holder: Any) -> list[Any]:
+    """The keys and values of a mapping, the items of a sequence or set."""
+    base: Any = container_of(holder)
+    if base in MAPPINGS:
+        return [*base.keys(holder), *base.values(holder)]
+    return list(base.__iter__(holder))
+
+
+def size_of(holder: Any) -> int:
+    """How many items a container has."""
+    base: Any = container_of(holder)
+    return int(base.__len__(holder))
+
+
+class Items:
+    """What a list, dict or set holds."""
+
+    def __init__(self, holder: Any, label: str):
+        self.holder = holder
+        self.label = label
+        self.then = contents(holder)
+        self.written_only = False  # no code reads it: a log
+
+    def holds(self) -> bool:
+        now, then = contents(self.holder), self.then
+        return len(now) == len(then) and (
+            all(map(operator.is_, now, then)) or all(map(same, now, then))
+        )
+
+    def settle(self) -> bool:
+        """After a trace: whether to go on looking. A log that only grew is not looked at again:
+        Python's effects happen once. What a dict or set was given in the trace is a memo: it is
+        there from now on. A list that is read and grows is looked at, and found changed."""
+        if self.holds() or not self._only_grown():
+            return True
+        if issubclass(type(self.holder), _GROWING):
+            self.then = contents(self.holder)
+        return not self.written_only
+
+    def _only_grown(self) -> bool:
+        """Whether all that was there is still there, in its place where it has one."""
+        now, then = contents(self.holder), self.then
+        if container_of(self.holder) in MAPPINGS:
+            count, size = len(then) // 2, len(now) // 2
+            now = [*now[:count], *now[size : size + count]]
+        elif issubclass(type(self.holder), set):
+            return set(map(id, then)) <= set(map(id, now))
+        return len(now) >= len(then) and all(same(a, b) for a, b in zip(now, then) if is_plain(b))
+
+    def refuse_traced(self) -> None:
+        """Raise TraceError where a trace put a tensor of its own here: it is computed anew at each
+        call, and what is here would stay without a value."""
+        known = set(map(id, self.then))
+        for item in contents(self.holder):
+            if isinstance(item, Tensor) and type(item._value) is Var and id(item) not in known:
+                raise TraceError(
+                    f"{self.label} keeps a tensor {item.tensor_type} that is being traced",
+                    hint="make state outside, before the first call; return the value, or hand it "
+                    "out with frontend.tap(t, fn)",
+                )
+
+    def reasons(self) -> Iterator[str]:
+        now, then = contents(self.holder), self.then
+        if len(now) != len(then):
+            yield f"{self.label} was given items, or lost some"
+            return
+        for new, old in zip(now, then):
+            if not same(new, old):
+                yield f"an item of {self.label} was {shown(old)}, is {shown(new, old)}"
+
+
+class Content:
+    """What a small NumPy array holds."""
+
+    def __init__(self, array: np.ndarray, label: str):
+        self.array = array
+        self.label = label
+        self.then = self._now()
+
+    def _now(self) -> Any:
+        return self.array.dtype.str, self.array.shape, self.array.tobytes()
+
+    def holds(self) -> bool:
+        return bool(self._now() == self.then)
+
+    def settle(self) -> bool:
+        return True
+
+    def refuse_traced(self) -> None:
+        return
+
+    def reasons(self) -> Iterator[str]:
+        if not self.holds():
+            yield f"the content of {self.label} changed"
+
+
+class Cached:
+    """The results that a function keeps, by `functools.lru_cache`. Those that were computed in a
+    trace are its results for as long as they are kept."""
+
+    def __init__(self, function: Any, label: str):
+        self.function = function
+        self.label = label
+        self.misses = 0
+
+    def _now(self) -> int:
+        return int(type(self.function).cache_info(self.function).misses)
+
+    def holds(self) -> bool:
+        now = self._now()
+        self.misses, before = max(now, self.misses), self.misses
+        return now >= before
+
+    def settle(self) -> bool:
+        self.misses = self._now()
+        return True
+
+    def refuse_traced(self) -> None:
+        return
+
+    def reasons(self) -> Iterator[str]:
+        if self._now() < self.misses:
+            yield f"{self.label}: what it had cached was cleared"
+
+
+def shown(value: Any, then: Any = None) -> str:
+    """A value in a reason."""
+    if is_plain(value):
+        return repr(value)
+    return f"{'another' if type(value) is type(then) else 'a'} {type(value).__name__}"

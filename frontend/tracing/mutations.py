@@ -1,0 +1,108 @@
+"""Views and mutation in a trace: what shows what, and what is put in place of what."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from frontend.tensors.state import STATE, recording
+from frontend.tensors.tensor import FROZEN, Tensor, make
+from frontend.tensors.views import IndexedView, View, written_back
+from frontend.tracing.layouts import Layouts
+from frontend.tracing.regions import Builder, TracedRegion
+from graphc.ir.builder import Var
+from graphc.ir.registry import lookup
+
+
+class Mutations:
+    """The part of a session that follows views and in-place operations."""
+
+    builder: Builder
+    regions: list[TracedRegion]
+    layouts: Layouts
+    watched: list[Any] | None
+
+    def value_of(self, tensor: Tensor) -> Var:
+        raise NotImplementedError
+
+    def _derives(self, value: Var) -> bool:
+        raise NotImplementedError
+
+    def _stopped(self, value: Var) -> Var:
+        raise NotImplementedError
+
+    def make_view(
+        self, result: Tensor, parent: Tensor, op: Any, attributes: Any, forced: bool = False
+    ) -> None:
+        """Record that `result` shows `parent` (by a movement op, or as it is). What eager mode
+        would have to copy it does not show."""
+        value = self.value_of(parent)
+        if op is not None and op.name == "reshape" and not forced:
+            if not self.layouts.shares(result, parent, attributes["shape"]):
+                return
+        if op is None:
+            result._value = value
+        tracked = None if op is None else self._records
+        self.show(result, View(parent, op, attributes, parent._counter[0], tracked))
+
+    @property
+    def _records(self) -> bool:
+        return bool(STATE.grad_enabled) or (bool(self.regions) and STATE.grad_enabled is None)
+
+    def show(self, result: Tensor, view: View) -> None:
+        """Record that `result` is a view, and how."""
+        result._counter = view.parent._counter
+        result._view = view
+        if self.watched is not None:
+            self.watched.append(weakref.ref(result))
+
+    def make_indexed(
+        self, result: Tensor, parent: Tensor, take: Any, put: Any, places: Any = None
+    ) -> None:
+        """Record that `result` shows elements of `parent`: see IndexedView."""
+        self.value_of(parent)
+        self.show(result, IndexedView(parent, take, put, self._records, places))
+
+    def detach(self, result: Tensor, parent: Tensor) -> None:
+        """Make `result` show `parent` without its gradient."""
+        self.make_view(result, parent, None, {})
+        if self.regions:
+            result._value = self._stopped(result._value)
+            result._view.op = lookup("stop_gradient")
+
+    def _refresh(self, tensor: Tensor, view: View) -> None:
+        """Bring a view up to date with what it shows."""
+        value = self.value_of(view.parent)
+        if self.regions and tensor._value.context is not self.builder:
+            # A view from around a region is refreshed around it, too.
+            self.regions[-1].keep_state(tensor)
+        if isinstance(view, IndexedView):
+            with recording(None):
+                value = self.value_of(view.shown(make(value, view.parent.tensor_type)))
+        elif view.op is not None:
+            value = self.builder.apply(view.op, (value,), view.attributes)[0]
+        tensor._value = value if view.tracked else self._stopped(value)
+        view.seen = tensor._counter[0]
+
+    def assign(self, target: Tensor, new: Tensor, derived: bool = True) -> None:
+        """The value of `new` in place of that of `target`, and of what `target` is a view of.
+        `derived`: gradients go to `new`, as long as grad mode is on; else to the old value."""
+        if target._frozen is not None:
+            raise RuntimeError(FROZEN)
+        old, value = self.value_of(target), self.value_of(new)
+        derived = derived and STATE.grad_enabled is not False
+        if not derived and self._derives(value):
+            value = self.builder.apply(lookup("overwritten"), (old, value), {})[0]
+        if self.regions and target._value.context is not self.builder:
+            self.regions[-1].keep_state(target)
+        if self.regions and derived:
+            self.regions[-1].derived_changes.add(id(target))
+        view = target._view
+        if view is not None:
+            with recording(None):
+                parent_value = written_back(view, make(value, new.tensor_type))
+                self.assign(view.parent, parent_value, derived and view.tracked is not None)
+            view.seen = target._counter[0]
+        else:
+            target._counter[0] += 1
+        target._value = value

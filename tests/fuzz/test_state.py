@@ -1,0 +1,50 @@
+"""What compiled functions read of Python state, each kind alone: a change is followed, or what
+cannot be followed is refused. The pieces are those of the fuzzer."""
+
+from __future__ import annotations
+
+import pytest
+
+from frontend.tracing.guards.reads import Reads
+from tests.fuzz import state
+from tests.fuzz.frame import Broken
+
+FOLLOWED = (
+    "missing global", "builtin", "globals()", "unassigned", "import inside", "module object",
+    "module __getattr__", "chain map", "user dict subclass", "proxy", "view of a dict",
+    "bound get", "attribute dict", "missing", "array", "environment", "hasattr", "getattr",
+    "computed getattr", "getattr of a list", "vars", "__dict__", "by type", "by class", "by super",
+    "of the class", "made inside", "slots", "__getattr__", "raising __getattr__", "descriptor",
+    "cached property", "compared dataclasses", "int subclass", "getitem", "len", "iter",
+    "contains", "bool", "float", "add", "eq", "with", "sorted", "function attribute", "default",
+    "lru cache", "attrgetter", "functional", "method of Tensor", "forward of Linear", "metaclass",
+    "bases", "context variable", "thread local", "tensor attribute", "tensor with an attribute",
+    "object made inside", "list subclass", "named tuple",
+)  # fmt: skip
+REFUSED = (
+    "counter", "item set", "attribute set", "list that is read and grows", "iterator",
+    "given list changed", "tensor attribute set",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_change_is_followed(name: str) -> None:
+    assert name in state.pieces()
+    assert state.check(state.Case(((0, name),), (None, (0, 0)))) == "agrees"
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_compiled_code_would_not_repeat_is_refused(name: str) -> None:
+    assert state.check(state.Case(((0, name),), (None, (0, 0)))) == "refused"
+
+
+def test_pieces_are_python() -> None:
+    for name, piece in state.pieces().items():
+        case = state.Case(((3, name),), (None, *((3, i) for i in range(len(piece.changes)))))
+        compile(state.program(case), name, "exec")
+
+
+def test_the_fuzzer_finds_what_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reads, "holds", lambda reads: True)
+    with pytest.raises(Broken, match="call 1"):
+        state.check(state.Case(((0, "global"),), (None, (0, 0))))
