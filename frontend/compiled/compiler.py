@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from frontend.compiled.differentiable import written_by
 from frontend.compiled.inline_cache import InlineCache
 from frontend.compiled.options import Options
 from frontend.compiled.specialization import Specialization
@@ -93,13 +94,13 @@ class CompiledFunction:
                     "keep what changes from call to call in a tensor that is changed in place",
                     location=user_location(),
                 )
-            result = specialization.call(leaves)
-        except BaseException:
-            if specialization.undo():
+            # One line: an interrupt comes before both, or behind.
+            specialization.undo, result = _nothing, specialization.call(leaves)
+            return result
+        except BaseException as error:
+            if not written_by(error) and specialization.undo():
                 self._forget(specialization, key)
             raise
-        specialization.undo = _nothing
-        return result
 
     def _forget(self, specialization: Specialization, key: Any) -> None:
         with TRACE_LOCK.specializing:

@@ -192,8 +192,14 @@ class DifferentiableFunction:
         return outputs
 
 
+def note_written(error: BaseException, values: Any) -> None:
+    """Note on what is raised what native code had written before, if it had: as Executable.run."""
+    if len(values):
+        error.written = values  # type: ignore[attr-defined]
+
+
 def written_by(error: BaseException) -> Any:
-    """What native code had written where an interrupt came after it; else nothing."""
+    """What native code had written when this was raised."""
     return getattr(error, "written", ())
 
 
@@ -248,7 +254,7 @@ class ForwardBackward:
             kinds = tuple([x.tensor_type for x in operands])
             record(call, {}, operands, results, Saves(kinds, tuple(self.results), NOTHING))
         except BaseException as error:
-            error.written = values  # type: ignore[attr-defined]
+            note_written(error, values)
             raise
         return outputs
 

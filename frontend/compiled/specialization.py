@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.compiled.differentiable import DifferentiableFunction, written_by
+from frontend.compiled.differentiable import DifferentiableFunction, note_written, written_by
 from frontend.compiled.options import Options
 from frontend.eager.non_differentiable import mark_non_differentiable
 from frontend.tensors.autograd_members import Elided
@@ -261,6 +261,7 @@ class Specialization:
         if self.function is not None:
             return self._call_differentiable(self.function, arguments, arrays)
         values: Any = ()
+        new = None
         try:
             values = self.executable.run(arrays)
             if self.updated:
@@ -268,31 +269,31 @@ class Specialization:
             if self.single:
                 return make(values[0], self.result_types[0])
             new = self._left(arguments, values)
+            return self._finished(arguments, new, values)
         except BaseException as error:
-            self._complete(arguments, values or written_by(error))
+            note_written(error, values)
+            if written_by(error) and new is None:
+                # An interrupt, and native code had run: what belongs to that is done (again).
+                self._count_updates(arguments)
+                self._left(arguments, written_by(error))
             raise
-        return self._finished(arguments, new, values)
 
     def _call_differentiable(
         self, function: DifferentiableFunction, arguments: Sequence[Tensor], arrays: Sequence[Any]
     ) -> Any:
         tensors = [source.tensor(arguments) for source in self.sources]
+        results: Any = ()
         try:
             results = function(tensors, arrays)
             self._count_updates(arguments)
+            if self.grads:
+                self._left(arguments, results, results)
+            return self._finished(arguments, results, results)
         except BaseException as error:
+            note_written(error, results)
             if written_by(error):
                 self._count_updates(arguments)
             raise
-        if self.grads:
-            self._left(arguments, results, results)
-        return self._finished(arguments, results, results)
-
-    def _complete(self, arguments: Sequence[Tensor], values: Sequence[Any]) -> None:
-        """After an interrupt: where native code had run, what belongs to that is done (again)."""
-        if values:
-            self._count_updates(arguments)
-            self._left(arguments, values)
 
     def _left(
         self, arguments: Sequence[Tensor], values: Sequence[Any], new: list[Tensor] | None = None

@@ -1,4 +1,4 @@
-"""Lists, dicts and sets that a trace can reach: what they held ahead of it, put back where it fails.
+"""Lists, dicts and sets that a trace can reach: what they held ahead, put back where it fails.
 
 A trace runs Python, which may append to a list; a call that raises has done nothing.
 """
