@@ -197,6 +197,7 @@ def _install_operators(target: Any) -> None:
         setattr(target, f"__i{name}__", i(function))
     for name in ("lt", "le", "gt", "ge"):
         setattr(target, f"__{name}__", getattr(logic, name))
+    target.__rdiv__ = target.__rtruediv__
     target.__eq__ = _guarded(logic.eq)
     target.__ne__ = _guarded(logic.ne)
     target.__neg__ = unary.neg

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.piecewise import PIECEWISE, connected
 from frontend.eager.tape import Edge, TapeNode, edge_of
 from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import Tensor, make
@@ -69,7 +70,7 @@ def _swept(
     taken = {id(gradient._value) for _, gradient in roots}
     for edge in cotangents:
         leaf = edge[0]
-        if isinstance(leaf, Tensor):
+        if isinstance(leaf, Tensor) and leaf._requires_grad:  # it may have been frozen since
             accumulate(leaf, _leaf_gradient(edge, cotangents, leaves), create_graph, taken)
             for hook in _running(leaf._post_hooks):
                 hook(leaf)
@@ -244,6 +245,8 @@ def _after(record: Record, gradients: list[Any], computed: list[Any]) -> list[An
     """The gradients of a record's operands after post-hooks, and, with anomaly detection, a check
     that none has NaN."""
     node: TapeNode = record.output_keys[0][0]  # type: ignore[index]
+    if STATE.grad_enabled and node.op.name in PIECEWISE:
+        computed = [connected(node, computed[0]), *computed[1:]]
     if node.posthooks or STATE.detect_anomaly:
         computed = [part.whole() if type(part) is OutputPart else part for part in computed]
     for hook in _running(node.posthooks):

@@ -45,6 +45,7 @@ def _view_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 setattr(self, attribute, getattr(new, attribute))
             leaf = former._requires_grad and former._edge is None
             self._requires_grad = new._requires_grad or leaf
+            self._former = former
         return self
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"

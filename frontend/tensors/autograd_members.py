@@ -24,6 +24,7 @@ class AutogradMembers(HostValues):
     _grad: Any = None
     _frozen: bool | None = None  # where it is frozen, whether it required gradients before
     _view: Any = None  # the View it is of another tensor
+    _former: Any = None  # where its shape was changed in place, what it was before
     _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
     _hooks: Any = None  # of a leaf: called with its gradient
     _post_hooks: Any = None  # of a leaf: called after its gradient was added up

@@ -25,16 +25,25 @@ class View:
     made at (in a trace), `known` the version its history was. `tracked` says whether the tape knows
     the view: True; False for one made under no_grad; None for detach(), a view to nobody."""
 
-    __slots__ = ("attributes", "known", "op", "parent", "seen", "tracked")
+    __slots__ = ("_former", "_parent", "attributes", "known", "op", "seen", "tracked")
 
     def __init__(
         self, parent: Tensor, op: Any, attributes: dict[str, Any], seen: int, tracked: bool | None
     ):
-        self.parent = parent
+        self._parent = parent
+        self._former = parent._former
         self.op = op
         self.attributes = attributes
         self.seen = self.known = seen
         self.tracked = tracked
+
+    @property
+    def parent(self) -> Tensor:
+        """What is shown: where its shape was changed in place since, what it was before that."""
+        parent = self._parent
+        while parent._former is not self._former:
+            parent = parent._former
+        return parent
 
     # -- history -----------------------------------------------------------------------------
 
@@ -70,6 +79,10 @@ class View:
         it was and of `new`, and the view is a view of that."""
         parent: Any = self.parent
         parent_value = written_back(self, new)
+        if parent.requires_grad and not parent_value._requires_grad:
+            # All of it is overwritten: what made it has a gradient, of zeros.
+            everywhere = new.context.constant(np.ones(parent.tensor_type.shape, bool))
+            parent_value = elementwise.where(everywhere, parent_value, parent)
         if parent._view is not None and parent._view.tracked:
             parent._view.write_history(parent, parent_value)
         else:
