@@ -66,7 +66,7 @@ def _swept(
         if isinstance(edge[0], Tensor) and edge in cotangents:
             at_inputs[edge] = _leaf_gradient(edge, cotangents, leaves)
     if targets is not None:
-        return [at_inputs[edge] if create_graph else writable(at_inputs[edge]) for edge in targets]
+        return [writable(at_inputs[edge]) for edge in targets]
     taken = {id(gradient._value) for _, gradient in roots}
     for edge in cotangents:
         leaf = edge[0]
@@ -271,7 +271,7 @@ def accumulate(
     `taken` holds the ids of arrays that belong to others: those are copied."""
     present = variable._grad if STATE.session is None else STATE.session.read_grad(variable)
     if present is None:
-        variable.grad = gradient if create_graph else _owned(variable, gradient, taken)
+        variable.grad = gradient.clone() if create_graph else _owned(variable, gradient, taken)
     elif create_graph or present._requires_grad:
         variable.grad = present + gradient
     else:
@@ -285,6 +285,8 @@ def writable(gradient: Tensor | None) -> Tensor | None:
     if not isinstance(value, np.ndarray) or (value.flags.writeable and 0 not in value.strides):
         return gradient
     assert gradient is not None
+    if gradient._requires_grad:
+        return gradient.clone()
     return make(value.copy(order="C"), gradient.tensor_type)
 
 

@@ -10,10 +10,10 @@ from frontend.eager.tape import Saves, TapeNode, edge_of, record
 from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import TensorType
 
-PIECEWISE = frozenset(
-    "adaptive_max_pool avg_pool hardshrink hardsigmoid hardtanh leaky_relu max_pool prelu relu "
-    "softshrink".split()
-)
+PIECEWISE = {
+    "adaptive_max_pool", "avg_pool", "hardshrink", "hardsigmoid", "hardtanh", "leaky_relu",
+    "max_pool", "prelu", "relu", "softshrink",
+}  # fmt: skip
 """Names of ops. (What PyTorch's rules of other ops read, comparisons say, takes no gradient.)"""
 
 

@@ -77,12 +77,11 @@ class AutogradMembers(HostValues):
 
     @property
     def _base(self) -> Any:
-        """The tensor this one is a view of, through all views between; None for no view."""
-        root = None
-        view = self._view
-        while view is not None and view.tracked is not None:
-            root = view.parent
-            view = root._view
+        """The tensor this one is a view of, through all views between; None for no view. A change
+        of its own shape makes none."""
+        root, at = None, self
+        while (view := at._view) is not None and view.tracked is not None:
+            root, at = (root if view.parent is at._former else view.parent), view.parent
         return root
 
     def _is_view(self) -> bool:

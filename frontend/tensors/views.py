@@ -73,6 +73,20 @@ class View:
             )
         if root._requires_grad and root._edge is None:
             raise RuntimeError(f"a view of {LEAF_IN_PLACE}")
+        view: View | None = self if recording else None
+        while view is not None and view.tracked:
+            if not view.can_write_back:
+                raise _irreversible(view)
+            view = view.parent._view
+
+    @property
+    def can_write_back(self) -> bool:
+        """Whether the new value of the parent follows from that of the view."""
+        if self.op is m.broadcast:
+            return int(np.prod(self.attributes["shape"])) == self.parent.numel()
+        if self.op is m.slice_:
+            return all(step > 0 for step in self.attributes["step"])
+        return self.op in (None, stop_gradient, m.reshape, m.transpose, strided.diagonal)
 
     def write_history(self, tensor: Tensor, new: Tensor) -> None:
         """`tensor` (this view) took the value and history of `new`: the parent is then made of what
@@ -86,32 +100,41 @@ class View:
         if parent._view is not None and parent._view.tracked:
             parent._view.write_history(parent, parent_value)
         else:
+            retains = parent.retains_grad
             parent._edge, parent._requires_grad = parent_value._edge, parent_value._requires_grad
+            if retains:
+                parent.retain_grad()
         self.known = tensor._counter[0]
         self._rederive(tensor)
 
     def _rederive(self, tensor: Tensor) -> None:
+        retains = tensor.retains_grad
         with enable_grad():
             (again,) = self.parent.context.apply(self.op, (self.parent,), self.attributes)
         tensor._edge, tensor._requires_grad = again._edge, again._requires_grad
+        if retains:
+            tensor.retain_grad()
 
 
 def written_back(view: View, new: Tensor) -> Tensor:
     """The new value of the view's parent where the view takes the value `new`."""
+    if not view.can_write_back:
+        raise _irreversible(view)
     shape = view.parent.tensor_type.shape
     if view.op is None or view.op is stop_gradient:
         return new
-    repeats_nothing = view.op is m.broadcast and new.numel() == view.parent.numel()
-    if view.op is m.reshape or repeats_nothing:
+    if view.op is m.reshape or view.op is m.broadcast:
         return m.reshape(new, shape=shape)
     if view.op is m.transpose:
         inverse = m.inverse_permutation(view.attributes["permutation"])
         return m.transpose(new, permutation=inverse)
-    if view.op is m.slice_ and all(step > 0 for step in view.attributes["step"]):
+    if view.op is m.slice_:
         return _unsliced(view, new, shape)
-    if view.op is strided.diagonal:
-        return _off_diagonal(view, new, shape)
-    raise TraceError(
+    return _off_diagonal(view, new, shape)
+
+
+def _irreversible(view: View) -> TraceError:
+    return TraceError(
         f"in-place operation on a view made by {view.op.name}, whose elements share memory",
         hint="clone() it first",
         location=user_location(),

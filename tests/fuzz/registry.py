@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.fuzz import cache_files, checkpoints, graph_texts, interrupts, joins, kills
+from tests.fuzz import autograd, cache_files, checkpoints, graph_texts, interrupts, joins, kills
 from tests.fuzz.frame import Fuzzer
 
 FUZZERS: dict[str, Fuzzer] = {
     module.FUZZER.name: module.FUZZER
-    for module in (checkpoints, cache_files, kills, graph_texts, joins, interrupts)
+    for module in (checkpoints, cache_files, kills, graph_texts, joins, interrupts, autograd)
 }
