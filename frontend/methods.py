@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.gradients import backward
+from frontend.eager.node_names import name_nodes
 from frontend.functions import (
     conversion,
     creation,
@@ -41,6 +42,7 @@ from frontend.functions import (
     tensor_types,
     unary,
 )
+from frontend.nn import functional
 from frontend.nn.functional import top_level_layers
 from frontend.overrides import protocol
 from frontend.tensors.tensor import Tensor
@@ -145,6 +147,8 @@ def _reflected(function: Any, name: str) -> Any:
 
 def install(target: Any = Tensor) -> None:
     """Attach everything to Tensor."""
+    for module in (*FAMILIES, functional):
+        name_nodes(module)
     for family in FAMILIES:
         for name in family.METHODS.split():
             setattr(Tensor, name, getattr(family, name))

@@ -126,7 +126,7 @@ def _leading_to(nodes: list[TapeNode], targets: set[Edge]) -> dict[TapeNode, tup
     for node in reversed(nodes):
         wanted = tuple(
             [
-                e is not None and (e in targets or (type(e[0]) is TapeNode and e[0] in result))
+                e is not None and (e in targets or (isinstance(e[0], TapeNode) and e[0] in result))
                 for e in node.edges
             ]
         )

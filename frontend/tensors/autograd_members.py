@@ -73,7 +73,7 @@ class AutogradMembers(HostValues):
         """The tape node that made the tensor; None for a leaf."""
         if self._view is not None:
             self._view.bring_history(self)
-        return None if self._edge is None else self._edge[0]
+        return None if self._edge is None else self._edge[0].shown()
 
     @property
     def _base(self) -> Any:

@@ -184,10 +184,14 @@ def swap_observer(observer: Any) -> Any:
 @contextlib.contextmanager
 def recording(mode: bool | None) -> Iterator[None]:
     """Grad mode `mode` inside; None in the body of a loop or branch."""
-    previous, STATE.grad_enabled = STATE.grad_enabled, mode
+    previous = STATE.grad_enabled
     try:
-        yield
-    finally:
+        try:
+            STATE.grad_enabled = mode
+            yield
+        finally:
+            STATE.grad_enabled = previous
+    finally:  # again, for an interrupt that came just then
         STATE.grad_enabled = previous
 
 

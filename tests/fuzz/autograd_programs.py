@@ -31,7 +31,7 @@ OTHER_IN_PLACE = ("{x}.add_({y})", "{x}.mul_({y})", "{x}.copy_({y})", "{x}.sub_(
                   "{x} += {y}", "{x}[...] = {y}", "{x}.lerp_({y}, 0.25)")  # fmt: skip
 BINARY = ("{x} + {y}", "{x} * {y}", "{x} - {y}", "T.maximum({x}, {y})", "{x} / (2 + {y}.square())",
           "T.where({x} > {y}, {x}, {y})", "T.lerp({x}, {y}, 0.3)", "Product.apply({x}, {y})",
-          "T.add({x}, {y}, alpha=0.5)", "T.atan2({x}, {y})")  # fmt: skip
+          "T.add({x}, {y}, alpha=0.5)", "T.atan2({x}, 2 + {y}.square())")  # fmt: skip
 MODES = ("", "", "", "", "", "with T.no_grad(): ", "with T.enable_grad(): ")
 SHAPED_IN_PLACE = {"t_()": lambda s: s[::-1], "unsqueeze_(0)": lambda s: (1, *s),
                    "transpose_(0, -1)": lambda s: s[::-1] if len(s) == 2 else s,
@@ -49,6 +49,10 @@ class Drawer:
 
     def one(self, choices: Any) -> Any:
         return choices[int(self.random.integers(len(choices)))]
+
+    def has(self, text: str) -> bool:
+        """Whether there is such a line."""
+        return any(text in line for line in self.lines)
 
     def name(self) -> str:
         """One of all names; later ones more often."""
@@ -81,6 +85,8 @@ class Drawer:
 
     def in_place(self) -> None:
         x = self.name()
+        if self.has(f"{x}.register_hook"):
+            return
         if self.random.random() < 0.4:
             # A clone: what is written while it is read, PyTorch does not define.
             y = f"{self.fitting(self.shapes[x])}.clone()"
@@ -92,7 +98,7 @@ class Drawer:
     def reshaped(self) -> None:
         x = self.name()
         method = self.one([*SHAPED_IN_PLACE])
-        if any("retain_grad(" in line or "inputs=" in line for line in self.lines):
+        if self.has("retain_grad(") or self.has("inputs=") or self.has("register_hook"):
             return  # PyTorch then leaves a gradient of the former shape
         if method == "t_()" and len(self.shapes[x]) > 2:
             return
@@ -120,6 +126,8 @@ class Drawer:
             self.made(f"T.stack([{x}, {self.one(same)}])", (2, *shape))
 
     def hook(self) -> None:
+        if any(map(self.has, SHAPED_IN_PLACE)) or self.has("grad("):
+            return  # which history they watch, views decide, and what rules save
         # PyTorch 2.13 dies where a hook is the first to ask a view for its new history.
         line = self.one([
             "({x}.grad_fn, {x}.register_hook(lambda g: g * 2))", "{x}.retain_grad()",
@@ -139,6 +147,8 @@ class Drawer:
         ]).format(x=x, y=self.name(), flag=self.random.random() < 0.3))  # fmt: skip
 
     def derivative(self) -> None:
+        if self.has("register_hook"):
+            return
         # By leaves: what an intermediate value has of a second derivative, rules decide.
         x, y = self.name(), self.one("ac")
         scale = self.one(["", ".square()"])
