@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.gradients import backward
+from frontend.eager.node_names import name_nodes
 from frontend.functions import (
     conversion,
     creation,
@@ -41,6 +42,7 @@ from frontend.functions import (
     tensor_types,
     unary,
 )
+from frontend.nn import functional
 from frontend.nn.functional import top_level_layers
 from frontend.overrides import protocol
 from frontend.tensors.tensor import Tensor
@@ -145,6 +147,8 @@ def _reflected(function: Any, name: str) -> Any:
 
 def install(target: Any = Tensor) -> None:
     """Attach everything to Tensor."""
+    for family in (*FAMILIES, functional):
+        name_nodes(family)
     for family in FAMILIES:
         for name in family.METHODS.split():
             setattr(Tensor, name, getattr(family, name))
@@ -197,6 +201,7 @@ def _install_operators(target: Any) -> None:
         setattr(target, f"__i{name}__", i(function))
     for name in ("lt", "le", "gt", "ge"):
         setattr(target, f"__{name}__", getattr(logic, name))
+    target.__rdiv__ = target.__rtruediv__
     target.__eq__ = _guarded(logic.eq)
     target.__ne__ = _guarded(logic.ne)
     target.__neg__ = unary.neg

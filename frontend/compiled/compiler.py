@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from frontend.compiled.differentiable import written_by
 from frontend.compiled.inline_cache import InlineCache
 from frontend.compiled.options import Options
 from frontend.compiled.specialization import Specialization
@@ -73,9 +74,19 @@ class CompiledFunction:
         for specialization in self._by_signature.get(key, ()):
             if specialization.holds(leaves):
                 self._used(key)
+                call = specialization.call
                 break
         else:
             specialization = self._specialization(key, leaves, structure)
+            call = functools.partial(self._first_call, specialization, key)
+        plain = not keywords and len(leaves) == len(arguments) and distinct
+        self._cache = InlineCache(specialization, leaves) if plain else None
+        return call(leaves)
+
+    def _first_call(self, specialization: Specialization, key: Any, leaves: list[Tensor]) -> Any:
+        """A call that raises has done nothing: what Python did at its trace is undone, too, and
+        done again at the next."""
+        try:
             if not specialization.holds(leaves):
                 raise TraceError(
                     f"tracing {name_of(self.function)} changed what the trace relies on: "
@@ -84,9 +95,19 @@ class CompiledFunction:
                     "keep what changes from call to call in a tensor that is changed in place",
                     location=user_location(),
                 )
-        plain = not keywords and len(leaves) == len(arguments) and distinct
-        self._cache = InlineCache(specialization, leaves) if plain else None
-        return specialization.call(leaves)
+            # One line: an interrupt comes before both, or behind.
+            specialization.undo, result = _nothing, specialization.call(leaves)
+            return result
+        except BaseException as error:
+            if not written_by(error) and specialization.undo():
+                self._forget(specialization, key)
+            raise
+
+    def _forget(self, specialization: Specialization, key: Any) -> None:
+        with TRACE_LOCK.specializing:
+            self._cache = None
+            known = self._by_signature.get(key, [])
+            self._by_signature[key] = [each for each in known if each is not specialization]
 
     def _positional(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -135,8 +156,12 @@ class CompiledFunction:
         else:
             reason = "first call" if not self._by_signature else "new signature"
         traced = run_trace(self.function, leaves, structure, name_of(self.function))
-        _check_overlap(traced, leaves)
-        specialization = Specialization(traced, self.options, bool(STATE.grad_enabled))
+        try:
+            _check_overlap(traced, leaves)
+            specialization = Specialization(traced, self.options, bool(STATE.grad_enabled))
+        except BaseException:
+            traced.session.put_back()
+            raise
         self._by_signature.pop(key, None)
         self._drop_unused()
         # The newest first: alternating signatures keep theirs.
@@ -221,6 +246,11 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
         return ()
     both = itertools.takewhile(lambda p: p.kind is p.POSITIONAL_OR_KEYWORD, parameters)
     return tuple([parameter.name for parameter in both])
+
+
+def _nothing() -> bool:
+    """There is nothing to be undone."""
+    return False
 
 
 def _log(message: str) -> None:

@@ -22,7 +22,7 @@ from frontend.eager.tape import FreedError, ModifiedError, Saves, record
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
-from frontend.tracing.session import Session
+from frontend.tracing.session import Session, leaving
 from graphc.ir.builder import Var
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
@@ -52,7 +52,7 @@ class DifferentiableFunction:
         self.updates = list(updates)
         self.compile_graph = compile_graph
         self.options = options
-        with session:
+        with leaving(session), session:
             self.wanted = tuple(t._requires_grad and t._edge is None for _, t, _ in inputs)
             # Leaves made inside require gradients, and depend on nothing.
             self.active = [i for i, tensor in enumerate(outputs) if tensor._edge is not None]
@@ -68,7 +68,7 @@ class DifferentiableFunction:
 
     def graph(self, extra: Sequence[Tensor] = (), more: Sequence[tuple[str, Var]] = ()) -> Graph:
         """The graph of outputs and updates, then `extra`, of the inputs and `more`."""
-        with self.session:
+        with leaving(self.session), self.session:
             named = [(name, var) for name, _, var in self.inputs]
             values = [self.session.value_of(tensor) for tensor in self.outputs]
             first = len(values)
@@ -131,7 +131,7 @@ class DifferentiableFunction:
             names = self._free_names(f"seed_{len(self.inputs)}", len(cotangents))
             more = [(n, t, t._value) for n, t in zip(names, cotangents)]
             chosen = [x for x, want in zip(self.inputs, self.wanted) if want]
-            with self.session:
+            with leaving(self.session), self.session:
                 filled = [_zeros(x[1]) if g is None else g for x, g in zip(chosen, gradients)]
             self._derivative = DifferentiableFunction(
                 self.session, f"{self.name}_backward", [*self.inputs, *more], filled, (),
@@ -142,7 +142,7 @@ class DifferentiableFunction:
     def _gradients(self, create_graph: bool) -> tuple[list[Tensor], list[Tensor | None]]:
         """New cotangent inputs, and what the tape makes of them."""
         chosen = [x[1] for x, want in zip(self.inputs, self.wanted) if want]
-        with self.session:
+        with leaving(self.session), self.session:
             cotangents = []
             for i in self.active:
                 cotangent = self.session.traced_input(self.types[i])
@@ -170,7 +170,7 @@ class DifferentiableFunction:
 
     def _influences(self) -> list[list[bool]]:
         """For each active output, which of the wanted inputs it depends on."""
-        with self.session:
+        with leaving(self.session), self.session:
             behind = [leaves_behind(self.outputs[i]) for i in self.active]
         wanted = [tensor for (_, tensor, _), want in zip(self.inputs, self.wanted) if want]
         return [[id(tensor) in leaves for tensor in wanted] for leaves in behind]
@@ -206,6 +206,17 @@ class DifferentiableFunction:
         for i in self.leaves:
             outputs[i]._requires_grad = True
         return outputs
+
+
+def note_written(error: BaseException, values: Any) -> None:
+    """Note on what is raised what native code had written before, if it had: as Executable.run."""
+    if len(values):
+        error.written = values  # type: ignore[attr-defined]
+
+
+def written_by(error: BaseException) -> Any:
+    """What native code had written when this was raised."""
+    return getattr(error, "written", ())
 
 
 # The call itself keeps what backward needs.
@@ -248,15 +259,19 @@ class ForwardBackward:
         function = self.function
         kept = [arrays[i].copy() if i in self.copied else arrays[i] for i in self.saved_inputs]
         values = self.forward(*arrays)
-        count = len(function.outputs)
-        outputs = [make(value, type) for value, type in zip(values[:count], function.types)]
-        saved = values[count + len(function.updates) :]
-        wanted = function.wanted
-        operands = tuple([t for t, want in zip(tensors, wanted) if want and t is not None])
-        call = ForwardCall(self, tensors, arrays, kept, saved)
-        results = tuple([outputs[i] for i in function.active])
-        kinds = tuple([x.tensor_type for x in operands])
-        record(call, {}, operands, results, Saves(kinds, tuple(self.results), NOTHING))
+        try:
+            count = len(function.outputs)
+            outputs = [make(value, type) for value, type in zip(values[:count], function.types)]
+            saved = values[count + len(function.updates) :]
+            wanted = function.wanted
+            operands = tuple([t for t, want in zip(tensors, wanted) if want and t is not None])
+            call = ForwardCall(self, tensors, arrays, kept, saved)
+            results = tuple([outputs[i] for i in function.active])
+            kinds = tuple([x.tensor_type for x in operands])
+            record(call, {}, operands, results, Saves(kinds, tuple(self.results), NOTHING))
+        except BaseException as error:
+            note_written(error, values)
+            raise
         return outputs
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.compiled.differentiable import DifferentiableFunction
+from frontend.compiled.differentiable import DifferentiableFunction, note_written, written_by
 from frontend.compiled.options import Options
 from frontend.compiled.results import closed, dressed, leaves
 from frontend.tensors.autograd_members import Elided
@@ -24,6 +24,7 @@ from frontend.tracing.guards.checks import (
     TensorsGuard,
     TypesGuard,
 )
+from frontend.tracing.session import leaving
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource
 from frontend.tracing.tracer import Trace
 from graphc.ir.nodes import Graph
@@ -48,6 +49,7 @@ class Specialization:
         self.seconds = 0.0
         self.executables: list[Any] = []
         session = traced.session
+        self.undo = session.put_back  # what Python did at the trace, as long as no call succeeded
         graph_inputs = sorted(session.inputs, key=lambda x: _ORDER[type(x.source)])
         order = {id(x): position for position, x in enumerate(graph_inputs)}
         self.names = [x.name for x in graph_inputs]
@@ -84,7 +86,7 @@ class Specialization:
         self.frozen_arrays: list[Any] = []  # those that `prepared` was computed from
         self.prepared: list[Any] = []
         self.function: DifferentiableFunction | None = None
-        with session:
+        with leaving(session), session:
             results = traced.new
             derived = [tensor._edge is not None for tensor in results]
             self.leaves = leaves(results)
@@ -222,18 +224,21 @@ class Specialization:
         """Look up what belongs to captured tensors; a new epoch tells when it may be another."""
         first, last = len(self.positions), len(self.positions) + len(self.captured)
         with TRACE_LOCK.tracing:
-            self.traces = TRACE_LOCK.traces
-            self.arrays = [tensor._value for tensor in self.captured]
+            traces = TRACE_LOCK.traces
+            arrays = [tensor._value for tensor in self.captured]
         if self.ahead is not None:
             # Kept while the frozen arrays are the same ones: they are read-only.
-            frozen = [self.arrays[i] for i in self.frozen]
+            frozen = [arrays[i] for i in self.frozen]
             if list(map(id, frozen)) != list(map(id, self.frozen_arrays)):
-                self.frozen_arrays, self.prepared = frozen, list(self.ahead.run(list(frozen)))
-            self.arrays += self.prepared
+                prepared = list(self.ahead.run(list(frozen)))
+                self.frozen_arrays, self.prepared = frozen, prepared
+            arrays += self.prepared
+        self.arrays = arrays
         self.counters = [
             self.captured[i - first]._counter for i in self.updated if first <= i < last
         ]
         self.other_updates = [self.sources[i] for i in self.updated if not first <= i < last]
+        self.traces = traces  # the last: an interrupt before it has the next call look again
 
     def broken(self, arguments: Sequence[Tensor]) -> str:
         """Why the specialization does not hold."""
@@ -256,12 +261,23 @@ class Specialization:
         self.calls += 1
         if self.function is not None:
             return self._call_differentiable(self.function, arguments, arrays)
-        values = self.executable.run(arrays)
-        if self.updated:
-            self._count_updates(arguments)
-        if self.single:
-            return make(values[0], self.result_types[0])
-        return self._finished(arguments, self._new_tensors(values), values)
+        values: Any = ()
+        new = None
+        try:
+            values = self.executable.run(arrays)
+            if self.updated:
+                self._count_updates(arguments)
+            if self.single:
+                return make(values[0], self.result_types[0])
+            new = self._left(arguments, values)
+            return self._finished(arguments, new, values)
+        except BaseException as error:
+            note_written(error, values)
+            if written_by(error) and new is None:
+                # An interrupt, and native code had run: what belongs to that is done (again).
+                self._count_updates(arguments)
+                self._left(arguments, written_by(error))
+            raise
 
     def _new_tensors(self, values: Sequence[Any]) -> list[Tensor]:
         """The new tensors that are returned."""
@@ -276,18 +292,26 @@ class Specialization:
         self, function: DifferentiableFunction, arguments: Sequence[Tensor], arrays: Sequence[Any]
     ) -> Any:
         tensors = [source.tensor(arguments) for source in self.sources]
-        results = function(tensors, arrays)
-        self._count_updates(arguments)
-        return self._finished(arguments, results, results)
+        results: Any = ()
+        try:
+            results = function(tensors, arrays)
+            self._count_updates(arguments)
+            if self.grads:
+                self._left(arguments, results, results)
+            return self._finished(arguments, results, results)
+        except BaseException as error:
+            note_written(error, results)
+            if written_by(error):
+                self._count_updates(arguments)
+            raise
 
-    def _finished(
-        self, arguments: Sequence[Tensor], new: Sequence[Tensor], values: Sequence[Any]
-    ) -> Any:
-        """Leave gradients, call taps, and put the results together, the new ones of which are
-        `new`; further `values` are arrays, or tensors with their history."""
-        for place, dress, added in self.dressed:
-            new[place].__class__ = dress
-            new[place].__dict__.update(added)
+    def _left(
+        self, arguments: Sequence[Tensor], values: Sequence[Any], new: list[Tensor] | None = None
+    ) -> list[Tensor]:
+        """Leave gradients; the new tensors that are returned. `values` are arrays, or, where `new`
+        is given, tensors with their history."""
+        if new is None:
+            new = self._new_tensors(values)
         for target, position, kind in self.grads:
             tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
             if position is None:
@@ -296,6 +320,15 @@ class Specialization:
                 tensor._grad = ELIDED if position < 0 else new[position]
             else:
                 tensor._grad = make(values[position], kind)
+        return new
+
+    def _finished(
+        self, arguments: Sequence[Tensor], new: Sequence[Tensor], values: Sequence[Any]
+    ) -> Any:
+        """Call taps, and put the results together, the new ones of which are `new`."""
+        for place, dress, added in self.dressed:
+            new[place].__class__ = dress
+            new[place].__dict__.update(added)
         for fn, position in zip(self.taps, range(self.first_tap, len(values))):
             value = values[position]
             fn(value if isinstance(value, Tensor) else make(value, self.types[position]))

@@ -14,6 +14,7 @@ from frontend.compiled.compiler import CompiledFunction
 from frontend.functions.linalg import trace as matrix_trace
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
+from frontend.tracing.session import leaving
 from frontend.tracing.tracer import name_of, run_trace
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
@@ -38,7 +39,7 @@ def trace(function: Any, *example_inputs: Any, **keywords: Any) -> Any:
     leaves: list[Tensor] = []
     structure = tree.flatten((arguments, keywords), leaves)
     traced = run_trace(function, leaves, structure, name_of(function))
-    with traced.session:
+    with leaving(traced.session), traced.session:
         return traced.graph()
 
 

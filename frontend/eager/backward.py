@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.piecewise import PIECEWISE, connected
 from frontend.eager.tape import Edge, TapeNode, edge_of
 from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import Tensor, make
@@ -65,11 +66,11 @@ def _swept(
         if isinstance(edge[0], Tensor) and edge in cotangents:
             at_inputs[edge] = _leaf_gradient(edge, cotangents, leaves)
     if targets is not None:
-        return [at_inputs[edge] if create_graph else writable(at_inputs[edge]) for edge in targets]
+        return [writable(at_inputs[edge]) for edge in targets]
     taken = {id(gradient._value) for _, gradient in roots}
     for edge in cotangents:
         leaf = edge[0]
-        if isinstance(leaf, Tensor):
+        if isinstance(leaf, Tensor) and leaf._requires_grad:  # it may have been frozen since
             accumulate(leaf, _leaf_gradient(edge, cotangents, leaves), create_graph, taken)
             for hook in _running(leaf._post_hooks):
                 hook(leaf)
@@ -125,7 +126,7 @@ def _leading_to(nodes: list[TapeNode], targets: set[Edge]) -> dict[TapeNode, tup
     for node in reversed(nodes):
         wanted = tuple(
             [
-                e is not None and (e in targets or (type(e[0]) is TapeNode and e[0] in result))
+                e is not None and (e in targets or (isinstance(e[0], TapeNode) and e[0] in result))
                 for e in node.edges
             ]
         )
@@ -244,6 +245,8 @@ def _after(record: Record, gradients: list[Any], computed: list[Any]) -> list[An
     """The gradients of a record's operands after post-hooks, and, with anomaly detection, a check
     that none has NaN."""
     node: TapeNode = record.output_keys[0][0]  # type: ignore[index]
+    if STATE.grad_enabled and node.op.name in PIECEWISE:
+        computed = [connected(node, computed[0]), *computed[1:]]
     if node.posthooks or STATE.detect_anomaly:
         computed = [part.whole() if type(part) is OutputPart else part for part in computed]
     for hook in _running(node.posthooks):
@@ -268,7 +271,7 @@ def accumulate(
     `taken` holds the ids of arrays that belong to others: those are copied."""
     present = variable._grad if STATE.session is None else STATE.session.read_grad(variable)
     if present is None:
-        variable.grad = gradient if create_graph else _owned(variable, gradient, taken)
+        variable.grad = gradient.clone() if create_graph else _owned(variable, gradient, taken)
     elif create_graph or present._requires_grad:
         variable.grad = present + gradient
     else:
@@ -282,6 +285,8 @@ def writable(gradient: Tensor | None) -> Tensor | None:
     if not isinstance(value, np.ndarray) or (value.flags.writeable and 0 not in value.strides):
         return gradient
     assert gradient is not None
+    if gradient._requires_grad:
+        return gradient.clone()
     return make(value.copy(order="C"), gradient.tensor_type)
 
 

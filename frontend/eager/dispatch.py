@@ -384,7 +384,9 @@ def filled_like(number: Any, type: TensorType) -> Tensor:
     key = (number or str(number), number.__class__, type)
     array = _FILLED.get(key)
     if array is None:
-        array = np.broadcast_to(np.asarray(number).astype(type.dtype.numpy), type.shape)
+        one = np.asarray(number).astype(type.dtype.numpy)
+        one.flags.writeable = False
+        array = np.broadcast_to(one, type.shape)
         if len(_FILLED) > 4096:
             _FILLED.clear()
         _FILLED[key] = array

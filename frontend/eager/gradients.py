@@ -39,10 +39,12 @@ def backward(
     chosen = _listed(inputs)
     if not chosen:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    for tensor in chosen:
+        tensor.retain_grad()  # from now on, as in PyTorch
     gradients = run_backward(roots, chosen, retain_graph=keep, create_graph=create_graph)
     with set_grad_enabled(create_graph):
         for tensor, gradient in zip(chosen, gradients):
-            if gradient is not None:
+            if gradient is not None and tensor._edge is None:
                 accumulate(tensor, gradient, create_graph)
 
 

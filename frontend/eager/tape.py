@@ -7,10 +7,12 @@ tensors. An edge is (tape node, result index), or (leaf tensor, 0) where the gra
 
 from __future__ import annotations
 
+import functools
 import weakref
 from itertools import count
 from typing import Any
 
+from frontend.eager.node_names import node_name
 from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
@@ -44,13 +46,6 @@ class ModifiedError(RuntimeError):
     def __init__(self, message: str):
         super().__init__(message)
         self.function = message
-
-
-# Where PyTorch's name of an op is not ours.
-_NAMES = {
-    "broadcast": "Expand", "cast": "ToCopy", "concat": "Cat", "matmul": "Mm", "reshape": "View",
-    "transpose": "Permute", "take": "Index",
-}  # fmt: skip
 
 
 class UnreadTensor(Unread):
@@ -89,6 +84,7 @@ class TapeNode:
 
     # Instance attributes with their common values: a node is made for every op that is recorded.
     freed = False
+    label: str | None = None  # of the public function whose result it made, see `node_names`
     location: Any = None
     hooks: dict[int, dict[int, Any]] | None = None  # result index -> tensor hooks
     prehooks: dict[int, Any] | None = None  # called with the gradients of all results
@@ -124,11 +120,13 @@ class TapeNode:
 
     def name(self) -> str:
         """The name PyTorch gives such nodes: `AddBackward0`."""
-        own = getattr(self.op, "node_name", None)
-        if own is not None:
-            return str(own)
-        known = _NAMES.get(self.op.name)
-        return (known or "".join(map(str.capitalize, self.op.name.split("_")))) + "Backward0"
+        return node_name(self)
+
+    def shown(self) -> TapeNode:
+        """The node as users see it, of a class of its own name, as in PyTorch."""
+        if type(self) is TapeNode:
+            self.__class__ = _kind(self.name())
+        return self
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
@@ -262,11 +260,16 @@ class AccumulateGrad:
         return f"<AccumulateGrad object at {id(self):#x}>"
 
 
+@functools.cache
+def _kind(name: str) -> type[TapeNode]:
+    return type(name, (TapeNode,), {})
+
+
 def _shown(edge: Edge) -> Edge:
     """An edge as users see it: with the leaf's one AccumulateGrad, which lives while it is used."""
     leaf, index = edge
     if not isinstance(leaf, Tensor):
-        return edge
+        return (leaf.shown(), index)
     node = leaf._accumulator() if leaf._accumulator is not None else None
     if node is None:
         node = AccumulateGrad(leaf)

@@ -11,7 +11,7 @@ import numpy as np
 from frontend.eager.promotion import expanded
 from frontend.functions import layout
 from frontend.functions.arguments import need_tensors
-from frontend.tensors.state import STATE
+from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor, make
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -30,6 +30,8 @@ def _view_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         name = f"{function.__name__}_"
         if STATE.grad_enabled and self.requires_grad and self.is_leaf:
             raise RuntimeError(LEAF_IN_PLACE)
+        if STATE.grad_enabled and self._view is not None:
+            self._view.check_writable(recording=False)
         session = STATE.session
         if session is not None and session.capture(self) is not None:
             raise TraceError(
@@ -39,12 +41,21 @@ def _view_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             )
         former = object.__new__(type(self))
         former.__dict__.update(self.__dict__)
-        new = function(former, *arguments, **keywords)
+        retains = self.retains_grad
+        # What has a history keeps it: only that of a leaf is not recorded.
+        with recording(True if former._edge is not None else STATE.grad_enabled):
+            new = function(former, *arguments, **keywords)
         if new is not former:
             for attribute in ("_value", "tensor_type", "_counter", "_view", "_edge"):
                 setattr(self, attribute, getattr(new, attribute))
-            leaf = former._requires_grad and former._edge is None
-            self._requires_grad = new._requires_grad or leaf
+            self._former = former
+            if former._requires_grad and former._edge is None:
+                self._requires_grad, self._view = True, None  # it stays a leaf
+            else:
+                self._requires_grad = new._requires_grad
+                self._view.tracked = True
+            if retains:
+                self.retain_grad()
         return self
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import filled
+from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import can_cast, casted, expanded
-from frontend.functions.matrix import attached
 from frontend.functions.pointwise import clone
 from frontend.functions.shape import expand
 from frontend.tensors.dtypes import SCALAR_NAMES
@@ -16,6 +15,8 @@ from frontend.tensors.state import STATE
 from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
+from graphc.ir.types import DType
+from graphc.ops.elementwise import where
 
 
 def written(target: Tensor, result: Tensor) -> Tensor:
@@ -44,12 +45,19 @@ def _before(target: Tensor, others: tuple[Any, ...]) -> Tensor:
         return target
     if target.is_leaf and target.requires_grad:
         raise RuntimeError(LEAF_IN_PLACE)
-    value = target._value
-    copy = make(np.array(value) if isinstance(value, np.ndarray) else value, target.tensor_type)
+    before = _as_it_is(target)
+    if isinstance(before._value, np.ndarray):
+        before._value = np.array(before._value)
+    return before
+
+
+def _as_it_is(target: Tensor) -> Tensor:
+    """A tensor with the value and the history that `target` has now."""
+    now = make(target._value, target.tensor_type)
     if STATE.session is not None:
-        copy._value = STATE.session.value_of(target)
-    copy._edge, copy._requires_grad = target._edge, target._requires_grad
-    return copy
+        now._value = STATE.session.value_of(target)
+    now._edge, now._requires_grad = target._edge, target._requires_grad
+    return now
 
 
 def in_place(function: Any) -> Any:
@@ -66,10 +74,11 @@ def in_place(function: Any) -> Any:
 
 
 def _kept(target: Tensor, new: Tensor) -> Tensor:
-    """`new`; where `target` requires gradients it does too, so that what made it gets zeros."""
-    if not STATE.grad_enabled or not target.requires_grad or new.requires_grad:
+    """`new`; where `target` requires gradients, what made it gets zeros."""
+    if not STATE.grad_enabled or not target.requires_grad or target.is_leaf:
         return new
-    return attached(new, _before(target, ()))
+    everywhere = filled(True, DType.bool, target.tensor_type.shape)
+    return CONTEXT.apply(where, (everywhere, new, _as_it_is(target)), {})[0]
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:

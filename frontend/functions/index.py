@@ -16,7 +16,7 @@ from frontend.functions import shape as s
 from frontend.functions.indices import IndexPart, Joined, is_mask, placement
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
+from frontend.tensors.tensor import Tensor, make_writable
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
@@ -220,14 +220,14 @@ def _write_array(self: Tensor, part: IndexPart, value: Tensor) -> None:
     target = self._array("index assignment")
     if self._view is not None and STATE.grad_enabled:
         self._view.check_writable(False)
+    target = target[(*part.basic, ...)]
     if not target.flags.writeable:
-        self._assign(self)  # raises: elements share memory
-    basic = tuple(part.basic)
+        make_writable(target)
     if part.advanced:
-        _put_array(target[basic], part, value)
+        _put_array(target, part, value)
     else:
         whole = _spread(value, tuple(part.shape), indexed=False) if value.dim() else value
-        target[basic] = whole._array("index assignment")
+        target[...] = whole._array("index assignment")
     self._counter[0] += 1
 
 

@@ -232,7 +232,7 @@ def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; fewer dimensions are left as they are."""
     if input.dim() > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.dim()}D")
-    return transpose(input, 0, 1) if input.dim() == 2 else input
+    return transpose(input, 0, -1)
 
 
 def swapped(input: Tensor, name: str) -> Tensor:

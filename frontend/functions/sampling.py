@@ -15,6 +15,7 @@ from frontend.eager.promotion import aligned, casted
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
+from frontend.functions.matrix import attached
 from frontend.functions.order import cumsum, searchsorted, topk
 from frontend.functions.random import (
     DIGITS,
@@ -102,6 +103,8 @@ def normal(
             mean, std = aligned((mean, std), kind)
         shape = mean.tensor_type.shape if tensors else shape_of((size,), "normal()")
         numbers = normal_numbers(shape, kind, generator) * std + mean
+    for x in tensors if STATE.grad_enabled else ():
+        numbers = attached(numbers, expand(x, shape))
     return finished(stored(numbers, out), requires_grad)
 
 

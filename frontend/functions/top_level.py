@@ -40,5 +40,5 @@ def detach(input: Tensor) -> Tensor:
 
 def fill(input: Tensor, value: Any) -> Tensor:
     """`value` (a number or a 0-d tensor) in the shape and dtype of `input`."""
-    result: Tensor = input.detach().clone().fill_(value)
+    result: Tensor = input.clone().fill_(value)
     return result

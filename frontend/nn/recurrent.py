@@ -22,7 +22,7 @@ from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.bodies import TracedBody, captured_by
-from frontend.tracing.session import Session
+from frontend.tracing.session import Session, leaving
 from graphc.ops.control import scan as scan_op
 from graphc.ops.parts import split
 
@@ -169,7 +169,8 @@ def _loop_op(step: Step, carry: Carry, xs: Tensor, *, reverse: bool) -> tuple[Ca
     """`control.scan` as the one op it is in a trace, on tensors as they are."""
     types = [x.tensor_type for x in carry]
     x_type = xs.tensor_type.with_shape(xs.shape[1:])
-    with Session("step"):
+    session = Session("step")
+    with leaving(session), session:
         body = TracedBody("body", step, [*types, x_type], tree.flatten((carry, xs), []))
         around = captured_by([], body)
         inputs = [*body.inputs, *map(body.region.input_of, around)]

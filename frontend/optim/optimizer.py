@@ -211,6 +211,7 @@ class Optimizer:
                 return guard
         members = MembersGuard(self)
         session.guard((id(self), "members"), members)
+        session.keep([self.state, *self.state.values()])
         return members
 
     def _gradient(self, options: SimpleNamespace, p: Tensor) -> Tensor:

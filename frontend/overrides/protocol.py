@@ -141,7 +141,9 @@ def stacklevel(level: int) -> int:
     return actual
 
 
-WRAPPING = (f"{__package__}.interception", "frontend.eager.autocasting")
+WRAPPING = (
+    f"{__package__}.interception", "frontend.eager.autocasting", "frontend.eager.node_names",
+)  # fmt: skip
 """Modules whose frames stand between a function and its caller."""
 ASKING_FILE = "<frontend.overrides>"
 """The file that code which asks says it is from."""

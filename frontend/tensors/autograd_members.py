@@ -24,6 +24,7 @@ class AutogradMembers(HostValues):
     _grad: Any = None
     _frozen: bool | None = None  # where it is frozen, whether it required gradients before
     _view: Any = None  # the View it is of another tensor
+    _former: Any = None  # where its shape was changed in place, what it was before
     _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
     _hooks: Any = None  # of a leaf: called with its gradient
     _post_hooks: Any = None  # of a leaf: called after its gradient was added up
@@ -72,16 +73,15 @@ class AutogradMembers(HostValues):
         """The tape node that made the tensor; None for a leaf."""
         if self._view is not None:
             self._view.bring_history(self)
-        return None if self._edge is None else self._edge[0]
+        return None if self._edge is None else self._edge[0].shown()
 
     @property
     def _base(self) -> Any:
-        """The tensor this one is a view of, through all views between; None for no view."""
-        root = None
-        view = self._view
-        while view is not None and view.tracked is not None:
-            root = view.parent
-            view = root._view
+        """The tensor this one is a view of, through all views between; None for no view. A change
+        of its own shape makes none."""
+        root, at = None, self
+        while (view := at._view) is not None and view.tracked is not None:
+            root, at = (root if view.parent is at._former else view.parent), view.parent
         return root
 
     def _is_view(self) -> bool:

@@ -9,6 +9,7 @@ into a Module's `__dict__`, is not seen.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections import OrderedDict
@@ -43,7 +44,9 @@ class TraceLock:
         self.traces += 1
 
     def end(self) -> None:
-        self.tracing.release()
+        """No longer hold it, if this thread does."""
+        with contextlib.suppress(RuntimeError):
+            self.tracing.release()
 
 
 TRACE_LOCK = TraceLock()

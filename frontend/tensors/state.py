@@ -92,14 +92,16 @@ class State(threading.local):
     fast_path: dict[Any, Any] = PREPARED["numpy"]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name in ("session", "detect_anomaly", "backend", "saved_hooks", "observer"):
-            prepared = PREPARED[self.backend]
-            watched = self.session is not None or self.detect_anomaly
-            watched |= self.saved_hooks is not None or self.observer is not None
-            super().__setattr__("watched", watched)
-            super().__setattr__("prepared", prepared)
-            super().__setattr__("fast_path", _NOTHING if watched else prepared)
+        if name not in ("session", "detect_anomaly", "backend", "saved_hooks", "observer"):
+            super().__setattr__(name, value)
+            return
+        now = {**state_now(), name: value}
+        prepared = PREPARED[now["backend"]]
+        watched = now["session"] is not None or now["detect_anomaly"]
+        watched |= now["saved_hooks"] is not None or now["observer"] is not None
+        path = _NOTHING if watched else prepared
+        # All in one step: an interrupt comes before it or behind.
+        put_back({name: value, "watched": watched, "prepared": prepared, "fast_path": path})
 
 
 STATE = State()
@@ -123,6 +125,16 @@ def set_eager_backend(backend: str) -> None:
 
 
 # -- the rest of the frontend writes STATE through these, and only these -------------------------
+
+
+def state_now() -> dict[str, Any]:
+    """All of this thread's state."""
+    return {name: getattr(STATE, name) for name in State.__annotations__}
+
+
+def put_back(state: dict[str, Any]) -> None:
+    """Have this thread's state be what `state_now` said, in one step."""
+    STATE.__dict__.update(state)
 
 
 def swap_session(session: Any) -> Any:
@@ -172,10 +184,14 @@ def swap_observer(observer: Any) -> Any:
 @contextlib.contextmanager
 def recording(mode: bool | None) -> Iterator[None]:
     """Grad mode `mode` inside; None in the body of a loop or branch."""
-    previous, STATE.grad_enabled = STATE.grad_enabled, mode
+    previous = STATE.grad_enabled
     try:
-        yield
-    finally:
+        try:
+            STATE.grad_enabled = mode
+            yield
+        finally:
+            STATE.grad_enabled = previous
+    finally:  # again, for an interrupt that came just then
         STATE.grad_enabled = previous
 
 

@@ -195,17 +195,8 @@ class Tensor(AutogradMembers):
             STATE.session.assign(self, new)
         else:
             target = self._array("an in-place operation")
-            if not target.flags.writeable and 0 not in target.strides:
-                raise RuntimeError(
-                    "the memory of this tensor is read-only: it was made from a read-only array, "
-                    "or is a view of a frozen tensor"
-                )
             if not target.flags.writeable:
-                raise RuntimeError(
-                    "unsupported operation: more than one element of the written-to tensor refers "
-                    "to a single memory location. Please clone() the tensor before performing the "
-                    "operation."
-                )
+                make_writable(target)
             np.copyto(target, new._array("an in-place operation"))
             self._counter[0] += 1
         if recording and view is not None and view.tracked:
@@ -254,6 +245,23 @@ class Tensor(AutogradMembers):
         array = np.array(self._array("pickling"))
         arguments = (type(self), array, self._requires_grad)
         return _unpickled, arguments, added_attributes(self) or None
+
+
+def make_writable(array: np.ndarray) -> None:
+    """Let an array be written that is read-only for being part of one that repeats elements. Raises
+    RuntimeError where it repeats some itself, or nothing may write its memory."""
+    if any(step == 0 and count > 1 for step, count in zip(array.strides, array.shape)):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
+        )
+    try:
+        array.flags.writeable = True
+    except ValueError:
+        raise RuntimeError(
+            "the memory of this tensor is read-only: it was made from a read-only array, or is a "
+            "view of a frozen tensor"
+        ) from None
 
 
 _OWN = {*AutogradMembers.__annotations__, "_value", "tensor_type"}

@@ -26,12 +26,13 @@ class View:
     made at (in a trace), `known` the version its history was. `tracked` says whether the tape knows
     the view: True; False for one made under no_grad; None for detach(), a view to nobody."""
 
-    __slots__ = ("attributes", "known", "op", "parent", "seen", "tracked")
+    __slots__ = ("_former", "_parent", "attributes", "known", "op", "seen", "tracked")
 
     def __init__(
         self, parent: Tensor, op: Any, attributes: dict[str, Any], seen: int, tracked: bool | None
     ):
-        self.parent = parent
+        self._parent = parent
+        self._former = parent._former
         self.op = op
         self.attributes = attributes
         self.seen = self.known = seen
@@ -41,6 +42,14 @@ class View:
         """What the view shows of a parent."""
         (result,) = parent.context.apply(self.op, (parent,), self.attributes)
         return result
+
+    @property
+    def parent(self) -> Tensor:
+        """What is shown: where its shape was changed in place since, what it was before that."""
+        parent = self._parent
+        while parent._former is not self._former:
+            parent = parent._former
+        return parent
 
     # -- history -----------------------------------------------------------------------------
 
@@ -70,23 +79,47 @@ class View:
             )
         if root._requires_grad and root._edge is None:
             raise RuntimeError(f"a view of {LEAF_IN_PLACE}")
+        view: View | None = self if recording else None
+        while view is not None and view.tracked:
+            if not view.can_write_back:
+                raise _irreversible(view)
+            view = view.parent._view
+
+    @property
+    def can_write_back(self) -> bool:
+        """Whether the new value of the parent follows from that of the view."""
+        if self.op is m.broadcast:
+            return int(np.prod(self.attributes["shape"])) == self.parent.numel()
+        if self.op is m.slice_:
+            return all(step > 0 for step in self.attributes["step"])
+        return self.op in (None, stop_gradient, m.reshape, m.transpose, strided.diagonal)
 
     def write_history(self, tensor: Tensor, new: Tensor) -> None:
         """`tensor` (this view) took the value and history of `new`: the parent is then made of what
         it was and of `new`, and the view is a view of that."""
         parent: Any = self.parent
         parent_value = written_back(self, new)
+        if parent.requires_grad and not parent_value._requires_grad:
+            # All of it is overwritten: what made it has a gradient, of zeros.
+            everywhere = new.context.constant(np.ones(parent.tensor_type.shape, bool))
+            parent_value = elementwise.where(everywhere, parent_value, parent)
         if parent._view is not None and parent._view.tracked:
             parent._view.write_history(parent, parent_value)
         else:
+            retains = parent.retains_grad
             parent._edge, parent._requires_grad = parent_value._edge, parent_value._requires_grad
+            if retains:
+                parent.retain_grad()
         self.known = tensor._counter[0]
         self._rederive(tensor)
 
     def _rederive(self, tensor: Tensor) -> None:
+        retains = tensor.retains_grad
         with enable_grad():
             again = self.shown(self.parent)
         tensor._edge, tensor._requires_grad = again._edge, again._requires_grad
+        if retains:
+            tensor.retain_grad()
 
 
 class Positions:
@@ -120,25 +153,32 @@ class IndexedView(View):
     def shown(self, parent: Tensor) -> Tensor:
         return self.take(parent)
 
+    @property
+    def can_write_back(self) -> bool:
+        return True
+
 
 def written_back(view: View, new: Tensor) -> Tensor:
     """The new value of the view's parent where the view takes the value `new`."""
+    if not view.can_write_back:
+        raise _irreversible(view)
     shape = view.parent.tensor_type.shape
     if isinstance(view, IndexedView):
         return view.put(view.parent, new)
     if view.op is None or view.op is stop_gradient:
         return new
-    repeats_nothing = view.op is m.broadcast and new.numel() == view.parent.numel()
-    if view.op is m.reshape or repeats_nothing:
+    if view.op is m.reshape or view.op is m.broadcast:
         return m.reshape(new, shape=shape)
     if view.op is m.transpose:
         inverse = m.inverse_permutation(view.attributes["permutation"])
         return m.transpose(new, permutation=inverse)
-    if view.op is m.slice_ and all(step > 0 for step in view.attributes["step"]):
+    if view.op is m.slice_:
         return _unsliced(view, new, shape)
-    if view.op is strided.diagonal:
-        return _off_diagonal(view, new, shape)
-    raise TraceError(
+    return _off_diagonal(view, new, shape)
+
+
+def _irreversible(view: View) -> TraceError:
+    return TraceError(
         f"in-place operation on a view made by {view.op.name}, whose elements share memory",
         hint="clone() it first",
         location=user_location(),

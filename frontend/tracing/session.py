@@ -1,15 +1,19 @@
 """A trace under way: what ops on tensors become while a function runs once to be recorded.
 
 Tensors that exist before the trace, arguments or not, are *captured* when the function meets them:
-their state is kept aside and put back when the trace ends, however it ends. One whose value is read
-becomes an input of the graph; one changed in place, an output aliased to that input. Gradients left
-in `.grad` become outputs. While the trace lasts, `_value` of a tensor is a graph variable, and the
-tape runs on those, so `backward()` inside the function just adds its ops to the graph.
+they get a state of their own for as long as the trace lasts, however it ends. One whose value is
+read becomes an input of the graph; one changed in place, an output aliased to that input. Gradients
+left in `.grad` become outputs. In a trace `_value` of a tensor is a graph variable, and the tape
+runs on those, so `backward()` inside the function just adds its ops to the graph.
+
+A tensor's state is its `__dict__`. The one it has outside is laid aside whole, never written, and
+laid back by one assignment, so that doing that twice is doing it once: `with leaving(session),
+session:` loses nothing to an interrupt, at whatever line it comes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -17,13 +21,17 @@ import numpy as np
 
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.no_value import escaped
-from frontend.tensors.state import STATE, recording, swap_session
+from frontend.tensors.state import STATE, put_back, recording, state_now, swap_session
 from frontend.tensors.tensor import Tensor, make
+from frontend.tracing.captured import Captured, GraphInput, have_state
+from frontend.tracing.containers import can_be_put_back, contents
+from frontend.tracing.containers import put_back as put_back_contents
 from frontend.tracing.guards.globals import CapturedGlobals
+from frontend.tracing.guards.items import Items
 from frontend.tracing.layouts import Layouts
 from frontend.tracing.mutations import Mutations
 from frontend.tracing.naming import Names
-from frontend.tracing.regions import Builder, TracedRegion, restored
+from frontend.tracing.regions import Builder, TracedRegion
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import Var, user_location
@@ -32,48 +40,9 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 
 
-class GraphInput:
-    """One input of the graph: where its array comes from, and the tensor that stood for it."""
-
-    __slots__ = ("name", "source", "tensor", "type", "var")
-
-    def __init__(self, name: str, type: TensorType, source: Source, tensor: Tensor, var: Var):
-        self.name = name
-        self.type = type
-        self.source = source
-        self.tensor = tensor
-        self.var = var
-
-
-class Captured:
-    """A captured tensor: one that existed before the trace, with what it was outside and became
-    inside, and the graph input that stands for it where its value is read."""
-
-    __slots__ = (
-        "grad_was_read",
-        "grad_was_written",
-        "input",
-        "state_inside",
-        "state_outside",
-        "tensor",
-    )
-
-    def __init__(self, tensor: Tensor):
-        self.tensor = tensor
-        self.state_outside = dict(tensor.__dict__)
-        self.state_inside: dict[str, Any] | None = None
-        self.input: GraphInput | None = None
-        self.grad_was_read = False
-        self.grad_was_written = False
-
-    @property
-    def now(self) -> dict[str, Any]:
-        """The state inside the trace, also after it has ended."""
-        return self.tensor.__dict__ if self.state_inside is None else self.state_inside
-
-
 class Session(Mutations):
-    """The trace of one function. Use as a context manager; entering again resumes it."""
+    """The trace of one function. Use as a context manager, inside of `leaving(session)`; entering
+    again resumes it."""
 
     def __init__(self, name: str):
         self.root = Builder(name)
@@ -95,28 +64,27 @@ class Session(Mutations):
         self._grads: dict[int, Tensor] = {}  # id of a .grad tensor -> whose it is
         self._guarded: set[int] = set()
         self.ended = False  # a trace that has ended is resumed to derive its backward
+        self.kept: list[tuple[Any, list[Any]]] = []  # containers, and what they held
         self.watched: list[Any] | None = None  # weak references to what is made while a hook runs
-        self._previous: list[Session | None] = []
 
     # -- entering and leaving ----------------------------------------------------------------
 
     def __enter__(self) -> Session:
-        if STATE.session is not None and STATE.session is not self:
-            raise TraceError("a trace inside a trace", location=user_location())
         TRACE_LOCK.begin()
-        self._previous.append(swap_session(self))
+        swap_session(self)
         for captured in self.captured.values():
-            if captured.state_inside is not None:
-                captured.state_outside = dict(captured.tensor.__dict__)
-                restored(captured.tensor, captured.state_inside)
-                captured.state_inside = None
+            have_state(captured.tensor, captured.state_inside)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        swap_session(self._previous.pop())
-        for captured in self.captured.values():
-            captured.state_inside = dict(captured.tensor.__dict__)
-            restored(captured.tensor, captured.state_outside)
+        self.leave()
+
+    def leave(self) -> None:
+        """Give all tensors the state they have outside. What was done is not done again."""
+        if STATE.session is self:
+            for captured in self.captured.values():
+                have_state(captured.tensor, captured.state_outside)
+            swap_session(None)
         TRACE_LOCK.end()
 
     # -- inputs ------------------------------------------------------------------------------
@@ -132,8 +100,7 @@ class Session(Mutations):
         captured = self.captured.get(id(tensor))
         if captured is None and isinstance(tensor._value, np.ndarray):
             captured = self.captured[id(tensor)] = Captured(tensor)
-            tensor._counter = [0]
-            tensor._edge = tensor._view = tensor._accumulator = None
+            have_state(tensor, captured.state_inside)
         return captured
 
     def _array_outside(self, tensor: Any) -> np.ndarray | None:
@@ -331,8 +298,46 @@ class Session(Mutations):
 
     # -- guards ------------------------------------------------------------------------------
 
+    def keep(self, containers: Iterable[Any]) -> None:
+        """Should the trace, or its first call, fail, these containers hold again what they do."""
+        self.kept += [(holder, contents(holder)) for holder in containers]
+
+    def settle(self) -> None:
+        """After a trace: no longer look at what the trace itself only added to."""
+        reached = self._reached()
+        self.captured_globals.settle()
+        self.kept += reached
+
+    def put_back(self) -> bool:
+        """The call failed: containers hold what they held. Whether there were any others."""
+        return put_back_contents([*self._reached(), *self.kept])
+
+    def _reached(self) -> list[tuple[Any, list[Any]]]:
+        """The containers that the function reaches, and what they held ahead of the trace."""
+        looked_at = [each for each in self.captured_globals.items if isinstance(each, Items)]
+        return [(each.holder, each.then) for each in looked_at if can_be_put_back(each.holder)]
+
     def guard(self, key: Any, guard: Any) -> None:
         """Add a guard, once per key."""
         if key not in self._guarded:
             self._guarded.add(key)
             self.guards.append(guard)
+
+
+class leaving:
+    """Leaves a session at the end once more: where an interrupt came ahead of its own leaving, or
+    in the middle. What else the thread has set (grad mode, say) is as before where it failed."""
+
+    def __init__(self, session: Session):
+        self.session = session
+        self.outside: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        if STATE.session is not None:
+            raise TraceError("a trace inside a trace", location=user_location())
+        self.outside = state_now()
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        self.session.leave()
+        if kind is not None:
+            put_back(self.outside)

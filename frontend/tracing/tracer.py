@@ -24,7 +24,7 @@ from frontend.tracing.guards.checks import (
     same,
 )
 from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
-from frontend.tracing.session import Captured, GraphInput, Session
+from frontend.tracing.session import Captured, GraphInput, Session, leaving
 from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import NAME, Var, user_location
@@ -224,30 +224,39 @@ def run_trace(
     function: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, name: str
 ) -> Trace:
     """Run `function` on arguments of this structure and tensors, recording. All tensors from
-    outside are as before afterwards, also when the function raises."""
+    outside are as before afterwards, also when the function raises; then lists and dicts are, too.
+    """
     session = Session(name)
     arguments, keywords = tree.build(structure, iter(leaves))
     session.captured_globals.root(function, tree.statics(structure))
-    with session:
-        for position, (label, leaf) in enumerate(zip(_labels(function, structure), leaves)):
-            session.argument(label, leaf, position)
-        generators = session.captured_globals.generators
-        drawn = _random_states(generators)
-        result = function(*arguments, **keywords)
-        _check_containers(structure, (arguments, keywords), leaves, name)
-        if _random_states(generators) != drawn:
-            warnings.warn(
-                f"{name} draws random numbers of Python or NumPy while it is traced: every "
-                "compiled call will see the same ones. Draw them outside, or with frontend.rand",
-                stacklevel=2,
-            )
-        returned: list[Tensor] = []
-        shape = tree.flatten(result, returned)
-        traced = Trace(session, shape, returned)
-    session.ended = True
-    session.captured_globals.settle()
+    try:
+        with leaving(session), session:
+            for position, (label, leaf) in enumerate(zip(_labels(function, structure), leaves)):
+                session.argument(label, leaf, position)
+            generators = session.captured_globals.generators
+            drawn = _random_states(generators)
+            result = function(*arguments, **keywords)
+            _check_containers(structure, (arguments, keywords), leaves, name)
+            if _random_states(generators) != drawn:
+                _warn_of_draws(name)
+            returned: list[Tensor] = []
+            shape = tree.flatten(result, returned)
+            traced = Trace(session, shape, returned)
+        session.ended = True
+        session.settle()
+    except BaseException:
+        session.put_back()
+        raise
     session.name_inputs(function)
     return traced
+
+
+def _warn_of_draws(name: str) -> None:
+    warnings.warn(
+        f"{name} draws random numbers of Python or NumPy while it is traced: every compiled call "
+        "will see the same ones. Draw them outside, or with frontend.rand",
+        stacklevel=3,
+    )
 
 
 def _check_containers(structure: Any, given: Any, leaves: Sequence[Tensor], name: str) -> None:

@@ -210,18 +210,25 @@ class Executable:
         return self.run(list(arrays))
 
     def run(self, arrays: list[Any]) -> tuple[Array, ...]:
-        """The same for a list, which is used up."""
+        """The same for a list, which is used up. Where an interrupt comes when native code has run,
+        what was raised has the results as its attribute `written`: inputs are updated."""
         for make, shape, dtype in self._fresh:
             arrays.append(make(shape, dtype))
         try:
             frame = self._frames.pop()  # one step, so that two threads never get the same frame
         except IndexError:
             frame = _CallMemory(self)
-        status = frame.enter(arrays)
-        if status:
-            self._recover(frame, status, arrays)
-        self._frames.append(frame)
-        return self._results(arrays)
+        frame.calls += 1
+        try:
+            status = frame.enter(arrays)
+            if status:
+                self._recover(frame, status, arrays)
+            self._frames.append(frame)
+            return self._results(arrays)
+        except BaseException as error:  # an interrupt, also one that waited for native code to end
+            if frame.has_finished:
+                error.written = self._results(arrays)  # type: ignore[attr-defined]
+            raise
 
     def _recover(self, frame: _CallMemory, status: int, arrays: list[Any]) -> None:
         """What native code could not take as it is: arrays of other layouts are copied and the call
@@ -344,8 +351,14 @@ class _CallMemory:
             self._block, native.address, id(np.ndarray),
             bool(owner._updated), owner.schedule.threads, ctypes.addressof(CELL),
         )  # fmt: skip
+        self.calls = 0
         self.call_address = ctypes.addressof(self._call)
         self.enter = entering(self._call)
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether the last call went through to its end."""
+        return int(self._call.finished) == self.calls
 
     @property
     def threads(self) -> int:

@@ -60,7 +60,7 @@ class CallFrame(ctypes.Structure):
         ("count", ctypes.c_int64), ("arguments", ctypes.c_int64), ("slots", ctypes.c_void_p),
         ("table", ctypes.c_void_p), ("arena", ctypes.c_void_p), ("driver", ctypes.c_void_p),
         ("array_type", ctypes.c_void_p), ("has_updates", ctypes.c_int64),
-        ("threads", ctypes.c_int64), ("cell", ctypes.c_void_p),
+        ("threads", ctypes.c_int64), ("cell", ctypes.c_void_p), ("finished", ctypes.c_int64),
     )  # fmt: skip
 
 
@@ -344,8 +344,8 @@ run:
   br i1 %several, label %ask, label %alone
 
 alone:
-  %status = call i64 %driver(ptr %table, ptr %arena, i64 0, i64 1, ptr null)
-  ret i64 %status
+  %alone.status = call i64 %driver(ptr %table, ptr %arena, i64 0, i64 1, ptr null)
+  br label %ran
 
 ask:
   %cell.p = getelementptr i8, ptr %call, i64 {field["cell"]}
@@ -360,7 +360,17 @@ share:
   %pool.p = getelementptr i8, ptr %cell, i64 {cell["pool"]}
   %pool = load ptr, ptr %pool.p
   %shared.status = call i64 %share.f(ptr %pool, ptr %driver, ptr %table, ptr %arena, i64 %threads)
-  ret i64 %shared.status
+  br label %ran
+
+ran:
+  %status = phi i64 [ %alone.status, %alone ], [ %shared.status, %share ]
+  %through = icmp eq i64 %status, 0
+  %finished.p = getelementptr i8, ptr %call, i64 {field["finished"]}
+  %finished = load i64, ptr %finished.p
+  %one.more = zext i1 %through to i64
+  %finished.now = add i64 %finished, %one.more
+  store i64 %finished.now, ptr %finished.p
+  ret i64 %status
 
 no.workers:
   ret i64 {NO_WORKERS}

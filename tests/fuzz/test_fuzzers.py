@@ -15,13 +15,9 @@ from tests.fuzz.frame import Broken, Fuzzer, report, run, without_parts
 from tests.fuzz.registry import FUZZERS
 
 CASES = {
-    "checkpoints": 150,
-    "cache_files": 40,
-    "kills": 12,
-    "graph_texts": 300,
-    "joins": 5,
-    "state": 25,
-}
+    "checkpoints": 150, "cache_files": 40, "kills": 12, "graph_texts": 300, "joins": 5,
+    "state": 25, "interrupts": 3, "autograd": 60,
+}  # fmt: skip
 
 
 def test_every_fuzzer_has_a_short_run() -> None:

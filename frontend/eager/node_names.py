@@ -1,0 +1,171 @@
+"""What PyTorch calls the nodes of the tape: `AddBackward0`.
+
+A node is an op that ran; where PyTorch has several for one, types and attributes tell which. Public
+functions that are made of several ops here, and of one there, name theirs by `name_nodes`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+_PLAIN = {
+    "addmm": "Addmm", "avg_pool": "AvgPool2D", "batch_norm": "NativeBatchNorm",
+    "broadcast": "Expand", "clamp": "ClampBackward1", "concat": "Cat", "conv": "Convolution",
+    "conv_input_grad": "Convolution", "cross_entropy": "NllLoss", "diagonal_embed": "DiagEmbed",
+    "erfcx": "SpecialErfcx", "group_norm": "NativeGroupNorm", "i0e": "SpecialI0E",
+    "i1": "SpecialI1", "i1e": "SpecialI1E", "index_set": "IndexPut",
+    "layer_norm": "NativeLayerNorm", "log1p": "Log1P", "log_ndtr": "SpecialLogNdtr",
+    "mod": "Remainder", "ndtri": "SpecialNdtri", "norm": "LinalgVectorNorm",
+    "pad": "ConstantPadNd", "prelu": "PreluKernel", "scatter_set": "Scatter", "slide": "Unfold",
+    "take": "Index", "transpose": "Permute", "adaptive_max_pool": "AdaptiveMaxPool2D",
+    "max_pool": "MaxPool2DWithIndices",
+}  # fmt: skip
+
+
+_OWN = {
+    "LinalgCholeskyBackward0": "LinalgCholeskyExBackward0",
+    "LinalgInvBackward0": "LinalgInvExBackward0",
+    "LinalgSolveBackward0": "LinalgSolveExBackward0",
+    "LinalgSolve_triangularBackward0": "LinalgSolveTriangularBackward0",
+}
+
+
+def node_name(node: Any) -> str:
+    """The name PyTorch gives such a node."""
+    own = getattr(node.op, "node_name", None)
+    if own is not None:
+        return _OWN.get(own, str(own))
+    label = node.label
+    if label is None:
+        chosen = _CHOSEN.get(node.op.name)
+        label = chosen(node) if chosen is not None else _PLAIN.get(node.op.name)
+    if label is None:
+        label = "".join(map(str.capitalize, node.op.name.split("_")))
+    return label if "Backward" in label else f"{label}Backward0"
+
+
+def _cast(node: Any) -> str:
+    return "Clone" if node.saves.types[0] is node.saves.result_types[0] else "ToCopy"
+
+
+def _matmul(node: Any) -> str:
+    return "Bmm" if len(node.saves.types[0].shape) > 2 else "Mm"
+
+
+def _reshape(node: Any) -> str:
+    """A movement of dimensions of 1 is mostly meant as that."""
+    (before,), (after,) = node.saves.types, node.saves.result_types
+    edge = node.edges[0]
+    if len(after.shape) < len(before.shape) and getattr(edge[0], "op", None) is not None:
+        if edge[0].op.name == "slice":
+            return "Select"
+        if [n for n in before.shape if n != 1] == [n for n in after.shape if n != 1]:
+            return "SqueezeBackward1"
+    if len(after.shape) == len(before.shape) + 1 and _inserted(before.shape, after.shape):
+        return "Unsqueeze"
+    return "View"
+
+
+def _inserted(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    return any(
+        after[:at] + after[at + 1 :] == before for at, size in enumerate(after) if size == 1
+    )
+
+
+def _reduction(all_of_it: str, part: str) -> Callable[[Any], str]:
+    """Names of a reduction over all dimensions, and over some."""
+
+    def name(node: Any) -> str:
+        axes = node.attributes.get("axes", ())
+        return all_of_it if len(axes) == len(node.saves.types[0].shape) else part
+
+    return name
+
+
+_CHOSEN: dict[str, Callable[[Any], str]] = {
+    "cast": _cast,
+    "matmul": _matmul,
+    "max": _reduction("MaxBackward1", "Amax"),
+    "mean": _reduction("Mean", "MeanBackward1"),
+    "min": _reduction("MinBackward1", "Amin"),
+    "prod": _reduction("Prod", "ProdBackward1"),
+    "reshape": _reshape,
+    "sum": _reduction("Sum", "SumBackward1"),
+}
+
+
+_FUNCTIONS = {
+    "addbmm": "Addbmm", "addcdiv": "Addcdiv", "addcmul": "Addcmul", "addmm": "Addmm",
+    "addmv": "Addmv", "addr": "Addr", "amax": "Amax", "amin": "Amin", "baddbmm": "Baddbmm",
+    "binary_cross_entropy": "BinaryCrossEntropy",
+    "binary_cross_entropy_with_logits": "BinaryCrossEntropyWithLogits", "block_diag": "BlockDiag",
+    "cdist": "Cdist", "celu": "Celu", "chunk": "Split", "clamp_max": "ClampMax",
+    "clamp_min": "ClampMin", "cross": "LinalgCross", "cummax": "Cummax", "cummin": "Cummin",
+    "deg2rad": "Deg2Rad", "dist": "Dist", "dot": "Dot", "embedding_bag": "EmbeddingBag",
+    "flip": "Flip", "fliplr": "Flip", "flipud": "Flip", "fmax": "Fmax", "fmin": "Fmin",
+    "fold": "Col2Im", "frac": "Frac", "glu": "Glu", "huber_loss": "HuberLoss",
+    "index_copy": "IndexCopy", "index_fill": "IndexFill", "index_select": "IndexSelect",
+    "kthvalue": "Kthvalue", "masked_fill": "MaskedFill", "masked_scatter": "MaskedScatter",
+    "masked_select": "MaskedSelect", "mode": "Mode", "mse_loss": "MseLoss",
+    "multi_margin_loss": "MultiMarginLoss", "multilabel_margin_loss": "MultilabelMarginLoss",
+    "mv": "Mv", "nan_to_num": "NanToNum", "nanmedian": "Nanmedian", "nansum": "Nansum",
+    "nll_loss": "NllLoss", "pdist": "Pdist", "pixel_shuffle": "PixelShuffle",
+    "float_power": "Pow", "pow": "Pow", "lerp": "Lerp", "normal": "NormalBackward1",
+    "rad2deg": "Rad2Deg", "reciprocal": "Reciprocal", "repeat": "Repeat", "roll": "Roll",
+    "rot90": "Rot90", "rrelu": "RreluWithNoise", "rsub": "RsubBackward1", "sgn": "Sgn",
+    "sinc": "Sinc", "smooth_l1_loss": "SmoothL1Loss", "soft_margin_loss": "SoftMarginLoss",
+    "sort": "Sort", "split": "Split", "square": "Pow", "std_mean": "StdMean",
+    "swapaxes": "Transpose", "swapdims": "Transpose", "t": "T", "take": "Take",
+    "threshold": "Threshold", "tile": "Repeat", "topk": "Topk", "trace": "Trace",
+    "transpose": "Transpose", "tril": "Tril", "triu": "Triu", "unbind": "Unbind",
+    "unfold": "Unfold", "var_mean": "VarMean",
+}  # fmt: skip
+"""By public function. Where there is none, a node has the name of the op that made the result."""
+_ALONG = {"max": "MaxBackward0", "median": "MedianBackward1", "min": "MinBackward0"}
+"""The same, of functions with two results where they are given a dimension."""
+
+
+def name_nodes(module: Any) -> None:
+    """Have the functions of a module name the nodes of their results."""
+    for name, function in list(vars(module).items()):
+        label = _FUNCTIONS.get(name)
+        if isinstance(function, FunctionType) and (label or name in _ALONG):
+            setattr(module, name, _naming(function, label, _ALONG.get(name, label)))
+
+
+def _naming(function: Any, label: str | None, along: str | None) -> Any:
+    if hasattr(function, "_names_nodes"):
+        return function
+
+    @functools.wraps(function)
+    def naming(*arguments: Any, **keywords: Any) -> Any:
+        result = function(*arguments, **keywords)
+        if isinstance(result, tuple | list):
+            for part in result:
+                _name(part, along, arguments)
+        elif label is not None:
+            _name(result, _OF_TENSORS.get((label, _tensors(arguments)), label), arguments)
+        return result
+
+    naming._names_nodes = True  # type: ignore[attr-defined]
+    return naming
+
+
+_OF_TENSORS = {
+    ("Pow", (True, True)): "PowBackward1", ("Pow", (False, True)): "PowBackward2",
+    ("Lerp", (True, True, True)): "LerpBackward1",
+}  # fmt: skip
+"""Where other arguments are tensors: another name."""
+
+
+def _tensors(arguments: tuple[Any, ...]) -> tuple[bool, ...]:
+    return tuple([hasattr(argument, "tensor_type") for argument in arguments])
+
+
+def _name(result: Any, label: str | None, arguments: tuple[Any, ...]) -> None:
+    edge = getattr(result, "_edge", None)
+    if edge is not None and not any(result is argument for argument in arguments):
+        edge[0].label = label

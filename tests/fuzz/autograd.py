@@ -1,0 +1,259 @@
+"""Drawn programs of views, changes in place, shared parts, hooks, grad modes, custom Functions and
+derivatives of derivatives: eager mode against PyTorch where it is installed, else against the same
+program compiled.
+
+A program (see `autograd_programs`) is run line by line with `T` as either library. What both refuse
+is left out, but for a backward: what one has done before it raises is its own affair.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import frontend
+from graphc.errors import GraphError
+from tests.fuzz.autograd_programs import SHAPES, Drawer
+from tests.fuzz.frame import Broken, Fuzzer, without_parts
+
+Case = tuple[int, tuple[str, ...]]  # the seed of the numbers, the lines
+
+
+def draw(random: np.random.Generator, size: int) -> Case:
+    return int(random.integers(1 << 30)), Drawer(random).program(2 * size)
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+@functools.cache
+def functions(name: str) -> dict[str, Any]:
+    """The custom Functions of a library."""
+    T = importlib.import_module(name)
+
+    class Cube(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return 3 * g * x * x
+
+    class Twice(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    class Product(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x, y = ctx.saved_tensors
+            over = tuple(range(x.dim() - y.dim()))
+            through = (g * x).sum(over) if over else g * x
+            return g * y, through.sum_to_size(y.shape) if y.dim() else through.sum()
+
+    return {"Cube": Cube, "Twice": Twice, "Product": Product}
+
+
+class Ran:
+    """What came of a program in one library: how many lines ran, why it stopped, what was seen."""
+
+    def __init__(self, T: Any, case: Case):
+        seed, self.lines = case
+        random = np.random.default_rng(seed)
+        self.T, self.seen = T, []
+        self.names: dict[str, Any] = {
+            "T": T, "grad": self.grad, "seen": self.note, **functions(T.__name__)
+        }  # fmt: skip
+        for name, shape in SHAPES.items():
+            numbers = random.standard_normal(shape).tolist()
+            self.names[name] = T.tensor(numbers, dtype=T.float64, requires_grad=name != "b")
+        self.error: Exception | None = None
+        self.done = 0
+
+    def grad(self, y: Any, x: Any, create_graph: bool) -> Any:
+        if not y.requires_grad or not x.requires_grad:
+            return self.T.zeros_like(x)
+        (g,) = self.T.autograd.grad(y, [x], create_graph=create_graph, retain_graph=True,
+                                    allow_unused=True)  # fmt: skip
+        first = not self.seen
+        self.seen.append(None if g is None else g.requires_grad or not first)
+        if g is None:
+            return self.T.zeros_like(x)
+        # What a third derivative is connected with, rules decide.
+        return g.clone() if first else g.detach().clone()
+
+    def note(self, gradient: Any) -> None:
+        self.seen.append(gradient.detach().tolist())
+
+    def step(self) -> None:
+        """Run the next line."""
+        self.error = None
+        try:
+            exec(self.lines[self.done], self.names)
+        except Exception as error:
+            self.error = error
+        self.done += 1
+
+    def tensors(self) -> dict[str, Any]:
+        return {name: x for name, x in self.names.items() if isinstance(x, self.T.Tensor)}
+
+    def outcome(self) -> dict[str, Any]:
+        """By name: flags, numbers, gradient."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # .grad of what is no leaf
+            return {name: ((x.requires_grad, x.is_leaf, tuple(x.shape)), x.detach().tolist(),
+                           None if x.grad is None else x.grad.detach().tolist())
+                    for name, x in self.tensors().items()}  # fmt: skip
+
+
+def compared(one: Ran, other: Ran) -> None:
+    if not all(map(_connected, one.seen, other.seen)):
+        raise Broken(f"gradients seen: {one.seen}, expected {other.seen}")
+    expected = other.outcome()
+    twice = any("grad(" in line for line in one.lines)
+    for name, (flags, numbers, gradient) in one.outcome().items():
+        for what, mine, theirs in zip(
+            ("flags", "numbers", "gradient"), (flags, numbers, gradient), expected[name],
+        ):  # fmt: skip
+            if what == "gradient" and (theirs is None or (twice and not flags[1])):
+                continue  # what results a rule saves is its own affair, and more zeros do no harm
+            if not (_alike(mine, theirs) if what == "flags" else _close(mine, theirs)):
+                raise Broken(f"{what} of {name} after line {one.done}: {mine}, expected {theirs}")
+
+
+def _connected(mine: Any, theirs: Any) -> bool:
+    """A gradient may be connected with more than PyTorch's: with what is overwritten."""
+    return mine is True or _close(mine, theirs)
+
+
+def _alike(mine: Any, theirs: Any) -> bool:
+    """The same of what requires gradients, is a leaf, has a shape."""
+    return mine == theirs or (mine[0] and not mine[1] and mine[2] == theirs[2])
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_close, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        near = abs(one - other) <= 1e-9 + 1e-7 * abs(other)
+        return near or one == other or (math.isnan(one) and math.isnan(other))
+    return one is other or (type(one) is type(other) and one == other)
+
+
+SAVED = "modified by an inplace operation"  # what is saved for backward is not the same everywhere
+REPEATED = ("to a single memory location", "whose elements share memory")
+STRICTER = (
+    SAVED,
+    REPEATED[0],
+    "returned an invalid gradient",
+    "has been detached in-place",
+    "a function that returns multiple views",
+    "A view was created in no_grad mode",
+    "a leaf Variable that requires grad",  # where it once was a view of one that does not
+    "INTERNAL ASSERT",
+    "ZeroTensors are immutable",
+    "does not require grad and does not have a grad_fn",  # what is connected with zeros
+    "its base or another view of its base has been modified inplace",
+)
+"""Parts of what PyTorch says where it refuses what is well defined; the program ends there."""
+
+
+def against_torch(case: Case) -> str:
+    torch = importlib.import_module("torch")
+    one, other = Ran(frontend, case), Ran(torch, case)
+    while one.done < len(one.lines):
+        one.step()
+        other.step()
+        if one.error is None and other.error is None:
+            continue
+        known = one.error is None and any(reason in str(other.error) for reason in STRICTER)
+        if known or any(reason in str(one.error) for reason in (SAVED, *REPEATED)):
+            return "one is stricter"
+        if (one.error is None) != (other.error is None):
+            line = one.lines[one.done - 1]
+            raise Broken(f"{line}: {one.error!r}, expected {other.error!r}") from one.error
+        if "backward(" in one.lines[one.done - 1] or "grad(" in one.lines[one.done - 1]:
+            break
+    try:
+        compared(one, other)
+    except RuntimeError as error:
+        return "one is stricter" if any(reason in str(error) for reason in STRICTER) else "?"
+    return "agrees" if one.error is None else "both refuse a backward"
+
+
+UNTRACED = ("register_hook", "retain_grad", "requires_grad_", "a.", "b.", "c.")
+"""What a trace does not take, or does not do to tensors from outside."""
+
+
+def against_compiled(case: Case) -> str:
+    """The lines that run eagerly, and again as a compiled function that leaves gradients."""
+    seed, lines = case
+    lines = tuple(x for x in lines if not any(x.strip().startswith(y) or y in x for y in UNTRACED))
+    tried = Ran(frontend, (seed, lines))
+    ran = []
+    for line in lines:
+        tried.step()
+        ran += [line] * (tried.error is None)
+    one, other = (Ran(frontend, (seed, tuple(ran))) for _ in range(2))
+    for _ in ran:
+        one.step()
+
+    def traced(a: Any, b: Any, c: Any) -> Any:
+        other.names |= {"a": a, "b": b, "c": c}
+        for line in ran:
+            exec(line, other.names)
+        return {name: x for name, x in other.tensors().items() if name not in SHAPES}
+
+    arguments = [other.names[name] for name in SHAPES]
+    try:
+        results = frontend.compile(traced)(*arguments)
+    except (GraphError, RuntimeError):
+        return "not traced"
+    other.names |= {**results, **dict(zip(SHAPES, arguments))}
+    for name, (_, numbers, gradient) in one.outcome().items():
+        _, found, grad = other.outcome()[name]
+        if not _close(found, numbers) or (name in SHAPES and not _close(grad, gradient)):
+            raise Broken(f"compiled, {name} is {found}, {grad}; expected {numbers}, {gradient}")
+    return "agrees with compiled code"
+
+
+def check(case: Case) -> str:
+    known: Callable[[Case], str] = against_compiled
+    if importlib.util.find_spec("torch") is not None:
+        known = against_torch
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return known(case)
+
+
+def smaller(case: Case) -> Any:
+    seed, lines = case
+    return ((seed, tuple(kept)) for kept in without_parts(lines))
+
+
+def program(case: Case) -> str:
+    _, lines = case
+    text = "".join(f"# {line}\n" for line in lines)
+    return f"{text}from tests.fuzz import autograd\nautograd.check({case!r})"
+
+
+FUZZER = Fuzzer("autograd", draw, check, program, smaller)
