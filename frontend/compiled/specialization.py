@@ -262,6 +262,12 @@ class Specialization:
             return make(values[0], self.result_types[0])
         return self._finished(arguments, self._new_tensors(values), values)
 
+    def arrays_for(self, arguments: Sequence[Tensor]) -> list[Any]:
+        """What a call on these arguments hands to native code now."""
+        self._bind()
+        arrays = [arguments[position]._value for position in self.positions] + self.arrays
+        return arrays + [source.array(arguments) for source in self.others]
+
     def _new_tensors(self, values: Sequence[Any]) -> list[Tensor]:
         """The new tensors that are returned."""
         tensors = [*map(make, values, self.result_types)]

@@ -4,8 +4,8 @@ in : a Python file, the name of a graph, module or function in it, and the types
 out: the graph: the object itself, or what a tracer makes of it
 
 Tracers are found through the entry points of the group `graphc.tracers`. Each is a callable
-`(object, input types) -> Graph | None`; None says that it does not know the object. So the
-compiler needs no import of a frontend.
+`(object, input types) -> TracedObject | Graph | None`; None says that it does not know the object.
+So the compiler needs no import of a frontend.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from graphc.debug.traced import DrawnInput, TracedCall, TracedObject, drawn
 from graphc.errors import GraphError
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
 from graphc.ir.verifier import verify
 
 TRACERS = "graphc.tracers"
-Tracer = Callable[[Any, list[TensorType]], Graph | None]
+Tracer = Callable[[Any, list[TensorType]], TracedObject | Graph | None]
 
 
 class LoadError(GraphError):
@@ -41,18 +42,60 @@ def load_graph(reference: str, input_types: list[TensorType]) -> Graph:
     A Graph is taken as it is; `input_types`, where given, must be those of its inputs. Anything
     else goes to the tracers. What the file prints goes to standard error.
     """
+    path, name = _split(reference)
+    with contextlib.redirect_stdout(sys.stderr), _imported(path) as module:
+        member = _member(module, name, path)
+        if isinstance(member, Graph):
+            return _checked(member, name, input_types)
+        with _blaming(path, f"{name} could not be traced"):
+            traced = _traced(member, name, input_types)
+            graph = traced.graph if isinstance(traced, TracedObject) else traced
+            return _placed(verify(graph), path)
+
+
+@contextlib.contextmanager
+def loaded_calls(
+    reference: str, inputs: Sequence[DrawnInput], level: str | None = None
+) -> Iterator[list[TracedCall]]:
+    """The native calls that one run of `FILE.py:NAME` makes on inputs drawn as they say, for as
+    long as the file stays imported. `level`: None for that of the object, or `exact`.
+
+    A Graph is one call; where `inputs` are none they are drawn by its types."""
+    path, name = _split(reference)
+    with _imported(path) as module:
+        with contextlib.redirect_stdout(sys.stderr):
+            calls = _calls(_member(module, name, path), name, path, inputs, level)
+        yield calls
+
+
+def _calls(
+    member: Any, name: str, path: Path, inputs: Sequence[DrawnInput], level: str | None
+) -> list[TracedCall]:
+    types = [each.type for each in inputs]
+    if isinstance(member, Graph):
+        return [_drawn_call(_checked(member, name, types), inputs)]
+    with _blaming(path, f"{name} could not be traced"):
+        traced = _traced(member, name, types)
+        if isinstance(traced, TracedObject):
+            return traced.calls(drawn(inputs), level)
+        return [_drawn_call(verify(traced), inputs)]
+
+
+def _drawn_call(graph: Graph, inputs: Sequence[DrawnInput]) -> TracedCall:
+    """A call of a graph on arrays drawn for all its inputs."""
+    chosen = inputs or [DrawnInput(type) for type in graph.input_types]
+    return TracedCall(graph, tuple(drawn(chosen)))
+
+
+def _split(reference: str) -> tuple[Path, str]:
+    """The file and the name."""
     file, _, name = reference.rpartition(":")
     if not file or not name:
         raise LoadError(f"{reference!r} names no object of a file", hint="write FILE.py:NAME")
     path = Path(file)
     if not path.is_file():
         raise LoadError(f"there is no file {file}")
-    with contextlib.redirect_stdout(sys.stderr), _imported(path) as module:
-        member = _member(module, name, path)
-        if isinstance(member, Graph):
-            return _checked(member, name, input_types)
-        with _blaming(path, f"{name} could not be traced"):
-            return _placed(verify(_traced(member, name, input_types)), path)
+    return path, name
 
 
 # -- the file --------------------------------------------------------------------------------------
@@ -144,7 +187,7 @@ def _checked(graph: Graph, name: str, input_types: Sequence[TensorType]) -> Grap
     return verify(graph)
 
 
-def _traced(member: Any, name: str, input_types: list[TensorType]) -> Graph:
+def _traced(member: Any, name: str, input_types: list[TensorType]) -> TracedObject | Graph:
     tracers = entry_points(group=TRACERS)
     kind = type(member).__name__
     if not tracers:
@@ -156,9 +199,9 @@ def _traced(member: Any, name: str, input_types: list[TensorType]) -> Graph:
         raise LoadError(f"{name} is a {kind}, which is neither a Graph nor callable")
     _check_count(member, name, input_types)
     for entry in tracers:
-        graph = _tracer(entry)(member, list(input_types))
-        if graph is not None:
-            return graph
+        traced = _tracer(entry)(member, list(input_types))
+        if traced is not None:
+            return traced
     asked = ", ".join(entry.name for entry in tracers)
     raise LoadError(f"no tracer knows {name}, a {kind} (asked: {asked})")
 

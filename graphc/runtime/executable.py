@@ -356,6 +356,10 @@ class _CallMemory:
     def threads(self, count: int) -> None:
         self._call.threads = count
 
+    def behind(self, start: int) -> Array:
+        """The bytes of the block from `start` on."""
+        return self._memory[self._block - self._memory.ctypes.data + start :]
+
     def verdict(self) -> tuple[int, int]:
         """The least and greatest value seen by the content check that failed."""
         start = self._block + self._verdict

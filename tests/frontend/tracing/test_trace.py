@@ -199,8 +199,8 @@ def test_host_values_are_read_by_the_graph() -> None:
 
 def test_entry_point_of_the_command_line() -> None:
     types = [TensorType.parse("f32[4,3]")]
-    graph = tracers.trace_callable(Net(), types)
-    assert graph is not None and graph.input_types[0] == types[0]
+    traced = tracers.trace_callable(Net(), types)
+    assert traced is not None and traced.graph.input_types[0] == types[0]
     assert tracers.trace_callable(lambda x: x + 1, types) is not None
     assert tracers.trace_callable(3, types) is None
 
