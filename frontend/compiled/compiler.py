@@ -193,6 +193,14 @@ class CompiledFunction:
             lines += [f"  frozen: {t}" for guard in each.guards for t in str(guard).splitlines()]
         return "\n".join(lines)
 
+    def profile(self, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> Any:
+        """Where the time of a call on these arguments goes: by launch, with what bounds each, by
+        line, module and phase. It runs for about `seconds` on copies: all state stays as it is.
+        `str()` of what is returned is a table, `save_trace(path)` writes a Chrome trace."""
+        from frontend.compiled.inspection import profiled
+
+        return profiled(self.function, arguments, keywords, self.options, seconds)
+
     def _counted(self) -> str:
         return f"{name_of(self.function)}: {len(self.specializations)} specializations"
 

@@ -9,8 +9,9 @@ Whatever runs here leaves all state as it was: tensors, `.grad`s, optimizers, ra
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +21,10 @@ from frontend.tensors.state import STATE, get_eager_backend, set_eager_backend
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.tracer import Trace, name_of, run_trace
-from graphc.debug.traced import TracedCall
+from graphc.debug.traced import CallOptions, TracedCall
+
+if TYPE_CHECKING:
+    from graphc.debug.profile.calls import Profiles
 
 
 def traced_calls(
@@ -30,6 +34,7 @@ def traced_calls(
     """The native calls that `function` compiled with `options` makes on these arguments."""
     leaves: list[Tensor] = []
     structure = tree.flatten((arguments, keywords), leaves)
+    how = CallOptions(options.level, options.threads, options.target, options.max_bytes)
     optimizers = OptimizerStates()
     with optimizers:
         trace = run_trace(function, leaves, structure, name_of(function))
@@ -38,18 +43,30 @@ def traced_calls(
         arrays = specialization.arrays_for(leaves)
         if specialization.function is None:
             graph = specialization.executable.graph
-            return [TracedCall(graph, _copies(arrays), eager.outputs)]
-        return _pair(specialization.function, arrays, eager)
+            return [TracedCall(graph, _copies(arrays), how, eager.outputs)]
+        return _pair(specialization.function, arrays, how, eager)
+
+
+def profiled(
+    function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
+    options: Options, seconds: float,
+) -> Profiles:  # fmt: skip
+    """What `CompiledFunction.profile` gives."""
+    from graphc.debug.profile.calls import profile_calls
+
+    return profile_calls(traced_calls(function, arguments, keywords, options), seconds)
 
 
 def _copies(arrays: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(np.array(array) for array in arrays)
 
 
-def _pair(function: Any, arrays: Sequence[Any], eager: _EagerRun) -> list[TracedCall]:
+def _pair(
+    function: Any, arrays: Sequence[Any], how: CallOptions, eager: _EagerRun
+) -> list[TracedCall]:
     """A forward call, and the backward call behind it on gradients of ones."""
     if not (STATE.grad_enabled and function.active and any(function.wanted)):
-        return [TracedCall(function.plain.graph, _copies(arrays), eager.outputs)]
+        return [TracedCall(function.plain.graph, _copies(arrays), how, eager.outputs)]
     pair = function.pair
     before = _copies(arrays)
     count = len(function.outputs) + len(function.updates)
@@ -58,8 +75,8 @@ def _pair(function: Any, arrays: Sequence[Any], eager: _EagerRun) -> list[Traced
     ones = [np.ones(t.shape, t.dtype.numpy) for t in pair.results]
     backward = _copies([*kept, *values[count:], *ones])
     return [
-        TracedCall(pair.forward_graph, before, eager.outputs),
-        TracedCall(pair.backward_graph, backward),
+        TracedCall(pair.forward_graph, before, how, eager.outputs),
+        TracedCall(pair.backward_graph, backward, how),
     ]
 
 
@@ -152,15 +169,17 @@ class OptimizerStates:
         self._handle: Any = None
 
     def __enter__(self) -> None:
-        from frontend.optim.optimizer import register_optimizer_step_pre_hook
-
         for identity, optimizer in self._met.items():
             self._outside[identity] = _state_of(optimizer)
             _put_back(optimizer, self._inside[identity])
-        self._handle = register_optimizer_step_pre_hook(self._meet)
+        # Optimizers stand in a layer above this one. Where nothing has imported them there are none.
+        optimizers = sys.modules.get("frontend.optim.optimizer")
+        if optimizers is not None:
+            self._handle = optimizers.register_optimizer_step_pre_hook(self._meet)
 
     def __exit__(self, *error: Any) -> None:
-        self._handle.remove()
+        if self._handle is not None:
+            self._handle.remove()
         for identity, optimizer in self._met.items():
             self._inside[identity] = _state_of(optimizer)
             _put_back(optimizer, self._outside[identity])

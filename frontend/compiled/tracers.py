@@ -70,12 +70,14 @@ def trace_callable(obj: Any, input_types: list[TensorType]) -> TracedObject | No
     return TracedObject(graph, functools.partial(_calls, obj))
 
 
-def _calls(obj: Any, arguments: Sequence[np.ndarray], level: str | None) -> list[TracedCall]:
+def _calls(
+    obj: Any, arguments: Sequence[np.ndarray], level: str | None, threads: int | None
+) -> list[TracedCall]:
     from frontend.compiled.inspection import traced_calls
 
     function, options = obj, Options()
     if isinstance(obj, CompiledFunction):
         function, options = obj.function, obj.options
-    options = replace(options, level=level or options.level)
+    options = replace(options, level=level or options.level, threads=threads or options.threads)
     tensors = tuple(_as_tensors(array) for array in arguments)
     return traced_calls(function, tensors, {}, options)

@@ -129,4 +129,51 @@ def _run_cache(arguments: argparse.Namespace) -> None:
         print(line)
 
 
-COMMANDS = (_add_dump, _add_cache)
+# -- profile ---------------------------------------------------------------------------------------
+
+
+def _add_profile(commands: Any) -> None:
+    parser = commands.add_parser(
+        "profile",
+        help="where the time of a compiled call goes",
+        description="Run a compiled call and print the time of each launch, what bounds it on this "
+        "machine and how far it is from that; by line, module and phase.",
+    )
+    _add_call(parser)
+    parser.add_argument(
+        "--seconds", metavar="S", type=float, default=1.0, help="how long to run it (1)"
+    )
+    parser.add_argument("--top", metavar="N", type=int, default=20, help="rows to print (20)")
+    parser.add_argument("--trace", metavar="FILE.json", help="also write a Chrome trace")
+    parser.add_argument(
+        "--perf-map", action="store_true", help="tell perf the kernels' names, in its /tmp file"
+    )
+    parser.add_argument(
+        "--measure", action="store_true", help="measure the machine anew, not only at first"
+    )
+    parser.set_defaults(run=_run_profile)
+
+
+def _run_profile(arguments: argparse.Namespace) -> None:
+    from graphc.debug.profile.command import run_profile
+
+    run_profile(arguments)
+
+
+def _add_call(parser: Any) -> None:
+    """The arguments of commands that run something."""
+    parser.add_argument("reference", metavar="FILE.py:NAME", help="what to run")
+    parser.add_argument(
+        "--input", metavar="TYPE", action="append", default=[], dest="inputs",
+        help="type of an input, such as f32[32,64] (drawn standard normal), i64[32] (zeros) or "
+        "'i64[32]<10' (drawn from 0 to 9); once for each input, in order",
+    )  # fmt: skip
+    parser.add_argument(
+        "--level", choices=tuple(LEVELS), help="default: that of a compiled function, else exact"
+    )
+    parser.add_argument(
+        "--threads", metavar="N", type=int, help="the most threads of a call (all processors)"
+    )
+
+
+COMMANDS = (_add_dump, _add_profile, _add_cache)

@@ -15,6 +15,7 @@ import difflib
 import inspect
 import sys
 import traceback
+import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
@@ -22,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from graphc.debug.traced import DrawnInput, TracedCall, TracedObject, drawn
+from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, TracedObject, drawn
 from graphc.errors import GraphError
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
@@ -40,7 +41,8 @@ def load_graph(reference: str, input_types: list[TensorType]) -> Graph:
     """The graph of `FILE.py:NAME`. NAME may have dots (`model.encoder`).
 
     A Graph is taken as it is; `input_types`, where given, must be those of its inputs. Anything
-    else goes to the tracers. What the file prints goes to standard error.
+    else goes to the tracers, where none are given with the inputs that its parameters declare. What
+    the file prints goes to standard error.
     """
     path, name = _split(reference)
     with contextlib.redirect_stdout(sys.stderr), _imported(path) as module:
@@ -48,43 +50,75 @@ def load_graph(reference: str, input_types: list[TensorType]) -> Graph:
         if isinstance(member, Graph):
             return _checked(member, name, input_types)
         with _blaming(path, f"{name} could not be traced"):
-            traced = _traced(member, name, input_types)
+            types = input_types or [each.type for each in _declared(member)]
+            traced = _traced(member, name, types)
             graph = traced.graph if isinstance(traced, TracedObject) else traced
             return _placed(verify(graph), path)
 
 
 @contextlib.contextmanager
 def loaded_calls(
-    reference: str, inputs: Sequence[DrawnInput], level: str | None = None
-) -> Iterator[list[TracedCall]]:
+    reference: str, inputs: Sequence[DrawnInput], level: str | None = None,
+    threads: int | None = None,
+) -> Iterator[list[TracedCall]]:  # fmt: skip
     """The native calls that one run of `FILE.py:NAME` makes on inputs drawn as they say, for as
-    long as the file stays imported. `level`: None for that of the object, or `exact`.
+    long as the file stays imported. `level` and `threads`: None for those of the object.
 
     A Graph is one call; where `inputs` are none they are drawn by its types."""
     path, name = _split(reference)
     with _imported(path) as module:
         with contextlib.redirect_stdout(sys.stderr):
-            calls = _calls(_member(module, name, path), name, path, inputs, level)
+            member = _member(module, name, path)
+            calls = _calls(member, name, path, inputs, CallOptions(level or "", threads))
         yield calls
 
 
 def _calls(
-    member: Any, name: str, path: Path, inputs: Sequence[DrawnInput], level: str | None
+    member: Any, name: str, path: Path, inputs: Sequence[DrawnInput], options: CallOptions
 ) -> list[TracedCall]:
+    if not isinstance(member, Graph):
+        inputs = inputs or _declared(member)
     types = [each.type for each in inputs]
     if isinstance(member, Graph):
-        return [_drawn_call(_checked(member, name, types), inputs)]
+        return [_drawn_call(_checked(member, name, types), inputs, options)]
     with _blaming(path, f"{name} could not be traced"):
         traced = _traced(member, name, types)
         if isinstance(traced, TracedObject):
-            return traced.calls(drawn(inputs), level)
-        return [_drawn_call(verify(traced), inputs)]
+            return traced.calls(drawn(inputs), options.level or None, options.threads)
+        return [_drawn_call(verify(traced), inputs, options)]
 
 
-def _drawn_call(graph: Graph, inputs: Sequence[DrawnInput]) -> TracedCall:
+def _declared(member: Any) -> list[DrawnInput]:
+    """The inputs that the parameters of a function or module say themselves, where all that have no
+    default do: `x: Annotated[Tensor, "f32[64,1,8,8]"]`."""
+    function = getattr(member, "forward", member)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError, NameError):
+        return []
+    found = []
+    for parameter in parameters:
+        texts = [t for t in getattr(hints.get(parameter.name), "__metadata__", ()) if _is_input(t)]
+        if texts:
+            found.append(DrawnInput.parse(texts[0]))
+        elif parameter.default is parameter.empty:
+            return []
+    return found
+
+
+def _is_input(text: Any) -> bool:
+    try:
+        return isinstance(text, str) and bool(DrawnInput.parse(text))
+    except GraphError:
+        return False
+
+
+def _drawn_call(graph: Graph, inputs: Sequence[DrawnInput], options: CallOptions) -> TracedCall:
     """A call of a graph on arrays drawn for all its inputs."""
     chosen = inputs or [DrawnInput(type) for type in graph.input_types]
-    return TracedCall(graph, tuple(drawn(chosen)))
+    options = replace(options, level=options.level or "exact")
+    return TracedCall(graph, tuple(drawn(chosen)), options)
 
 
 def _split(reference: str) -> tuple[Path, str]:

@@ -7,15 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
 
+if TYPE_CHECKING:
+    from graphc.runtime.executable import Executable
+
 Array = np.ndarray[Any, Any]
 EagerRunner = Callable[[str], list[Array | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How a call is compiled: as for `graphc.compile`."""
+
+    level: str = "exact"
+    threads: int | None = None
+    target: str | None = None
+    max_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +41,32 @@ class TracedCall:
 
     graph: Graph
     arrays: tuple[Array, ...]
+    options: CallOptions
     eager: EagerRunner | None = None
 
     def fresh(self) -> list[Array]:
         """Copies of the arrays, for a call that may write them."""
         return [np.array(array) for array in self.arrays]
 
+    def executable(self, threads: int | None = None) -> Executable:
+        """The call compiled; `threads` instead of those of its options."""
+        from graphc.runtime.executable import compile
+
+        options = self.options
+        return compile(
+            self.graph, options.level, target=options.target, threads=threads or options.threads,
+            max_bytes=options.max_bytes,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class TracedObject:
-    """What a tracer found. `calls(arguments, level)` are the native calls one run of the object
-    makes on these arguments: one, or a forward and a backward. The level None is the object's own,
-    else `exact`."""
+    """What a tracer found. `calls(arguments, level, threads)` are the native calls one run of the
+    object makes on these arguments: one, or a forward and a backward. Level and threads are those
+    of the object where they are None."""
 
     graph: Graph
-    calls: Callable[[Sequence[Array], str | None], list[TracedCall]]
+    calls: Callable[[Sequence[Array], str | None, int | None], list[TracedCall]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,21 @@ In: an executable. Out: `StepClock`, whose calls give the same results and what 
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 from graphc.codegen.program.profiling_driver import ThreadRecord, profiling_program
 from graphc.runtime.executable import Array, Executable
+
+
+@dataclass(frozen=True, slots=True)
+class ClockedCall:
+    """The results of a call, its seconds, and the record of each thread."""
+
+    results: tuple[Array, ...]
+    seconds: float
+    records: list[ThreadRecord]
 
 
 class StepClock:
@@ -25,9 +35,12 @@ class StepClock:
             executable.graph, program, lambda: executable._read(), executable.target, {}
         )
 
-    def run(self, arrays: list[Any]) -> tuple[tuple[Array, ...], list[ThreadRecord]]:
-        """One call: its results, and the record of each thread. Raises as the executable does.
-        Where the workers are busy with another call, all records but the first are empty."""
+    def run(self, arrays: list[Any]) -> ClockedCall:
+        """One call on a list of arrays, which is used up. Raises as the executable does. Where the
+        workers are busy with another call, what they did is not in the records."""
+        started = time.perf_counter()
         results = self._executable.run(arrays)
+        seconds = time.perf_counter() - started
         frame = self._executable._frames[-1]
-        return results, self._layout.read(frame.behind(self._layout.start))
+        records = self._layout.read(frame.behind(self._layout.start))
+        return ClockedCall(results, seconds, records)

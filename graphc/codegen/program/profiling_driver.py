@@ -17,7 +17,7 @@ itself. The clock is read once between two steps, so nothing lies between them.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +69,8 @@ class RecordLayout:
         return self.start + self.threads * self.stride
 
     def read(self, records: np.ndarray[Any, Any]) -> list[ThreadRecord]:
-        """The records of a call; `records` are the bytes from `start` on."""
+        """The records of a call, which are cleared: a thread that has no part in the next call
+        leaves none. `records` are the bytes from `start` on."""
         return [
             self._record(records[i * self.stride : (i + 1) * self.stride].view(np.int64))
             for i in range(self.threads)
@@ -82,7 +83,9 @@ class RecordLayout:
         count = min(int(words[EVENTS // 8]), MOST_EVENTS)
         events = words[behind : behind + 2 * count].reshape(-1, 2).tolist()
         pairs = [(slot, over) for slot, over in events]
-        return ThreadRecord(int(words[BEGAN // 8]), slots[:, 0], slots[:, 1], pairs)
+        record = ThreadRecord(int(words[BEGAN // 8]), slots[:, 0], slots[:, 1], pairs)
+        words[:behind] = 0
+        return record
 
 
 def profiling_program(
