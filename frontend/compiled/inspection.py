@@ -172,7 +172,7 @@ class OptimizerStates:
         for identity, optimizer in self._met.items():
             self._outside[identity] = _state_of(optimizer)
             _put_back(optimizer, self._inside[identity])
-        # Optimizers stand in a layer above this one. Where nothing has imported them there are none.
+        # Optimizers stand in a layer above; where nothing has imported them there are none.
         optimizers = sys.modules.get("frontend.optim.optimizer")
         if optimizers is not None:
             self._handle = optimizers.register_optimizer_step_pre_hook(self._meet)
