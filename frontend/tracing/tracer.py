@@ -214,7 +214,7 @@ def run_trace(
 ) -> Trace:
     """Run `function` on arguments of this structure and tensors, recording. All tensors from
     outside are as before afterwards, also when the function raises."""
-    session = Session(name)
+    session = Session(name, function)
     arguments, keywords = tree.build(structure, iter(leaves))
     session.captured_globals.root(function, tree.statics(structure))
     with session:

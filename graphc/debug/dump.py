@@ -19,8 +19,7 @@ Nothing is loaded or run, so code can be shown for targets other than this machi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from graphc.autodiff.joint import joint
 from graphc.codegen.llvm.jit import assembly, llvm_text
@@ -34,8 +33,9 @@ from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
 from graphc.ir.verifier import verify
 from graphc.passes.pipelines import optimize, verify_after
+from graphc.passes.recorder import PassRecord, Recorder
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import Plan, kernels
+from graphc.schedule.plan import Plan, kernels, print_plan
 from graphc.schedule.threads import spread, table, work_of
 
 STAGES = ("graph", "optimized", "joint", "plan", "loops", "llvm", "asm")
@@ -73,17 +73,17 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
     if stage == "joint":
         graph = joint(graph)
     if stage in ("optimized", "joint"):
-        optimised = optimize(verify(graph), options.level, _verified, preferred)
+        optimised = optimize(verify(graph), options.level, _Verifying(), preferred)
         yield print_graph(optimised, locations=options.locations)
         return
-    _, plan = plan_graph(graph, options.level, _verified, preferred=preferred)
+    _, plan = plan_graph(graph, options.level, _Verifying(), preferred=preferred)
     if stage == "plan":
         if options.threads == 1:
-            yield str(_shown(plan, options.locations))
+            yield print_plan(plan, locations=options.locations)
             return
         extents = {spec: lower(spec, target).extent for spec in kernels(plan)}
         plan, chosen = spread(plan, work_of(extents), options.threads)
-        yield str(_shown(plan, options.locations))
+        yield print_plan(plan, locations=options.locations)
         yield table(plan, chosen)
         return
     for kernel in _chosen(plan, target, options.kernel):
@@ -98,10 +98,11 @@ def _kernel_text(kernel: Kernel, stage: str, target: Target) -> str:
     return assembly(kernel, target)
 
 
-def _verified(stage: str, content: Any) -> None:
-    """The observer between passes: names the pass that broke a rule."""
-    if isinstance(content, Graph):
-        verify_after(stage, content)
+class _Verifying(Recorder):
+    """Names the pass that broke a rule."""
+
+    def passed(self, record: PassRecord) -> None:
+        verify_after(record.name, record.after)
 
 
 def _chosen(plan: Plan, target: Target, wanted: str | None) -> list[Kernel]:
@@ -118,10 +119,3 @@ def _chosen(plan: Plan, target: Target, wanted: str | None) -> list[Kernel]:
         for kernel in plan_kernels(plan, target)
         if wanted in (kernel.name, kernel.name.partition("_")[0])
     ]
-
-
-def _shown(plan: Plan, locations: bool) -> Plan:
-    """The plan for print, with or without the source lines of its steps."""
-    if locations:
-        return plan
-    return replace(plan, steps=tuple(replace(step, location=None) for step in plan.steps))

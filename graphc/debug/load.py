@@ -25,7 +25,7 @@ from typing import Any
 
 from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, TracedObject, drawn
 from graphc.errors import GraphError
-from graphc.ir.nodes import Graph
+from graphc.ir.nodes import Graph, Location
 from graphc.ir.types import TensorType
 from graphc.ir.verifier import verify
 
@@ -243,14 +243,25 @@ def _traced(member: Any, name: str, input_types: list[TensorType]) -> TracedObje
 def _placed(graph: Graph, path: Path) -> Graph:
     """The graph without lines of the script that started this command: nodes that no line of the
     user's made (a module that is traced as it is) have none."""
-    script = Path(getattr(sys.modules["__main__"], "__file__", None) or "").name
-    if script == path.name:
+    script = getattr(sys.modules["__main__"], "__file__", None) or ""
+    if not script or Path(script).resolve() == path.resolve():
         return graph
     nodes = (
-        replace(node, location=None) if node.location and node.location.file == script else node
+        replace(
+            node,
+            location=_elsewhere(node.location, script),
+            regions=tuple(_placed(region, path) for region in node.regions),
+        )
         for node in graph.nodes
     )
     return replace(graph, nodes=tuple(nodes))
+
+
+def _elsewhere(location: Location | None, script: str) -> Location | None:
+    """The location, without its line where that is of the script."""
+    if location is None or Path(location.path) != Path(script):
+        return location
+    return Location("", 0, "", location.module, location.phase) if location.module else None
 
 
 def _tracer(entry: EntryPoint) -> Tracer:

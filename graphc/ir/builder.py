@@ -18,7 +18,17 @@ from typing import Any
 
 from graphc.errors import GraphError, TraceError
 from graphc.ir.handle import Handle
-from graphc.ir.nodes import CONSTANT, INPUT, Attribute, Constant, Graph, Location, Node, Value
+from graphc.ir.nodes import (
+    CONSTANT,
+    FORWARD,
+    INPUT,
+    Attribute,
+    Constant,
+    Graph,
+    Location,
+    Node,
+    Value,
+)
 from graphc.ir.registry import OpDefinition, named
 from graphc.ir.types import TensorType
 
@@ -194,8 +204,9 @@ _OWN_PACKAGES = {"graphc", "frontend"}
 _OWN_FILES: dict[str, bool] = {}
 
 
-def user_location() -> Location | None:
-    """The innermost line on the stack that is not of graphc or its frontend."""
+def user_location(module: str = "", phase: str = FORWARD) -> Location | None:
+    """The innermost line on the stack that is not of graphc or its frontend; with `module` the
+    module alone where there is none."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -203,9 +214,9 @@ def user_location() -> Location | None:
         if own is None:
             own = _OWN_FILES[file] = _is_own(file, frame.f_globals)
         if not own:
-            return Location(os.path.basename(file), frame.f_lineno, frame.f_code.co_name)
+            return Location(file, frame.f_lineno, frame.f_code.co_name, module, phase)
         frame = frame.f_back  # type: ignore[assignment]
-    return None
+    return Location("", 0, "", module, phase) if module else None
 
 
 def _is_own(file: str, scope: dict[str, Any]) -> bool:

@@ -8,8 +8,7 @@ end. So a run that raises leaves state as it was.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.graph_queries import reachable
@@ -17,15 +16,15 @@ from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Value
 from graphc.ir.verifier import verify
 from graphc.passes.layouts import Preferred
 from graphc.passes.pipelines import optimize
+from graphc.passes.recorder import Recorder
 from graphc.schedule.access import behind_reshape, coordinates
-from graphc.schedule.bodies import kernel_body, recipe_of, used_results
+from graphc.schedule.bodies import kernel_body, main_node, recipe_of, used_results
 from graphc.schedule.fusion import fuse
 from graphc.schedule.groups import FusionGroup
 from graphc.schedule.memory import laid_out
-from graphc.schedule.output_layouts import propagate_output_layouts
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step, all_checks
 from graphc.schedule.plan_verifier import verify_plan
-from graphc.schedule.prepare import CheckValues, with_checks
+from graphc.schedule.prepare import CheckValues, prepare
 from graphc.schedule.regions import (
     Stack,
     StackBuffers,
@@ -36,34 +35,36 @@ from graphc.schedule.regions import (
     stacked_carries,
 )
 
-Observer = Callable[[str, Any], None]
-
 
 def plan_graph(
     graph: Graph,
     level: str = "exact",
-    observer: Observer | None = None,
+    recorder: Recorder | None = None,
     *,
     preferred: Preferred | None = None,
     fusion: bool = True,
     plan_memory: bool = True,
 ) -> tuple[Graph, Plan]:
     """Verify, optimise and schedule a graph: the optimised graph and its verified plan.
-    `observer(stage, object)` sees the graph after each pass, then the plan. `preferred` are the
-    layouts of the target (`optimize`). There is no fusion at level `none`; `fusion` and
+    `recorder` notes the passes, and gets the plan. `preferred` are the layouts of the target
+    (`optimize`). There is no fusion at level `none`; `fusion` and
     `plan_memory` are those of `make_plan`."""
-    optimised = optimize(verify(graph), level, observer, preferred)
+    optimised = optimize(verify(graph), level, recorder, preferred)
     fused = fusion and level != "none"
-    plan = verify_plan(make_plan(optimised, fusion=fused, plan_memory=plan_memory))
-    if observer is not None:
-        observer("plan", plan)
+    plan = make_plan(optimised, fusion=fused, plan_memory=plan_memory, recorder=recorder)
+    verify_plan(plan)
+    if recorder is not None:
+        recorder.plan = plan
     return optimised, plan
 
 
-def make_plan(graph: Graph, *, fusion: bool = True, plan_memory: bool = True) -> Plan:
+def make_plan(
+    graph: Graph, *, fusion: bool = True, plan_memory: bool = True,
+    recorder: Recorder | None = None,
+) -> Plan:  # fmt: skip
     """The plan of a graph of primitive ops. With `fusion` false: one kernel and buffer per op. With
     `plan_memory` false each buffer has a place of its own in the arena."""
-    prepared, checks = with_checks(propagate_output_layouts(graph) if fusion else graph)
+    prepared, checks = prepare(graph, fusion, recorder)
     before = _checks_before(prepared, checks)
     groups = _checks_first(prepared, fuse(prepared, enabled=fusion, before=before), checks)
     options = {"fusion": fusion, "plan_memory": plan_memory}
@@ -97,8 +98,15 @@ def _checks_first(
     return sorted(groups, key=lambda group: group not in needed)
 
 
-# A group, what it runs (a kernel's body, or the plans of a loop or branch), reads, writes.
-_Launch = tuple[FusionGroup, Graph | tuple[Plan, ...], list[Value], list[Value]]
+class _Launch(NamedTuple):
+    """A group and what it runs: the body of a kernel that computes `nodes`, or the plans of a loop
+    or branch."""
+
+    group: FusionGroup
+    body: Graph | tuple[Plan, ...]
+    nodes: list[int]
+    reads: list[Value]
+    writes: list[Value]
 
 
 class _Builder:
@@ -135,16 +143,15 @@ class _Builder:
             ]
             if not writes:
                 continue  # nothing needs it: at level none dead nodes are still there
-            body: Graph | tuple[Plan, ...]
             if recipe_of(graph, group.anchor) == "region":
-                body, reads, writes = self._region(group)
+                launches.append(self._region(group))
             else:
-                body, reads = kernel_body(graph, group.nodes, writes, self.kept)
-            launches.append((group, body, reads, writes))
+                body, nodes, reads = kernel_body(graph, group.nodes, writes, self.kept)
+                launches.append(_Launch(group, body, nodes, reads, writes))
         in_place = self._in_place(launches)
         direct = self._direct_outputs(in_place)
         done: set[Value] = set()
-        for group, body, reads, writes in launches:
+        for group, runs, nodes, reads, writes in launches:
             stacks = self._stack_buffers(group)
             for value in writes:
                 if value in self.buffer_of:
@@ -154,12 +161,12 @@ class _Builder:
                     buffer if buffer is not None
                     else self._buffer(PlanBuffer(graph.type_of(value), "arena", -1))
                 )  # fmt: skip
-            if isinstance(body, Graph):
-                location = graph.nodes[max(group.nodes)].location
-                kernel = KernelSpec(recipe_of(graph, group.anchor), body)
-                self._launch(kernel, reads, writes, location)
+            if isinstance(runs, Graph):
+                location = graph.nodes[main_node(graph, group)].location
+                kernel = KernelSpec(recipe_of(graph, group.anchor), runs)
+                self._launch(kernel, reads, writes, location, nodes)
             else:
-                self._run_region(group.nodes[0], body, reads, writes, stacks)
+                self._run_region(group.nodes[0], runs, reads, writes, stacks)
             done.update(writes)
             for position in [p for p in unchecked if graph.outputs[p] in done]:
                 self._check(unchecked.pop(position))
@@ -168,17 +175,19 @@ class _Builder:
 
     # -- pieces ------------------------------------------------------------------------------
 
-    def _region(self, group: FusionGroup) -> tuple[tuple[Plan, ...], list[Value], list[Value]]:
+    def _region(self, group: FusionGroup) -> _Launch:
         """A loop or branch: its plans, what it reads, and its results, also those nobody reads."""
         (identity,) = group.nodes
         node = self.graph.nodes[identity]
         returned = {value.index for value in self.graph.outputs if value.node == identity}
         stacks = self.stacks[identity] = stacked_carries(node, returned)
-        plans = tuple(make_plan(g, **self.options) for g in region_graphs(node, stacks))
+        fusion, plan_memory = self.options["fusion"], self.options["plan_memory"]
+        graphs = region_graphs(node, stacks)
+        plans = tuple(make_plan(g, fusion=fusion, plan_memory=plan_memory) for g in graphs)
         writes = [Value(identity, index) for index in range(len(node.types))]
         carry = carries(node)
         rest = [behind_reshape(self.graph, value, self.kept) for value in node.operands[carry:]]
-        return plans, [*node.operands[:carry], *rest], writes
+        return _Launch(group, plans, [identity], [*node.operands[:carry], *rest], writes)
 
     def _stack_buffers(self, group: FusionGroup) -> dict[int, StackBuffers]:
         """By carry the stack it lies in. The node's results that are parts of it have buffers."""
@@ -232,13 +241,13 @@ class _Builder:
     def _in_place(self, launches: list[_Launch]) -> dict[Value, int]:
         """The values that may be written straight into the input they update."""
         graph = self.graph
-        written_at = {v: i for i, (_, _, _, writes) in enumerate(launches) for v in writes}
-        last_read = {v: i for i, (_, _, reads, _) in enumerate(launches) for v in reads}
+        written_at = {v: i for i, launch in enumerate(launches) for v in launch.writes}
+        last_read = {v: i for i, launch in enumerate(launches) for v in launch.reads}
         times = Counter(graph.outputs)
         check_values = {graph.outputs[c.greatest] for c in self.checks}
         holding = [
-            at for at, (_, body, _, _) in enumerate(launches)
-            if not isinstance(body, Graph) and any(all_checks(plan) for plan in body)
+            at for at, launch in enumerate(launches)
+            if not isinstance(launch.body, Graph) and any(map(all_checks, launch.body))
         ]  # fmt: skip
         tested = [written_at.get(value, -1) for value in check_values]
         last_check = max([*tested, *holding], default=-1)
@@ -248,7 +257,7 @@ class _Builder:
             at = written_at.get(value)
             if at is None or Value(target) in times or times[value] > 1:
                 continue
-            group = launches[at][0]
+            group = launches[at].group
             if recipe_of(graph, group.anchor) == "region":
                 continue  # its carries are first copied into its results
             by_element = recipe_of(graph, group.anchor) in ("nest", "contract")
@@ -276,14 +285,16 @@ class _Builder:
         return result
 
     def _launch(
-        self, kernel: KernelSpec, reads: list[Value], writes: list[Value], location: Location | None
-    ) -> None:
+        self, kernel: KernelSpec, reads: list[Value], writes: list[Value],
+        location: Location | None, nodes: list[int],
+    ) -> None:  # fmt: skip
         self.steps.append(
             Launch(
                 kernel,
                 tuple(self._source(value) for value in reads),
                 tuple(self.buffer_of[value] for value in writes),
                 location,
+                tuple(nodes),
             )
         )
 
@@ -360,7 +371,7 @@ class _Builder:
         )
         return Plan(
             graph.name, graph.input_types, graph.output_types[: self.output_count], graph.aliases,
-            buffers, steps, tuple(self.constants), tuple(outputs), total, least,
+            buffers, steps, tuple(self.constants), tuple(outputs), total, least, graph,
         )  # fmt: skip
 
 

@@ -16,7 +16,9 @@ from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.kinds.op import ContentCheck as ContentCheck
 from graphc.ops.kinds.op import check_text, raise_if_broken
+from graphc.passes.recorder import Recorder, recorded
 from graphc.schedule.bodies import used_results
+from graphc.schedule.output_layouts import propagate_output_layouts
 from graphc.schedule.value_ranges import Ranges
 
 
@@ -32,6 +34,23 @@ class CheckValues:
     message: str
     location: Location | None
     protected: tuple[int, ...]
+
+
+def prepare(
+    graph: Graph, fusion: bool = True, recorder: Recorder | None = None
+) -> tuple[Graph, list[CheckValues]]:
+    """The graph that is scheduled, and its content checks: what results are stored in orders of
+    their own, and what checks test is computed."""
+    checks: list[CheckValues] = []
+
+    def checked() -> Graph:
+        result, found = with_checks(graph)
+        checks.extend(found)
+        return result
+
+    if fusion:
+        graph = recorded(recorder, "output_layouts", graph, lambda: propagate_output_layouts(graph))
+    return recorded(recorder, "content_checks", graph, checked), checks
 
 
 def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
@@ -52,7 +71,7 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
             return builder.copied(node, operands)
         open_checks = _open_checks(graph, node, ranges)
         keys = [(_origin(graph, node.operands[c.operand]), c.bound) for c in open_checks]
-        with builder.at(node.location or Location("", 0)):
+        with builder.at(node.location):
             for check, (operand, bound) in zip(open_checks, keys, strict=True):
                 test = (operand, bound is None)
                 if test not in positions:
