@@ -15,10 +15,12 @@ from graphc.runtime.executable import Array, Executable
 
 @dataclass(frozen=True, slots=True)
 class ClockedCall:
-    """The results of a call, its seconds, and the record of each thread."""
+    """The results of a call, its seconds, those of them in which the calling thread had a
+    processor, and the record of each thread."""
 
     results: tuple[Array, ...]
     seconds: float
+    on_processor: float
     records: list[ThreadRecord]
 
 
@@ -38,9 +40,9 @@ class StepClock:
     def run(self, arrays: list[Any]) -> ClockedCall:
         """One call on a list of arrays, which is used up. Raises as the executable does. Where the
         workers are busy with another call, what they did is not in the records."""
-        started = time.perf_counter()
+        had, started = time.thread_time(), time.perf_counter()
         results = self._executable.run(arrays)
-        seconds = time.perf_counter() - started
+        seconds, had = time.perf_counter() - started, time.thread_time() - had
         frame = self._executable._frames[-1]
         records = self._layout.read(frame.behind(self._layout.start))
-        return ClockedCall(results, seconds, records)
+        return ClockedCall(results, seconds, had, records)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from graphc.codegen.program.profiling_driver import ThreadRecord
-from graphc.debug.places import SourcePlace, place_of_step
+from graphc.debug.places import SourcePlace, place_of_step, steps_with_plans
 from graphc.debug.profile.limits import LaunchLimit, limits
 from graphc.debug.profile.machine import Machine, machine
 from graphc.runtime.executable import Executable
@@ -81,7 +81,8 @@ class StepProfile:
 class Profile:
     """What a call takes. `whole` and the steps are means over `kept` of `passes` passes, `plain` is
     the least time of the same call without clocks; seconds. `median` is that of all passes over the
-    least. `events` are those of the best pass: by thread when it began, then (slot, when it was
+    least, `on_processor` the part of the kept passes in which the calling thread had a processor.
+    `events` are those of the best pass: by thread when it began, then (slot, when it was
     over) in nanoseconds."""
 
     name: str
@@ -93,6 +94,7 @@ class Profile:
     whole: float
     plain: float
     median: float
+    on_processor: float
     steps: tuple[StepProfile, ...]
     events: tuple[tuple[int, list[tuple[int, int]]], ...]
 
@@ -118,7 +120,7 @@ class Profile:
     @property
     def quiet(self) -> bool:
         """Whether the machine did little else meanwhile."""
-        return self.median <= QUIET
+        return self.median <= QUIET and self.on_processor >= 1 - NEAR
 
 
 def profile(
@@ -139,6 +141,7 @@ def profile(
         executable.graph.name, known, executable.schedule.threads, str(executable.schedule),
         len(passes), len(kept), statistics.fmean(each.whole for each in kept),
         min(each.plain for each in passes), statistics.median(wholes) / wholes[0],
+        min(sum(each.on_processor for each in kept) / sum(each.whole for each in kept), 1.0),
         tuple(_steps(executable, [each.records for each in kept], known)),
         tuple((record.began, record.events) for record in kept[0].records),
     )  # fmt: skip
@@ -148,6 +151,7 @@ def profile(
 class _Pass:
     whole: float
     plain: float
+    on_processor: float
     records: list[ThreadRecord]
 
 
@@ -165,7 +169,7 @@ def _passes(
         executable.run(given)
         plain = time.perf_counter() - started
         clocked = clock.run(list(arrays))
-        passes.append(_Pass(clocked.seconds, plain, clocked.records))
+        passes.append(_Pass(clocked.seconds, plain, clocked.on_processor, clocked.records))
         if len(passes) == MOST_PASSES:
             break
     return passes
@@ -180,11 +184,12 @@ def _steps(
     names, around = kernels(plan), list(_within(plan, ()))
     threads = range(len(records[0]))
     means = [np.mean([each[t].nanoseconds for each in records], 0) * 1e-9 for t in threads]
-    for number, step in enumerate(all_steps(plan)):
-        name = names[step.kernel] if isinstance(step, Launch) else type(step).__name__.lower()
+    for number, (owner, step) in enumerate(steps_with_plans(plan)):
+        kind = type(step).__name__.lower()
+        name = names[step.kernel] if isinstance(step, Launch) else kind
         runs = max(int(records[0][t].counts[2 * number + 1]) for t in threads)
         yield StepProfile(
-            number, type(step).__name__.lower(), name, place_of_step(step), around[number], runs,
+            number, kind, name, place_of_step(owner, step), around[number], runs,
             tuple(float(means[t][2 * number + 1]) for t in threads),
             tuple(float(means[t][2 * number]) for t in threads),
             bounds.get(number),

@@ -77,7 +77,8 @@ def summary(profile: Profile) -> Iterator[str]:
     )
     if not profile.quiet:
         yield (
-            f"the machine was not quiet: the median pass took {profile.median:.2f} times the least"
+            f"the machine was not quiet: the median pass took {profile.median:.2f} times the least, "
+            f"and the calling thread had a processor {profile.on_processor:.0%} of the time"
         )
     elif profile.outside / whole > NEAR:
         yield (
@@ -97,12 +98,11 @@ def _row(profile: Profile, step: StepProfile) -> str:
     )  # fmt: skip
     numbers = "".join(f"{cell:>9}" for cell in cells)
     bound = "vector" if step.limit.bound == "vector work" else step.limit.bound
-    place = " ".join(filter(None, (step.place.line, step.place.module, step.place.phase)))
     inside = "".join(f" in step {number}" for number in step.within)
     threads = ""
     if len(step.by_thread) > 1:
         threads = " [" + " ".join(_us(t) for t in step.by_thread) + "]"
-    return f"{numbers}{bound:>9}   {step.name}{inside}{threads}  {place}"
+    return f"{numbers}{bound:>9}   {step.name}{inside}{threads}  {step.place}"
 
 
 def _group_lines(profile: Profile, by: str, top: int) -> Iterator[str]:
