@@ -77,8 +77,8 @@ def summary(profile: Profile) -> Iterator[str]:
     )
     if not profile.quiet:
         yield (
-            f"the machine was not quiet: the median pass took {profile.median:.2f} times the least, "
-            f"and the calling thread had a processor {profile.on_processor:.0%} of the time"
+            f"the machine was not quiet: the median pass took {profile.median:.2f} times the "
+            f"least, and the calling thread had a processor {profile.on_processor:.0%} of the time"
         )
     elif profile.outside / whole > NEAR:
         yield (
