@@ -201,6 +201,15 @@ class CompiledFunction:
 
         return profiled(self.function, arguments, keywords, self.options, seconds)
 
+    def verify(self, *arguments: Any, **keywords: Any) -> Any:
+        """Whether a call on these arguments gives the same result at all levels: eager, traced,
+        after every pass, plan, loops, each launch, the whole call on one thread and on all. True in
+        a condition where it does; `str()` of it tells what was compared, and names the first node
+        that differs and who made it so. All state stays as it is."""
+        from frontend.compiled.inspection import verified
+
+        return verified(self.function, arguments, keywords, self.options)
+
     def _counted(self) -> str:
         return f"{name_of(self.function)}: {len(self.specializations)} specializations"
 

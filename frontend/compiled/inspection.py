@@ -25,6 +25,7 @@ from graphc.debug.traced import CallOptions, TracedCall
 
 if TYPE_CHECKING:
     from graphc.debug.profile.calls import Profiles
+    from graphc.debug.verification.verifier import Verifications
 
 
 def traced_calls(
@@ -55,6 +56,16 @@ def profiled(
     from graphc.debug.profile.calls import profile_calls
 
     return profile_calls(traced_calls(function, arguments, keywords, options), seconds)
+
+
+def verified(
+    function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
+    options: Options,
+) -> Verifications:  # fmt: skip
+    """What `CompiledFunction.verify` gives."""
+    from graphc.debug.verification.verifier import verify_calls
+
+    return verify_calls(traced_calls(function, arguments, keywords, options))
 
 
 def _copies(arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -143,7 +154,9 @@ def _by(backend: str) -> Iterator[None]:
 def _tensors_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
     """What these tensors and their gradients hold is put back at the end."""
     grads = [tensor._grad for tensor in tensors if isinstance(tensor._grad, Tensor)]
-    kept = [(t, dict(t.__dict__), np.array(t._value)) for t in [*tensors, *grads]]
+    kept: list[tuple[Any, dict[str, Any], Any]] = [
+        (t, dict(t.__dict__), np.array(t._value)) for t in [*tensors, *grads]
+    ]
     counters = [(t._counter, list(t._counter)) for t in tensors]
     try:
         yield

@@ -1,9 +1,11 @@
 """The command line: `graphc COMMAND …`, also `python -m graphc`.
 
 in : arguments
-out: text on standard output and an exit code: 0, or 2 with one message on standard error
+out: text on standard output and an exit code: 0; 1 where a check does not hold; 2 with one message
+     on standard error for what cannot be done
 
-A command is a function that adds its parser and says, by `set_defaults(run=…)`, what runs.
+A command is a function that adds its parser and says, by `set_defaults(run=…)`, what runs; that may
+return an exit code.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parser().parse_args(argv)
     except SystemExit as stop:  # argparse has printed its message
         return stop.code if isinstance(stop.code, int) else USAGE_ERROR
+    code = 0
     try:
-        arguments.run(arguments)
+        code = arguments.run(arguments) or 0
         sys.stdout.flush()
     except GraphError as error:
         print(f"graphc {arguments.command}: {error}", file=sys.stderr)
@@ -39,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader has seen enough (`| head`). What is still buffered must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -176,4 +179,25 @@ def _add_call(parser: Any) -> None:
     )
 
 
-COMMANDS = (_add_dump, _add_profile, _add_cache)
+# -- verify ----------------------------------------------------------------------------------------
+
+
+def _add_verify(commands: Any) -> None:
+    parser = commands.add_parser(
+        "verify",
+        help="whether all levels give the same result, and who is to blame if not",
+        description="Take a call through all levels: eager, traced, after every pass, plan, loops, "
+        "native launch by launch, the whole call on one thread and on all. Where something differs "
+        "the first node is named, and who made it so; then the exit code is 1.",
+    )
+    _add_call(parser)
+    parser.set_defaults(run=_run_verify)
+
+
+def _run_verify(arguments: argparse.Namespace) -> int:
+    from graphc.debug.verification.command import run_verify
+
+    return run_verify(arguments)
+
+
+COMMANDS = (_add_dump, _add_profile, _add_verify, _add_cache)
