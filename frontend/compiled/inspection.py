@@ -127,8 +127,8 @@ class _EagerRun:
             if source is None:
                 found[position] = _value(tensor)
         for i, position in enumerate(specialization.updated):
-            tensor = specialization.sources[position].tensor(self.leaves)
-            found[self.first_update + i] = _value(tensor)
+            changed = specialization.sources[position].tensor(self.leaves)
+            found[self.first_update + i] = _value(changed)
         for target, place, _ in specialization.grads:
             owner: Any = target if isinstance(target, Tensor) else target.tensor(self.leaves)
             if place is not None and 0 <= place < self.count and owner._grad is not None:

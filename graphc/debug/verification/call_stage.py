@@ -10,6 +10,7 @@ from graphc.debug.verification.comparing import Array, difference
 from graphc.debug.verification.eager_stage import SAME_BITS, output_name
 from graphc.debug.verification.findings import Finding, StageResult
 from graphc.runtime.executable import Executable
+from graphc.schedule.run_plan import POISON
 
 CALLS = 3
 """On several threads, since what is wrong with their order need not show each time."""
@@ -30,6 +31,7 @@ def _stage(
     calls = CALLS if threads > 1 else 1
     finding = None
     for _ in range(calls):
+        executable.fill_memory(POISON)
         finding = finding or _finding(call, executable(*call.fresh()), expected, blame)
     compared = f"{len(expected)} outputs of {calls} call{'s' * (calls > 1)}"
     name = f"call on {threads} thread{'s' * (threads > 1)}"

@@ -14,7 +14,7 @@ from graphc.debug.verification.comparing import Array, ArrayDifference, differen
 from graphc.debug.verification.eager_stage import SAME_BITS, output_name
 from graphc.debug.verification.findings import Finding, StageResult
 from graphc.debug.verification.op_kernels import OpKernels
-from graphc.ir.nodes import Value
+from graphc.ir.nodes import Location, Value
 from graphc.passes.pipelines import LEVELS, RECOGNIZE_ATTENTION, WINOGRAD, Facts, Pass
 from graphc.passes.recorder import Firing, PassRecord, Recorder
 
@@ -84,7 +84,7 @@ class PassCheck:
         firings = run(bad)[1].passes[-1].firings
         return firings[bad - 1] if len(firings) >= bad else None
 
-    def _first_node(self, record: PassRecord, bound: float) -> tuple[str, object]:
+    def _first_node(self, record: PassRecord, bound: float) -> tuple[str, Location | None]:
         """The first node after the pass that differs from the one it came from, and its place."""
         before = self.kernels.values(record.before, self.arrays)
         after = self.kernels.values(record.after, self.arrays)
