@@ -19,7 +19,7 @@ from typing import Any
 from graphc.config import target_name
 from graphc.debug.dump import KERNEL_STAGES, STAGES, DumpOptions, dump
 from graphc.debug.load import load_graph
-from graphc.errors import GraphError
+from graphc.errors import ArgumentError, GraphError
 from graphc.ir.types import TensorType
 from graphc.passes.pipelines import LEVELS
 
@@ -200,4 +200,79 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     return run_verify(arguments)
 
 
-COMMANDS = (_add_dump, _add_profile, _add_verify, _add_cache)
+# -- ledger ----------------------------------------------------------------------------------------
+
+
+def _add_ledger(commands: Any) -> None:
+    parser = commands.add_parser(
+        "ledger",
+        help="every decision of the compiler about a graph, and why",
+        description="Every decision of the compiler about a graph, module or function of a file.",
+    )
+    parser.add_argument("reference", metavar="FILE.py:NAME", help="what is compiled")
+    parser.add_argument(
+        "--kind", action="append", default=[], dest="kinds", metavar="KIND",
+        help="decisions of this kind alone, such as 'not fused'; may be given again",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    _add_compiled(parser)
+    parser.set_defaults(run=_run_ledger)
+
+
+def _add_compiled(parser: Any) -> None:
+    """How what is named is compiled."""
+    parser.add_argument("--input", metavar="TYPE", action="append", default=[], dest="inputs")
+    parser.add_argument("--level", choices=tuple(LEVELS), default="exact", help="default: exact")
+    parser.add_argument("--target", metavar="TARGET", default=target_name())
+    parser.add_argument("--threads", metavar="N", type=int, default=1, help="default: 1")
+
+
+def _decided(reference: str, arguments: argparse.Namespace) -> Any:
+    """The decisions about a graph, or those of a file that `graphc ledger --json` wrote."""
+    from pathlib import Path
+
+    from graphc.debug import ledger
+    from graphc.debug.decisions import decisions
+
+    if reference.endswith(".json"):
+        try:
+            return ledger.from_json(Path(reference).read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArgumentError(f"{reference} cannot be read: {error}") from error
+    types = [TensorType.parse(text) for text in arguments.inputs]
+    graph = load_graph(reference, types)
+    options = {"target": arguments.target, "threads": arguments.threads}
+    return decisions(graph, arguments.level, **options)
+
+
+def _run_ledger(arguments: argparse.Namespace) -> None:
+    from graphc.debug import ledger
+
+    decided = ledger.chosen(_decided(arguments.reference, arguments), arguments.kinds)
+    print(ledger.as_json(decided) if arguments.json else "\n".join(ledger.text(decided)))
+
+
+def _add_diff(commands: Any) -> None:
+    parser = commands.add_parser(
+        "diff",
+        help="what the compiler decides otherwise about one of two graphs",
+        description="What the compiler decides about A and not about B (-), and the other way "
+        "round (+). A and B are FILE.py:NAME, or files written by `graphc ledger --json`.",
+    )
+    parser.add_argument("old", metavar="A")
+    parser.add_argument("new", metavar="B")
+    _add_compiled(parser)
+    parser.set_defaults(run=_run_diff)
+
+
+def _run_diff(arguments: argparse.Namespace) -> None:
+    from graphc.debug import ledger
+
+    sides = [_decided(reference, arguments) for reference in (arguments.old, arguments.new)]
+    for line in ledger.difference(*sides):
+        print(line)
+
+
+COMMANDS = (
+    _add_dump, _add_profile, _add_verify, _add_ledger, _add_diff, _add_cache,
+)  # fmt: skip

@@ -7,6 +7,7 @@ out: texts, one for a graph or plan, one per kernel below that
 |---|---|
 | graph | as written or traced; `graphc.parse` reads it back |
 | optimized | after the passes of the level |
+| passes | what each pass of the level takes away and adds, and how often its rules fire |
 | joint | forward and derived backward, after the passes of the level |
 | plan | kernels, buffers, steps; with `threads` how each step is split over them, and why |
 | loops | each kernel in the loop IR |
@@ -18,6 +19,7 @@ Nothing is loaded or run, so code can be shown for targets other than this machi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,6 +30,7 @@ from graphc.codegen.program.link import plan_kernels
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
+from graphc.debug.graph_diff import graph_diff
 from graphc.errors import GraphError
 from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
@@ -38,7 +41,7 @@ from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Plan, kernels, print_plan
 from graphc.schedule.threads import spread, table, work_of
 
-STAGES = ("graph", "optimized", "joint", "plan", "loops", "llvm", "asm")
+STAGES = ("graph", "optimized", "passes", "joint", "plan", "loops", "llvm", "asm")
 KERNEL_STAGES = ("loops", "llvm", "asm")
 
 
@@ -72,6 +75,12 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
     preferred = preferred_layouts(target)
     if stage == "joint":
         graph = joint(graph)
+    if stage == "passes":
+        recorder = _Verifying()
+        optimize(verify(graph), options.level, recorder, preferred)
+        for record in recorder.passes:
+            yield _pass_text(record)
+        return
     if stage in ("optimized", "joint"):
         optimised = optimize(verify(graph), options.level, _Verifying(), preferred)
         yield print_graph(optimised, locations=options.locations)
@@ -103,6 +112,15 @@ class _Verifying(Recorder):
 
     def passed(self, record: PassRecord) -> None:
         verify_after(record.name, record.after)
+
+
+def _pass_text(record: PassRecord) -> str:
+    """A pass: its size, its diff, the rules that fired, the most frequent first."""
+    sizes = f"{len(record.before.nodes)} to {len(record.after.nodes)} nodes"
+    fired = Counter(firing.rule for firing in record.firings)
+    rules = [f"  {count} times: {rule}" for rule, count in fired.most_common()]
+    lines = [f"  {line}" for line in graph_diff(record.before, record.after)]
+    return "\n".join([f"{record.name}: {sizes}", *lines, *rules])
 
 
 def _chosen(plan: Plan, target: Target, wanted: str | None) -> list[Kernel]:

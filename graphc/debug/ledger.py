@@ -1,7 +1,7 @@
-"""Every decision of the compiler about a graph: what, where, why, and with which numbers.
+"""The ledger: every decision of the compiler about a graph, with what, where, why and its numbers.
 
-in : a graph, and what `graphc.compile` would be told with it
-out: decisions, in the order of the stages that made them
+in : decisions (`graphc.debug.decisions`)
+out: their text, their JSON, and what sets those about two graphs apart
 
 The plan is a pure function of the graph, so nothing is written down while a program is compiled:
 who asks has the decisions made again. That costs nothing otherwise, and it works for a program that
@@ -10,10 +10,14 @@ came from disk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphc.errors import ArgumentError
 from graphc.ir.nodes import Location
 
 KINDS = {
@@ -50,21 +54,103 @@ class Decision:
 
     def __str__(self) -> str:
         numbers = ", ".join(f"{name} {_number(value)}" for name, value in self.numbers.items())
-        place = f"  // {self.location}" if self.location else ""
-        return (
-            f"{self.kind}: {self.what}: {self.why}" + (f" ({numbers})" if numbers else "") + place
-        )
+        where = f" in {self.within}" if self.within else ""
+        text = f"{self.what}{where}: {self.why}" + (f" ({numbers})" if numbers else "")
+        return text + (f"  // {self.location}" if self.location else "")
+
+    @property
+    def weight(self) -> float:
+        """By what it is sorted: the bytes that it is about."""
+        return float(self.numbers.get("bytes", 0))
 
     def as_json(self) -> dict[str, Any]:
-        """The decision as what JSON has: the location by parts, numbers as they are."""
+        """The decision as what JSON has; the location by its parts."""
         place = self.location
+        parts = ("path", "line", "function", "module", "phase")
         return {
             "kind": self.kind, "what": self.what, "why": self.why, "stage": self.stage,
             "within": self.within, "nodes": list(self.nodes), "numbers": dict(self.numbers),
-            "file": place and place.path, "line": place and place.line,
-            "function": place and place.function, "module": place and place.module,
-            "phase": place and place.phase,
+            "location": place and {part: getattr(place, part) for part in parts},
         }  # fmt: skip
+
+    @staticmethod
+    def from_json(item: Mapping[str, Any]) -> Decision:
+        """The decision that `as_json` gave. Raises KeyError or TypeError for anything else."""
+        place = item["location"]
+        return Decision(
+            item["kind"], item["what"], item["why"], place and Location(**place),
+            tuple(item["nodes"]), item["numbers"], item["stage"], item["within"],
+        )  # fmt: skip
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def chosen(decisions: Iterable[Decision], kinds: Sequence[str] = ()) -> list[Decision]:
+    """Those of some kinds, all for none. Raises ArgumentError for a kind that there is not."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ArgumentError(
+                f"no decision is called {kind!r}", hint=f"one of {', '.join(KINDS)}"
+            )
+    return [each for each in decisions if not kinds or each.kind in kinds]
+
+
+def text(decisions: Sequence[Decision]) -> Iterator[str]:
+    """Lines: by kind, the weightiest first; equal ones but for numbers of nodes are one line."""
+    for kind, meaning in KINDS.items():
+        of_kind = [each for each in decisions if each.kind == kind]
+        if not of_kind:
+            continue
+        yield f"{kind} ({len(of_kind)}): {meaning}"
+        times = Counter(_meaning(each) for each in of_kind)
+        shown = {_meaning(each): each for each in reversed(of_kind)}
+        for key, each in sorted(shown.items(), key=lambda item: -item[1].weight * times[item[0]]):
+            yield f"  {times[key]} times: {each}" if times[key] > 1 else f"  {each}"
+
+
+_NUMBERS = re.compile(r" ?%\d+(?:\.\d+)?|\bk\d+_")
+
+
+def _meaning(decision: Decision) -> str:
+    """The text without what numbers of nodes and kernels there happen to be."""
+    within = _NUMBERS.sub("", decision.within)
+    what, place = _NUMBERS.sub("", decision.what), decision.location
+    return f"{what}{f' in {within}' if within else ''}: {decision.why}  // {place}"
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def as_json(decisions: Iterable[Decision]) -> str:
+    """All of it as a JSON text."""
+    return json.dumps([each.as_json() for each in decisions], indent=1)
+
+
+def from_json(content: str) -> list[Decision]:
+    """The decisions of a JSON text. Raises ArgumentError for a text that is none."""
+    try:
+        return [Decision.from_json(item) for item in json.loads(content)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArgumentError(f"this is no ledger: {type(error).__name__}: {error}") from error
+
+
+# -- two ledgers -----------------------------------------------------------------------------------
+
+
+def difference(old: Sequence[Decision], new: Sequence[Decision]) -> Iterator[str]:
+    """Lines: what was decided there and is not here (-), and the other way round (+), by kind."""
+    for kind in KINDS:
+        counts = [Counter(_meaning(d) for d in side if d.kind == kind) for side in (old, new)]
+        lines = [*_lines("-", counts[0] - counts[1]), *_lines("+", counts[1] - counts[0])]
+        if lines:
+            yield f"{kind}: {counts[0].total()}, then {counts[1].total()}"
+            yield from lines
+
+
+def _lines(sign: str, counts: Counter[str]) -> Iterator[str]:
+    for line, count in counts.items():
+        yield f"{sign} {f'{count} times: ' if count > 1 else ''}{line}"
 
 
 def _number(value: Any) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from graphc.ir.nodes import Node, Value
+from graphc.ir.nodes import Graph, Node, Value
 
 
 class Notes(Protocol):
@@ -25,9 +25,11 @@ class Notes(Protocol):
         """Of these nodes of a graph, what became of their values: those of another graph."""
         ...
 
-    def fires(self, rule: str, draft: Any, before: Node, after: Node | Value) -> bool:
-        """A rule would put `after` in place of `before`, both on values of `draft`. Whether it
-        may."""
+    def fires(
+        self, rule: str, draft: Any, graph: Graph, node: int, before: Node, after: Node | Value
+    ) -> bool:
+        """A rule would put `after` in place of `before`, both on values of `draft`, on behalf of a
+        node of `graph`. Whether it may."""
         ...
 
 

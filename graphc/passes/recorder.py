@@ -28,11 +28,14 @@ from graphc.passes.dead_code import dead_code
 @dataclass(frozen=True, slots=True)
 class Firing:
     """A rule fired: `after` took the place of `before`. `number` counts the firings of a recorder,
-    from 0. Both stand on values of the graph that was under construction, `draft`; `location` is
-    that of `before`."""
+    from 0. Both stand on values of the graph that was under construction, `draft`; `node` is the
+    position in `graph`, that before the pass or a region of it, for the sake of which it fired.
+    `location` is that of `before`."""
 
     number: int
     rule: str
+    graph: Graph = field(repr=False)
+    node: int
     before: Node
     after: Node | Value
     draft: Draft = field(repr=False)
@@ -98,10 +101,12 @@ class Recorder:
     def copied(self, nodes: Sequence[Node], values: Mapping[Value, Any]) -> None:
         self._copies.append((nodes, values))
 
-    def fires(self, rule: str, draft: Draft, before: Node, after: Node | Value) -> bool:
+    def fires(
+        self, rule: str, draft: Draft, graph: Graph, node: int, before: Node, after: Node | Value
+    ) -> bool:
         if self.limit is not None and self.fired >= self.limit:
             return False
-        self._firings.append(Firing(self.fired, rule, before, after, draft))
+        self._firings.append(Firing(self.fired, rule, graph, node, before, after, draft))
         self.fired += 1
         return True
 

@@ -101,6 +101,7 @@ class Rewriter(Draft):
         self._uses: Counter[int] = Counter()  # by node of the draft
         self._steps = 0
         self._notes = NOTES.get()
+        self._visited = 0  # the node of the graph that is being brought to its normal form
         self._under_way: list[Node] = []  # a node, one its rule makes, one that one's rule makes, …
         self._trying: Rule | None = None
 
@@ -110,7 +111,7 @@ class Rewriter(Draft):
         uses.update(value.node for value in self._graph.outputs)
 
         def visit(node: Node, operands: Values) -> Values:
-            identity = next(identities)
+            identity = self._visited = next(identities)
             if node.regions:
                 regions = [rewrite(r, self._rules, share=self._share) for r in node.regions]
                 node = replace(node, regions=tuple(regions))
@@ -201,7 +202,9 @@ class Rewriter(Draft):
 
     def _may(self, rule: str, before: Node, after: Node | Value) -> bool:
         """Whether a rule may fire; it is noted where somebody asked for that."""
-        return self._notes is None or self._notes.fires(rule, self, before, after)
+        if self._notes is None:
+            return True
+        return self._notes.fires(rule, self, self._graph, self._visited, before, after)
 
     def _check(self, fired: Rule, node: Node, after: Node | Value) -> None:
         type = self.type(after) if isinstance(after, Value) else after.types[0]

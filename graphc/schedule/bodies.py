@@ -31,7 +31,7 @@ def is_source(graph: Graph, value: Value) -> bool:
     return graph.nodes[value.node].op in (INPUT, CONSTANT)
 
 
-def body_nodes(graph: Graph, nodes: list[int], kept: set[int]) -> set[int]:
+def body_nodes(graph: Graph, nodes: list[int], kept: Container[int]) -> set[int]:
     """The nodes a kernel of these kept nodes is made of: they and those computed again in it."""
     own = set(nodes)
     return ancestors(
@@ -45,7 +45,7 @@ def read_by(graph: Graph, order: Iterable[int], inside: Container[int]) -> list[
     return list(dict.fromkeys(operand for operand in operands if operand.node not in inside))
 
 
-def in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
+def in_memory(graph: Graph, value: Value, kept: Container[int]) -> bool:
     """Whether a value lies in memory between kernels."""
     node = graph.nodes[value.node]
     if node.op == CONSTANT:
@@ -55,7 +55,7 @@ def in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
 
 
 def kernel_body(
-    graph: Graph, nodes: list[int], writes: list[Value], kept: set[int]
+    graph: Graph, nodes: list[int], writes: list[Value], kept: Container[int]
 ) -> tuple[Graph, list[int], list[Value]]:
     """A kernel of these kept nodes as a graph of its own: they and the nodes computed again inside
     it; inputs are what it reads from memory, in order of first use, so that equal layers have equal

@@ -92,7 +92,8 @@ class Loop:
     output aliased to an argument has that argument's buffer, which so carries from one run to the
     next. `sliced` says for each of both whether it stands for the whole buffer or for the slice
     along its first axis that belongs to the run (counted from the last with `reverse`). The
-    condition takes the same arguments. `memory`: the buffer that holds the arenas."""
+    condition takes the same arguments. `memory`: the buffer that holds the arenas. `node`: that of
+    the plan's graph."""
 
     body: Plan
     reads: tuple[int, ...]
@@ -104,6 +105,7 @@ class Loop:
     condition: Plan | None = None
     flag: int | None = None
     location: Location | None = field(default=None, compare=False)
+    node: int = field(default=-1, compare=False)
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -118,7 +120,8 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Branch:
     """Runs `then` if the bool in the buffer `predicate` is true, else `otherwise`. Both take the
-    buffers `reads` and write `writes`; `memory` holds the arena of either."""
+    buffers `reads` and write `writes`; `memory` holds the arena of either. `node`: that of the
+    plan's graph."""
 
     then: Plan
     otherwise: Plan
@@ -127,6 +130,7 @@ class Branch:
     writes: tuple[int, ...]
     memory: int | None
     location: Location | None = field(default=None, compare=False)
+    node: int = field(default=-1, compare=False)
 
     @property
     def plans(self) -> tuple[Plan, ...]:
