@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import gc
 import math
 import operator
@@ -180,22 +179,6 @@ class Executable:
     def memory_bytes(self) -> int:
         """Bytes of a call's own memory: intermediate values, and scratch of each thread."""
         return self._program.native.block_bytes
-
-    def fill_memory(self, byte: int) -> None:
-        """Have the memory of the next call, and results from now on, begin with this byte
-        everywhere, so that what nothing writes shows. For tests and verification: it takes time."""
-
-        def filled(make: Any, shape: Shape, dtype: np.dtype[Any]) -> Array:
-            array: Array = make(shape, dtype)
-            ctypes.memset(array.ctypes.data, byte, array.nbytes)
-            return array
-
-        self._fresh = [
-            (functools.partial(filled, m), shape, dtype) for m, shape, dtype in self._fresh
-        ]
-        frame = _CallMemory(self)
-        frame.behind(0).fill(byte)
-        self._frames = [frame]
 
     def explain_memory(self) -> str:
         """One line on the memory plan."""

@@ -10,6 +10,7 @@ from graphc.debug.verification.comparing import Array, difference
 from graphc.debug.verification.eager_stage import SAME_BITS, output_name
 from graphc.debug.verification.findings import Finding, StageResult
 from graphc.runtime.executable import Executable
+from graphc.runtime.filled_memory import fill_memory
 from graphc.schedule.run_plan import POISON
 
 CALLS = 3
@@ -31,7 +32,7 @@ def _stage(
     calls = CALLS if threads > 1 else 1
     finding = None
     for _ in range(calls):
-        executable.fill_memory(POISON)
+        fill_memory(executable, POISON)
         finding = finding or _finding(call, executable(*call.fresh()), expected, blame)
     compared = f"{len(expected)} outputs of {calls} call{'s' * (calls > 1)}"
     name = f"call on {threads} thread{'s' * (threads > 1)}"
