@@ -194,21 +194,42 @@ class CompiledFunction:
         return "\n".join(lines)
 
     def profile(self, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> Any:
-        """Where the time of a call on these arguments goes: by launch, with what bounds each, by
+        """Where the time of a call on these arguments (without any, drawn ones like those of the
+        last call) goes: by launch, with what bounds each, by
         line, module and phase. It runs for about `seconds` on copies: all state stays as it is.
         `str()` of what is returned is a table, `save_trace(path)` writes a Chrome trace."""
         from frontend.compiled.inspection import profiled
 
-        return profiled(self.function, arguments, keywords, self.options, seconds)
+        return profiled(self.function, *self._shown(arguments, keywords), self.options, seconds)
 
     def verify(self, *arguments: Any, **keywords: Any) -> Any:
-        """Whether a call on these arguments gives the same result at all levels: eager, traced,
-        after every pass, plan, loops, each launch, the whole call on one thread and on all. True in
-        a condition where it does; `str()` of it tells what was compared, and names the first node
-        that differs and who made it so. All state stays as it is."""
+        """Whether a call on these arguments (as for `profile`) gives the same result at all levels:
+        eager, traced, after every pass, plan, loops, each launch, the whole call on one thread and
+        on all. True in a condition where it does; `str()` of it tells what was compared, and names
+        the first node that differs and who made it so. All state stays as it is."""
         from frontend.compiled.inspection import verified
 
-        return verified(self.function, arguments, keywords, self.options)
+        return verified(self.function, *self._shown(arguments, keywords), self.options)
+
+    def report(self, path: Any, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> None:
+        """Write one self-contained HTML page about a call on these arguments (as for `profile`):
+        what ran and for how long, against the machine's limits, by module, line and kernel; memory,
+        passes, decisions, code. It runs for about `seconds` on copies: all state stays as it is.
+        Raises ArgumentError where the file cannot be written."""
+        from frontend.compiled.inspection import reported
+
+        shown = self._shown(arguments, keywords)
+        reported(self.function, *shown, self.options, path, seconds)
+
+    def _shown(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """What a call is shown on: these arguments; where there are none, drawn ones like those of
+        the call before, standard normal and, of integers, zeros."""
+        if arguments or keywords or not self._by_signature:
+            return arguments, keywords
+        from frontend.compiled.inspection import drawn_arguments
+
+        structure, types, _, requires_grad, *_ = next(reversed(self._by_signature))
+        return drawn_arguments(structure, types, requires_grad)
 
     def _counted(self) -> str:
         return f"{name_of(self.function)}: {len(self.specializations)} specializations"

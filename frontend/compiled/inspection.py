@@ -18,10 +18,10 @@ import numpy as np
 from frontend.compiled.options import Options
 from frontend.compiled.specialization import Specialization
 from frontend.tensors.state import STATE, get_eager_backend, set_eager_backend
-from frontend.tensors.tensor import Tensor
+from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.tracer import Trace, name_of, run_trace
-from graphc.debug.traced import CallOptions, TracedCall
+from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, drawn
 
 if TYPE_CHECKING:
     from graphc.debug.profile.calls import Profiles
@@ -48,6 +48,15 @@ def traced_calls(
         return _pair(specialization.function, arrays, how, eager)
 
 
+def drawn_arguments(structure: Any, types: Sequence[Any], requires_grad: Sequence[bool]) -> Any:
+    """Arguments of this structure with tensors of these types, drawn; and keywords."""
+    arrays = drawn([DrawnInput(type) for type in types])
+    leaves = [make(array, type) for array, type in zip(arrays, types)]
+    for leaf, requires in zip(leaves, requires_grad):
+        leaf._requires_grad = requires
+    return tree.build(structure, iter(leaves))
+
+
 def profiled(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
     options: Options, seconds: float,
@@ -66,6 +75,16 @@ def verified(
     from graphc.debug.verification.verifier import verify_calls
 
     return verify_calls(traced_calls(function, arguments, keywords, options))
+
+
+def reported(
+    function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
+    options: Options, path: Any, seconds: float,
+) -> None:  # fmt: skip
+    """What `CompiledFunction.report` does."""
+    from graphc.debug.report.page import write_page
+
+    write_page(traced_calls(function, arguments, keywords, options), path, seconds)
 
 
 def _copies(arrays: Sequence[Any]) -> tuple[Any, ...]:

@@ -200,6 +200,32 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     return run_verify(arguments)
 
 
+# -- report ----------------------------------------------------------------------------------------
+
+
+def _add_report(commands: Any) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="one HTML page about a compiled call",
+        description="Write one self-contained HTML page: what ran and for how long, against the "
+        "limits of this machine, by module, line and kernel; memory, passes, decisions, code.",
+    )
+    _add_call(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.html", help="where to write it (NAME.html, here)"
+    )
+    parser.add_argument(
+        "--seconds", metavar="S", type=float, default=1.0, help="how long to profile it (1)"
+    )
+    parser.set_defaults(run=_run_report)
+
+
+def _run_report(arguments: argparse.Namespace) -> None:
+    from graphc.debug.report.command import run_report
+
+    run_report(arguments)
+
+
 # -- ledger ----------------------------------------------------------------------------------------
 
 
@@ -274,5 +300,5 @@ def _run_diff(arguments: argparse.Namespace) -> None:
 
 
 COMMANDS = (
-    _add_dump, _add_profile, _add_verify, _add_ledger, _add_diff, _add_cache,
+    _add_dump, _add_profile, _add_verify, _add_report, _add_ledger, _add_diff, _add_cache,
 )  # fmt: skip

@@ -62,8 +62,20 @@ def _split(graph: Graph) -> tuple[float, float]:
             seen = 0.5 if dict(node.attributes).get("causal") else 1.0
             products, others = products + seen * more, others + seen * rest
         else:
-            others += additions(graph, node)
+            others += _least_additions(graph, node)
     return products, others
+
+
+def _least_additions(graph: Graph, node: Node) -> float:
+    """What a node takes at the least. Where the scheduler's estimate counts elements that are taken
+    one by one, here they are additions like others: there may be a way to take more at once."""
+    kind = lookup(node.op).kind
+    if kind not in ("gather", "scatter", "scan", "argreduce", "sort"):
+        return additions(graph, node)
+    operands = [graph.type_of(value) for value in node.operands]
+    moved = [*node.types, *(operands[2:] if kind == "scatter" else operands[:0])]
+    read = operands if kind in ("scan", "argreduce", "sort") else []
+    return float(max((type.numel for type in (*moved, *read)), default=0))
 
 
 def _read_bytes(body: Graph) -> tuple[int, ...]:

@@ -31,8 +31,8 @@ def _stage(
     threads = executable.schedule.threads
     calls = CALLS if threads > 1 else 1
     finding = None
+    fill_memory(executable, POISON)
     for _ in range(calls):
-        fill_memory(executable, POISON)
         finding = finding or _finding(call, executable(*call.fresh()), expected, blame)
     compared = f"{len(expected)} outputs of {calls} call{'s' * (calls > 1)}"
     name = f"call on {threads} thread{'s' * (threads > 1)}"
