@@ -200,7 +200,8 @@ class CompiledFunction:
         `str()` of what is returned is a table, `save_trace(path)` writes a Chrome trace."""
         from frontend.compiled.inspection import profiled
 
-        return profiled(self.function, *self._shown(arguments, keywords), self.options, seconds)
+        given, named = self._shown(arguments, keywords)
+        return profiled(self.function, given, named, self.options, seconds)
 
     def verify(self, *arguments: Any, **keywords: Any) -> Any:
         """Whether a call on these arguments (as for `profile`) gives the same result at all levels:
@@ -209,7 +210,8 @@ class CompiledFunction:
         the first node that differs and who made it so. All state stays as it is."""
         from frontend.compiled.inspection import verified
 
-        return verified(self.function, *self._shown(arguments, keywords), self.options)
+        given, named = self._shown(arguments, keywords)
+        return verified(self.function, given, named, self.options)
 
     def report(self, path: Any, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> None:
         """Write one self-contained HTML page about a call on these arguments (as for `profile`):
@@ -218,10 +220,12 @@ class CompiledFunction:
         Raises ArgumentError where the file cannot be written."""
         from frontend.compiled.inspection import reported
 
-        shown = self._shown(arguments, keywords)
-        reported(self.function, *shown, self.options, path, seconds)
+        given, named = self._shown(arguments, keywords)
+        reported(self.function, given, named, self.options, path, seconds)
 
-    def _shown(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def _shown(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What a call is shown on: these arguments; where there are none, drawn ones like those of
         the call before, standard normal and, of integers, zeros."""
         if arguments or keywords or not self._by_signature:

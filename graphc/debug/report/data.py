@@ -62,6 +62,7 @@ def call_data(call: TracedCall, seconds: float) -> dict[str, Any]:
         "passes": [_pass(record) for record in recorder.passes if _changed(record)],
         "ledger": [_decision(each) for each in decided[:DECISIONS]],
         "decisions": len(decided),
+        "order": by_what_is_lost(measured),
         "kernels": dict(_kernels(plan, measured, executable.target)),
         "graphs": {"traced": len(call.graph.nodes), "inputs": len(call.graph.inputs)},
     }  # fmt: skip
@@ -187,18 +188,23 @@ def _decision(decision: Decision) -> dict[str, Any]:
 
 
 def _kernels(plan: Plan, measured: Profile, target: Target) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The texts of each kernel; those of LLVM for the dearest only."""
-    cost: Counter[str] = Counter()
-    for step in measured.launches:
-        cost[step.name] += int(step.seconds * 1e9)
-    rank = {name: number for number, (name, _) in enumerate(cost.most_common())}
+    """The texts of each kernel, those with most to win first; those of LLVM for these only."""
+    rank = {name: number for number, name in enumerate(by_what_is_lost(measured))}
     for spec, name in kernels(plan).items():
         kernel = lower(spec, target, name)
         texts = {
             "recipe": spec.recipe, "note": kernel.note, "body": _text(spec.body),
             "loops": str(kernel),
         }  # fmt: skip
-        yield name, {**texts, **_native_texts(kernel, target, rank.get(name, len(rank)))}
+        yield name, {**texts, **_native_texts(kernel, target, rank[name])}
+
+
+def by_what_is_lost(measured: Profile) -> list[str]:
+    """The kernels by how far one launch of theirs is above its limit, the farthest first."""
+    lost: dict[str, float] = {}
+    for step in measured.launches:
+        lost[step.name] = max(lost.get(step.name, 0.0), step.seconds - step.limit_seconds)
+    return sorted(lost, key=lambda name: -lost[name])
 
 
 def _native_texts(kernel: Kernel, target: Target, rank: int) -> dict[str, str]:

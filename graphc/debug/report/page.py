@@ -23,9 +23,10 @@ def page(calls: Sequence[TracedCall], seconds: float = SECONDS) -> str:
     """The page as a text; each call is profiled for about so many seconds."""
     found = [call_data(call, seconds) for call in calls]
     texts = [each.pop("kernels") for each in found]
+    orders = [each.pop("order") for each in found]
     data = packed({"calls": found, "files": _files(found)})
     room = max(MOST_BYTES - len(data), 0) // max(len(found), 1)
-    kernels = [_trimmed(each, kept, room) for each, kept in zip(found, texts, strict=True)]
+    kernels = [spared(*both, room) for both in zip(texts, orders, strict=True)]
     title = html.escape(f"graphc report: {', '.join(each['name'] for each in found)}")
     return _filled(title, data, packed(kernels))
 
@@ -57,15 +58,6 @@ def _filled(title: str, data: str, texts: str) -> str:
     for name, content in parts.items():
         text = text.replace(f"@{name}@", content)
     return text
-
-
-def _trimmed(call: dict[str, Any], texts: dict[str, Any], room: int) -> dict[str, Any]:
-    """The texts of a call's kernels that there is room for."""
-    cost: dict[str, float] = {}
-    for step in call["steps"]:
-        cost[step["name"]] = cost.get(step["name"], 0.0) + step["us"]
-    order = sorted(texts, key=lambda name: -cost.get(name, 0.0))
-    return spared(texts, order, room)
 
 
 def _files(calls: Sequence[dict[str, Any]]) -> dict[str, Any]:

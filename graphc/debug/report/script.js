@@ -183,7 +183,7 @@ function modules() {
   const scale = pixels([...order.keys()]);
   const rows = [...order.keys()].map((name) => {
     const mine = LAUNCHES.filter((l) => moduleOf(l) === name);
-    const cell = (phases) => h("td", {}, mine.filter((l) => phases.includes(l.phase)).map((l) => chip(l, scale)));
+    const cell = (phases) => h("td", { class: "chips" }, mine.filter((l) => phases.includes(l.phase)).map((l) => chip(l, scale)));
     const depth = name.split(".").length - 1;
     return h("tr", {}, h("td", { class: "mono", style: `padding-left:${6 + depth * 9}px` }, name),
       COLUMN_PHASES.map(cell),
@@ -288,7 +288,8 @@ function decisions() {
   const text = (d) => [d.kind, d.what, d.why, d.line, d.module, d.phase, d.within].join(" ").toLowerCase();
   const rows = CALL.ledger.filter((d) => text(d).includes(wanted));
   const bytes = (d) => Number(d.numbers.bytes || 0);
-  rows.sort((a, b) => bytes(b) - bytes(a));
+  const rewritten = (d) => (d.kind === "rewritten" ? 1 : 0); // there are many: they come last
+  rows.sort((a, b) => rewritten(a) - rewritten(b) || bytes(b) - bytes(a));
   put("decided", `${rows.length} of ${CALL.decisions} decisions`);
   put("ledger", h("table", {}, h("tr", {}, ["decision", "what", "why", "numbers", "where"].map((t) => h("th", {}, t))),
     rows.slice(0, 250).map((d) => {
