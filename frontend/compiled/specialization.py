@@ -79,6 +79,7 @@ class Specialization:
         self.counters: list[list[int]] = []  # of captured tensors that are updated
         self.trains = session.backward_called
         self.call_guards = _call_guards(session, graph_inputs, self.captured)
+        self.number = 0  # of the trace it was made by
         self.saved: list[int] = []  # by backward() of a training step what is kept for it
         self.ahead: Any = None  # computes from frozen tensors what depends on them alone
         self.frozen: list[int] = []  # which of the captured tensors it takes

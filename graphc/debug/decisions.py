@@ -10,7 +10,7 @@ copied, a strategy its cost, a step why it is split. Here they are collected.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,8 @@ from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.config import target_name
 from graphc.debug.ledger import Decision
-from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.graph_queries import descendants
+from graphc.ir.nodes import CONSTANT, FORWARD, INPUT, Graph, Node, Value
 from graphc.ir.printer import attribute_text
 from graphc.ir.registry import lookup
 from graphc.ir.verifier import verify
@@ -51,10 +52,11 @@ from graphc.schedule.threads import WorkSplit, one_thread, spread, work_of
 def decisions(
     graph: Graph, level: str = "exact", *, target: str | Target | None = None,
     threads: int | None = None, fusion: bool = True, plan_memory: bool = True,
-    layouts: bool = True, recorder: Recorder | None = None,
+    layouts: bool = True, recorder: Recorder | None = None, lowered: bool = True,
 ) -> list[Decision]:  # fmt: skip
     """What the compiler decides about `graph` and why; the arguments are those of `graphc.compile`.
-    `recorder` gets the passes and the plan of the same run. Raises what compiling raises."""
+    `recorder` gets the passes and the plan of the same run. With `lowered` false kernels do not
+    become loops: strategies and threads are left out. Raises what compiling raises."""
     recorder = recorder or Recorder()
     chosen = target if isinstance(target, Target) else named(target or target_name())
     preferred = preferred_layouts(chosen) if layouts else None
@@ -63,10 +65,13 @@ def decisions(
     scheduler = Scheduler(optimised, fusion=enabled, plan_memory=plan_memory, recorder=recorder)
     recorder.plan = plan = verify_plan(scheduler.plan())
     names = kernels(plan)
+    found = [replace(each, stage=recorder.passes[0].name) for each in _rematerialised(graph)]
+    found += [_rewritten(firing, each.name) for each in recorder.passes for firing in each.firings]
+    found += _scheduled(scheduler, plan, names, "")
+    if not lowered:
+        return found
     loops = {spec: lower(spec, chosen, name) for spec, name in names.items()}
     most, why = chosen_threads(threads)
-    found = [_rewritten(firing, each.name) for each in recorder.passes for firing in each.firings]
-    found += _scheduled(scheduler, plan, names, "")
     for spec, uses in _uses(plan).items():
         found.append(_strategy(names[spec], loops[spec].note, uses, chosen))
     work = work_of({spec: kernel.extent for spec, kernel in loops.items()})
@@ -76,6 +81,50 @@ def decisions(
         schedule = one_thread(plan, why)
     found += _threads(plan, schedule.steps, names, "")
     return found
+
+
+def saved_between(forward: Graph, backward: Graph, results: int) -> list[Decision]:
+    """What the forward graph keeps for the backward graph, and what that computes again: of the two
+    graphs a joint one was split into. `results`: how many of forward's outputs are its own."""
+    found = []
+    for value in forward.outputs[results:]:
+        why = "computing it again costs more than its bytes"
+        found.append(_kept_for_backward(forward, value.node, forward.name, why))
+    return found + _recomputed(backward, set(range(len(backward.nodes))), backward.name)
+
+
+def _kept_for_backward(graph: Graph, node: int, stage: str, why: str) -> Decision:
+    what = f"{_label(graph, node)} : {', '.join(map(str, graph.nodes[node].types))}"
+    place, numbers = graph.nodes[node].location, {"bytes": _bytes(graph, node)}
+    return Decision("saved", what, why, place, (node,), numbers, stage)
+
+
+def _recomputed(graph: Graph, among: Set[int], stage: str) -> list[Decision]:
+    """Forward's nodes in a graph of backward: their locations tell. Index maps are not computed."""
+    found = []
+    for identity, node in enumerate(graph.nodes):
+        cost = getattr(lookup(node.op), "cost", 0) if _computes(graph, identity) else 0
+        again = node.location is not None and node.location.phase == FORWARD
+        if cost and again and identity in among:
+            numbers = {"additions": cost, "bytes": _bytes(graph, identity)}
+            why = "costs less than keeping it from forward to backward"
+            place, nodes = node.location, (identity,)
+            label = _label(graph, identity)
+            found.append(Decision("recomputed", label, why, place, nodes, numbers, stage))
+    return found
+
+
+def _rematerialised(graph: Graph) -> list[Decision]:
+    """The same in a whole step, which passes.recompute has marked: what is saved, and what backward
+    computes again from it."""
+    marks = [i for i, node in enumerate(graph.nodes) if node.op == "saved"]
+    if not marks:
+        return []
+    values = dict.fromkeys(graph.nodes[i].operands[0].node for i in marks)
+    why = "backward starts from it, within the budget of saved_bytes"
+    saved = [_kept_for_backward(graph, i, "", why) for i in values if graph.nodes[i].op != INPUT]
+    behind = {v.node for v in descendants(graph, map(Value, marks))}
+    return saved + _recomputed(graph, behind, "")
 
 
 # -- passes ----------------------------------------------------------------------------------------
@@ -144,7 +193,7 @@ def _fused(scheduler: Scheduler, plan: Plan, names: Mapping[KernelSpec, str]) ->
         if isinstance(step, Launch) and len(step.nodes) > 1:
             yield _fused_launch(graph, step, scheduler.fusion.kept, names[step.kernel])
     for source, reader, why in scheduler.fusion.refused():
-        read = f"{_label(graph, source)} and what reads it, {_label(graph, reader)}"
+        read = f"{_label(graph, source)} with {_label(graph, reader)}, which reads it"
         numbers = {"bytes": _bytes(graph, source)}
         place = graph.nodes[source].location
         yield Decision("not fused", read, why, place, (source, reader), numbers)

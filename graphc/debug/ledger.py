@@ -109,6 +109,7 @@ def text(decisions: Sequence[Decision]) -> Iterator[str]:
             yield f"  {times[key]} times: {each}" if times[key] > 1 else f"  {each}"
 
 
+_LAYERS = re.compile(r"\.\d+\.")
 _NUMBERS = re.compile(r" ?%\d+(?:\.\d+)?|\bk\d+_")
 
 
@@ -117,6 +118,26 @@ def _meaning(decision: Decision) -> str:
     within = _NUMBERS.sub("", decision.within)
     what, place = _NUMBERS.sub("", decision.what), decision.location
     return f"{what}{f' in {within}' if within else ''}: {decision.why}  // {place}"
+
+
+_TOLD = ("not fused", "not in place", "layout", "saved", "recomputed", "computed again", "check")
+
+
+def weightiest(decisions: Iterable[Decision], count: int) -> Iterator[str]:
+    """A line for each of the decisions with most bytes behind them: those that cost something. What
+    is decided alike for equal layers counts together."""
+    alike: dict[str, list[Decision]] = {}
+    for each in decisions:
+        if each.kind in _TOLD and each.weight:
+            place = _LAYERS.sub(".*.", str(each.location))
+            key = f"{each.kind}: {_NUMBERS.sub('', each.what)}: {each.why}  // {place}"
+            alike.setdefault(key, []).append(each)
+    by_weight = sorted(alike.items(), key=lambda item: -sum(each.weight for each in item[1]))
+    for key, equal in by_weight[:count]:
+        nbytes = int(sum(each.weight for each in equal))
+        times = f"{len(equal)} times, " if len(equal) > 1 else ""
+        told, _, place = key.partition("  // ")
+        yield f"{told} ({times}{nbytes:,} bytes)" + (f"  // {place}" if equal[0].location else "")
 
 
 # -- JSON ------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ ROW_RECOMPUTE_LIMIT = 24
 GROUP_LIMIT = 160
 
 # Why two groups stay two kernels.
-OWN_ANCHOR = "the reader is built around a product, scan, sort or loop of its own"
+OWN_ANCHOR = "the reader has a product, scan, sort or loop of its own"
 TOO_MANY = f"together more than {GROUP_LIMIT} nodes"
 CHECK_FIRST = "a content check must be over before the reader starts"
 NO_EPILOGUE = "the recipe of what makes it computes nothing behind its results"

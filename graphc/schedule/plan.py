@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 
 from graphc.errors import GraphError
 from graphc.ir.graph_queries import reachable
-from graphc.ir.nodes import Constant, Graph, Location
+from graphc.ir.nodes import CONSTANT, INPUT, Constant, Graph, Location
+from graphc.ir.registry import lookup
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.op import broken
+from graphc.schedule.access import ANCHORS, REDUCTIONS
 
 SHOWN = 3
 """Places that the text of a step names."""
@@ -212,12 +214,14 @@ def locations(plan: Plan, step: Step) -> list[Location]:
 
 
 def _headline(kernel: KernelSpec) -> str:
-    """The op a kernel is best known by: its anchor, else its last."""
-    ops = [node.op for node in kernel.body.nodes if node.op not in ("input", "constant")]
-    for op in ("matmul", "conv", "conv_input_grad", "conv_weight_grad", "sum", "max"):
-        if op in ops:
-            return op
-    return ops[-1] if ops else "copy"
+    """The op a kernel is best known by: what it is built around, else its last reduction, else its
+    last op that is no index map, else its last."""
+    ops = [lookup(n.op) for n in kernel.body.nodes if n.op not in (INPUT, CONSTANT)]
+    for wanted in (ANCHORS, REDUCTIONS, ("elementwise", "generate")):
+        found = [op.name for op in ops if op.kind in wanted]
+        if found:
+            return str(found[-1])
+    return str(ops[-1].name) if ops else "copy"
 
 
 def print_plan(plan: Plan, *, locations: bool = True) -> str:

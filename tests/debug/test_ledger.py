@@ -9,18 +9,21 @@ from pathlib import Path
 import pytest
 
 import graphc
+from graphc.autodiff.joint import derive_joint
+from graphc.autodiff.partition import partition
 from graphc.debug import ledger
 from graphc.debug.cli import main
-from graphc.debug.decisions import decisions
+from graphc.debug.decisions import decisions, saved_between
 from graphc.debug.graph_diff import graph_diff
 from graphc.errors import ArgumentError
 from graphc.ir.builder import rebuilt
 from graphc.ir.copying import copy_graph
-from graphc.ir.nodes import BACKWARD, UPDATE, Graph, Location
+from graphc.ir.nodes import BACKWARD, FORWARD, UPDATE, Graph, Location
 from graphc.ops import elementwise as e
 from graphc.ops import movement
 from graphc.ops import reduce as r
 from graphc.passes.dead_code import dead_code
+from graphc.passes.pipelines import within_saved_bytes
 from graphc.passes.recorder import Recorder
 from graphc.schedule import in_place, merging
 
@@ -185,7 +188,7 @@ def test_the_diff_of_graphs_and_files(folder: Path, capsys: pytest.CaptureFixtur
     assert main(["diff", "one.json", "made.py:one"]) == 0
     assert capsys.readouterr().out == ""
     assert main(["diff", "one.json", "made.py:two"]) == 0
-    assert "+ relu and what reads it, matmul" in capsys.readouterr().out
+    assert "+ relu with matmul, which reads it" in capsys.readouterr().out
     Path("bad.json").write_text("nothing", "utf-8")
     for bad in ("bad.json", "missing.json"):
         assert main(["diff", bad, "made.py:one"]) == 2
@@ -221,3 +224,36 @@ def test_what_a_pass_adds_and_takes_is_told_by_meaning() -> None:
           return %2
         }""")
     assert graph_diff(before, after) == ["- neg : f32[2]  // m.py:2", "+ abs : f32[2]  // m.py:2"]
+
+
+# -- what forward keeps ----------------------------------------------------------------------------
+
+
+def test_what_is_saved_for_backward_and_what_is_computed_again() -> None:
+    g = graphc.GraphBuilder("g")
+    x, w = g.input("x", "f32[8,16]"), g.input("w", "f32[16,8]")
+    with g.at(Location("model.py", 3, "forward")):
+        y = e.exp(x @ w)
+    with g.at(Location("model.py", 4, "forward")):
+        z = (y + 1.0) * y
+    joint = derive_joint(g.finish(z))
+    parts = partition(joint)
+    found = saved_between(parts.forward, parts.backward, joint.outputs)
+    saved, again = (of_kind(found, kind) for kind in ("saved", "recomputed"))
+    assert sum(each.numbers["bytes"] for each in saved) == parts.saved_bytes == 8 * 8 * 4
+    assert [each.what.partition(" ")[0] for each in saved] == ["exp"]
+    assert {str(each.location) for each in again} == {"model.py:4 in forward"}
+
+
+def test_a_whole_step_within_a_budget_says_so_too() -> None:
+    g = graphc.GraphBuilder("g")
+    x = g.input("x", "f32[64]")
+    with g.at(Location("model.py", 3, "forward")):
+        y = e.exp(e.sin(e.exp(x)))
+    graph = g.finish(r.sum(y, axes=(0,)))
+    joint = graphc.joint(graph)
+    start = next(i for i, n in enumerate(joint.nodes) if n.location and n.location.phase != FORWARD)
+    fitted, _ = within_saved_bytes(joint, [(start, len(joint.nodes))], 0)
+    again = of_kind(decisions(fitted, lowered=False), "recomputed")
+    assert {each.what.partition(" ")[0] for each in again} == {"exp", "sin"}
+    assert not of_kind(decisions(joint, lowered=False), "recomputed")
