@@ -213,8 +213,8 @@ class CompiledFunction:
             return arguments, keywords
         from frontend.compiled.inspection import drawn_arguments
 
-        structure, types, _, requires_grad, *_ = next(reversed(self._by_signature))
-        return drawn_arguments(structure, types, requires_grad)
+        last = next(reversed(self._by_signature))
+        return drawn_arguments(last.structure, last.types, last.requires_grad)
 
     def _counted(self) -> str:
         return f"{name_of(self.function)}: {len(self.specializations)} specializations"
