@@ -95,8 +95,8 @@ def _declared(member: Any) -> list[DrawnInput]:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError, NameError):
-        return []
+    except (TypeError, ValueError, NameError, AttributeError, SyntaxError):
+        return []  # annotations that mean nothing to Python are nobody's fault here
     found = []
     for parameter in parameters:
         texts = [t for t in getattr(hints.get(parameter.name), "__metadata__", ()) if _is_input(t)]

@@ -152,7 +152,8 @@ def _filters(page: Any) -> None:
     kinds = page.locator("#ledger td:first-child").all_inner_texts()
     assert kinds and all("not fused" in kind for kind in kinds)
     page.click("#launches th button >> nth=0")
-    assert "▾" in page.inner_text("#launches th button >> nth=0")
+    page.click("#launches th button >> nth=1")
+    assert "▾" in page.inner_text("#launches th button >> nth=1")
 
 
 def _steps_through_passes(page: Any) -> None:
@@ -164,7 +165,7 @@ def _steps_through_passes(page: Any) -> None:
 
 
 def _shows_texts(page: Any) -> None:
-    page.click("#launches tr[data-step] >> nth=0")  # the dearest: all its texts are there
+    page.click("#launches tr[data-step] >> nth=0")  # most to win: all its texts are there
     for key, sign in (("1", "graph "), ("2", "kernel "), ("3", "define "), ("4", "ret")):
         page.keyboard.press(key)
         assert sign in page.inner_text("#text")
