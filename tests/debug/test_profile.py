@@ -21,7 +21,7 @@ from graphc.debug.profile.profiler import profile
 from graphc.debug.profile.residency import CacheModel
 from graphc.debug.profile.table import grouped, text
 from graphc.debug.profile.work import work_of_body
-from graphc.debug.traced import CallOptions, TracedCall
+from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, drawn
 from graphc.ir.parser import parse
 from graphc.runtime.executable import compile
 from graphc.runtime.step_clock import StepClock
@@ -140,6 +140,27 @@ def test_slices_and_lookups_read_what_they_take() -> None:
           return %1, %2
         }""")
     assert work_of_body(body).reads == (10 * 8 * 4, 5 * 8 * 4, 40)
+
+
+def test_products_that_meet_padding_are_no_work() -> None:
+    same = "dilation=[1] groups=1 padding=[1]"
+    body = parse(f"""
+        graph body(%x: f32[2,3,8], %w: f32[4,3,3], %g: f32[2,4,4]) {{
+          %1 = conv(%x, %w) {same} stride=[2] : f32[2,4,4]
+          %2 = conv_input_grad(%g, %w) {same} size=[8] stride=[2] : f32[2,3,8]
+          %3 = conv_weight_grad(%x, %g) {same} kernel=[3] stride=[2] : f32[4,3,3]
+          return %1, %2, %3
+        }}""")
+    met = 4 * 3 - 1  # of four places with three taps each, one tap lies in front of the image
+    assert work_of_body(body).products == 3 * (2 * 3 * 4 * met)
+
+
+def test_inputs_are_drawn_the_same_each_time() -> None:
+    kinds = [DrawnInput.parse(text) for text in ("f32[3,2]", "i64[50]<4", "i32[3]", "bool[2]")]
+    arrays = drawn(kinds)
+    for x, y in zip(arrays, drawn(kinds), strict=True):
+        np.testing.assert_array_equal(x, y, strict=True)
+    assert set(arrays[1]) == {0, 1, 2, 3} and not arrays[2].any() and not arrays[3].any()
 
 
 def test_profiling_a_step_leaves_all_state_as_it_was() -> None:

@@ -52,8 +52,9 @@ class MemoryLevel:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Of one core: products of float32 that are summed a second (an FMA is one), additions of
-    float32 a second, and the levels of its memory, nearest first."""
+    """Of one core: products of float32 that are summed a second (an FMA is one), other operations
+    of float32 a second (as additions and multiplications come mixed), and the levels of its memory,
+    nearest first."""
 
     processor: str
     products: float
@@ -74,7 +75,7 @@ def measured() -> Machine:
         MemoryLevel(name, size, _read_rate(size // 2 if size else 4 * max(_caches().values())))
         for name, size in [*_caches().items(), ("DRAM", None)]
     )
-    found = Machine(processor(), _rate(_chains("fma")), _rate(_chains("add")), levels)
+    found = Machine(processor(), _rate(_chains("fma")), _rate(_chains("plain")), levels)
     if known is not None:
         found = _best_of(known, found)
     store = user_cache()
@@ -109,7 +110,7 @@ def _best_of(one: Machine, other: Machine) -> Machine:
 
 
 def _key() -> str:
-    facts = (host().key, processor(), sorted(_caches().items()), 1)
+    facts = (host().key, processor(), sorted(_caches().items()), 2)
     return "machine_" + hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 
@@ -142,16 +143,21 @@ def _caches() -> dict[str, int]:
 
 
 def _chains(op: str) -> Kernel:
-    """CHAINS · UNROLL vector operations a turn, from registers only."""
+    """CHAINS · UNROLL vector operations a turn, from registers only: "fma", or "plain", additions
+    and multiplications in turn, which some processors have units of their own for."""
     lanes = host().lanes(DType.f32)
     b = LoopBuilder(f"{op}_rate")
     source = b.buffer("source", DType.f32, lanes, "read")
     target = b.buffer("target", DType.f32, lanes * CHAINS, "write")
-    half = b.load(source, 0, lanes)
-    with b.loop(b.begin, b.end, carried=[half] * CHAINS) as loop:
+    one = b.load(source, 0, lanes)
+    plain = (b.add, b.mul)
+    with b.loop(b.begin, b.end, carried=[one] * CHAINS) as loop:
         chains = list(loop.carried)
         for _ in range(UNROLL):
-            chains = [b.fma(c, half, half) if op == "fma" else b.add(c, half) for c in chains]
+            chains = [
+                b.fma(c, one, one) if op == "fma" else plain[number % 2](c, one)
+                for number, c in enumerate(chains)
+            ]
         loop.yield_(*chains)
     for number, chain in enumerate(loop.results):
         b.store(target, number * lanes, chain)
@@ -197,7 +203,7 @@ def _read_rate(nbytes: int) -> float:
 
 def _native(kernel: Kernel) -> Callable[[int], None]:
     """The kernel as a function of its number of turns, over buffers that start at cache lines."""
-    arrays = [np.full(buffer.size + 16, 0.5, np.float32) for buffer in kernel.buffers]
+    arrays = [np.full(buffer.size + 16, 1.0, np.float32) for buffer in kernel.buffers]
     starts = (-(-array.ctypes.data // 64) * 64 for array in arrays)
     table = (ctypes.c_void_p * len(arrays))(*starts)
     function = KERNEL_FUNCTION(kernel_address(kernel))

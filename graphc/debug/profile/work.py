@@ -6,7 +6,10 @@ out: `KernelWork`, the least that any code for it would have to do
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
@@ -55,7 +58,7 @@ def _split(graph: Graph) -> tuple[float, float]:
             continue
         op = lookup(node.op)
         if isinstance(op, Contract):
-            products += additions(graph, node)
+            products += additions(graph, node) * _met(graph, node)
         elif isinstance(op, Composite):
             types = tuple(graph.type_of(value) for value in node.operands)
             more, rest = _split(op.definition(types, dict(node.attributes)))
@@ -64,6 +67,30 @@ def _split(graph: Graph) -> tuple[float, float]:
         else:
             others += _least_additions(graph, node)
     return products, others
+
+
+def _met(graph: Graph, node: Node) -> float:
+    """Which part of a convolution's products meets an element of the image: the others, in the
+    padding or between strides, need not be computed. 1 for other ops."""
+    x, y = (graph.type_of(value).shape[2:] for value in node.operands)
+    if node.op == "conv":
+        image, kernel, positions = x, y, node.types[0].shape[2:]
+        every = math.prod((*positions, *kernel))
+    elif node.op == "conv_input_grad":
+        image, kernel, positions = node.types[0].shape[2:], y, x
+        every = math.prod((*image, *kernel))
+    elif node.op == "conv_weight_grad":
+        image, kernel, positions = x, node.types[0].shape[2:], y
+        every = math.prod((*positions, *kernel))
+    else:
+        return 1.0
+    geometry = dict(node.attributes)
+    counts = []
+    for d, (size, taps, places) in enumerate(zip(image, kernel, positions, strict=True)):
+        first = np.arange(places)[:, None] * geometry["stride"][d] - geometry["padding"][d]
+        at = first + np.arange(taps) * geometry["dilation"][d]
+        counts.append(int(((at >= 0) & (at < size)).sum()))
+    return math.prod(counts) / max(every, 1)
 
 
 def _least_additions(graph: Graph, node: Node) -> float:

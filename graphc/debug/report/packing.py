@@ -15,8 +15,8 @@ LONG = 60_000
 """Characters of one text that are kept; its head is what is read."""
 MOST_BYTES = 520_000
 """Of all that is packed, so that a page stays below 600 kB."""
-SPARED = ("llvm", "assembly", "loops", "body")
-"""Texts of kernels that are left out, in this order, the cheapest kernels first."""
+SPARED = ("llvm", "assembly", "loops")
+"""Texts of a kernel that are left out where there is no room, in this order."""
 
 
 def packed(content: Any) -> str:
@@ -28,18 +28,16 @@ def packed(content: Any) -> str:
 def spared(
     kernels: dict[str, dict[str, Any]], order: list[str], room: int
 ) -> dict[str, dict[str, Any]]:
-    """The texts of kernels, as many as take no more than `room` when they are packed. `order`: the
-    dearest kernels first, which keep theirs longest."""
+    """The texts of kernels, as many as take no more than `room` when they are packed. What stands
+    last in `order` loses its long ones first; bodies go last of all."""
     kept = {name: {k: _short(v) for k, v in texts.items()} for name, texts in kernels.items()}
-    for kind in SPARED:
-        for cut in range(len(order), -1, -max(len(order) // 8, 1)):
-            if len(packed(kept)) <= room:
-                return kept
-            for name in order[cut:]:
-                kept[name].pop(kind, None)
-        if len(packed(kept)) > room:
-            for texts in kept.values():
-                texts.pop(kind, None)
+    names = order[::-1]
+    left = [(n, kind) for n in names for kind in SPARED] + [(n, "body") for n in names]
+    left.reverse()
+    while left and (excess := len(packed(kept)) - room) > 0:
+        while left and excess > 0:
+            name, kind = left.pop()
+            excess -= len(packed(kept[name].pop(kind, ""))) // 2  # together they pack better
     return kept
 
 
