@@ -174,6 +174,15 @@ class CompiledFunction:
         head = f"{self._counted()}, level {self.options.level}"
         return explained(head, self._history, self.specializations)
 
+    def dump(self, folder: Any) -> list[Any]:
+        """Write all that is compiled so far below `folder`: the stages of each graph as files, the
+        ledger, and a `repro.py` that runs it again from these files alone. The new folders.
+        Captured tensors are stored as they are now; arguments are drawn. Raises ArgumentError where
+        nothing is compiled yet, or for a folder that cannot be written."""
+        from frontend.compiled.dumping import dumped
+
+        return list(dumped(self, folder))
+
     def _counted(self) -> str:
         return f"{name_of(self.function)}: {len(self.specializations)} specializations"
 
