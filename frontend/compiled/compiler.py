@@ -137,8 +137,9 @@ class CompiledFunction:
         # The newest first: alternating signatures keep theirs.
         self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]
         types = ", ".join(map(str, key.types))
+        types = types if len(types) <= 80 else f"{types[:76]} ..."
         self._history.append(f"{reason} ({types}) at {user_location()}")
-        specialization.number = len(self._history)
+        specialization.number, specialization.signature = len(self._history), key
         _log(f"{name_of(self.function)} traced: {self._history[-1]}")
         if len(known) + 1 == MANY_TRACES:
             warnings.warn(
