@@ -137,8 +137,9 @@ class CompiledFunction:
         # The newest first: alternating signatures keep theirs.
         self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]
         types = ", ".join(map(str, key.types))
+        types = types if len(types) <= 80 else f"{types[:76]} ..."
         self._history.append(f"{reason} ({types}) at {user_location()}")
-        specialization.number = len(self._history)
+        specialization.number, specialization.signature = len(self._history), key
         _log(f"{name_of(self.function)} traced: {self._history[-1]}")
         if len(known) + 1 == MANY_TRACES:
             warnings.warn(
@@ -176,9 +177,9 @@ class CompiledFunction:
 
     def profile(self, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> Any:
         """Where the time of a call on these arguments (without any, drawn ones like those of the
-        last call) goes: by launch, with what bounds each, by
-        line, module and phase. It runs for about `seconds` on copies: all state stays as it is.
-        `str()` of what is returned is a table, `save_trace(path)` writes a Chrome trace."""
+        last call) goes: by launch, with what bounds each, by line, module and phase. It runs for
+        about `seconds` on copies: all state stays as it is. `str()` of what is returned is a table,
+        `save_trace(path)` writes a Chrome trace."""
         from frontend.compiled.inspection import profiled
 
         given, named = self._shown(arguments, keywords)
@@ -215,6 +216,15 @@ class CompiledFunction:
 
         last = next(reversed(self._by_signature))
         return drawn_arguments(last.structure, last.types, last.requires_grad)
+
+    def dump(self, folder: Any) -> list[Any]:
+        """Write all that is compiled so far below `folder`: the stages of each graph as files, the
+        ledger, and a `repro.py` that runs it again from these files alone. The new folders.
+        Captured tensors are stored as they are now; arguments are drawn. Raises ArgumentError where
+        nothing is compiled yet, or for a folder that cannot be written."""
+        from frontend.compiled.dumping import dumped
+
+        return list(dumped(self, folder))
 
     def _counted(self) -> str:
         return f"{name_of(self.function)}: {len(self.specializations)} specializations"

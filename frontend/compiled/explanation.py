@@ -25,10 +25,11 @@ def explained(head: str, history: Sequence[str], specializations: Sequence[Any])
     """The text. `history[i]`: why trace i + 1 was made; a specialization has the `number` of its
     trace."""
     traced = [f"traced {number}: {text}" for number, text in enumerate(history, 1)]
-    lines = [head, *_wrapped(_shortened(traced), 3)]
+    lines = [head, *_shortened(traced)]
     in_order = sorted(specializations, key=lambda each: each.number)
     lines += _shortened([f"specialization {each.number}: {_summary(each)}" for each in in_order])
     for each in in_order[-1:]:
+        lines += _wrapped([f"  signature: ({', '.join(map(str, each.signature.types))})"], 3)
         lines += [f"  {line}" for line in _details(each)]
     return "\n".join(lines)
 

@@ -38,7 +38,7 @@ class Scope:
 
     def begin_module(self, module: Any) -> None:
         """A Module is called."""
-        paths = self._found()
+        paths = self.paths()
         path = paths.get(id(module))
         if path is None:
             _name(paths, type(module).__name__, module)
@@ -56,8 +56,8 @@ class Scope:
                 self._parameters = self._named_parameters()
             self.module = self._parameters.get(id(parameter), "")
 
-    def _found(self) -> dict[int, str]:
-        """By id, the paths of the Modules that the function can reach."""
+    def paths(self) -> dict[int, str]:
+        """By id, the paths of the Modules that the function can reach, and of those it called."""
         if self._paths is None:
             self._paths = {}
             for name, owner in reachable(self._target):

@@ -223,7 +223,8 @@ def run_trace(
         drawn = _random_states()
         result = function(*arguments, **keywords)
         _check_containers(structure, (arguments, keywords), leaves, name)
-        if _random_states() != drawn:
+        now = _random_states()
+        if any(now[generator] != state for generator, state in drawn.items()):
             warnings.warn(
                 f"{name} draws random numbers of Python or NumPy while it is traced: every "
                 "compiled call will see the same ones. Draw them outside, or with frontend.rand",
@@ -252,13 +253,13 @@ def _check_containers(structure: Any, given: Any, leaves: Sequence[Tensor], name
     )
 
 
-def _random_states() -> list[Any]:
+def _random_states() -> dict[str, Any]:
     """The states of the global generators of Python and NumPy, where those are imported."""
     python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
-    states = [] if python is None else [python.getstate()]
+    states: dict[str, Any] = {} if python is None else {"random": python.getstate()}
     if numpy is not None:
         _, keys, *rest = numpy.get_state()
-        states += [keys.tobytes(), rest]
+        states["numpy"] = [keys.tobytes(), rest]
     return states
 
 

@@ -85,6 +85,9 @@ def _add_dump(commands: Any) -> None:
         "--threads", metavar="N", type=int, default=1,
         help="with --stage plan: also how each step is split over N threads, and why",
     )  # fmt: skip
+    parser.add_argument(
+        "--dot", action="store_true", help="a graph or plan in the DOT language, for Graphviz"
+    )
     parser.set_defaults(run=_run_dump)
 
 
@@ -93,7 +96,7 @@ def _run_dump(arguments: argparse.Namespace) -> None:
     graph = load_graph(arguments.reference, types)
     options = DumpOptions(
         arguments.level, arguments.target, arguments.kernel, arguments.locations,
-        arguments.threads,
+        arguments.threads, arguments.dot,
     )  # fmt: skip
     for text in dump(graph, arguments.stage, options):
         print(text.rstrip("\n"))

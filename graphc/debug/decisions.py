@@ -10,6 +10,7 @@ copied, a strategy its cost, a step why it is split. Here they are collected.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
@@ -29,7 +30,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.verifier import verify
 from graphc.ops.kinds.op import check_text
 from graphc.passes.pipelines import optimize
-from graphc.passes.recorder import Firing, Recorder
+from graphc.passes.recorder import Firing, PassRecord, Recorder
 from graphc.runtime.pool import chosen_threads
 from graphc.schedule.build import Scheduler
 from graphc.schedule.fusion import BUILT_AROUND
@@ -66,6 +67,7 @@ def decisions(
     recorder.plan = plan = verify_plan(scheduler.plan())
     names = kernels(plan)
     found = [replace(each, stage=recorder.passes[0].name) for each in _rematerialised(graph)]
+    found += [decision for each in recorder.passes for decision in _relaxed(each)]
     found += [_rewritten(firing, each.name) for each in recorder.passes for firing in each.firings]
     found += _scheduled(scheduler, plan, names, "")
     if not lowered:
@@ -139,6 +141,38 @@ def _rewritten(firing: Firing, stage: str) -> Decision:
     numbers = {"bytes": sum(type.nbytes for type in firing.before.types)}
     place = firing.location or top.location
     return Decision("rewritten", what, firing.rule, place, (firing.node,), numbers, stage)
+
+
+RELAXED = {
+    "recognize_attention": (
+        ("attention", "attention_grad"), "attention that was written out is one op: it rounds "
+        "otherwise (level relaxed)",
+    ),
+    "winograd": (
+        ("winograd",), "Winograd's sums need fewer products: they round otherwise (level relaxed)"
+    ),
+}  # fmt: skip
+"""By pass of level relaxed the ops that it makes, and why."""
+
+
+def _relaxed(record: PassRecord) -> Iterator[Decision]:
+    """The places where a pass lets rounding differ, also inside of loops and branches."""
+    ops, why = RELAXED.get(record.name, ((), ""))
+    there = Counter((node.op, node.location) for node in _nodes(record.before))
+    for node in _nodes(record.after) if ops else ():
+        if node.op in ops:
+            there[node.op, node.location] -= 1
+            if there[node.op, node.location] < 0:
+                numbers = {"bytes": sum(type.nbytes for type in node.types)}
+                what, place = node_text(node), node.location
+                yield Decision("rewritten", what, why, place, (), numbers, record.name)
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        for region in node.regions:
+            yield from _nodes(region)
 
 
 def node_text(node: Node) -> str:

@@ -30,6 +30,7 @@ from graphc.codegen.program.link import plan_kernels
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
+from graphc.debug.dot import graph_dot, plan_dot
 from graphc.debug.graph_diff import graph_diff
 from graphc.errors import GraphError
 from graphc.ir.nodes import Graph
@@ -43,18 +44,20 @@ from graphc.schedule.threads import spread, table, work_of
 
 STAGES = ("graph", "optimized", "passes", "joint", "plan", "loops", "llvm", "asm")
 KERNEL_STAGES = ("loops", "llvm", "asm")
+DOT_STAGES = ("graph", "optimized", "joint", "plan")
 
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
     """`kernel`: only the kernel of that name (`k0_matmul`, or its number, `k0`). `threads`: how
-    many a call may have."""
+    many a call may have. `dot`: graphs and plans in the DOT language."""
 
     level: str = "exact"
     target: str = "host"
     kernel: str | None = None
     locations: bool = True
     threads: int = 1
+    dot: bool = False
 
 
 def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterator[str]:
@@ -68,8 +71,12 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
         )
     if options.threads < 1:
         raise GraphError(f"{options.threads} threads", hint="1 or more")
+    if options.dot and stage not in DOT_STAGES:
+        raise GraphError(
+            f"stage {stage} has no form in DOT", hint=f"one of {', '.join(DOT_STAGES)}"
+        )
     if stage == "graph":
-        yield print_graph(verify(graph), locations=options.locations)
+        yield _graph_text(verify(graph), options)
         return
     target = named(options.target)
     preferred = preferred_layouts(target)
@@ -83,10 +90,13 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
         return
     if stage in ("optimized", "joint"):
         optimised = optimize(verify(graph), options.level, _Verifying(), preferred)
-        yield print_graph(optimised, locations=options.locations)
+        yield _graph_text(optimised, options)
         return
     _, plan = plan_graph(graph, options.level, _Verifying(), preferred=preferred)
     if stage == "plan":
+        if options.dot:
+            yield plan_dot(plan)
+            return
         if options.threads == 1:
             yield print_plan(plan, locations=options.locations)
             return
@@ -97,6 +107,10 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
         return
     for kernel in _chosen(plan, target, options.kernel):
         yield _kernel_text(kernel, stage, target)
+
+
+def _graph_text(graph: Graph, options: DumpOptions) -> str:
+    return graph_dot(graph) if options.dot else print_graph(graph, locations=options.locations)
 
 
 def _kernel_text(kernel: Kernel, stage: str, target: Target) -> str:

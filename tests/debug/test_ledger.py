@@ -19,8 +19,8 @@ from graphc.errors import ArgumentError
 from graphc.ir.builder import rebuilt
 from graphc.ir.copying import copy_graph
 from graphc.ir.nodes import BACKWARD, FORWARD, UPDATE, Graph, Location
+from graphc.ops import composite, movement
 from graphc.ops import elementwise as e
-from graphc.ops import movement
 from graphc.ops import reduce as r
 from graphc.passes.dead_code import dead_code
 from graphc.passes.pipelines import within_saved_bytes
@@ -257,3 +257,22 @@ def test_a_whole_step_within_a_budget_says_so_too() -> None:
     again = of_kind(decisions(fitted, lowered=False), "recomputed")
     assert {each.what.partition(" ")[0] for each in again} == {"exp", "sin"}
     assert not of_kind(decisions(joint, lowered=False), "recomputed")
+
+
+# -- what rounds differently -----------------------------------------------------------------------
+
+
+def test_each_place_where_rounding_may_differ_is_listed() -> None:
+    g = graphc.GraphBuilder("g")
+    q, k, v = (g.input(name, "f32[2,2,8,16]") for name in "qkv")
+    with g.at(Location("model.py", 3, "forward", "attn")):
+        weights = composite.softmax(q @ movement.transpose(k, permutation=(0, 1, 3, 2)), axis=3)
+        y = weights @ v
+    graph = g.finish(y)
+    exact, relaxed = (
+        [d for d in decisions(graph, level, lowered=False) if "level relaxed" in d.why]
+        for level in ("exact", "relaxed")
+    )
+    assert not exact
+    (attention,) = relaxed
+    assert attention.what.startswith("attention ") and str(attention.location).endswith("[attn]")

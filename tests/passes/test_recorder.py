@@ -87,3 +87,24 @@ def test_without_a_recorder_nothing_is_noted_even_inside_of_another() -> None:
     recorder = Nesting()
     optimize(graphc.parse(TEXT), "exact", recorder)
     assert len(recorder.passes) == len(LEVELS["exact"])
+
+
+def test_what_becomes_of_loops_is_told_too() -> None:
+    graph = graphc.parse("""
+        graph g(%h: f32[2,3], %xs: f32[5,2,3], %w: f32[3,3]) {
+          %1 = exp(%w) : f32[3,3]
+          %2 = scan(%h, %xs, %w) carry=1 length=5 reverse=false sequences=1
+            graph body(%h: f32[2,3], %x: f32[2,3], %w: f32[3,3]) {
+              %1 = transpose(%w) permutation=[1, 0] : f32[3,3]
+              %2 = matmul(%h, %1) : f32[2,3]
+              %3 = add(%2, %x) : f32[2,3]
+              return %3
+            } : f32[2,3]
+          return %2
+        }""")
+    recorder = Recorder()
+    optimize(graph, "exact", recorder)
+    hoisted = next(each for each in recorder.passes if each.name == "simplify_regions")
+    (scan,) = (i for i, node in enumerate(hoisted.before.nodes) if node.op == "scan")
+    (new,) = hoisted.became[scan]
+    assert hoisted.after.nodes[new].op == "scan" and new > scan

@@ -83,6 +83,7 @@ def test_a_step_is_explained_on_one_screen(step: Any) -> None:
     text = "\n".join(lines)
     assert lines[1].startswith("traced 1: first call (f32[4,8], f32[4,2]) at test_explain.py:")
     assert lines[2].startswith("specialization 1: one graph, with backward, 1 calls, compiled in")
+    assert "  signature: (f32[4,8], f32[4,2])" in lines
     assert "model.0-4.weight" in text and "updated in place: " in text
     graph = step.specializations[0].executable.graph
     optimised = step.specializations[0].executable.optimised
@@ -106,3 +107,16 @@ def test_many_traces_are_summed_up() -> None:
     assert len(traced) == 8 and "(4 more)" in lines
     assert traced[-1].startswith("traced 12: new signature: argument k: 10 became 11")
     assert "specialization 12: one graph" in "\n".join(lines)
+
+
+def test_a_guard_names_the_module_and_the_parameter() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+    compiled = torch.compile(lambda x: model(x))
+    compiled(torch.ones(1, 2))
+    model[1].eval()
+    compiled(torch.ones(1, 2))
+    assert "Dropout.training was True, is False (module model.1)" in reason(compiled)
+    model[0].weight.requires_grad_(False)
+    compiled(torch.ones(1, 2))
+    told = " ".join(compiled.explain().split())
+    assert "again: requires_grad of model.0.weight was True, is False" in told
