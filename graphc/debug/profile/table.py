@@ -107,7 +107,7 @@ def _row(profile: Profile, step: StepProfile) -> str:
 
 def _group_lines(profile: Profile, by: str, top: int) -> Iterator[str]:
     groups = grouped(profile, by)
-    if [group.name for group in groups] == [""]:
+    if not any(group.name for group in groups):
         return  # nothing is known of it
     yield ""
     yield f"{'us':>9}{'share':>9}{'reached':>9}{'launches':>9}   by {by}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -73,24 +74,26 @@ def _met(graph: Graph, node: Node) -> float:
     """Which part of a convolution's products meets an element of the image: the others, in the
     padding or between strides, need not be computed. 1 for other ops."""
     x, y = (graph.type_of(value).shape[2:] for value in node.operands)
+    result = node.types[0].shape[2:]
     if node.op == "conv":
-        image, kernel, positions = x, y, node.types[0].shape[2:]
-        every = math.prod((*positions, *kernel))
+        image, kernel, positions, over = x, y, result, result
     elif node.op == "conv_input_grad":
-        image, kernel, positions = node.types[0].shape[2:], y, x
-        every = math.prod((*image, *kernel))
+        image, kernel, positions, over = result, y, x, result
     elif node.op == "conv_weight_grad":
-        image, kernel, positions = x, node.types[0].shape[2:], y
-        every = math.prod((*positions, *kernel))
+        image, kernel, positions, over = x, result, y, y
     else:
         return 1.0
-    geometry = dict(node.attributes)
-    counts = []
-    for d, (size, taps, places) in enumerate(zip(image, kernel, positions, strict=True)):
-        first = np.arange(places)[:, None] * geometry["stride"][d] - geometry["padding"][d]
-        at = first + np.arange(taps) * geometry["dilation"][d]
-        counts.append(int(((at >= 0) & (at < size)).sum()))
-    return math.prod(counts) / max(every, 1)
+    geometry: dict[str, Any] = dict(node.attributes)
+    steps = (geometry["stride"], geometry["padding"], geometry["dilation"])
+    met = [_meeting(*sizes) for sizes in zip(image, kernel, positions, *steps, strict=True)]
+    return math.prod(met) / max(math.prod((*over, *kernel)), 1)
+
+
+def _meeting(size: int, taps: int, positions: int, stride: int, padding: int, dilation: int) -> int:
+    """Pairs of a position and a tap, along one axis, that lie on the image."""
+    first = np.arange(positions)[:, None] * stride - padding
+    at = first + np.arange(taps) * dilation
+    return int(np.count_nonzero((at >= 0) & (at < size)))
 
 
 def _least_additions(graph: Graph, node: Node) -> float:
