@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from graphc.autodiff.joint import joint
 from graphc.codegen.llvm.jit import assembly, llvm_text
 from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.loop_ir.verifier import verify as verify_loops
 from graphc.codegen.program.link import plan_kernels
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
@@ -33,6 +34,7 @@ from graphc.codegen.target import Target, named
 from graphc.debug.dot import graph_dot, plan_dot
 from graphc.debug.graph_diff import graph_diff
 from graphc.errors import GraphError
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
 from graphc.ir.verifier import verify
@@ -100,7 +102,7 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
         if options.threads == 1:
             yield print_plan(plan, locations=options.locations)
             return
-        extents = {spec: lower(spec, target).extent for spec in kernels(plan)}
+        extents = {spec: fixed(lower(spec, target).extent) for spec in kernels(plan)}
         plan, chosen = spread(plan, work_of(extents), options.threads)
         yield print_plan(plan, locations=options.locations)
         yield table(plan, chosen)
@@ -114,6 +116,7 @@ def _graph_text(graph: Graph, options: DumpOptions) -> str:
 
 
 def _kernel_text(kernel: Kernel, stage: str, target: Target) -> str:
+    verify_loops(kernel)
     if stage == "loops":
         return str(kernel)
     if stage == "llvm":

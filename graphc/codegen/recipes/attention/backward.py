@@ -14,6 +14,7 @@ from graphc.codegen.recipes.attention.operands import GROUP
 from graphc.codegen.recipes.attention.parts import AttentionKernel, Finish
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.ops.kinds.index_expr import Expr
 
@@ -49,7 +50,7 @@ class _AttentionGrad(AttentionKernel):
         if self.rows > K_BLOCK:
             self.chains = {
                 index: Matrix(
-                    self.builder.scratch(f"chain{index}", self.dtype, matrix.memory.size),
+                    self.builder.scratch(f"chain{index}", self.dtype, fixed(matrix.memory.size)),
                     matrix.stride,
                 )
                 for index, matrix in self.sums.items()
@@ -187,7 +188,7 @@ class _AttentionGrad(AttentionKernel):
         self.column_tiles(columns, across)
 
     def _each_place(self, matrix: Matrix, body: Body) -> None:
-        whole, rest = divmod(matrix.memory.size // self.lanes, GROUP)
+        whole, rest = divmod(fixed(matrix.memory.size) // self.lanes, GROUP)
 
         def several(first: Number, count: int) -> None:
             for i in range(count):

@@ -8,7 +8,7 @@ The bits are those of the definition (ops/attention.py).
 
 from __future__ import annotations
 
-from graphc.codegen.evaluate.reduction import LANES
+from graphc.codegen.evaluate.combination import LANES
 from graphc.codegen.evaluate.vector_math import exp_of_nonpositive
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.attention.heads import HeadRows, Matrix, Number

@@ -14,6 +14,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.recipes.attention.heads import Heads, Matrix, Number
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import INPUT
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
@@ -153,7 +154,8 @@ class Operands(Heads):
                 for row in rows
             ]
             known = number.is_constant
-            count = min(self.lanes, depth - number.constant * self.lanes) if known else self.lanes
+            behind = depth - fixed(number.constant) * self.lanes if known else self.lanes
+            count = min(self.lanes, behind)
             start, _ = self.integers.offset(number * (self.lanes * panels.stride))
             for i, vector in enumerate(transpose(self.builder, vectors)[:count]):
                 self.builder.store(panels.memory, base + start + i * panels.stride, vector)
