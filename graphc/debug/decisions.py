@@ -24,6 +24,7 @@ from graphc.codegen.target import Target, named
 from graphc.config import target_name
 from graphc.debug.ledger import Decision
 from graphc.ir.graph_queries import descendants
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import CONSTANT, FORWARD, INPUT, Graph, Node, Value
 from graphc.ir.printer import attribute_text
 from graphc.ir.registry import lookup
@@ -76,7 +77,7 @@ def decisions(
     most, why = chosen_threads(threads)
     for spec, uses in _uses(plan).items():
         found.append(_strategy(names[spec], loops[spec].note, uses, chosen))
-    work = work_of({spec: kernel.extent for spec, kernel in loops.items()})
+    work = work_of({spec: fixed(kernel.extent) for spec, kernel in loops.items()})
     if most > 1:
         plan, schedule = spread(plan, work, most)
     else:

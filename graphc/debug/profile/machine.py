@@ -25,6 +25,7 @@ from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.target import host
+from graphc.ir.dims import fixed
 from graphc.ir.types import DType
 
 CHAINS = 12  # covers latency 4 on 2 units, and leaves operands in registers where there are 16
@@ -196,14 +197,14 @@ def _rate(kernel: Kernel) -> float:
 def _read_rate(nbytes: int) -> float:
     """Bytes a second that one core reads from a working set of `nbytes`."""
     kernel = _reader(nbytes)
-    read = 4 * kernel.buffers[0].size
+    read = 4 * fixed(kernel.buffers[0].size)
     turns = max(1, round(BURST_SECONDS * 5e10 / read))
     return turns * read / _least(_native(kernel), turns)
 
 
 def _native(kernel: Kernel) -> Callable[[int], None]:
     """The kernel as a function of its number of turns, over buffers that start at cache lines."""
-    arrays = [np.full(buffer.size + 16, 1.0, np.float32) for buffer in kernel.buffers]
+    arrays = [np.full(fixed(buffer.size) + 16, 1.0, np.float32) for buffer in kernel.buffers]
     starts = (-(-array.ctypes.data // 64) * 64 for array in arrays)
     table = (ctypes.c_void_p * len(arrays))(*starts)
     function = KERNEL_FUNCTION(kernel_address(kernel))
