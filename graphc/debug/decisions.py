@@ -23,8 +23,8 @@ from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.config import target_name
 from graphc.debug.ledger import Decision
-from graphc.ir.graph_queries import descendants
 from graphc.ir.dims import fixed
+from graphc.ir.graph_queries import descendants
 from graphc.ir.nodes import CONSTANT, FORWARD, INPUT, Graph, Node, Value
 from graphc.ir.printer import attribute_text
 from graphc.ir.registry import lookup
