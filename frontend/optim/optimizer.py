@@ -235,7 +235,7 @@ class Optimizer:
     def _begin(self, p: Tensor) -> None:
         """What follows updates `p`: a trace notes so."""
         if STATE.session is not None:
-            STATE.session.scope.update(p)
+            STATE.session.scope.comes_to(p)
 
     def _buffer(self, p: Tensor, name: str, value: float = 0) -> Tensor:
         """The state `name` of p; `value` in p's shape where there is none yet."""

@@ -49,7 +49,7 @@ class Scope:
         """An optimizer steps; of which parameter is not known yet."""
         self.begin("", UPDATE)
 
-    def update(self, parameter: Any) -> None:
+    def comes_to(self, parameter: Any) -> None:
         """The step has come to a parameter."""
         if self.phase == UPDATE:
             if self._parameters is None:
