@@ -6,6 +6,7 @@ from the same weights and see the same batches; every fifth image is held out.
     python examples/digits.py           a table
     python examples/digits.py --json    the same as one JSON object
     graphc dump examples/digits.py:mlp --input 'f32[64,64]'
+    graphc profile examples/digits.py:cnn_step
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from rich.console import Console
@@ -72,8 +73,31 @@ def scaled_for(nonlinearity: str) -> Callable[[nn.Module], None]:
     return scale
 
 
+def step_of(model: nn.Module, optimizer: optim.Optimizer, x: Any, y: Any) -> Any:
+    """One training step; the loss."""
+    loss = cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+# What the commands of graphc can be asked about. The annotations say what inputs they are shown on.
+
 mlp = make_mlp()
 cnn = make_cnn()
+mlp_optimizer = optim.Adam(mlp.parameters(), lr=1e-3)
+cnn_optimizer = optim.SGD(cnn.parameters(), lr=0.1, momentum=0.9)
+
+
+def mlp_step(x: Annotated[Any, "f32[64,64]"], y: Annotated[Any, "i64[64]<10"]) -> Any:
+    """A training step of the MLP; the loss."""
+    return step_of(mlp, mlp_optimizer, x, y)
+
+
+def cnn_step(x: Annotated[Any, "f32[64,1,8,8]"], y: Annotated[Any, "i64[64]<10"]) -> Any:
+    """A training step of the convolutional network; the loss."""
+    return step_of(cnn, cnn_optimizer, x, y)
 
 
 @dataclass(frozen=True)
@@ -135,11 +159,7 @@ def train(job: Job, compiled: bool, advance: Callable[[], None]) -> Run:
     batches = DataLoader(digits, BATCH, shuffle=True, drop_last=True, generator=order)
 
     def step(x: Any, y: Any) -> Any:
-        loss = cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
+        return step_of(model, optimizer, x, y)
 
     if compiled:
         step = torch.compile(step)

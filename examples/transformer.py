@@ -8,6 +8,7 @@ the end is compared with what simple models of the same text reach, and must be 
     python examples/transformer.py                        train, then write 400 characters
     python examples/transformer.py --steps 3000 --sample 2000 --temperature 0.6
     python examples/transformer.py --eager native --steps 50    the same losses, bit for bit
+    graphc profile examples/transformer.py:transformer_step     where the time of a step goes
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from rich.console import Console
@@ -163,30 +164,50 @@ def initialised(layer: nn.Module) -> None:
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+def optimizer_of(model: nn.Module) -> optim.Optimizer:
+    return optim.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.98), weight_decay=0.1)
+
+
+def trained_on(model: nn.Module, optimizer: optim.Optimizer, drawn: Any) -> Any:
+    """One step on [BATCH, CONTEXT + 1] characters; the loss."""
+    loss = F.cross_entropy(model(drawn[:, :-1]).flatten(0, 1), drawn[:, 1:].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss
+
+
 def train(
     model: nn.Module, text: Text, steps: int, compile: Compile, advance: Callable[[float], None]
 ) -> None:
     """`steps` steps on batches drawn at random; `advance` is called with the loss of each."""
-    optimizer = optim.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.98), weight_decay=0.1)
+    optimizer = optimizer_of(model)
     characters = torch.from_numpy(text.train)
     window = torch.arange(CONTEXT + 1)
 
     @compile
     def step() -> Any:
         starts = torch.randint(0, len(text.train) - CONTEXT, (BATCH, 1))
-        drawn = characters[starts + window]
-        loss = F.cross_entropy(model(drawn[:, :-1]).flatten(0, 1), drawn[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        return loss
+        return trained_on(model, optimizer, characters[starts + window])
 
     model.train()
     for done in range(steps):
         rise, fall = min(1.0, (done + 1) / WARMUP), math.cos(math.pi * done / steps)
         optimizer.param_groups[0]["lr"] = PEAK * rise * (0.52 + 0.48 * fall)
         advance(step().item())
+
+
+# What the commands of graphc can be asked about: a model of 96 characters. The annotation says what
+# inputs a step is shown on.
+
+transformer = Transformer(96)
+transformer_optimizer = optimizer_of(transformer)
+
+
+def transformer_step(drawn: Annotated[Any, "i64[32,65]<96"]) -> Any:
+    """A training step on drawn characters; the loss."""
+    return trained_on(transformer, transformer_optimizer, drawn)
 
 
 def held_out_loss(model: nn.Module, text: Text, compile: Compile) -> float:

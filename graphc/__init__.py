@@ -55,8 +55,22 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     value = getattr(importlib.import_module(_LAZY[name]), name)
+    if name == "compile":
+        value = _dumping(value)
     globals()[name] = value
     return value
+
+
+def _dumping(compile: Any) -> Any:
+    """`compile`, which with the setting GRAPHC_DUMP also writes what it compiles."""
+    from graphc.config import dump_folder
+
+    folder = dump_folder()
+    if folder is None:
+        return compile
+    from graphc.debug.dump_files import dumping
+
+    return dumping(compile, folder)
 
 
 __all__ = [

@@ -4,6 +4,7 @@
 |---|---|---|
 | GRAPHC_CACHE | folder of the cache of compiled kernels, or `off` | the user's cache folder |
 | GRAPHC_CACHE_MB | how large that folder may grow, in megabytes | 512 |
+| GRAPHC_DUMP | folder to write each compiled graph to, with all stages | none |
 | GRAPHC_PROCESSES | how many processes compile where many kernels are missing, 1 or 2 | 2 |
 | GRAPHC_TARGET | the processor native code is made for: host, x86-64-v2, x86-64-v3, … | host |
 | GRAPHC_VERIFY | whether the graph is verified after each pass, 0 or 1 | 0 |
@@ -44,6 +45,11 @@ def compile_processes() -> int:
     if text not in ("1", "2"):
         raise ArgumentError(f"GRAPHC_PROCESSES={text!r} is neither 1 nor 2")
     return int(text)
+
+
+def dump_folder() -> str | None:
+    """Where every graph that is compiled is written: GRAPHC_DUMP; None for nowhere."""
+    return os.environ.get("GRAPHC_DUMP") or None
 
 
 def target_name() -> str:

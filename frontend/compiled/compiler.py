@@ -17,6 +17,7 @@ from typing import Any
 from frontend.compiled.differentiable import written_by
 from frontend.compiled.inline_cache import InlineCache
 from frontend.compiled.options import Options
+from frontend.compiled.signature import Signature, changes, signature
 from frontend.compiled.specialization import Specialization
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
@@ -43,7 +44,7 @@ class CompiledFunction:
         self.function = function
         self.options = options
         self._cache: InlineCache | None = None
-        self._by_signature: dict[Any, list[Specialization]] = {}
+        self._by_signature: dict[Signature, list[Specialization]] = {}
         self._history: list[str] = []
         self._signatures = 0
         self._parameters = parameter_names(function)
@@ -61,16 +62,8 @@ class CompiledFunction:
         structure = tree.flatten((arguments, keywords), leaves)
         identities = [id(leaf) for leaf in leaves]
         distinct = len(set(identities)) == len(identities)
-        key = (
-            structure,
-            tuple([leaf.tensor_type for leaf in leaves]),
-            tuple([leaf.__class__ for leaf in leaves]),
-            tuple([leaf._requires_grad for leaf in leaves]),
-            () if distinct else tuple([identities.index(i) for i in identities]),
-            STATE.grad_enabled,
-            STATE.default_dtype,
-            STATE.autocast,
-        )
+        aliases = () if distinct else tuple([identities.index(i) for i in identities])
+        key = signature(structure, leaves, aliases)
         for specialization in self._by_signature.get(key, ()):
             if specialization.holds(leaves):
                 self._used(key)
@@ -141,7 +134,9 @@ class CompiledFunction:
             if not self._by_signature[oldest]:
                 del self._by_signature[oldest]
 
-    def _specialization(self, key: Any, leaves: list[Tensor], structure: Any) -> Specialization:
+    def _specialization(
+        self, key: Signature, leaves: list[Tensor], structure: Any
+    ) -> Specialization:
         """A new specialization, or one that another thread made in the meantime."""
         with TRACE_LOCK.specializing:
             for specialization in self._by_signature.get(key, ()):
@@ -149,12 +144,13 @@ class CompiledFunction:
                     return specialization
             return self._specialize(key, leaves, structure)
 
-    def _specialize(self, key: Any, leaves: list[Tensor], structure: Any) -> Specialization:
+    def _specialize(self, key: Signature, leaves: list[Tensor], structure: Any) -> Specialization:
         known = self._by_signature.get(key, [])
         if known:
             reason = "again: " + (known[0].broken(leaves) or "a guard failed")
         else:
-            reason = "first call" if not self._by_signature else "new signature"
+            changed = changes(key, self._by_signature, self.function)
+            reason = f"new signature: {changed}" if changed else "first call"
         traced = run_trace(self.function, leaves, structure, name_of(self.function))
         try:
             _check_overlap(traced, leaves)
@@ -166,8 +162,10 @@ class CompiledFunction:
         self._drop_unused()
         # The newest first: alternating signatures keep theirs.
         self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]
-        types = ", ".join(map(str, key[1]))
+        types = ", ".join(map(str, key.types))
+        types = types if len(types) <= 80 else f"{types[:76]} ..."
         self._history.append(f"{reason} ({types}) at {user_location()}")
+        specialization.number, specialization.signature = len(self._history), key
         _log(f"{name_of(self.function)} traced: {self._history[-1]}")
         if len(known) + 1 == MANY_TRACES:
             warnings.warn(
@@ -195,29 +193,64 @@ class CompiledFunction:
         return sum(each.seconds for each in self.specializations)
 
     def explain(self) -> str:
-        """Each specialization, what it froze, and why it was traced."""
-        lines = [f"{self._counted()}, level {self.options.level}"]
-        lines += [f"traced {i + 1}: {text}" for i, text in enumerate(self._history)]
-        for number, (key, each) in enumerate(
-            (key, each) for key, known in self._by_signature.items() for each in known
-        ):
-            kind = "one graph, with backward" if each.trains else "one graph"
-            if each.function is not None:
-                kind = "forward and backward graphs"
-            lines.append(f"specialization {number}: ({', '.join(map(str, key[1]))}) {kind}, "
-                         f"{each.calls} calls, compiled in {each.seconds:.3f} s")  # fmt: skip
-            lines.append(f"  inputs: {', '.join(each.names)}")
-            updated = [each.names[position] for position in each.updated]
-            if updated:
-                lines.append(f"  updated in place: {', '.join(updated)}")
-            lines += [f"  {text}" for text in each.explain_saved()]
-            for executable in each.executables:
-                phases = (f"{name} {time:.3f} s" for name, time in executable.timings.items())
-                lines.append(f"  {executable.graph.name}: {', '.join(phases)}")
-                lines += [f"  {executable.schedule}", f"  {executable.explain_memory()}"]
-                lines += [f"  {line}" for line in executable.explain_layouts()]
-            lines += [f"  frozen: {t}" for guard in each.guards for t in str(guard).splitlines()]
-        return "\n".join(lines)
+        """Why it was traced; and of the newest specialization what it takes and froze, the sizes of
+        graph and memory, the time it took to compile, the dearest kernels by estimate, and the
+        weightiest decisions. Of the others a line each."""
+        from frontend.compiled.explanation import explained
+
+        head = f"{self._counted()}, level {self.options.level}"
+        return explained(head, self._history, self.specializations)
+
+    def profile(self, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> Any:
+        """Where the time of a call on these arguments (without any, drawn ones like those of the
+        last call) goes: by launch, with what bounds each, by line, module and phase. It runs for
+        about `seconds` on copies: all state stays as it is. `str()` of what is returned is a table,
+        `save_trace(path)` writes a Chrome trace."""
+        from frontend.compiled.inspection import profiled
+
+        given, named = self._shown(arguments, keywords)
+        return profiled(self.function, given, named, self.options, seconds)
+
+    def verify(self, *arguments: Any, **keywords: Any) -> Any:
+        """Whether a call on these arguments (as for `profile`) gives the same result at all levels:
+        eager, traced, after every pass, plan, loops, each launch, the whole call on one thread and
+        on all. True in a condition where it does; `str()` of it tells what was compared, and names
+        the first node that differs and who made it so. All state stays as it is."""
+        from frontend.compiled.inspection import verified
+
+        given, named = self._shown(arguments, keywords)
+        return verified(self.function, given, named, self.options)
+
+    def report(self, path: Any, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> None:
+        """Write one self-contained HTML page about a call on these arguments (as for `profile`):
+        what ran and for how long, against the machine's limits, by module, line and kernel; memory,
+        passes, decisions, code. It runs for about `seconds` on copies: all state stays as it is.
+        Raises ArgumentError where the file cannot be written."""
+        from frontend.compiled.inspection import reported
+
+        given, named = self._shown(arguments, keywords)
+        reported(self.function, given, named, self.options, path, seconds)
+
+    def _shown(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What a call is shown on: these arguments; where there are none, drawn ones like those of
+        the call before, standard normal and, of integers, zeros."""
+        if arguments or keywords or not self._by_signature:
+            return arguments, keywords
+        from frontend.compiled.inspection import drawn_arguments
+
+        last = next(reversed(self._by_signature))
+        return drawn_arguments(last.structure, last.types, last.requires_grad)
+
+    def dump(self, folder: Any) -> list[Any]:
+        """Write all that is compiled so far below `folder`: the stages of each graph as files, the
+        ledger, and a `repro.py` that runs it again from these files alone. The new folders.
+        Captured tensors are stored as they are now; arguments are drawn. Raises ArgumentError where
+        nothing is compiled yet, or for a folder that cannot be written."""
+        from frontend.compiled.dumping import dumped
+
+        return list(dumped(self, folder))
 
     def _counted(self) -> str:
         return f"{name_of(self.function)}: {len(self.specializations)} specializations"

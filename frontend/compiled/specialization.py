@@ -69,7 +69,9 @@ class Specialization:
         self.others = self.sources[len(self.positions) + len(self.captured) :]
         loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
         asked = session.asked.values()
-        self.guards = [*session.guards, TensorsGuard([*self.captured, *loose, *asked])]
+        names = [n for n, s in zip(self.names, self.sources) if isinstance(s, CapturedSource)]
+        self.guards = [*session.guards, TensorsGuard([*self.captured, *loose, *asked], names)]
+        self.paths = session.scope.paths()
         self.guards.append(TypesGuard([*session.captured_globals.tensors.values()]))
         # The former are looked at once in an epoch, the latter at every call.
         self.epoch_guards = [guard for guard in self.guards if guard.by_epoch]
@@ -80,6 +82,8 @@ class Specialization:
         self.counters: list[list[int]] = []  # of captured tensors that are updated
         self.trains = session.backward_called
         self.call_guards = _call_guards(session, graph_inputs, self.captured)
+        self.number = 0  # of the trace it was made by
+        self.signature: Any = None  # of the calls it is for
         self.saved: list[int] = []  # by backward() of a training step what is kept for it
         self.ahead: Any = None  # computes from frozen tensors what depends on them alone
         self.frozen: list[int] = []  # which of the captured tensors it takes
@@ -242,9 +246,14 @@ class Specialization:
 
     def broken(self, arguments: Sequence[Tensor]) -> str:
         """Why the specialization does not hold."""
-        reasons = [guard.reason() for guard in self.guards if not guard.holds()]
+        reasons = [self._reason(guard) for guard in self.guards if not guard.holds()]
         reasons += [g.reason() for g in self.call_guards if not g.holds_for(arguments)]
         return "; ".join(reasons)
+
+    def _reason(self, guard: Any) -> str:
+        """Why a guard does not hold; of a Module with its path."""
+        path = self.paths.get(id(getattr(guard, "module", None)))
+        return f"{guard.reason()} (module {path})" if path else str(guard.reason())
 
     # -- calling -----------------------------------------------------------------------------
 
@@ -278,6 +287,12 @@ class Specialization:
                 self._count_updates(arguments)
                 self._left(arguments, written_by(error))
             raise
+
+    def arrays_for(self, arguments: Sequence[Tensor]) -> list[Any]:
+        """What a call on these arguments hands to native code now."""
+        self._bind()
+        arrays = [arguments[position]._value for position in self.positions] + self.arrays
+        return arrays + [source.array(arguments) for source in self.others]
 
     def _new_tensors(self, values: Sequence[Any]) -> list[Tensor]:
         """The new tensors that are returned."""

@@ -5,19 +5,25 @@ graph = frontend.trace(model, example)
 
 from __future__ import annotations
 
+import functools
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from frontend.compiled.compiler import CompiledFunction
+from frontend.compiled.options import Options
 from frontend.functions.linalg import trace as matrix_trace
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.session import leaving
 from frontend.tracing.tracer import name_of, run_trace
-from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from graphc.debug.traced import TracedCall, TracedObject
 
 
 def trace(function: Any, *example_inputs: Any, **keywords: Any) -> Any:
@@ -49,12 +55,30 @@ def _as_tensors(value: Any) -> Any:
     return value
 
 
-def trace_callable(obj: Any, input_types: list[TensorType]) -> Graph | None:
-    """The graph of a Module or function on inputs of these types: what `graphc dump` calls. None
-    where `obj` is neither."""
+def trace_callable(obj: Any, input_types: list[TensorType]) -> TracedObject | None:
+    """The graph of a Module or function on inputs of these types, and how to run it: what the
+    commands of graphc ask for. None where `obj` is neither."""
     is_module = hasattr(type(obj), "named_modules")
     known = is_module or isinstance(obj, CompiledFunction) or inspect.isroutine(obj)
     if not known or inspect.isbuiltin(obj):
         return None
+    from frontend.compiled.inspection import OptimizerStates
+    from graphc.debug.traced import TracedObject
+
     examples = [make(np.zeros(t.shape, t.dtype.numpy), t) for t in input_types]
-    return trace(obj, *examples)
+    with OptimizerStates():
+        graph = trace(obj, *examples)
+    return TracedObject(graph, functools.partial(_calls, obj))
+
+
+def _calls(
+    obj: Any, arguments: Sequence[np.ndarray], level: str | None, threads: int | None
+) -> list[TracedCall]:
+    from frontend.compiled.inspection import traced_calls
+
+    function, options = obj, Options()
+    if isinstance(obj, CompiledFunction):
+        function, options = obj.function, obj.options
+    options = replace(options, level=level or options.level, threads=threads or options.threads)
+    tensors = tuple(_as_tensors(array) for array in arguments)
+    return traced_calls(function, tensors, {}, options)

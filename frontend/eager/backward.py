@@ -221,7 +221,9 @@ def _around(session: Any) -> Any:
         return _Blamed if STATE.detect_anomaly else None
 
     def place(record: Record) -> AbstractContextManager[None]:
-        return session.at(record.location) if record.location is not None else nullcontext()
+        if record.location is None:
+            return nullcontext()
+        return session.backward_of(record.location)
 
     return place
 

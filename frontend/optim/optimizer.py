@@ -71,7 +71,14 @@ def _hooked(step: Any) -> Any:
                 )
             (_, *changed_arguments), keywords = replaced
             arguments = tuple(changed_arguments)
-        result = step(self, *arguments, **keywords)
+        session = STATE.session
+        if session is not None:
+            session.scope.begin_update()
+        try:
+            result = step(self, *arguments, **keywords)
+        finally:
+            if session is not None:
+                session.scope.end()
         for hook in [*self._optimizer_step_post_hooks.values(), *_GLOBAL_POST.values()]:
             hook(self, (self, *arguments), keywords)
         if guard is not None:
@@ -216,7 +223,8 @@ class Optimizer:
 
     def _gradient(self, options: SimpleNamespace, p: Tensor) -> Tensor:
         """The gradient to go down by: with `maximize` its opposite, plus weight_decay · p; weight
-        decay that is decoupled makes p smaller instead."""
+        decay that is decoupled makes p smaller instead. With it the update of p begins."""
+        self._begin(p)
         g = -p.grad if options.maximize else p.grad
         if options.weight_decay is None:
             return g
@@ -224,6 +232,11 @@ class Optimizer:
             return g + p * options.weight_decay
         p.mul_(1 - options.lr * options.weight_decay)
         return g
+
+    def _begin(self, p: Tensor) -> None:
+        """What follows updates `p`: a trace notes so."""
+        if STATE.session is not None:
+            STATE.session.scope.comes_to(p)
 
     def _buffer(self, p: Tensor, name: str, value: float = 0) -> Tensor:
         """The state `name` of p; `value` in p's shape where there is none yet."""

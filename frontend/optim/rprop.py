@@ -52,6 +52,7 @@ class Rprop(Optimizer):
         for step, members in self._clocks(params):
             step.add_(1)
             for p in members:
+                self._begin(p)
                 g = -p.grad if o.maximize else p.grad
                 before = self._buffer(p, "prev")
                 size = self._buffer(p, "step_size", number_now(group, "lr"))

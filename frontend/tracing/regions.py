@@ -6,7 +6,8 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from frontend.tensors.tensor import Tensor
-from graphc.ir.builder import GraphBuilder, Var
+from frontend.tracing.scope import Scope
+from graphc.ir.builder import GraphBuilder, Var, user_location
 from graphc.ir.copying import copy_nodes
 from graphc.ir.graph_queries import ancestors
 from graphc.ir.nodes import Graph, Location, Value
@@ -31,7 +32,17 @@ def origin(tensor: Tensor) -> tuple[Tensor, Steps]:
 
 
 class Builder(GraphBuilder):
-    """A builder that can hand out graphs and go on (a derivative extends what was traced)."""
+    """A builder that can hand out graphs and go on (a derivative extends what was traced). Its
+    nodes stem from where the trace is, `scope`."""
+
+    def __init__(self, name: str, scope: Scope):
+        super().__init__(name)
+        self._scope = scope
+
+    def _here(self) -> Location | None:
+        if self._location is ...:
+            return user_location(self._scope.module, self._scope.phase)
+        return self._location
 
     def snapshot(
         self,
@@ -42,13 +53,13 @@ class Builder(GraphBuilder):
     ) -> Graph:
         """The graph from `inputs` (name, variable) to `outputs`, without what they do not need.
         `shown`: inputs of this builder that are made from others by ops, and no inputs there."""
-        builder = Builder(self.name)
+        builder = Builder(self.name, self._scope)
         values: dict[Value, Var] = {}
         for name, var in inputs:
-            with builder.at(self._nodes[var.value.node].location or Location(name, 0)):
+            with builder.at(self._nodes[var.value.node].location):
                 values[var.value] = builder.input(name, var.type)
         for var, root, steps in shown:
-            with builder.at(self._nodes[var.value.node].location or Location(self.name, 0)):
+            with builder.at(self._nodes[var.value.node].location):
                 value = values[root.value]
                 for op, attributes in steps:
                     (value,) = builder.apply(op, (value,), attributes)
@@ -81,8 +92,8 @@ class TracedRegion:
     """A graph inside the graph: the body of a loop, a side of a branch. What it reads from around
     becomes an input of it; what it changes in place is put back when it ends, and `changed`."""
 
-    def __init__(self, name: str):
-        self.builder = Builder(name)
+    def __init__(self, name: str, scope: Scope):
+        self.builder = Builder(name, scope)
         self.derived = False  # whether gradients may go through
         self.captured: dict[Any, tuple[Tensor, Var]] = {}
         self.changed: dict[int, tuple[Tensor, dict[str, Any], Any]] = {}

@@ -32,10 +32,11 @@ from frontend.tracing.layouts import Layouts
 from frontend.tracing.mutations import Mutations
 from frontend.tracing.naming import Names
 from frontend.tracing.regions import Builder, TracedRegion
+from frontend.tracing.scope import Scope
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import Var, user_location
-from graphc.ir.nodes import Location
+from graphc.ir.nodes import BACKWARD, Location
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 
@@ -44,8 +45,9 @@ class Session(Mutations):
     """The trace of one function. Use as a context manager, inside of `leaving(session)`; entering
     again resumes it."""
 
-    def __init__(self, name: str):
-        self.root = Builder(name)
+    def __init__(self, name: str, target: Any = None):
+        self.scope = Scope(target)
+        self.root = Builder(name, self.scope)
         self.builder = self.root  # where ops go: the root's, or that of a region under way
         self.regions: list[TracedRegion] = []
         self._further = 0
@@ -193,7 +195,7 @@ class Session(Mutations):
     @contextmanager
     def region(self, name: str) -> Iterator[TracedRegion]:
         """Ops inside go to a graph of its own, unrecorded: the loop or branch is recorded whole."""
-        region = TracedRegion(name)
+        region = TracedRegion(name, self.scope)
         outer, filled = self.builder, self._filled
         region.derived = STATE.grad_enabled is not False
         self.regions.append(region)
@@ -244,9 +246,9 @@ class Session(Mutations):
     def location_of(self, tensor: Tensor) -> Location | None:
         return tensor._value.context.node_of(tensor._value).location
 
-    def at(self, location: Location | None) -> AbstractContextManager[None]:
-        """Nodes made inside stem from this line of the user's."""
-        return self.builder.at(location)
+    def backward_of(self, location: Location | None) -> AbstractContextManager[None]:
+        """Nodes made inside are gradients of what stems from there."""
+        return self.builder.at(location and location.within(BACKWARD))
 
     # -- gradients ---------------------------------------------------------------------------
 
@@ -291,9 +293,11 @@ class Session(Mutations):
     def begin_backward(self, accumulates: bool) -> int:
         """A backward starts: at which node."""
         self.backward_called |= accumulates
+        self.scope.begin("", BACKWARD)
         return self.root.size
 
     def end_backward(self, start: int) -> None:
+        self.scope.end()
         self.backwards.append((start, self.root.size))
 
     # -- guards ------------------------------------------------------------------------------

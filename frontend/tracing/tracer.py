@@ -226,7 +226,7 @@ def run_trace(
     """Run `function` on arguments of this structure and tensors, recording. All tensors from
     outside are as before afterwards, also when the function raises; then lists and dicts are, too.
     """
-    session = Session(name)
+    session = Session(name, function)
     arguments, keywords = tree.build(structure, iter(leaves))
     session.captured_globals.root(function, tree.statics(structure))
     try:
@@ -237,7 +237,8 @@ def run_trace(
             drawn = _random_states(generators)
             result = function(*arguments, **keywords)
             _check_containers(structure, (arguments, keywords), leaves, name)
-            if _random_states(generators) != drawn:
+            now = _random_states(generators)
+            if any(now[generator] != state for generator, state in drawn.items()):
                 _warn_of_draws(name)
             returned: list[Tensor] = []
             shape = tree.flatten(result, returned)
@@ -273,15 +274,15 @@ def _check_containers(structure: Any, given: Any, leaves: Sequence[Tensor], name
     )
 
 
-def _random_states(held: Sequence[Any]) -> list[Any]:
+def _random_states(held: Sequence[Any]) -> dict[Any, Any]:
     """The states of the global generators of Python and NumPy, where those are imported, and of
     those that code can reach."""
     python, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
-    states = [] if python is None else [python.getstate()]
+    states: dict[Any, Any] = {} if python is None else {"random": python.getstate()}
     if numpy is not None:
         _, keys, *rest = numpy.get_state()
-        states += [keys.tobytes(), rest]
-    return states + [generator_state(generator) for generator in [*held]]
+        states["numpy"] = [keys.tobytes(), rest]
+    return states | {number: generator_state(each) for number, each in enumerate([*held])}
 
 
 def _labels(function: Callable[..., Any], structure: Any) -> list[str]:

@@ -14,11 +14,11 @@ import numpy as np
 
 from graphc.autodiff.sweep import Record, gradients_by_key, sweep
 from graphc.errors import ArgumentError, GradientError
-from graphc.ir.builder import GraphBuilder, Var, rebuilt
+from graphc.ir.builder import GraphBuilder, Var, rebuilt, user_location
 from graphc.ir.copying import copy_graph
 from graphc.ir.graph_queries import descendants
 from graphc.ir.handle import broadcast_to
-from graphc.ir.nodes import INPUT, Graph, Node, Value
+from graphc.ir.nodes import BACKWARD, INPUT, Graph, Location, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.region import Region
@@ -66,26 +66,32 @@ def derive_joint(
         graph, builder, inputs, lambda node, ins, outs, on: _note(records, node, ins, outs, on),
         active=active,
     )  # fmt: skip
-    cotangents = gradients_by_key()
-    for position, output in enumerate(outputs):
-        if not output.type.dtype.is_float or (seeds is not None and position not in seeds):
-            continue
-        seed = seed_inputs.get(position)
-        if seed is None:
-            seed = builder.constant(np.ones((), output.type.dtype.numpy))
-        cotangents.give(output.value, seed)
-    sweep(reversed(records), cotangents, lambda record: builder.at(record.location))
-    gradients = []
-    for position in positions:
-        var = inputs[position]
-        gradient = cotangents.get(var.value)
-        if gradient is None:
-            zero = builder.constant(np.zeros((), var.type.dtype.numpy))
-            gradient = broadcast_to(zero, var.type.shape)
-        gradients.append(gradient)
+    with builder.at(user_location(phase=BACKWARD)):
+        cotangents = gradients_by_key()
+        for position, output in enumerate(outputs):
+            if not output.type.dtype.is_float or (seeds is not None and position not in seeds):
+                continue
+            seed = seed_inputs.get(position)
+            if seed is None:
+                seed = builder.constant(np.ones((), output.type.dtype.numpy))
+            cotangents.give(output.value, seed)
+        sweep(reversed(records), cotangents, lambda record: builder.at(_backward_of(record)))
+        gradients = []
+        for position in positions:
+            var = inputs[position]
+            gradient = cotangents.get(var.value)
+            if gradient is None:
+                zero = builder.constant(np.zeros((), var.type.dtype.numpy))
+                gradient = broadcast_to(zero, var.type.shape)
+            gradients.append(gradient)
     whole = builder.finish(*outputs, *gradients, aliases=graph.aliases)
     first = len(inputs)
     return Joint(whole, len(outputs), tuple(range(first, first + len(seed_inputs))))
+
+
+def _backward_of(record: Record) -> Location | None:
+    """Where the gradient of an op stems from: its own line, in backward."""
+    return record.location and record.location.within(BACKWARD)
 
 
 def _positions(graph: Graph, wrt: Sequence[str | int] | None) -> list[int]:

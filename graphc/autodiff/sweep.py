@@ -181,7 +181,7 @@ def _traced_reads(
     wanted: tuple[bool, ...],
 ) -> Reads:
     builder = GraphBuilder("rule")
-    with builder.at(Location(op.name, 0)):
+    with builder.at(None):
         gradients = [builder.input(f"g{i}", type) for i, type in enumerate(results)]
         outputs = tuple(builder.input(f"out{i}", type) for i, type in enumerate(results))
         inputs = tuple(builder.input(f"x{i}", type) for i, type in enumerate(types))

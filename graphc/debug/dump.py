@@ -7,6 +7,7 @@ out: texts, one for a graph or plan, one per kernel below that
 |---|---|
 | graph | as written or traced; `graphc.parse` reads it back |
 | optimized | after the passes of the level |
+| passes | what each pass of the level takes away and adds, and how often its rules fire |
 | joint | forward and derived backward, after the passes of the level |
 | plan | kernels, buffers, steps; with `threads` how each step is split over them, and why |
 | loops | each kernel in the loop IR |
@@ -18,9 +19,9 @@ Nothing is loaded or run, so code can be shown for targets other than this machi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from graphc.autodiff.joint import joint
 from graphc.codegen.llvm.jit import assembly, llvm_text
@@ -30,30 +31,35 @@ from graphc.codegen.program.link import plan_kernels
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
+from graphc.debug.dot import graph_dot, plan_dot
+from graphc.debug.graph_diff import graph_diff
 from graphc.errors import GraphError
 from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
 from graphc.ir.verifier import verify
 from graphc.passes.pipelines import optimize, verify_after
+from graphc.passes.recorder import PassRecord, Recorder
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import Plan, kernels
+from graphc.schedule.plan import Plan, kernels, print_plan
 from graphc.schedule.threads import spread, table, work_of
 
-STAGES = ("graph", "optimized", "joint", "plan", "loops", "llvm", "asm")
+STAGES = ("graph", "optimized", "passes", "joint", "plan", "loops", "llvm", "asm")
 KERNEL_STAGES = ("loops", "llvm", "asm")
+DOT_STAGES = ("graph", "optimized", "joint", "plan")
 
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
     """`kernel`: only the kernel of that name (`k0_matmul`, or its number, `k0`). `threads`: how
-    many a call may have."""
+    many a call may have. `dot`: graphs and plans in the DOT language."""
 
     level: str = "exact"
     target: str = "host"
     kernel: str | None = None
     locations: bool = True
     threads: int = 1
+    dot: bool = False
 
 
 def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterator[str]:
@@ -67,29 +73,46 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
         )
     if options.threads < 1:
         raise GraphError(f"{options.threads} threads", hint="1 or more")
+    if options.dot and stage not in DOT_STAGES:
+        raise GraphError(
+            f"stage {stage} has no form in DOT", hint=f"one of {', '.join(DOT_STAGES)}"
+        )
     if stage == "graph":
-        yield print_graph(verify(graph), locations=options.locations)
+        yield _graph_text(verify(graph), options)
         return
     target = named(options.target)
     preferred = preferred_layouts(target)
     if stage == "joint":
         graph = joint(graph)
-    if stage in ("optimized", "joint"):
-        optimised = optimize(verify(graph), options.level, _verified, preferred)
-        yield print_graph(optimised, locations=options.locations)
+    if stage == "passes":
+        recorder = _Verifying()
+        optimize(verify(graph), options.level, recorder, preferred)
+        for record in recorder.passes:
+            yield _pass_text(record)
         return
-    _, plan = plan_graph(graph, options.level, _verified, preferred=preferred)
+    if stage in ("optimized", "joint"):
+        optimised = optimize(verify(graph), options.level, _Verifying(), preferred)
+        yield _graph_text(optimised, options)
+        return
+    _, plan = plan_graph(graph, options.level, _Verifying(), preferred=preferred)
     if stage == "plan":
+        if options.dot:
+            yield plan_dot(plan)
+            return
         if options.threads == 1:
-            yield str(_shown(plan, options.locations))
+            yield print_plan(plan, locations=options.locations)
             return
         extents = {spec: fixed(lower(spec, target).extent) for spec in kernels(plan)}
         plan, chosen = spread(plan, work_of(extents), options.threads)
-        yield str(_shown(plan, options.locations))
+        yield print_plan(plan, locations=options.locations)
         yield table(plan, chosen)
         return
     for kernel in _chosen(plan, target, options.kernel):
         yield _kernel_text(kernel, stage, target)
+
+
+def _graph_text(graph: Graph, options: DumpOptions) -> str:
+    return graph_dot(graph) if options.dot else print_graph(graph, locations=options.locations)
 
 
 def _kernel_text(kernel: Kernel, stage: str, target: Target) -> str:
@@ -101,10 +124,20 @@ def _kernel_text(kernel: Kernel, stage: str, target: Target) -> str:
     return assembly(kernel, target)
 
 
-def _verified(stage: str, content: Any) -> None:
-    """The observer between passes: names the pass that broke a rule."""
-    if isinstance(content, Graph):
-        verify_after(stage, content)
+class _Verifying(Recorder):
+    """Names the pass that broke a rule."""
+
+    def passed(self, record: PassRecord) -> None:
+        verify_after(record.name, record.after)
+
+
+def _pass_text(record: PassRecord) -> str:
+    """A pass: its size, its diff, the rules that fired, the most frequent first."""
+    sizes = f"{len(record.before.nodes)} to {len(record.after.nodes)} nodes"
+    fired = Counter(firing.rule for firing in record.firings)
+    rules = [f"  {count} times: {rule}" for rule, count in fired.most_common()]
+    lines = [f"  {line}" for line in graph_diff(record.before, record.after)]
+    return "\n".join([f"{record.name}: {sizes}", *lines, *rules])
 
 
 def _chosen(plan: Plan, target: Target, wanted: str | None) -> list[Kernel]:
@@ -121,10 +154,3 @@ def _chosen(plan: Plan, target: Target, wanted: str | None) -> list[Kernel]:
         for kernel in plan_kernels(plan, target)
         if wanted in (kernel.name, kernel.name.partition("_")[0])
     ]
-
-
-def _shown(plan: Plan, locations: bool) -> Plan:
-    """The plan for print, with or without the source lines of its steps."""
-    if locations:
-        return plan
-    return replace(plan, steps=tuple(replace(step, location=None) for step in plan.steps))

@@ -18,7 +18,16 @@ from typing import Any
 
 from graphc.errors import GraphError, TraceError
 from graphc.ir.handle import Handle
-from graphc.ir.nodes import CONSTANT, INPUT, Attribute, Constant, Graph, Location, Node, Value
+from graphc.ir.nodes import (
+    CONSTANT,
+    FORWARD,
+    INPUT,
+    Constant,
+    Graph,
+    Location,
+    Node,
+    Value,
+)
 from graphc.ir.registry import OpDefinition, named
 from graphc.ir.types import TensorType
 
@@ -66,7 +75,8 @@ class GraphBuilder:
         if name in self._input_names:
             raise GraphError(f"two inputs are named {name!r}")
         self._input_names.add(name)
-        return self._append(INPUT, (), (("name", name),), (type,), ())[0]
+        node = Node(INPUT, (), (("name", name),), (type,), location=self._here())
+        return self._add(node)[0]
 
     def free_name(self, name: str) -> str:
         """`name`, with underscores behind it where an input has that name."""
@@ -77,7 +87,8 @@ class GraphBuilder:
     def constant(self, array: Any) -> Var:
         """An array as a constant of the graph (content is copied)."""
         value = array if isinstance(array, Constant) else Constant(array)
-        return self._append(CONSTANT, (), (("value", value),), (value.type,), ())[0]
+        node = Node(CONSTANT, (), (("value", value),), (value.type,), location=self._here())
+        return self._add(node)[0]
 
     def apply(
         self,
@@ -118,13 +129,14 @@ class GraphBuilder:
             canonical = dict(canonical)
             regions = tuple(canonical.pop(name) for name in op.region_names)
         attributes = tuple(sorted(canonical.items())) if canonical else ()
-        return self._append(op.name, values, attributes, results, regions)
+        return self._add(Node(op.name, values, attributes, results, regions, self._here()))
 
     def copied(self, node: Node, operands: Sequence[Var]) -> tuple[Var, ...]:
         """A node of another graph, on operands of the same types: nothing is inferred anew."""
         values = tuple([operand.value for operand in operands])
-        with self.at(node.location):
-            return self._append(node.op, values, node.attributes, node.types, node.regions)
+        if values != node.operands:
+            node = Node(node.op, values, node.attributes, node.types, node.regions, node.location)
+        return self._add(node)
 
     def finish(self, *outputs: Var, aliases: Sequence[tuple[int, int]] = ()) -> Graph:
         """The graph with these outputs."""
@@ -152,23 +164,15 @@ class GraphBuilder:
     def _here(self) -> Location | None:
         return user_location() if self._location is ... else self._location
 
-    def _append(
-        self,
-        op: str,
-        operands: tuple[Value, ...],
-        attributes: tuple[tuple[str, Attribute], ...],
-        types: tuple[TensorType, ...],
-        regions: tuple[Graph, ...],
-    ) -> tuple[Var, ...]:
+    def _add(self, node: Node) -> tuple[Var, ...]:
         if self._finished:
-            raise GraphError(f"graph {self.name!r} is finished and takes no more nodes ({op})")
-        node = Node(op, operands, attributes, types, regions, self._here())
+            raise GraphError(f"graph {self.name!r} is finished and takes no more nodes ({node.op})")
         identity = len(self._nodes)
         if self._shared is not None:
             identity = self._shared.setdefault(node, identity)
         if identity == len(self._nodes):
             self._nodes.append(node)
-        return tuple([Var(self, Value(identity, i), type) for i, type in enumerate(types)])
+        return tuple([Var(self, Value(identity, i), type) for i, type in enumerate(node.types)])
 
 
 def _inputs_first(nodes: list[Node]) -> tuple[tuple[Node, ...], list[int]]:
@@ -194,8 +198,9 @@ _OWN_PACKAGES = {"graphc", "frontend"}
 _OWN_FILES: dict[str, bool] = {}
 
 
-def user_location() -> Location | None:
-    """The innermost line on the stack that is not of graphc or its frontend."""
+def user_location(module: str = "", phase: str = FORWARD) -> Location | None:
+    """The innermost line on the stack that is not of graphc or its frontend; with `module` the
+    module alone where there is none."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -203,9 +208,9 @@ def user_location() -> Location | None:
         if own is None:
             own = _OWN_FILES[file] = _is_own(file, frame.f_globals)
         if not own:
-            return Location(os.path.basename(file), frame.f_lineno, frame.f_code.co_name)
+            return Location(file, frame.f_lineno, frame.f_code.co_name, module, phase)
         frame = frame.f_back  # type: ignore[assignment]
-    return None
+    return Location("", 0, "", module, phase) if module else None
 
 
 def _is_own(file: str, scope: dict[str, Any]) -> bool:

@@ -15,7 +15,8 @@ from typing import TypeVar
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.draft import Draft, Values
 from graphc.ir.graph_queries import ancestors
-from graphc.ir.nodes import INPUT, Graph, Location, Node, Value
+from graphc.ir.nodes import INPUT, Graph, Node, Value
+from graphc.ir.recording import NOTES
 
 T = TypeVar("T")
 # What becomes of a node: `visit(node, operands)` adds to a draft and returns the new results.
@@ -41,6 +42,9 @@ def copy_nodes(
         results = place(node, operands)
         for index, result in enumerate(results):
             values.setdefault(Value(identity, index), result)
+    notes = NOTES.get()
+    if notes is not None:
+        notes.copied(nodes, values)
 
 
 def copy_graph(
@@ -98,7 +102,7 @@ def extract(
     for number, value in enumerate(inputs):
         node = graph.nodes[value.node]
         is_input = node.op == INPUT
-        with builder.at(node.location or Location(name, 0)):
+        with builder.at(node.location):
             label = str(node.attribute("name")) if is_input else f"saved{number}_{node.op}"
             while not is_input and label in names_taken:  # from an extraction before this one
                 label += "_"

@@ -7,6 +7,7 @@ through operands, and source locations take no part in equality.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,16 +23,55 @@ INPUT = "input"
 CONSTANT = "constant"
 
 
+FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
+PHASES = (FORWARD, BACKWARD, UPDATE)
+_LOCATION = re.compile(
+    r"(?:(?P<path>.+):(?P<line>\d{1,9})(?: in (?P<function>\S+))?)?"
+    r"(?: ?\[(?P<module>[^][]+)\])?(?: ?\b(?P<phase>backward|update))?"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A line of the user's source. Text: `model.py:12 in forward`."""
+    """Where a node stems from: a line of the user's source, the module that ran there, the phase
+    of a training step. `path` is the file as Python knows it; `module` the path in the tree of
+    modules (`blocks.0.attn`), in an update that of the parameter; each is "" (line 0) where there
+    is none. Text: `model.py:12 in forward [blocks.0.attn] backward`; of the path it has the file's
+    name, and a forward phase goes without saying."""
 
-    file: str
+    path: str
     line: int
     function: str = ""
+    module: str = ""
+    phase: str = FORWARD
+
+    @property
+    def file(self) -> str:
+        """The name of the file, without its folder."""
+        return self.path.replace("\\", "/").rpartition("/")[2]
+
+    def within(self, phase: str) -> Location:
+        """The same place in another phase: that of a gradient is its op's."""
+        if phase == self.phase:
+            return self
+        return Location(self.path, self.line, self.function, self.module, phase)
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" + (f" in {self.function}" if self.function else "")
+        place = f"{self.file}:{self.line}" if self.path else ""
+        function = f"in {self.function}" if self.path and self.function else ""
+        module = f"[{self.module}]" if self.module else ""
+        phase = "" if self.phase == FORWARD else self.phase
+        words = " ".join(word for word in (place, function, module, phase) if word)
+        return " ".join(words.splitlines())  # a file may be called anything
+
+    @staticmethod
+    def parse(text: str) -> Location | None:
+        """The location whose text this is, its path a name alone; None for other texts."""
+        found = _LOCATION.fullmatch(text)
+        if found is None or not text:
+            return None
+        path, line, function, module, phase = found.groups()
+        return Location(path or "", int(line or 0), function or "", module or "", phase or FORWARD)
 
 
 class Constant:

@@ -18,12 +18,13 @@ import numpy as np
 
 from graphc.errors import GraphError, ParseError
 from graphc.ir.builder import GraphBuilder, Var
-from graphc.ir.nodes import Attribute, Constant, Graph
+from graphc.ir.nodes import Attribute, Constant, Graph, Location
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 
 _TOKEN = re.compile(
-    r"""(?P<space>\s+|//[^\n]*)
+    r"""(?P<space>\s+)
+      | (?P<comment>//[^\n]*)
       | (?P<value>%[A-Za-z0-9_.]+)
       | (?P<arrow>->)
       | (?P<type>[a-z][a-z0-9]*+\[(?:\s*+\d++\s*+,)*+\s*+\d*+\s*+\])
@@ -55,12 +56,15 @@ class _Parser:
     def __init__(self, text: str):
         self._text = text
         self._tokens: list[tuple[str, str, int]] = []
+        self._comments: dict[int, str] = {}  # by the number of tokens before, on one line with them
         position = 0
         while position < len(text):
             match = _TOKEN.match(text, position)
             if match is None:
                 raise self._error(f"unexpected character {text[position]!r}", position)
-            if match.lastgroup != "space":
+            if match.lastgroup == "comment":
+                self._note(match[0], position)
+            elif match.lastgroup != "space":
                 self._tokens.append((str(match.lastgroup), match[0], position))
             position = match.end()
         self._tokens.append(("end", "end of text", len(text)))
@@ -69,6 +73,15 @@ class _Parser:
         self._splat_bytes = 0
 
     # -- tokens ------------------------------------------------------------------------------
+
+    def _note(self, comment: str, position: int) -> None:
+        last = self._tokens[-1][2] if self._tokens else 0
+        if "\n" not in self._text[last:position]:
+            self._comments[len(self._tokens)] = comment
+
+    def _location(self) -> Location | None:
+        """The location in the comment behind the last token."""
+        return Location.parse(self._comments.get(self._next, "").lstrip("/").strip())
 
     def _error(self, message: str, position: int) -> ParseError:
         line = self._text.count("\n", 0, position) + 1
@@ -157,7 +170,9 @@ class _Parser:
         op_position = self.here()
         op = self.expect("name")
         if op == "constant":
-            values[name] = builder.constant(self._constant(self._type()))
+            constant = self._constant(self._type())
+            with builder.at(self._location()):
+                values[name] = builder.constant(constant)
             return
         operands = []
         self.expect("(")
@@ -182,9 +197,10 @@ class _Parser:
         while self.accept(","):
             types.append(self._type())
         definition = self._guarded(op_position, lookup, op)
-        results = self._guarded(
-            op_position, builder.apply, definition, tuple(operands), attributes, tuple(regions)
-        )
+        with builder.at(self._location()):
+            results = self._guarded(
+                op_position, builder.apply, definition, tuple(operands), attributes, tuple(regions)
+            )
         inferred = [result.type for result in results]
         if inferred != types:
             listed = ", ".join(map(str, inferred))

@@ -43,6 +43,7 @@ from graphc.passes.decompose import decompose, decompose_to_recipes
 from graphc.passes.layouts import Preferred, layouts, packed
 from graphc.passes.recognize_attention import recognize_attention
 from graphc.passes.recompute import Span, within_budget
+from graphc.passes.recorder import Recorder, recorded
 from graphc.passes.simplify_regions import simplify_regions
 from graphc.passes.sink_reshapes import sink_reshapes
 from graphc.passes.split_frozen import FrozenSplit, split_frozen
@@ -60,7 +61,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A function from graph to graph, with the name that observers and errors give it."""
+    """A function from graph to graph, with the name that records and errors give it."""
 
     name: str
     run: Callable[[Graph, Facts], Graph]
@@ -118,73 +119,81 @@ BEFORE_FROZEN_SPLIT: dict[str, Pipeline] = {
 }
 """A graph with frozen inputs, before `split_frozen` takes off what depends on these alone."""
 
-Observer = Callable[[str, Graph], None]
-
 
 def optimize(
     graph: Graph,
     level: str = "exact",
-    observer: Observer | None = None,
+    recorder: Recorder | None = None,
     preferred: Preferred | None = None,
 ) -> Graph:
-    """`graph` after the passes of `level`. `observer(pass name, graph)` is called after each: the
-    place to verify, print or time. `preferred`: the layouts a target prefers; None: all stay as
-    they are. Raises GraphError for an unknown level."""
-    return _after(LEVELS, level, graph, Facts(preferred), observer)
+    """`graph` after the passes of `level`. `recorder` notes what each does. `preferred`: the
+    layouts a target prefers; None: all stay as they are. Raises GraphError for an unknown level."""
+    return _after(LEVELS, level, graph, Facts(preferred), recorder)
 
 
 def forward_and_backward(
-    joint: Joint, level: str, saved_bytes: int | None = None, observer: Observer | None = None
+    joint: Joint, level: str, saved_bytes: int | None = None, recorder: Recorder | None = None
 ) -> Partition:
     """A joint graph as two, which run in two calls; `saved_bytes` as for `partition`."""
-    graph = _after(BEFORE_PARTITION, level, joint.graph, Facts(), observer)
+    graph = _after(BEFORE_PARTITION, level, joint.graph, Facts(), recorder)
     parts = partition(replace(joint, graph=graph), saved_bytes)
-    _observe("partition: forward", parts.forward, observer)
-    _observe("partition: backward", parts.backward, observer)
+    _split_off("partition: forward", graph, parts.forward, recorder)
+    _split_off("partition: backward", graph, parts.backward, recorder)
     return parts
 
 
 def within_saved_bytes(
-    graph: Graph, backwards: Sequence[Span], saved_bytes: int, observer: Observer | None = None
+    graph: Graph, backwards: Sequence[Span], saved_bytes: int, recorder: Recorder | None = None
 ) -> tuple[Graph, list[Cut]]:
     """A whole step within a budget, before its level: it rematerialises (`within_budget`)."""
-    graph, cuts = within_budget(graph, backwards, saved_bytes)
-    _observe(within_budget.__name__, graph, observer)
-    return graph, cuts
+    cuts: list[Cut] = []
+
+    def run(graph: Graph, _: Facts) -> Graph:
+        graph, found = within_budget(graph, backwards, saved_bytes)
+        cuts.extend(found)
+        return graph
+
+    return _run(Pass(within_budget.__name__, run), graph, Facts(), recorder), cuts
 
 
 def without_frozen(
     graph: Graph, level: str, frozen: Sequence[int], position: int,
-    preferred: Preferred | None = None, observer: Observer | None = None,
+    preferred: Preferred | None = None, recorder: Recorder | None = None,
 ) -> FrozenSplit | None:  # fmt: skip
     """What the inputs `frozen` alone decide and what is left of a graph, as for `split_frozen`."""
     facts = Facts(preferred, tuple(frozen))
-    optimised = _after(BEFORE_FROZEN_SPLIT, level, graph, facts, observer)
+    optimised = _after(BEFORE_FROZEN_SPLIT, level, graph, facts, recorder)
     split = split_frozen(optimised, frozen, position)
     if split is not None:
-        _observe("split_frozen: constants", split.constants, observer)
-        _observe("split_frozen: graph", split.graph, observer)
+        _split_off("split_frozen: constants", optimised, split.constants, recorder)
+        _split_off("split_frozen: graph", optimised, split.graph, recorder)
     return split
 
 
 def _after(
     pipelines: dict[str, Pipeline], level: str, graph: Graph, facts: Facts,
-    observer: Observer | None,
+    recorder: Recorder | None,
 ) -> Graph:  # fmt: skip
     if level not in pipelines:
         levels = ", ".join(pipelines)
         raise GraphError(f"unknown optimization level {level!r}", hint=f"one of {levels}")
     for step in pipelines[level]:
-        graph = step.run(graph, facts)
-        _observe(step.name, graph, observer)
+        graph = _run(step, graph, facts, recorder)
     return graph
 
 
-def _observe(name: str, graph: Graph, observer: Observer | None) -> None:
+def _run(step: Pass, graph: Graph, facts: Facts, recorder: Recorder | None) -> Graph:
+    after = recorded(recorder, step.name, graph, lambda: step.run(graph, facts))
     if verify_passes():
-        verify_after(name, graph)
-    if observer is not None:
-        observer(name, graph)
+        verify_after(step.name, after)
+    return after
+
+
+def _split_off(name: str, before: Graph, after: Graph, recorder: Recorder | None) -> None:
+    """One of the graphs that another was split into."""
+    recorded(recorder, name, before, lambda: after)
+    if verify_passes():
+        verify_after(name, after)
 
 
 def verify_after(name: str, graph: Graph) -> None:

@@ -24,8 +24,9 @@ from graphc.ir.copying import replayed
 from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value, exact
 from graphc.ir.printer import print_graph
+from graphc.ir.recording import NOTES
 from graphc.ir.types import TensorType
-from graphc.passes.dead_code import dead_code
+from graphc.passes.recorder import excerpt
 
 # Rules that fire in a row for one node of the graph (a slice of a chain of concats goes down it a
 # link at a time), and how deep one rule's nodes may set off others (Python's recursion has an end).
@@ -37,6 +38,8 @@ DEPTH_LIMIT = 50
 COMMUTATIVE = frozenset({"add", "mul", "eq", "ne", "logical_and", "logical_or", "logical_xor"})
 
 ANY_OP = "*"
+MERGED = "equal nodes are one"
+"""The rule that merges, by name."""
 UNIFORM_OPS = frozenset({"broadcast", "reshape"})
 
 
@@ -97,6 +100,8 @@ class Rewriter(Draft):
         self._scalars: dict[int, Any] = {}
         self._uses: Counter[int] = Counter()  # by node of the draft
         self._steps = 0
+        self._notes = NOTES.get()
+        self._visited = 0  # the node of the graph that is being brought to its normal form
         self._under_way: list[Node] = []  # a node, one its rule makes, one that one's rule makes, …
         self._trying: Rule | None = None
 
@@ -106,7 +111,7 @@ class Rewriter(Draft):
         uses.update(value.node for value in self._graph.outputs)
 
         def visit(node: Node, operands: Values) -> Values:
-            identity = next(identities)
+            identity = self._visited = next(identities)
             if node.regions:
                 regions = [rewrite(r, self._rules, share=self._share) for r in node.regions]
                 node = replace(node, regions=tuple(regions))
@@ -168,8 +173,9 @@ class Rewriter(Draft):
             if self._share:
                 keys.append(key_of(node))
                 result = self._known.get(keys[-1])
-                if result is not None:
+                if result is not None and self._may(MERGED, node, result[0]):
                     break
+                result = None
             replacement = self._step(node)
             if replacement is None:
                 result = self.add(node)
@@ -190,8 +196,15 @@ class Rewriter(Draft):
             replacement = candidate.apply(self, node)
             if replacement is not None:
                 self._check(candidate, node, replacement)
-                return replacement
+                if self._may(candidate.text, node, replacement):
+                    return replacement
         return None
+
+    def _may(self, rule: str, before: Node, after: Node | Value) -> bool:
+        """Whether a rule may fire; it is noted where somebody asked for that."""
+        if self._notes is None:
+            return True
+        return self._notes.fires(rule, self, self._graph, self._visited, before, after)
 
     def _check(self, fired: Rule, node: Node, after: Node | Value) -> None:
         type = self.type(after) if isinstance(after, Value) else after.types[0]
@@ -205,21 +218,13 @@ class Rewriter(Draft):
 
     def _diverging(self, before: Node, after: Node | Value) -> PassError:
         rule = self._trying.text if self._trying else "none"
+        texts = [excerpt(self, end, self._graph.name) for end in (before, after)]
         return PassError(
             f"graph {self._graph.name!r}: rules do not converge, the last is {rule}. "
-            f"It turned\n{self._excerpt(before)}\ninto\n{self._excerpt(after)}",
+            f"It turned\n{texts[0]}\ninto\n{texts[1]}",
             location=before.location,
             hint="make the right side of the rule simpler than the left",
         )
-
-    def _excerpt(self, end: Node | Value) -> str:
-        """The text of the graph that leads to a value of the draft, or to a node not in it."""
-        nodes = list(self.nodes)
-        if isinstance(end, Node):
-            nodes.append(end)
-            end = Value(len(nodes) - 1)
-        graph = dead_code(Graph(self._graph.name, tuple(nodes), (end,)))
-        return print_graph(graph, locations=False)
 
 
 def key_of(node: Node) -> Any:

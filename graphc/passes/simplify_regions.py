@@ -15,6 +15,7 @@ from graphc.ir.copying import extract, inlined
 from graphc.ir.draft import Draft, Values
 from graphc.ir.graph_queries import ancestors
 from graphc.ir.nodes import INPUT, Graph, Node, Value
+from graphc.ir.recording import NOTES
 from graphc.ir.registry import lookup, parameters
 from graphc.ops.kinds.region import Cond, TimeLoop, WhileLoop
 from graphc.passes.dead_code import dead_code
@@ -54,8 +55,17 @@ def simplify_regions(graph: Graph) -> Graph:
         for new, old in enumerate(kept.results):
             placed[old] = added[new]
         results.append(tuple(placed))
+    _tell(graph, results)
     outputs = tuple(results[v.node][v.index] for v in graph.outputs)
     return draft.graph(graph.name, outputs, graph.aliases)
+
+
+def _tell(graph: Graph, results: list[Values]) -> None:
+    """What became of the nodes, where somebody wants to know."""
+    notes = NOTES.get()
+    if notes is not None:
+        each = ((Value(i, k), v) for i, new in enumerate(results) for k, v in enumerate(new))
+        notes.copied(graph.nodes, {old: new for old, new in each if new is not None})
 
 
 # -- pruning -------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from graphc.schedule.memory import check_limit, summary
 from graphc.schedule.plan import Plan
 
 if TYPE_CHECKING:
-    from graphc.schedule.build import Observer
+    from graphc.passes.recorder import Recorder
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +47,7 @@ def compile(
     level: str = "exact",
     *,
     target: Target | str | None = None,
-    observer: Observer | None = None,
+    recorder: Recorder | None = None,
     threads: int | None = None,
     fusion: bool = True,
     plan_memory: bool = True,
@@ -57,8 +57,8 @@ def compile(
     """Compile a graph to native code.
 
     `level`: `none` (a kernel per op), `exact` (all passes and fusion, same bits for any layout and
-    number of threads), `relaxed`. `observer(stage, object)` is called between the stages with the
-    graph after each pass and the plan. `threads`: the most threads a call may run on, None for all
+    number of threads), `relaxed`. `recorder` notes what each pass does, and gets the plan; nothing
+    is taken from disk then. `threads`: the most threads a call may run on, None for all
     processors this process may use; it runs on fewer where the work is small. `target`: what the
     code is made for, or its name, None for that of the setting GRAPHC_TARGET. `fusion`,
     `plan_memory` and `layouts` switch off what the level would do, to measure what it gains.
@@ -74,7 +74,7 @@ def compile(
         )
     started = time.perf_counter()
     chosen = running(target)
-    store = user_cache() if observer is None else None
+    store = user_cache() if recorder is None else None
     key = ""
     if store is not None:
         options = (level, most, why, fusion, plan_memory, layouts, max_bytes is None)
@@ -92,7 +92,7 @@ def compile(
         from graphc.schedule.build import plan_graph
 
         optimised, plan = plan_graph(
-            graph, level, observer, preferred=preferred_layouts(chosen) if layouts else None,
+            graph, level, recorder, preferred=preferred_layouts(chosen) if layouts else None,
             fusion=fusion, plan_memory=plan_memory,
         )  # fmt: skip
         planned = time.perf_counter()
@@ -368,6 +368,10 @@ class _CallMemory:
     @threads.setter
     def threads(self, count: int) -> None:
         self._call.threads = count
+
+    def behind(self, start: int) -> Array:
+        """The bytes of the block from `start` on."""
+        return self._memory[self._block - self._memory.ctypes.data + start :]
 
     def verdict(self) -> tuple[int, int]:
         """The least and greatest value seen by the content check that failed."""

@@ -51,10 +51,14 @@ def program_of(plan: Plan, native: NativeProgram) -> Program:
 
 
 def program_key(graph: Graph, target: Target, *options: Any) -> str:
-    """The name of a graph's program: equal ones compile to the same, down to source lines."""
+    """The name of a graph's program: equal ones compile to the same, down to source lines
+    of the same files."""
     from llvmlite import binding
 
-    facts = (source_digest(), binding.llvm_version_info, target, options, str(graph))
+    places = sorted({node.location.path for node in graph.nodes if node.location})
+    facts = (
+        source_digest(), binding.llvm_version_info, target, options, str(graph), places,
+    )  # fmt: skip
     return "program_" + hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 

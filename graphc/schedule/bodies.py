@@ -13,6 +13,8 @@ from graphc.ir.draft import Draft, Values
 from graphc.ir.graph_queries import ancestors, postorder
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
+from graphc.schedule.access import REDUCTIONS
+from graphc.schedule.groups import FusionGroup
 
 
 def used_results(graph: Graph) -> list[list[int]]:
@@ -29,7 +31,7 @@ def is_source(graph: Graph, value: Value) -> bool:
     return graph.nodes[value.node].op in (INPUT, CONSTANT)
 
 
-def body_nodes(graph: Graph, nodes: list[int], kept: set[int]) -> set[int]:
+def body_nodes(graph: Graph, nodes: list[int], kept: Container[int]) -> set[int]:
     """The nodes a kernel of these kept nodes is made of: they and those computed again in it."""
     own = set(nodes)
     return ancestors(
@@ -43,7 +45,7 @@ def read_by(graph: Graph, order: Iterable[int], inside: Container[int]) -> list[
     return list(dict.fromkeys(operand for operand in operands if operand.node not in inside))
 
 
-def in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
+def in_memory(graph: Graph, value: Value, kept: Container[int]) -> bool:
     """Whether a value lies in memory between kernels."""
     node = graph.nodes[value.node]
     if node.op == CONSTANT:
@@ -53,11 +55,12 @@ def in_memory(graph: Graph, value: Value, kept: set[int]) -> bool:
 
 
 def kernel_body(
-    graph: Graph, nodes: list[int], writes: list[Value], kept: set[int]
-) -> tuple[Graph, list[Value]]:
+    graph: Graph, nodes: list[int], writes: list[Value], kept: Container[int]
+) -> tuple[Graph, list[int], list[Value]]:
     """A kernel of these kept nodes as a graph of its own: they and the nodes computed again inside
     it; inputs are what it reads from memory, in order of first use, so that equal layers have equal
-    kernels; outputs are `writes`. Also the values read, in input order."""
+    kernels; outputs are `writes`. Also the nodes that its own stand for, behind its inputs, and the
+    values read, in input order."""
     needed = body_nodes(graph, nodes, kept)
     # As the kept nodes come to need them: where the same work was written in another order, as
     # gradients of equal layers may be, it is the same kernel.
@@ -73,7 +76,16 @@ def kernel_body(
         return draft.add(Node(node.op, operands, node.attributes, node.types, node.regions))
 
     copy_nodes(graph.nodes, order, values, place)
-    return draft.graph("kernel", [values[value] for value in writes]), inputs
+    return draft.graph("kernel", [values[value] for value in writes]), order, inputs
+
+
+def main_node(graph: Graph, group: FusionGroup) -> int:
+    """The node a kernel is best known by: its anchor, else its last reduction, else its last."""
+    if group.anchor is not None:
+        return group.anchor
+    kinds = {node: lookup(graph.nodes[node].op).kind for node in group.nodes}
+    reductions = [node for node, kind in kinds.items() if kind in REDUCTIONS]
+    return max(reductions or group.nodes)
 
 
 def recipe_of(graph: Graph, anchor: int | None) -> str:

@@ -7,25 +7,24 @@ end. So a run that raises leaves state as it was.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from graphc.ir.builder import GraphBuilder
-from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Value
 from graphc.ir.verifier import verify
 from graphc.passes.layouts import Preferred
 from graphc.passes.pipelines import optimize
-from graphc.schedule.access import behind_reshape, coordinates
-from graphc.schedule.bodies import kernel_body, recipe_of, used_results
-from graphc.schedule.fusion import fuse
-from graphc.schedule.groups import FusionGroup
+from graphc.passes.recorder import Recorder
+from graphc.schedule.access import behind_reshape
+from graphc.schedule.bodies import kernel_body, main_node, recipe_of, used_results
+from graphc.schedule.fusion import Fusion
+from graphc.schedule.groups import FusionGroup, GroupLaunch
+from graphc.schedule.in_place import in_place_refusals
 from graphc.schedule.memory import laid_out
-from graphc.schedule.output_layouts import propagate_output_layouts
-from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step, all_checks
+from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step
 from graphc.schedule.plan_verifier import verify_plan
-from graphc.schedule.prepare import CheckValues, with_checks
+from graphc.schedule.prepare import CheckValues, checks_before, checks_first, prepare
 from graphc.schedule.regions import (
     Stack,
     StackBuffers,
@@ -36,87 +35,62 @@ from graphc.schedule.regions import (
     stacked_carries,
 )
 
-Observer = Callable[[str, Any], None]
-
 
 def plan_graph(
     graph: Graph,
     level: str = "exact",
-    observer: Observer | None = None,
+    recorder: Recorder | None = None,
     *,
     preferred: Preferred | None = None,
     fusion: bool = True,
     plan_memory: bool = True,
 ) -> tuple[Graph, Plan]:
     """Verify, optimise and schedule a graph: the optimised graph and its verified plan.
-    `observer(stage, object)` sees the graph after each pass, then the plan. `preferred` are the
-    layouts of the target (`optimize`). There is no fusion at level `none`; `fusion` and
+    `recorder` notes the passes, and gets the plan. `preferred` are the layouts of the target
+    (`optimize`). There is no fusion at level `none`; `fusion` and
     `plan_memory` are those of `make_plan`."""
-    optimised = optimize(verify(graph), level, observer, preferred)
+    optimised = optimize(verify(graph), level, recorder, preferred)
     fused = fusion and level != "none"
-    plan = verify_plan(make_plan(optimised, fusion=fused, plan_memory=plan_memory))
-    if observer is not None:
-        observer("plan", plan)
+    plan = make_plan(optimised, fusion=fused, plan_memory=plan_memory, recorder=recorder)
+    verify_plan(plan)
+    if recorder is not None:
+        recorder.plan = plan
     return optimised, plan
 
 
-def make_plan(graph: Graph, *, fusion: bool = True, plan_memory: bool = True) -> Plan:
+def make_plan(
+    graph: Graph, *, fusion: bool = True, plan_memory: bool = True,
+    recorder: Recorder | None = None,
+) -> Plan:  # fmt: skip
     """The plan of a graph of primitive ops. With `fusion` false: one kernel and buffer per op. With
     `plan_memory` false each buffer has a place of its own in the arena."""
-    prepared, checks = with_checks(propagate_output_layouts(graph) if fusion else graph)
-    before = _checks_before(prepared, checks)
-    groups = _checks_first(prepared, fuse(prepared, enabled=fusion, before=before), checks)
-    options = {"fusion": fusion, "plan_memory": plan_memory}
-    return _Builder(prepared, groups, checks, len(graph.outputs), options).plan()
+    return Scheduler(graph, fusion=fusion, plan_memory=plan_memory, recorder=recorder).plan()
 
 
-def _checks_before(graph: Graph, checks: list[CheckValues]) -> dict[int, frozenset[int]]:
-    """For each node behind content checks the nodes that compute what the checks test."""
-    before: dict[int, frozenset[int]] = {}
-    for check in checks:
-        tested = frozenset(graph.outputs[p].node for p in (check.least, check.greatest))
-        for node in check.protected:
-            before[node] = before.get(node, frozenset()) | tested
-    return before
+class Scheduler:
+    """Makes the plan of a graph of primitive ops (`make_plan`), and keeps the reasons of what it
+    decided: `fusion` those of kernels, `updates` by position of an output that updates an input why
+    it is not written straight into that (None: it is), `inner` the schedulers of the plans inside
+    of loops and branches by node."""
 
-
-def _checks_first(
-    graph: Graph, groups: list[FusionGroup], checks: list[CheckValues]
-) -> list[FusionGroup]:
-    """The groups reordered so that those a check depends on run before all others."""
-    owner = {identity: group for group in groups for identity in group.nodes}
-    roots = [
-        owner[graph.outputs[position].node]
-        for check in checks
-        for position in (check.least, check.greatest)
-        if graph.outputs[position].node in owner
-    ]
-    needed = reachable(
-        roots, lambda group: [owner[v.node] for v in group.sources if v.node in owner]
-    )
-    return sorted(groups, key=lambda group: group not in needed)
-
-
-# A group, what it runs (a kernel's body, or the plans of a loop or branch), reads, writes.
-_Launch = tuple[FusionGroup, Graph | tuple[Plan, ...], list[Value], list[Value]]
-
-
-class _Builder:
     def __init__(
-        self, graph: Graph, groups: list[FusionGroup], checks: list[CheckValues], outputs: int,
-        options: dict[str, bool],
+        self, graph: Graph, *, fusion: bool = True, plan_memory: bool = True,
+        recorder: Recorder | None = None,
     ):  # fmt: skip
-        self.graph = graph
-        self.options = options
-        self.groups = groups
-        self.checks = checks
-        self.output_count = outputs
+        self.graph, self.checks = prepare(graph, fusion, recorder)
+        before = checks_before(self.graph, self.checks)
+        self.fusion = Fusion(self.graph, enabled=fusion, before=before)
+        self.groups = checks_first(self.graph, self.fusion.groups, self.checks)
+        self.options: Any = {"fusion": fusion, "plan_memory": plan_memory}
+        self.output_count = len(graph.outputs)
         self.buffers: list[PlanBuffer] = []
         self.buffer_of: dict[Value, int] = {}
         self.steps: list[Step] = []
         self.constants: list[Constant] = []
         self.stacks: dict[int, dict[int, Stack]] = {}  # by loop, by carry
-        self.kept = {identity for group in groups for identity in group.nodes}
+        self.kept = {identity for group in self.groups for identity in group.nodes}
+        self.updates: dict[int, str | None] = {}
+        self.inner: dict[int, list[Scheduler]] = {}
 
     def plan(self) -> Plan:
         graph = self.graph
@@ -124,7 +98,7 @@ class _Builder:
             self.buffer_of[Value(slot)] = self._buffer(PlanBuffer(type, "argument", slot))
         read_outside = self._values_read_outside()
         unchecked = {position: check for check in self.checks for position in (check.greatest,)}
-        launches: list[_Launch] = []
+        launches: list[GroupLaunch] = []
         used = used_results(graph)
         for group in self.groups:
             writes = [
@@ -135,16 +109,20 @@ class _Builder:
             ]
             if not writes:
                 continue  # nothing needs it: at level none dead nodes are still there
-            body: Graph | tuple[Plan, ...]
             if recipe_of(graph, group.anchor) == "region":
-                body, reads, writes = self._region(group)
+                launches.append(self._region(group))
             else:
-                body, reads = kernel_body(graph, group.nodes, writes, self.kept)
-            launches.append((group, body, reads, writes))
-        in_place = self._in_place(launches)
+                body, nodes, reads = kernel_body(graph, group.nodes, writes, self.kept)
+                launches.append(GroupLaunch(group, body, nodes, reads, writes))
+        self.updates = in_place_refusals(graph, launches, self.checks)
+        in_place = {
+            graph.outputs[position]: target
+            for position, target in graph.aliases
+            if self.updates[position] is None
+        }
         direct = self._direct_outputs(in_place)
         done: set[Value] = set()
-        for group, body, reads, writes in launches:
+        for group, runs, nodes, reads, writes in launches:
             stacks = self._stack_buffers(group)
             for value in writes:
                 if value in self.buffer_of:
@@ -154,12 +132,12 @@ class _Builder:
                     buffer if buffer is not None
                     else self._buffer(PlanBuffer(graph.type_of(value), "arena", -1))
                 )  # fmt: skip
-            if isinstance(body, Graph):
-                location = graph.nodes[max(group.nodes)].location
-                kernel = KernelSpec(recipe_of(graph, group.anchor), body)
-                self._launch(kernel, reads, writes, location)
+            if isinstance(runs, Graph):
+                location = graph.nodes[main_node(graph, group)].location
+                kernel = KernelSpec(recipe_of(graph, group.anchor), runs)
+                self._launch(kernel, reads, writes, location, nodes)
             else:
-                self._run_region(group.nodes[0], body, reads, writes, stacks)
+                self._run_region(group.nodes[0], runs, reads, writes, stacks)
             done.update(writes)
             for position in [p for p in unchecked if graph.outputs[p] in done]:
                 self._check(unchecked.pop(position))
@@ -168,17 +146,19 @@ class _Builder:
 
     # -- pieces ------------------------------------------------------------------------------
 
-    def _region(self, group: FusionGroup) -> tuple[tuple[Plan, ...], list[Value], list[Value]]:
+    def _region(self, group: FusionGroup) -> GroupLaunch:
         """A loop or branch: its plans, what it reads, and its results, also those nobody reads."""
         (identity,) = group.nodes
         node = self.graph.nodes[identity]
         returned = {value.index for value in self.graph.outputs if value.node == identity}
         stacks = self.stacks[identity] = stacked_carries(node, returned)
-        plans = tuple(make_plan(g, **self.options) for g in region_graphs(node, stacks))
+        inner = [Scheduler(g, **self.options) for g in region_graphs(node, stacks)]
+        self.inner[identity] = inner
+        plans = tuple(each.plan() for each in inner)
         writes = [Value(identity, index) for index in range(len(node.types))]
         carry = carries(node)
         rest = [behind_reshape(self.graph, value, self.kept) for value in node.operands[carry:]]
-        return plans, [*node.operands[:carry], *rest], writes
+        return GroupLaunch(group, plans, [identity], [*node.operands[:carry], *rest], writes)
 
     def _stack_buffers(self, group: FusionGroup) -> dict[int, StackBuffers]:
         """By carry the stack it lies in. The node's results that are parts of it have buffers."""
@@ -206,10 +186,10 @@ class _Builder:
             arguments.append(results[number] if stack is None else stack.begun)
             results[number] = results[number] if stack is None else stack.left
         arguments += [self._source(value) for value in reads[carry:]]
-        self.steps.append(
-            region_step(node, plans, self.stacks[identity], arguments, results, self._buffer,
-                        self._constant)
-        )  # fmt: skip
+        step = region_step(
+            node, plans, self.stacks[identity], arguments, results, self._buffer, self._constant
+        )
+        self.steps.append(replace(step, node=identity))
 
     def _buffer(self, buffer: PlanBuffer) -> int:
         self.buffers.append(buffer)
@@ -229,38 +209,6 @@ class _Builder:
                 needed[owner[output.node]].add(output)
         return needed
 
-    def _in_place(self, launches: list[_Launch]) -> dict[Value, int]:
-        """The values that may be written straight into the input they update."""
-        graph = self.graph
-        written_at = {v: i for i, (_, _, _, writes) in enumerate(launches) for v in writes}
-        last_read = {v: i for i, (_, _, reads, _) in enumerate(launches) for v in reads}
-        times = Counter(graph.outputs)
-        check_values = {graph.outputs[c.greatest] for c in self.checks}
-        holding = [
-            at for at, (_, body, _, _) in enumerate(launches)
-            if not isinstance(body, Graph) and any(all_checks(plan) for plan in body)
-        ]  # fmt: skip
-        tested = [written_at.get(value, -1) for value in check_values]
-        last_check = max([*tested, *holding], default=-1)
-        result: dict[Value, int] = {}
-        for position, target in graph.aliases:
-            value = graph.outputs[position]
-            at = written_at.get(value)
-            if at is None or Value(target) in times or times[value] > 1:
-                continue
-            group = launches[at][0]
-            if recipe_of(graph, group.anchor) == "region":
-                continue  # its carries are first copied into its results
-            by_element = recipe_of(graph, group.anchor) in ("nest", "contract")
-            full = by_element and graph.type_of(value).shape == group.domain
-            own = [read for read in group.reads if read.value == Value(target)]
-            same = all(r.index == coordinates(group.domain) and not r.reduced for r in own)
-            later = last_read.get(Value(target), -1) > at
-            read_here = bool(own) and not (full and same)
-            if at > last_check and not later and not read_here:
-                result[value] = target
-        return result
-
     def _direct_outputs(self, in_place: dict[Value, int]) -> dict[Value, int]:
         """The values written straight into an output array."""
         result: dict[Value, int] = {}
@@ -276,14 +224,16 @@ class _Builder:
         return result
 
     def _launch(
-        self, kernel: KernelSpec, reads: list[Value], writes: list[Value], location: Location | None
-    ) -> None:
+        self, kernel: KernelSpec, reads: list[Value], writes: list[Value],
+        location: Location | None, nodes: list[int],
+    ) -> None:  # fmt: skip
         self.steps.append(
             Launch(
                 kernel,
                 tuple(self._source(value) for value in reads),
                 tuple(self.buffer_of[value] for value in writes),
                 location,
+                tuple(nodes),
             )
         )
 
@@ -360,7 +310,7 @@ class _Builder:
         )
         return Plan(
             graph.name, graph.input_types, graph.output_types[: self.output_count], graph.aliases,
-            buffers, steps, tuple(self.constants), tuple(outputs), total, least,
+            buffers, steps, tuple(self.constants), tuple(outputs), total, least, graph,
         )  # fmt: skip
 
 

@@ -1,12 +1,17 @@
-"""A group of nodes that become one kernel: what fusion makes and everything behind it reads."""
+"""A group of nodes that become one kernel: what fusion makes and everything behind it reads;
+and what a group comes to run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
-from graphc.ir.nodes import Value
+from graphc.ir.nodes import Graph, Value
 from graphc.ir.types import Shape
 from graphc.schedule.access import Read
+
+if TYPE_CHECKING:
+    from graphc.schedule.plan import Plan
 
 
 @dataclass(eq=False, slots=True)
@@ -23,3 +28,14 @@ class FusionGroup:
     sources: set[Value] = field(default_factory=set)
     size: int = 1
     after: frozenset[int] = frozenset()  # kept nodes of other groups that run first: checks
+
+
+class GroupLaunch(NamedTuple):
+    """A group and what it runs: the body of a kernel that computes `nodes`, or the plans of a loop
+    or branch."""
+
+    group: FusionGroup
+    runs: Graph | tuple[Plan, ...]
+    nodes: list[int]
+    reads: list[Value]
+    writes: list[Value]

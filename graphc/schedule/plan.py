@@ -8,13 +8,19 @@ arguments and outputs are buffers of the plan around, and so is the memory of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from graphc.errors import GraphError
-from graphc.ir.nodes import Constant, Graph, Location
+from graphc.ir.graph_queries import reachable
+from graphc.ir.nodes import CONSTANT, INPUT, Constant, Graph, Location
+from graphc.ir.registry import lookup
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.op import broken
+from graphc.schedule.access import ANCHORS, REDUCTIONS
+
+SHOWN = 3
+"""Places that the text of a step names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,15 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One run of a kernel: the buffers its body's inputs and outputs stand for."""
+    """One run of a kernel: the buffers its body's inputs and outputs stand for. `nodes[i]` is the
+    node of the plan's graph that the body's node `len(reads) + i` computes; `location` that of the
+    node it is built around."""
 
     kernel: KernelSpec
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     location: Location | None = field(default=None, compare=False)
+    nodes: tuple[int, ...] = field(default=(), compare=False)
 
     @property
     def buffers(self) -> tuple[int, ...]:
@@ -85,7 +94,8 @@ class Loop:
     output aliased to an argument has that argument's buffer, which so carries from one run to the
     next. `sliced` says for each of both whether it stands for the whole buffer or for the slice
     along its first axis that belongs to the run (counted from the last with `reverse`). The
-    condition takes the same arguments. `memory`: the buffer that holds the arenas."""
+    condition takes the same arguments. `memory`: the buffer that holds the arenas. `node`: that of
+    the plan's graph."""
 
     body: Plan
     reads: tuple[int, ...]
@@ -97,6 +107,7 @@ class Loop:
     condition: Plan | None = None
     flag: int | None = None
     location: Location | None = field(default=None, compare=False)
+    node: int = field(default=-1, compare=False)
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -111,7 +122,8 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Branch:
     """Runs `then` if the bool in the buffer `predicate` is true, else `otherwise`. Both take the
-    buffers `reads` and write `writes`; `memory` holds the arena of either."""
+    buffers `reads` and write `writes`; `memory` holds the arena of either. `node`: that of the
+    plan's graph."""
 
     then: Plan
     otherwise: Plan
@@ -120,6 +132,7 @@ class Branch:
     writes: tuple[int, ...]
     memory: int | None
     location: Location | None = field(default=None, compare=False)
+    node: int = field(default=-1, compare=False)
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -137,7 +150,8 @@ Step = Launch | Check | Loop | Branch
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Steps in order over `buffers`. `outputs[i]` is the buffer of the graph's output i; an output
-    that updates an argument in place has that argument's buffer."""
+    that updates an argument in place has that argument's buffer. `graph` is what was scheduled: the
+    optimised graph with its content checks, and for the plan of a loop or branch its body."""
 
     name: str
     argument_types: tuple[TensorType, ...]
@@ -149,6 +163,7 @@ class Plan:
     outputs: tuple[int, ...]
     arena_bytes: int
     arena_lower_bound: int
+    graph: Graph | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return print_plan(self)
@@ -176,23 +191,48 @@ def all_checks(plan: Plan) -> list[Check]:
     return [step for step in all_steps(plan) if isinstance(step, Check)]
 
 
+def _readers(body: Graph) -> Callable[[int], list[int]]:
+    readers: dict[int, list[int]] = {}
+    for identity, node in enumerate(body.nodes):
+        for operand in node.operands:
+            readers.setdefault(operand.node, []).append(identity)
+    return lambda node: readers.get(node, [])
+
+
+def locations(plan: Plan, step: Step) -> list[Location]:
+    """Where a step of `plan` stems from: the place of what it is built around, those of what it
+    writes, and those of all else that it computes of what it reads, each once. (Constants are
+    shared by what has nothing else in common.)"""
+    found = [step.location]
+    if isinstance(step, Launch) and plan.graph is not None and step.nodes:
+        first, body = len(step.reads), step.kernel.body
+        written = [v.node for v in body.outputs if v.node >= first]
+        computed = sorted(reachable(range(first), _readers(body)) - set(range(first)))
+        nodes = [step.nodes[node - first] for node in (*written, *computed)]
+        found += [plan.graph.nodes[node].location for node in nodes]
+    return [location for location in dict.fromkeys(found) if location is not None]
+
+
 def _headline(kernel: KernelSpec) -> str:
-    """The op a kernel is best known by: its anchor, else its last."""
-    ops = [node.op for node in kernel.body.nodes if node.op not in ("input", "constant")]
-    for op in ("matmul", "conv", "conv_input_grad", "conv_weight_grad", "sum", "max"):
-        if op in ops:
-            return op
-    return ops[-1] if ops else "copy"
+    """The op a kernel is best known by: what it is built around, else its last reduction, else its
+    last op that is no index map, else its last."""
+    ops = [lookup(n.op) for n in kernel.body.nodes if n.op not in (INPUT, CONSTANT)]
+    for wanted in (ANCHORS, REDUCTIONS, ("elementwise", "generate")):
+        found = [op.name for op in ops if op.kind in wanted]
+        if found:
+            return str(found[-1])
+    return str(ops[-1].name) if ops else "copy"
 
 
-def print_plan(plan: Plan) -> str:
-    """The text of a plan: buffers, kernels with their bodies, steps."""
+def print_plan(plan: Plan, *, locations: bool = True) -> str:
+    """The text of a plan: buffers, kernels with their bodies, steps, with where each step stems
+    from as a comment."""
     names = kernels(plan)
     lines = [f"plan {plan.name} {{", *_frame_lines(plan)]
     for kernel, name in names.items():
         body = str(kernel.body).replace("\n", "\n  ")
         lines.append(f"  kernel {name} ({kernel.recipe}) {body}")
-    return "\n".join([*lines, *_step_lines(plan, names), "}"])
+    return "\n".join([*lines, *_step_lines(plan, names, locations), "}"])
 
 
 def _frame_lines(plan: Plan) -> list[str]:
@@ -204,12 +244,20 @@ def _frame_lines(plan: Plan) -> list[str]:
     ]
 
 
-def _step_lines(plan: Plan, names: dict[KernelSpec, str]) -> list[str]:
+def _origins(plan: Plan, step: Step) -> str:
+    """Where a step stems from, as a comment."""
+    places = list(map(str, locations(plan, step)))
+    if len(places) > SHOWN:
+        places[SHOWN:] = [f"{len(places) - SHOWN} more"]
+    return "  // " + "; ".join(places) if places else ""
+
+
+def _step_lines(plan: Plan, names: dict[KernelSpec, str], shown: bool) -> list[str]:
     lines = []
     for step in plan.steps:
-        comment = f"  // {step.location}" if step.location else ""
+        comment = _origins(plan, step) if shown else ""
         if isinstance(step, Loop | Branch):
-            lines += _region_lines(step, names, comment)
+            lines += _region_lines(step, names, comment, shown)
             continue
         if isinstance(step, Check):
             bound = "nonzero" if step.bound is None else f"in [0, {step.bound})"
@@ -221,7 +269,9 @@ def _step_lines(plan: Plan, names: dict[KernelSpec, str]) -> list[str]:
     return [*lines, "  return " + ", ".join(f"b{i}" for i in plan.outputs)]
 
 
-def _region_lines(step: Loop | Branch, names: dict[KernelSpec, str], comment: str) -> list[str]:
+def _region_lines(
+    step: Loop | Branch, names: dict[KernelSpec, str], comment: str, shown: bool
+) -> list[str]:
     """A loop or branch: what each of its plans' arguments and outputs stand for, then the plans.
     A buffer with `[t]` is read or written slice by slice."""
     sliced = step.sliced if isinstance(step, Loop) else (False,) * len(step.buffers)
@@ -239,7 +289,7 @@ def _region_lines(step: Loop | Branch, names: dict[KernelSpec, str], comment: st
     lines = []
     for number, (head, plan) in enumerate(zip(heads, step.plans)):
         opened = f"{head} {bound} {{{comment}" if number == 0 else f"{head} {{"
-        inner = [*_frame_lines(plan), *_step_lines(plan, names)]
+        inner = [*_frame_lines(plan), *_step_lines(plan, names, shown)]
         lines += [f"  {opened}", *(f"  {line}" for line in inner), "  }"]
     return lines
 

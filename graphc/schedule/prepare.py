@@ -6,17 +6,22 @@ out: the same graph with, as further outputs, what the content checks test
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.copying import copy_nodes
-from graphc.ir.nodes import CONSTANT, Graph, Location, Node, Value
+from graphc.ir.graph_queries import reachable
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Location, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.kinds.op import ContentCheck as ContentCheck
 from graphc.ops.kinds.op import check_text, raise_if_broken
+from graphc.passes.recorder import Recorder, recorded
 from graphc.schedule.bodies import used_results
+from graphc.schedule.groups import FusionGroup
+from graphc.schedule.output_layouts import propagate_output_layouts
 from graphc.schedule.value_ranges import Ranges
 
 
@@ -32,6 +37,23 @@ class CheckValues:
     message: str
     location: Location | None
     protected: tuple[int, ...]
+
+
+def prepare(
+    graph: Graph, fusion: bool = True, recorder: Recorder | None = None
+) -> tuple[Graph, list[CheckValues]]:
+    """The graph that is scheduled, and its content checks: what results are stored in orders of
+    their own, and what checks test is computed."""
+    checks: list[CheckValues] = []
+
+    def checked() -> Graph:
+        result, found = with_checks(graph)
+        checks.extend(found)
+        return result
+
+    if fusion:
+        graph = recorded(recorder, "output_layouts", graph, lambda: propagate_output_layouts(graph))
+    return recorded(recorder, "content_checks", graph, checked), checks
 
 
 def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
@@ -52,7 +74,7 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
             return builder.copied(node, operands)
         open_checks = _open_checks(graph, node, ranges)
         keys = [(_origin(graph, node.operands[c.operand]), c.bound) for c in open_checks]
-        with builder.at(node.location or Location("", 0)):
+        with builder.at(node.location):
             for check, (operand, bound) in zip(open_checks, keys, strict=True):
                 test = (operand, bound is None)
                 if test not in positions:
@@ -78,6 +100,33 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
     return builder.finish(*outputs, *extra, aliases=graph.aliases), check_values
 
 
+def checks_before(graph: Graph, checks: list[CheckValues]) -> dict[int, frozenset[int]]:
+    """For each node behind content checks the nodes that compute what the checks test."""
+    before: dict[int, frozenset[int]] = {}
+    for check in checks:
+        tested = frozenset(graph.outputs[p].node for p in (check.least, check.greatest))
+        for node in check.protected:
+            before[node] = before.get(node, frozenset()) | tested
+    return before
+
+
+def checks_first(
+    graph: Graph, groups: list[FusionGroup], checks: list[CheckValues]
+) -> list[FusionGroup]:
+    """The groups reordered so that those a check depends on run before all others."""
+    owner = {identity: group for group in groups for identity in group.nodes}
+    roots = [
+        owner[graph.outputs[position].node]
+        for check in checks
+        for position in (check.least, check.greatest)
+        if graph.outputs[position].node in owner
+    ]
+    needed = reachable(
+        roots, lambda group: [owner[v.node] for v in group.sources if v.node in owner]
+    )
+    return sorted(groups, key=lambda group: group not in needed)
+
+
 _SAME_ELEMENTS = ("check_index", "check_all", "reshape", "transpose", "broadcast", "saved")
 
 
@@ -99,6 +148,21 @@ def _open_checks(graph: Graph, node: Node, ranges: Ranges) -> list[ContentCheck]
         elif types[check.operand].numel and not _certain(check, node, ranges):
             result.append(check)
     return result
+
+
+def certain_checks(graph: Graph) -> Iterator[tuple[int, str, str, tuple[int, int]]]:
+    """The content checks that cannot fail, and are not made: node, op, message, and the range of
+    the values."""
+    ranges = Ranges(graph)
+    for identity, node in enumerate(graph.nodes):
+        if node.op in (INPUT, CONSTANT):
+            continue
+        types = tuple(graph.type_of(operand) for operand in node.operands)
+        for check in lookup(node.op).checks(types, dict(node.attributes)):
+            operand = node.operands[check.operand]
+            computed = graph.nodes[operand.node].op != CONSTANT and types[check.operand].numel
+            if computed and _certain(check, node, ranges):
+                yield identity, node.op, check.message, ranges.of(operand)
 
 
 def _certain(check: ContentCheck, node: Node, ranges: Ranges) -> bool:

@@ -134,17 +134,27 @@ class Work:
 
 def work_of(extents: Mapping[KernelSpec, int]) -> dict[KernelSpec, Work]:
     """The work of each kernel."""
-    return {spec: Work(extent, nanoseconds(spec)) for spec, extent in extents.items()}
+    return {spec: Work(extent, estimate(spec).nanoseconds) for spec, extent in extents.items()}
 
 
-def nanoseconds(spec: KernelSpec) -> float:
-    """About how long a kernel runs on one thread: the longer of arithmetic and memory."""
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """About how long a kernel runs on one thread, and what limits it: `products`, `additions` (all
+    other arithmetic) or `bytes`."""
+
+    nanoseconds: float
+    limit: str
+
+
+def estimate(spec: KernelSpec) -> Estimate:
+    """The longer of arithmetic and memory."""
     types = (*spec.body.input_types, *spec.body.output_types)
-    arithmetic = sum(
-        additions(spec.body, node) / (PRODUCTS if _multiplies(node) else ADDITIONS)
-        for node in spec.body.nodes
-    )
-    return max(arithmetic, sum(type.nbytes for type in types) / BYTES)
+    products = sum(additions(spec.body, n) for n in spec.body.nodes if _multiplies(n)) / PRODUCTS
+    others = sum(additions(spec.body, n) for n in spec.body.nodes if not _multiplies(n)) / ADDITIONS
+    memory = sum(type.nbytes for type in types) / BYTES
+    if memory > products + others:
+        return Estimate(memory, "bytes")
+    return Estimate(products + others, "products" if products > others else "additions")
 
 
 def _multiplies(node: Node) -> bool:

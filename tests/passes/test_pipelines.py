@@ -26,6 +26,7 @@ from graphc.passes.common_subexpressions import common_subexpressions
 from graphc.passes.dead_code import dead_code
 from graphc.passes.fold_constants import fold_constants
 from graphc.passes.pipelines import LEVELS, Pass, optimize
+from graphc.passes.recorder import Recorder
 from graphc.passes.simplify import simplify
 from graphc.passes.simplify_shapes import simplify_shapes
 
@@ -72,11 +73,11 @@ def test_every_pass_keeps_the_rules_and_the_bits_of_every_op(name: str) -> None:
         for transform in PASSES:
             assert same_bits(run(verify(transform(graph)), *arrays), expected), transform.__name__
         for level in LEVELS:
-            stages: list[tuple[str, Graph]] = []
-            after = optimize(graph, level, lambda *stage: stages.append(stage))  # noqa: B023
+            recorder = Recorder()
+            after = optimize(graph, level, recorder)
             assert same_bits(run(after, *arrays), expected), level
-            assert [name for name, _ in stages] == [step.name for step in LEVELS[level]]
-            assert all(verify(stage) is stage for _, stage in stages)
+            assert [each.name for each in recorder.passes] == [step.name for step in LEVELS[level]]
+            assert all(verify(each.after) is each.after for each in recorder.passes)
             left = [lookup(node.op) for node in after.nodes if node.op not in ("input", "constant")]
             composites = [op for op in left if op.kind == "composite"]
             assert all(op.recipe and level != "none" for op in composites)
@@ -144,24 +145,23 @@ def test_a_pass_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         optimize(graph)
 
 
-def test_what_a_pipeline_splits_off_is_observed() -> None:
+def test_what_a_pipeline_splits_off_is_recorded() -> None:
     builder = GraphBuilder("g")
     x, w = builder.input("x", "f32[2,3]"), builder.input("w", "f32[3,2]")
     graph = builder.finish(x @ (w * w))
-    stages: list[str] = []
 
-    def observer(name: str, graph: Graph) -> None:
-        stages.append(name)
-
-    pipelines.forward_and_backward(derive_joint(graph), "relaxed", observer=observer)
-    assert stages == ["recognize_attention", "partition: forward", "partition: backward"]
-    stages.clear()
-    pipelines.without_frozen(graph, "exact", [1], 2, observer=observer)
+    recorder = Recorder()
+    pipelines.forward_and_backward(derive_joint(graph), "relaxed", recorder=recorder)
+    names = [record.name for record in recorder.passes]
+    assert names == ["recognize_attention", "partition: forward", "partition: backward"]
+    recorder = Recorder()
+    pipelines.without_frozen(graph, "exact", [1], 2, recorder=recorder)
     ends = ["pack_frozen", "split_frozen: constants", "split_frozen: graph"]
-    assert stages == [*(step.name for step in LEVELS["exact"]), *ends]
-    stages.clear()
-    pipelines.within_saved_bytes(graph, [(2, 4)], 1 << 20, observer)
-    assert stages == ["within_budget"]
+    passes = [step.name for step in LEVELS["exact"]]
+    assert [record.name for record in recorder.passes] == [*passes, *ends]
+    recorder = Recorder()
+    pipelines.within_saved_bytes(graph, [(2, 4)], 1 << 20, recorder)
+    assert [record.name for record in recorder.passes] == ["within_budget"]
 
 
 def test_level_none_only_expands_composites() -> None:

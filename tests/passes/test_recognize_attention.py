@@ -20,6 +20,7 @@ from graphc.ops.generate import iota_like
 from graphc.passes.dead_code import dead_code
 from graphc.passes.pipelines import optimize
 from graphc.passes.recognize_attention import recognize_attention
+from graphc.passes.recorder import Recorder
 
 LEAD, L, S, E = (2, 3), 5, 7, 4
 
@@ -343,9 +344,9 @@ def test_only_relaxed_recognises() -> None:
     graph = built(SPELLINGS["hidden"][0])
     seen: dict[str, bool] = {}
     for level in ("none", "exact", "relaxed"):
-        made: list[graphc.Graph] = []
-        optimize(graph, level, lambda _, after, made=made: made.append(after))
-        seen[level] = any(count(after, "attention") for after in made)
+        recorder = Recorder()
+        optimize(graph, level, recorder)
+        seen[level] = any(count(each.after, "attention") for each in recorder.passes)
     assert seen == {"none": False, "exact": False, "relaxed": True}
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import graphc
 from graphc import ArgumentError, DType, GraphError, IndexRangeError, ops
+from graphc.passes.recorder import Recorder
 from graphc.runtime import native_call
 
 f32 = np.float32
@@ -397,13 +398,13 @@ def test_what_an_executable_tells() -> None:
     assert all(seconds >= 0 for seconds in executable.timings.values())
 
 
-def test_the_observer_sees_each_stage() -> None:
+def test_the_recorder_sees_each_pass_and_the_plan() -> None:
     g = graphc.GraphBuilder()
     x = g.input("x", "f32[4]")
-    seen: list[str] = []
-    graphc.compile(g.finish(x * 2.0), observer=lambda stage, _: seen.append(stage))
-    assert seen[-1] == "plan"
-    assert "canonicalize" in seen
+    recorder = Recorder()
+    graphc.compile(g.finish(x * 2.0), recorder=recorder)
+    assert "canonicalize" in [record.name for record in recorder.passes]
+    assert recorder.plan.steps
 
 
 def test_an_unknown_level() -> None:

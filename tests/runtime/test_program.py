@@ -14,6 +14,7 @@ import graphc
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.target import named
 from graphc.ops.elementwise import tanh
+from graphc.passes.recorder import Recorder
 from graphc.runtime.program import program_key
 
 
@@ -97,11 +98,11 @@ def test_a_damaged_file_is_made_again(cache: Any, damage: str) -> None:
     assert list(graphc.compile(layer()).timings) == ["load"]
 
 
-def test_an_observer_sees_all_stages(cache: Any) -> None:
+def test_a_recorder_sees_all_passes(cache: Any) -> None:
     graphc.compile(layer())
-    stages: list[str] = []
-    graphc.compile(layer(), observer=lambda stage, _: stages.append(stage))
-    assert stages[-1] == "plan"
+    recorder = Recorder()
+    executable = graphc.compile(layer(), recorder=recorder)
+    assert recorder.passes and recorder.plan.graph is executable.plan.graph
 
 
 HAS_COMPILER = "print('graphc.codegen.recipes.lower' in sys.modules, 'networkx' in sys.modules)\n"

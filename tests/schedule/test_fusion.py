@@ -11,7 +11,7 @@ import graphc
 from graphc.ops import composite, contract, indexing, losses, movement, normalization, reduce
 from graphc.ops import elementwise as e
 from graphc.schedule.build import make_plan, plan_graph
-from graphc.schedule.fusion import fuse
+from graphc.schedule.fusion import Fusion
 from graphc.schedule.plan import Launch, Plan
 from graphc.schedule.plan_verifier import verify_plan
 
@@ -179,7 +179,7 @@ def test_random_graphs_have_runnable_plans(seed: int) -> None:
         )
         values.append(made(a, b))
     graph = graphc.optimize(g.finish(*choose.sample(values[-12:], 3)), "exact")
-    groups = fuse(graph)
+    groups = Fusion(graph).groups
     done: set[int] = set()
     inside = {node for group in groups for node in group.nodes}
     assert len(inside) == sum(len(group.nodes) for group in groups)

@@ -6,7 +6,8 @@ import numpy as np
 
 import graphc
 from graphc import ops
-from graphc.schedule.fusion import CHAIN_LIMIT, GROUP_LIMIT
+from graphc.schedule.fusion import CHAIN_LIMIT
+from graphc.schedule.merging import GROUP_LIMIT
 from graphc.schedule.plan import Launch
 
 

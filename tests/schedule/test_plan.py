@@ -259,3 +259,31 @@ def test_a_condition_on_content_is_an_error_before_anything_runs() -> None:
         np.testing.assert_array_equal(executable(np.ones(3, np.float32))[0], 1)
         with pytest.raises(ValueError, match=r"^all must be positive\n  at: test_plan"):
             executable(np.array([1, 0, 1], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("matmul", "%1 = matmul(%x, %x) : f32[4,4]\n%2 = exp(%1) : f32[4,4]\nreturn %2"),
+        ("sum", "%1 = exp(%x) : f32[4,4]\n%2 = sum(%1) axes=[1] : f32[4]\nreturn %2"),
+        ("exp", "%1 = exp(%x) : f32[4,4]\n%2 = reshape(%1) shape=[16] : f32[16]\nreturn %2"),
+        ("reshape", "%1 = reshape(%x) shape=[16] : f32[16]\nreturn %1"),
+        ("copy", "return %x"),
+    ],
+)
+def test_a_kernel_is_named_by_what_is_inside(name: str, text: str) -> None:
+    _, plan = plan_graph(graphc.parse(f"graph g(%x: f32[4,4]) {{\n{text}\n}}"))
+    (kernel,) = kernels(plan).values()
+    assert kernel == f"k0_{name}"
+
+
+def test_attention_is_not_called_by_the_index_maps_behind_it() -> None:
+    graph = graphc.parse("""
+        graph g(%q: f32[2,2,8,16], %k: f32[2,2,8,16], %v: f32[2,2,8,16]) {
+          %3 = attention(%q, %k, %v) : f32[2,2,8,16], f32[2,2,8]
+          %4 = transpose(%3) permutation=[0, 2, 1, 3] : f32[2,8,2,16]
+          %5 = reshape(%4) shape=[16, 32] : f32[16,32]
+          return %5
+        }""")
+    _, plan = plan_graph(graph)
+    assert list(kernels(plan).values()) == ["k0_attention"]

@@ -41,28 +41,37 @@ class Hooks:
         _forward_pre_hooks_with_kwargs: OrderedDict[int, Any]
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
-        if STATE.session is not None:
-            # Those below too: a forward may read them without calling them, as a ModuleList.
-            for _, module in self.named_modules():
-                tracer.guard_module(module)
-            STATE.session.guard(GlobalHooksGuard, GlobalHooksGuard())
-        if not (
-            self._forward_hooks
-            or self._forward_pre_hooks
-            or self._backward_hooks
-            or self._backward_pre_hooks
-            or _GLOBAL_FORWARD
-            or _GLOBAL_FORWARD_PRE
-            or _GLOBAL_BACKWARD
-            or _GLOBAL_BACKWARD_PRE
-        ):
-            return self.forward(*args, **kwargs)
-        call = _Call(self, args, kwargs)
+        scope = None if STATE.session is None else self._begin_in_trace(STATE.session)
         try:
-            return call.run()
-        except Exception:
-            call.run_always_called()
-            raise
+            if not (
+                self._forward_hooks
+                or self._forward_pre_hooks
+                or self._backward_hooks
+                or self._backward_pre_hooks
+                or _GLOBAL_FORWARD
+                or _GLOBAL_FORWARD_PRE
+                or _GLOBAL_BACKWARD
+                or _GLOBAL_BACKWARD_PRE
+            ):
+                return self.forward(*args, **kwargs)
+            call = _Call(self, args, kwargs)
+            try:
+                return call.run()
+            except Exception:
+                call.run_always_called()
+                raise
+        finally:
+            if scope is not None:
+                scope.end()
+
+    def _begin_in_trace(self, session: Any) -> Any:
+        """Guard what the call relies on. The scope of the trace, which is now this module's."""
+        # Those below too: a forward may read them without calling them, as a ModuleList.
+        for _, module in self.named_modules():
+            tracer.guard_module(module)
+        session.guard(GlobalHooksGuard, GlobalHooksGuard())
+        session.scope.begin_module(self)
+        return session.scope
 
     # -- forward -----------------------------------------------------------------------------
 

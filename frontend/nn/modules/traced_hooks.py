@@ -186,5 +186,4 @@ def _place(hook: Any) -> Location | None:
     code = getattr(_function(hook), "__code__", None)
     if code is None:
         return None
-    file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-    return Location(file, code.co_firstlineno, code.co_name)
+    return Location(code.co_filename, code.co_firstlineno, code.co_name)

@@ -130,12 +130,14 @@ def hooks_of(tensor: Any) -> list[Any]:
 
 
 class TensorsGuard:
-    """Types, requires_grad, frozenness and hooks of captured tensors."""
+    """Types, requires_grad, frozenness and hooks of captured tensors. `names`: of the first of
+    them, for reasons."""
 
     by_epoch = True
 
-    def __init__(self, tensors: Sequence[Tensor]):
+    def __init__(self, tensors: Sequence[Tensor], names: Sequence[str] = ()):
         self.tensors = list(tensors)
+        self.names = names
         self.types = [tensor.tensor_type for tensor in tensors]
         self.flags = [tensor._requires_grad for tensor in tensors]
         self.frozen = [tensor._frozen is not None for tensor in tensors]
@@ -152,11 +154,12 @@ class TensorsGuard:
         return [tensor.tensor_type for tensor in self.tensors] == self.types
 
     def reason(self) -> str:
-        for tensor, kind, flag in zip(self.tensors, self.types, self.flags):
+        described = (*self.names, *["a captured tensor"] * (len(self.tensors) - len(self.names)))
+        for name, tensor, kind, flag in zip(described, self.tensors, self.types, self.flags):
             if tensor.tensor_type != kind:
-                return f"a captured tensor was {kind}, is {tensor.tensor_type}"
+                return f"{name} was {kind}, is {tensor.tensor_type}"
             if tensor._requires_grad != flag:
-                return f"requires_grad of a captured {kind} was {flag}"
+                return f"requires_grad of {name} was {flag}, is {tensor._requires_grad}"
         if [tensor._frozen is not None for tensor in self.tensors] != self.frozen:
             return "a captured tensor was frozen, or is no longer"
         return "a hook of a captured tensor was registered or removed"

@@ -172,6 +172,15 @@ def driver_code(address: int) -> DriverCode:
     return _drivers[address]
 
 
+def code_bytes(symbol: str) -> int:
+    """Bytes of machine code of a kernel that was loaded."""
+    from llvmlite import binding
+
+    with LOCK:
+        parts = [binding.ObjectFileRef.from_data(part) for part in pieces(OBJECTS[symbol])]
+        return sum(s.size() for part in parts for s in part.sections() if s.is_text())
+
+
 def _driver_code(
     text: str, entry: str, target: Target, store: ObjectStore | None, level: int
 ) -> bytes:

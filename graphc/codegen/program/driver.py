@@ -66,18 +66,21 @@ def driver_text(
     plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], triple: str, chosen: Schedule
 ) -> str:
     """The LLVM IR of the driver."""
-    return _Driver(plan, kernels, chosen).text(triple)
+    return Driver(plan, kernels, chosen).text(triple)
 
 
 @dataclass(frozen=True, slots=True)
-class _BoundPlan:
+class BoundPlan:
     """A plan under emission: the pointer to each of its buffers."""
 
     plan: Plan
     pointers: tuple[str, ...]
 
 
-class _Driver:
+class Driver:
+    """The text of one driver. What reads the clock between steps extends it
+    (graphc.codegen.program.profiling_driver)."""
+
     def __init__(self, plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule):
         self.plan = plan
         self.kernels = kernels
@@ -126,7 +129,7 @@ class _Driver:
             self.lines.append(f"  %is{thread} = icmp eq i64 %thread, {thread}")
             self.lines.append(f"  %runs{thread} = or i1 %alone, %is{thread}")
 
-    def _root_frame(self) -> _BoundPlan:
+    def _root_frame(self) -> BoundPlan:
         """The plan's own buffers: table and arena."""
         plan = self.plan
         counts = (len(plan.argument_types), len(plan.output_types), len(plan.constants))
@@ -143,7 +146,7 @@ class _Driver:
     def _frame(
         self, plan: Plan, arguments: Sequence[str], outputs: Sequence[str], arena: str,
         constants: Sequence[str] = (),
-    ) -> _BoundPlan:  # fmt: skip
+    ) -> BoundPlan:  # fmt: skip
         pointers_of = {"argument": arguments, "output": outputs, "constant": constants}
         pointers = []
         for buffer in plan.buffers:
@@ -153,7 +156,7 @@ class _Driver:
             name = f"%b{self._name()}"
             pointers.append(name)
             self.lines.append(f"  {name} = getelementptr i8, ptr {arena}, i64 {buffer.slot}")
-        return _BoundPlan(plan, tuple(pointers))
+        return BoundPlan(plan, tuple(pointers))
 
     def _name(self) -> int:
         """A number for names that have to be new."""
@@ -162,7 +165,7 @@ class _Driver:
 
     # -- steps -------------------------------------------------------------------------------
 
-    def _sequence(self, frame: _BoundPlan, splits: Sequence[WorkSplit]) -> None:
+    def _sequence(self, frame: BoundPlan, splits: Sequence[WorkSplit]) -> None:
         """A plan's steps in order; runs of those for one thread stand behind one branch."""
         steps = frame.plan.steps
         position = 0
@@ -184,7 +187,7 @@ class _Driver:
         """Whether only one thread runs a step."""
         return self.several and not (isinstance(step, Check) or split.threads > 1 or split.inner)
 
-    def _for_one(self, frame: _BoundPlan, steps: Sequence[Step], split: WorkSplit) -> None:
+    def _for_one(self, frame: BoundPlan, steps: Sequence[Step], split: WorkSplit) -> None:
         """Steps for one thread, before the first of which a barrier may stand."""
         if split.barrier:
             self._barrier()
@@ -196,17 +199,20 @@ class _Driver:
         self.lines.append(f"  br label %all{number}")
         self.lines.append(f"all{number}:")
 
-    def _on_one(self, frame: _BoundPlan, steps: Sequence[Step]) -> None:
+    def _on_one(self, frame: BoundPlan, steps: Sequence[Step]) -> None:
         """Steps as a thread runs them that is alone with them."""
         several, self.several = self.several, False
         for step in steps:
             self._step_text(frame, step, _ONE)
         self.several = several
 
-    def _step_text(self, frame: _BoundPlan, step: Step, split: WorkSplit) -> None:
+    def _step_text(self, frame: BoundPlan, step: Step, split: WorkSplit) -> None:
         """One step, as every thread that comes here runs it."""
         if split.barrier:
             self._barrier()
+        self._unbarred_step_text(frame, step, split)
+
+    def _unbarred_step_text(self, frame: BoundPlan, step: Step, split: WorkSplit) -> None:
         if isinstance(step, Check):
             self._check(frame, step)
         elif isinstance(step, Loop):
@@ -222,7 +228,7 @@ class _Driver:
     def _barrier(self) -> None:
         self.lines.append("  call void @barrier(ptr %counter, ptr %mine, i64 %threads)")
 
-    def _part(self, frame: _BoundPlan, step: Launch, parts: int) -> None:
+    def _part(self, frame: BoundPlan, step: Launch, parts: int) -> None:
         """This thread's part of the range; all of it where the call has one thread."""
         kernel = self.kernels[step.kernel]
         n = self._name()
@@ -246,7 +252,7 @@ class _Driver:
             self.lines += [f"  br label %parted{n}", f"parted{n}:"]
 
     def _launch(
-        self, frame: _BoundPlan, step: Launch, kernel: NativeKernel, begin: str, end: str
+        self, frame: BoundPlan, step: Launch, kernel: NativeKernel, begin: str, end: str
     ) -> None:
         n = self._name()
         for slot, buffer in enumerate(step.buffers):
@@ -257,7 +263,7 @@ class _Driver:
             "ptr %scratch)"
         )
 
-    def _check(self, frame: _BoundPlan, check: Check) -> None:
+    def _check(self, frame: BoundPlan, check: Check) -> None:
         """All threads read the same values, so they go on, or return, together."""
         n = self._name()
         self._checks += 1
@@ -288,14 +294,14 @@ class _Driver:
 
     # -- loops and branches ------------------------------------------------------------------
 
-    def _inner(self, frame: _BoundPlan, splits: Sequence[WorkSplit] | None) -> None:
+    def _inner(self, frame: BoundPlan, splits: Sequence[WorkSplit] | None) -> None:
         """The steps of a plan inside a loop or branch."""
         if splits is None:
             self._on_one(frame, frame.plan.steps)
         else:
             self._sequence(frame, splits)
 
-    def _loop(self, frame: _BoundPlan, step: Loop, split: WorkSplit) -> None:
+    def _loop(self, frame: BoundPlan, step: Loop, split: WorkSplit) -> None:
         """Runs of a plan. Where all threads go round, a barrier stands before each: it may read
         or write what another thread still works on in the run before."""
         n = self._name()
@@ -330,7 +336,7 @@ class _Driver:
             f"done{n}:",
         ]
 
-    def _bound(self, frame: _BoundPlan, step: Loop, n: int) -> list[str]:
+    def _bound(self, frame: BoundPlan, step: Loop, n: int) -> list[str]:
         """Pointers to what the arguments and outputs of one run stand for."""
         at = f"%i{n}"
         if step.reverse:
@@ -351,7 +357,7 @@ class _Driver:
             bound.append(pointer)
         return bound
 
-    def _branch(self, frame: _BoundPlan, step: Branch, split: WorkSplit) -> None:
+    def _branch(self, frame: BoundPlan, step: Branch, split: WorkSplit) -> None:
         n = self._name()
         arena = "null" if step.memory is None else frame.pointers[step.memory]
         reads = [frame.pointers[i] for i in step.reads]

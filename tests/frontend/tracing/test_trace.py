@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -199,8 +200,8 @@ def test_host_values_are_read_by_the_graph() -> None:
 
 def test_entry_point_of_the_command_line() -> None:
     types = [TensorType.parse("f32[4,3]")]
-    graph = tracers.trace_callable(Net(), types)
-    assert graph is not None and graph.input_types[0] == types[0]
+    traced = tracers.trace_callable(Net(), types)
+    assert traced is not None and traced.graph.input_types[0] == types[0]
     assert tracers.trace_callable(lambda x: x + 1, types) is not None
     assert tracers.trace_callable(3, types) is None
 
@@ -208,3 +209,15 @@ def test_entry_point_of_the_command_line() -> None:
 def test_shape_errors_come_from_the_users_line() -> None:
     with pytest.raises(graphc.ShapeError, match=r"test_trace\.py"):
         torch.trace(lambda x: x @ x, torch.ones(2, 3))
+
+
+def test_a_generator_that_is_imported_meanwhile_was_not_drawn_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def imports(x: torch.Tensor) -> torch.Tensor:
+        import random  # as networkx does, which the compiler may need first in backward
+
+        return x * len(random.__name__)
+
+    monkeypatch.delitem(sys.modules, "random")
+    assert torch.compile(imports)(torch.ones(1)).item() == 6.0

@@ -1,0 +1,46 @@
+"""`dump` of a compiled function: its executables as folders of files.
+
+in : the specializations of a compiled function
+out: a folder for each executable (`graphc.debug.dump_files`)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from frontend.tracing.sources import CapturedSource, HostSource
+from graphc.errors import ArgumentError
+
+
+def dumped(function: Any, folder: Any) -> list[Path]:
+    """The new folders. Raises ArgumentError where nothing was compiled yet, or for a folder that
+    cannot be written."""
+    from graphc.debug.dump_files import write_dump
+
+    executables = [(each, e) for each in function.specializations for e in each.executables]
+    if not executables:
+        raise ArgumentError("nothing is compiled yet", hint="call the function once, then dump it")
+    options = function.options
+    return [
+        write_dump(
+            folder, executable, options.level, threads=options.threads,
+            arrays=_arrays(specialization, executable),
+        )
+        for specialization, executable in executables
+    ]  # fmt: skip
+
+
+def _arrays(specialization: Any, executable: Any) -> list[Any]:
+    """The inputs of an executable: what it captured as that is now, all else drawn."""
+    from graphc.debug.dump_files import drawn
+
+    arrays = drawn(executable.graph)
+    if executable.graph.input_names != tuple(specialization.names):
+        return arrays  # a backward, or what frozen tensors leave to a call
+    for position, source in enumerate(specialization.sources):
+        if isinstance(source, CapturedSource):
+            arrays[position] = source.captured._value
+        elif isinstance(source, HostSource):
+            arrays[position] = source.array(())
+    return arrays

@@ -1,0 +1,154 @@
+"""What a compiled function says of itself: `explain()`.
+
+in : its specializations and the history of its traces
+out: about 40 lines of text. The newest specialization is told in full, others in a line
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+WIDTH = 100
+TRACES = 8
+"""Traces and specializations that are listed: the first, and the last ones."""
+FROZEN = 5
+"""Guards that are listed."""
+DEAREST = 5
+"""Kernels and decisions that are."""
+
+
+def explained(head: str, history: Sequence[str], specializations: Sequence[Any]) -> str:
+    """The text. `history[i]`: why trace i + 1 was made; a specialization has the `number` of its
+    trace."""
+    traced = [f"traced {number}: {text}" for number, text in enumerate(history, 1)]
+    lines = [head, *_shortened(traced)]
+    in_order = sorted(specializations, key=lambda each: each.number)
+    lines += _shortened([f"specialization {each.number}: {_summary(each)}" for each in in_order])
+    for each in in_order[-1:]:
+        lines += _wrapped([f"  signature: ({', '.join(map(str, each.signature.types))})"], 3)
+        lines += [f"  {line}" for line in _details(each)]
+    return "\n".join(lines)
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    left_out = len(lines) - TRACES
+    return lines if left_out <= 0 else [lines[0], f"({left_out} more)", *lines[1 - TRACES :]]
+
+
+def _summary(each: Any) -> str:
+    kind = "one graph, with backward" if each.trains else "one graph"
+    if each.function is not None:
+        kind = "forward and backward graphs"
+    return f"{kind}, {each.calls} calls, compiled in {each.seconds:.3f} s"
+
+
+def _details(each: Any) -> Iterator[str]:
+    yield from _wrapped([f"inputs: {', '.join(grouped(each.names))}"], 3)
+    updated = [each.names[position] for position in each.updated]
+    if updated:
+        yield from _wrapped([f"updated in place: {', '.join(grouped(updated))}"], 3)
+    yield from each.explain_saved()
+    for executable in each.executables:
+        yield from _program(executable)
+    for executable in each.executables[-1:]:
+        yield from _dearest(executable)
+        yield from _weightiest(executable, each.options.level)
+    frozen = Counter(text for guard in each.guards for text in str(guard).splitlines())
+    told = [f"frozen: {text}" + (f" ({n} of these)" if n > 1 else "") for text, n in frozen.items()]
+    yield from _wrapped(told[:FROZEN], 1)
+    if len(told) > FROZEN:
+        yield f"frozen: {len(told) - FROZEN} things more"
+
+
+def _program(executable: Any) -> Iterator[str]:
+    """Size of the graph, time of the compiler by phase, memory, threads, layouts."""
+    from graphc.schedule.plan import Launch, all_steps, kernels
+
+    graph, plan = executable.graph, executable.plan
+    launches = sum(isinstance(step, Launch) for step in all_steps(plan))
+    phases = ", ".join(f"{name} {time:.3f} s" for name, time in executable.timings.items())
+    yield (
+        f"{graph.name}: {len(graph.nodes)} nodes, {len(executable.optimised.nodes)} after passes; "
+        f"{launches} launches of {len(kernels(plan))} kernels"
+    )
+    yield f"  compiled: {phases}"
+    yield f"  {executable.schedule}"
+    yield f"  {executable.explain_memory()}"
+    layouts = executable.explain_layouts()
+    yield from (f"  {line}" for line in layouts[:2])
+    if len(layouts) > 2:
+        yield f"  layout: {len(layouts) - 2} matrices more"
+
+
+def _dearest(executable: Any) -> Iterator[str]:
+    """The kernels that are thought to take most of a call, and what limits them."""
+    from graphc.schedule.plan import Launch, all_steps, kernels, locations
+    from graphc.schedule.threads import estimate
+
+    plan = executable.plan
+    names, times = kernels(plan), Counter[str]()
+    places: dict[str, Any] = {}
+    specs = {name: spec for spec, name in names.items()}
+    for step in all_steps(plan):
+        if isinstance(step, Launch):
+            name = names[step.kernel]
+            places.setdefault(name, next(iter(locations(plan, step)), None))
+            times[name] += 1
+    cost = {name: estimate(specs[name]) for name in times}
+    total = sum(cost[name].nanoseconds * count for name, count in times.items()) or 1.0
+    by_cost = sorted(times, key=lambda name: -cost[name].nanoseconds * times[name])
+    yield f"dearest kernels, of about {total / 1000:.1f} us on one thread by estimate:"
+    for name in by_cost[:DEAREST]:
+        share = cost[name].nanoseconds * times[name] / total
+        place = f"  // {places[name]}" if places[name] else ""
+        count = f", {times[name]} launches" if times[name] > 1 else ""
+        yield f"  {name}: {share:.0%}, limit {cost[name].limit}{count}{place}"
+
+
+def _weightiest(executable: Any, level: str) -> Iterator[str]:
+    from graphc.debug.decisions import decisions
+    from graphc.debug.ledger import weightiest
+
+    found = decisions(executable.graph, level, target=executable.target, lowered=False)
+    lines = list(weightiest(found, DEAREST))
+    if lines:
+        yield "weightiest decisions:"
+        yield from _wrapped((f"  {line}" for line in lines), 2)
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def grouped(names: Iterable[str]) -> list[str]:
+    """Names, those of equal layers as one: `blocks.0-3.weight`."""
+    numbers: dict[str, list[int]] = {}
+    first: dict[str, str] = {}
+    for name in names:
+        found = re.search(r"(?<=\.)\d+(?=\.)", name)
+        key = name if found is None else f"{name[: found.start()]}*{name[found.end() :]}"
+        first.setdefault(key, name)
+        numbers.setdefault(key, []).extend([] if found is None else [int(found[0])])
+    return [
+        first[key] if len(set(each)) < 2 else key.replace("*", _ranges(sorted(set(each))), 1)
+        for key, each in numbers.items()
+    ]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """`0-3` for what goes without a gap, `0,2,5` for other numbers."""
+    if numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ",".join(map(str, numbers))
+
+
+def _wrapped(lines: Iterable[str], most: int) -> Iterator[str]:
+    """Each in at most so many lines."""
+    for line in lines:
+        yield from textwrap.wrap(
+            line, WIDTH, subsequent_indent="      ", max_lines=most, placeholder=" ...",
+            break_on_hyphens=False, break_long_words=False,
+        ) or [line]  # fmt: skip

@@ -1,0 +1,240 @@
+"""A function as the tools of graphc.debug see it: its graphs with their arrays, an eager runner.
+
+in : a function or Module, its arguments, and the options it would be compiled with
+out: a `TracedCall` for each native call that one call of it makes
+
+Whatever runs here leaves all state as it was: tensors, `.grad`s, optimizers, random numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from frontend.compiled.options import Options
+from frontend.compiled.specialization import Specialization
+from frontend.tensors.state import STATE, get_eager_backend, set_eager_backend
+from frontend.tensors.tensor import Tensor, make
+from frontend.tracing import tree
+from frontend.tracing.tracer import Trace, name_of, run_trace
+from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, drawn
+
+if TYPE_CHECKING:
+    from graphc.debug.profile.calls import Profiles
+    from graphc.debug.verification.verifier import Verifications
+
+
+def traced_calls(
+    function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
+    options: Options,
+) -> list[TracedCall]:  # fmt: skip
+    """The native calls that `function` compiled with `options` makes on these arguments."""
+    leaves: list[Tensor] = []
+    structure = tree.flatten((arguments, keywords), leaves)
+    how = CallOptions(options.level, options.threads, options.target, options.max_bytes)
+    optimizers = OptimizerStates()
+    with optimizers:
+        trace = run_trace(function, leaves, structure, name_of(function))
+        specialization = Specialization(trace, options, bool(STATE.grad_enabled))
+        eager = _EagerRun(function, leaves, structure, trace, specialization, optimizers)
+        arrays = specialization.arrays_for(leaves)
+        if specialization.function is None:
+            graph = specialization.executable.graph
+            return [TracedCall(graph, _copies(arrays), how, eager.outputs)]
+        return _pair(specialization.function, arrays, how, eager)
+
+
+def drawn_arguments(structure: Any, types: Sequence[Any], requires_grad: Sequence[bool]) -> Any:
+    """Arguments of this structure with tensors of these types, drawn; and keywords."""
+    arrays = drawn([DrawnInput(type) for type in types])
+    leaves = [make(array, type) for array, type in zip(arrays, types)]
+    for leaf, requires in zip(leaves, requires_grad):
+        leaf._requires_grad = requires
+    return tree.build(structure, iter(leaves))
+
+
+def profiled(
+    function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
+    options: Options, seconds: float,
+) -> Profiles:  # fmt: skip
+    """What `CompiledFunction.profile` gives."""
+    from graphc.debug.profile.calls import profile_calls
+
+    return profile_calls(traced_calls(function, arguments, keywords, options), seconds)
+
+
+def verified(
+    function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
+    options: Options,
+) -> Verifications:  # fmt: skip
+    """What `CompiledFunction.verify` gives."""
+    from graphc.debug.verification.verifier import verify_calls
+
+    return verify_calls(traced_calls(function, arguments, keywords, options))
+
+
+def reported(
+    function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
+    options: Options, path: Any, seconds: float,
+) -> None:  # fmt: skip
+    """What `CompiledFunction.report` does."""
+    from graphc.debug.report.page import write_page
+
+    write_page(traced_calls(function, arguments, keywords, options), path, seconds)
+
+
+def _copies(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(np.array(array) for array in arrays)
+
+
+def _pair(
+    function: Any, arrays: Sequence[Any], how: CallOptions, eager: _EagerRun
+) -> list[TracedCall]:
+    """A forward call, and the backward call behind it on gradients of ones."""
+    if not (STATE.grad_enabled and function.active and any(function.wanted)):
+        return [TracedCall(function.plain.graph, _copies(arrays), how, eager.outputs)]
+    pair = function.pair
+    before = _copies(arrays)
+    count = len(function.outputs) + len(function.updates)
+    values = pair.forward(*_copies(arrays))
+    kept = [before[i] for i in pair.saved_inputs]
+    ones = [np.ones(t.shape, t.dtype.numpy) for t in pair.results]
+    backward = _copies([*kept, *values[count:], *ones])
+    return [
+        TracedCall(pair.forward_graph, before, how, eager.outputs),
+        TracedCall(pair.backward_graph, backward, how),
+    ]
+
+
+class _EagerRun:
+    """Runs a traced function eagerly and finds the outputs of its graph in what is left behind."""
+
+    def __init__(
+        self, function: Any, leaves: Sequence[Tensor], structure: Any, trace: Trace,
+        specialization: Specialization, optimizers: OptimizerStates,
+    ):  # fmt: skip
+        self.function = function
+        self.leaves = list(leaves)
+        self.structure = structure
+        self.specialization = specialization
+        self.captured = [each.tensor for each in trace.session.captured.values()]
+        self.optimizers = optimizers
+        differentiable = specialization.function
+        if differentiable is None:
+            self.first_update = specialization.first_update
+            self.count = len(specialization.types)
+        else:
+            self.first_update = len(differentiable.outputs)
+            self.count = self.first_update + len(differentiable.updates)
+
+    def outputs(self, backend: str) -> list[Any]:
+        """The graph's outputs by this eager backend, None for those that are not known."""
+        with self.optimizers, _tensors_kept([*self.captured, *self.leaves]), _by(backend):
+            arguments, keywords = tree.build(self.structure, iter(self.leaves))
+            returned: list[Tensor] = []
+            tree.flatten(self.function(*arguments, **keywords), returned)
+            return self._found(returned)
+
+    def _found(self, returned: Sequence[Tensor]) -> list[Any]:
+        specialization = self.specialization
+        found: list[Any] = [None] * self.count
+        for tensor, (position, source) in zip(returned, specialization.returned):
+            if source is None:
+                found[position] = _value(tensor)
+        for i, position in enumerate(specialization.updated):
+            changed = specialization.sources[position].tensor(self.leaves)
+            found[self.first_update + i] = _value(changed)
+        for target, place, _ in specialization.grads:
+            owner: Any = target if isinstance(target, Tensor) else target.tensor(self.leaves)
+            if place is not None and 0 <= place < self.count and owner._grad is not None:
+                found[place] = _value(owner._grad)
+        return found
+
+
+def _value(tensor: Any) -> Any:
+    return np.array(tensor._array("an eager run"))
+
+
+@contextlib.contextmanager
+def _by(backend: str) -> Iterator[None]:
+    before = get_eager_backend()
+    set_eager_backend(backend)
+    try:
+        yield
+    finally:
+        set_eager_backend(before)
+
+
+@contextlib.contextmanager
+def _tensors_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
+    """What these tensors and their gradients hold is put back at the end."""
+    grads = [tensor._grad for tensor in tensors if isinstance(tensor._grad, Tensor)]
+    kept: list[tuple[Any, dict[str, Any], Any]] = [
+        (t, dict(t.__dict__), np.array(t._value)) for t in [*tensors, *grads]
+    ]
+    counters = [(t._counter, list(t._counter)) for t in tensors]
+    try:
+        yield
+    finally:
+        for tensor, state, content in kept:
+            tensor.__dict__.clear()
+            tensor.__dict__.update(state)
+            if tensor._value.flags.writeable:
+                tensor._value[...] = content
+        for counter, before in counters:
+            counter[:] = before
+
+
+class OptimizerStates:
+    """The states of all optimizers that make a step inside: those from before are put back at the
+    end, and when it is entered again, those from inside. A first step makes tensors of state, and
+    the trace refers to these."""
+
+    def __init__(self) -> None:
+        self._met: dict[int, Any] = {}
+        self._outside: dict[int, Any] = {}
+        self._inside: dict[int, Any] = {}
+        self._handle: Any = None
+
+    def __enter__(self) -> None:
+        for identity, optimizer in self._met.items():
+            self._outside[identity] = _state_of(optimizer)
+            _put_back(optimizer, self._inside[identity])
+        # Optimizers stand in a layer above; where nothing has imported them there are none.
+        optimizers = sys.modules.get("frontend.optim.optimizer")
+        if optimizers is not None:
+            self._handle = optimizers.register_optimizer_step_pre_hook(self._meet)
+
+    def __exit__(self, *error: Any) -> None:
+        if self._handle is not None:
+            self._handle.remove()
+        for identity, optimizer in self._met.items():
+            self._inside[identity] = _state_of(optimizer)
+            _put_back(optimizer, self._outside[identity])
+
+    def _meet(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
+        if id(optimizer) not in self._met:
+            self._met[id(optimizer)] = optimizer
+            self._outside[id(optimizer)] = _state_of(optimizer)
+
+
+def _state_of(optimizer: Any) -> tuple[dict[Any, dict[str, Any]], bool]:
+    """Which entries an optimizer has for each parameter, and whether it has made a step."""
+    states = {parameter: dict(entries) for parameter, entries in optimizer.state.items()}
+    return states, optimizer._opt_called
+
+
+def _put_back(optimizer: Any, before: tuple[dict[Any, dict[str, Any]], bool]) -> None:
+    states, optimizer._opt_called = before
+    state = optimizer.state
+    for parameter in [p for p in state if p not in states]:
+        del state[parameter]
+    for parameter, entries in states.items():
+        now = state[parameter]
+        for name in [name for name in now if name not in entries]:
+            del now[name]
+        now.update(entries)

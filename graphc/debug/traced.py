@@ -1,0 +1,108 @@
+"""What a tracer hands to the commands that run things: graphs, their arrays, an eager runner.
+
+A tracer (an entry point of the group `graphc.tracers`) gives a `TracedObject`, or the graph alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphc.ir.nodes import Graph
+from graphc.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from graphc.runtime.executable import Executable
+
+Array = np.ndarray[Any, Any]
+EagerRunner = Callable[[str], list[Array | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How a call is compiled: as for `graphc.compile`."""
+
+    level: str = "exact"
+    threads: int | None = None
+    target: str | None = None
+    max_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCall:
+    """One native call of a traced object: its graph before all passes, and an array for each input.
+
+    `eager(backend)` runs the object itself, each op by "numpy" or by its own kernel ("native"), and
+    gives the graph's outputs, None for those it does not know; all state is as before afterwards.
+    None: there is nothing to run."""
+
+    graph: Graph
+    arrays: tuple[Array, ...]
+    options: CallOptions
+    eager: EagerRunner | None = None
+
+    def fresh(self) -> list[Array]:
+        """Copies of the arrays, for a call that may write them."""
+        return [np.array(array) for array in self.arrays]
+
+    def executable(self, threads: int | None = None) -> Executable:
+        """The call compiled; `threads` instead of those of its options."""
+        from graphc.runtime.executable import compile
+
+        options = self.options
+        return compile(
+            self.graph, options.level, target=options.target, threads=threads or options.threads,
+            max_bytes=options.max_bytes,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TracedObject:
+    """What a tracer found. `calls(arguments, level, threads)` are the native calls one run of the
+    object makes on these arguments: one, or a forward and a backward. Level and threads are those
+    of the object where they are None."""
+
+    graph: Graph
+    calls: Callable[[Sequence[Array], str | None, int | None], list[TracedCall]]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnInput:
+    """An input to draw: `f32[2,3]` is standard normal, `i64[4]` zeros, `i64[4]<10` from 0 to 9."""
+
+    type: TensorType
+    below: int | None = None
+
+    @staticmethod
+    def parse(text: str) -> DrawnInput:
+        """Raises ParseError for a text that is no type, or whose bound is no positive number."""
+        from graphc.errors import ParseError
+
+        kind, sign, bound = text.partition("<")
+        type = TensorType.parse(kind.strip())
+        if not sign:
+            return DrawnInput(type)
+        number = bound.strip()
+        if not number.isdecimal() or int(number) < 1 or type.dtype.is_float:
+            raise ParseError(
+                f"{text!r}: behind < stands a whole number from 1 on, for integers",
+                hint="i64[16]<10 is drawn from 0 to 9",
+            )
+        return DrawnInput(type, int(number))
+
+    def draw(self, generator: np.random.Generator) -> Array:
+        dtype, shape = self.type.dtype.numpy, self.type.shape
+        if self.below is not None:
+            return np.asarray(generator.integers(0, self.below, shape)).astype(dtype)
+        if self.type.dtype.is_float:
+            return np.asarray(generator.standard_normal(shape)).astype(dtype)
+        return np.zeros(shape, dtype)
+
+
+def drawn(inputs: Sequence[DrawnInput], seed: int = 0) -> list[Array]:
+    """An array for each input, the same ones for the same seed."""
+    generator = np.random.default_rng(seed)
+    return [each.draw(generator) for each in inputs]

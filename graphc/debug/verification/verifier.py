@@ -1,0 +1,91 @@
+"""One call through all levels: `verify_call`.
+
+in : a traced call, with its arrays
+out: a `Verification`: stage by stage what was compared, and who is to blame for what differs
+
+Level *exact* promises the same bits everywhere: of eager mode by native kernels, of the graph after
+every pass, of the plan, of each kernel's loops and native code, of the whole call on any number of
+threads. At level *relaxed* two passes may change rounding, and are held to a bound; all stages
+behind them are compared with the graph they left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+from graphc.codegen.target import running
+from graphc.debug.traced import TracedCall
+from graphc.debug.verification.call_stage import call_stages
+from graphc.debug.verification.comparing import Array
+from graphc.debug.verification.eager_stage import eager_stage, ops_stage
+from graphc.debug.verification.findings import Finding, StageResult, Verification
+from graphc.debug.verification.launch_stage import launch_stage
+from graphc.debug.verification.op_kernels import OpKernels
+from graphc.debug.verification.pass_stage import PassCheck
+from graphc.debug.verification.plan_stage import plan_stage
+from graphc.debug.verification.rules import with_sentences
+from graphc.errors import VerifyError
+from graphc.ir.verifier import verify
+from graphc.passes.pipelines import Facts, optimize
+from graphc.passes.recorder import Recorder
+from graphc.schedule.build import plan_graph
+
+
+class Verifications(tuple[Verification, ...]):
+    """One for each native call. It is true where all hold."""
+
+    def __bool__(self) -> bool:
+        return all(self)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self))
+
+
+def verify_calls(calls: Sequence[TracedCall]) -> Verifications:
+    """Each call through all levels."""
+    return Verifications(verify_call(call) for call in calls)
+
+
+def verify_call(call: TracedCall) -> Verification:
+    """One call through all levels. Raises what the call itself raises on its arrays."""
+    return Verification(call.graph.name, call.options.level, tuple(_stages(call)))
+
+
+def _stages(call: TracedCall) -> Iterator[StageResult]:
+    kernels = OpKernels(call.options.target)
+    primitive = optimize(verify(call.graph), "none")
+    ops, expected = ops_stage(primitive, call.arrays, kernels)
+    eager = eager_stage(call, expected)
+    if eager is not None:
+        yield eager
+    yield ops
+    yield from _compiled_stages(call, kernels, expected)
+
+
+def _compiled_stages(
+    call: TracedCall, kernels: OpKernels, expected: Sequence[Array]
+) -> Iterator[StageResult]:
+    target = running(call.options.target)
+    facts = Facts(preferred_layouts(target))
+    check = PassCheck(call.options.level, facts, call.arrays, kernels)
+    recorder = Recorder()
+    broken = None
+    try:
+        plan_graph(call.graph, call.options.level, recorder, preferred=facts.preferred)
+    except VerifyError as error:
+        broken = error
+    count = len(expected)
+    for record in recorder.passes:
+        if record.before == record.after:
+            continue
+        yield check.stage(record, expected)
+        expected = kernels.outputs(record.after, call.arrays)[:count]
+    if broken is not None:
+        finding = Finding("a rule of a level is broken", with_sentences(str(broken)))
+        yield StageResult("plan", "its numbered rules", "all hold", (finding,))
+        return
+    plan = recorder.plan
+    yield plan_stage(plan, call.arrays, expected, kernels)
+    yield from launch_stage(plan, call.arrays, kernels, target)
+    yield from call_stages(call, expected)

@@ -1,0 +1,102 @@
+"""The report: what the page holds, that it is whole in itself, that nothing breaks out of it. What
+a browser makes of it is tested in tests/debug/browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frontend as torch
+from graphc.debug.cli import main
+from graphc.debug.load import loaded_calls
+from graphc.debug.profile import machine as machines
+from graphc.debug.profile.machine import Machine, MemoryLevel
+from graphc.debug.report.packing import packed, spared
+from graphc.debug.report.page import page
+from graphc.debug.traced import DrawnInput
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+STEP = f"""
+import frontend as torch
+
+w = torch.ones(8, 4)
+
+def step(x):
+    def turn(h, row):
+        h = torch.tanh(h @ w @ w.T + row)  # {HOSTILE}
+        return h, h
+    return torch.scan(turn, x[0], x)[1] @ w
+"""
+FAKE = Machine("a <b>", 1e9, 1e9, (MemoryLevel("L1", 1000, 4e9), MemoryLevel("DRAM", None, 1e9)))
+
+
+@pytest.fixture(autouse=True)
+def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines.machine.cache_clear()
+    monkeypatch.setattr(machines, "_read", lambda: FAKE)
+
+
+def unpacked(text: str, name: str) -> Any:
+    """The data of a page."""
+    found = re.search(rf'{name} = "([A-Za-z0-9+/=]*)"', text)
+    assert found is not None
+    return json.loads(zlib.decompress(base64.b64decode(found[1])))
+
+
+def test_the_page_is_whole_and_holds_the_call(tmp_path: Path) -> None:
+    file = tmp_path / "st<b>ep.py"
+    file.write_text(STEP, "utf-8")
+    with loaded_calls(f"{file}:step", [DrawnInput.parse("f32[5,3,8]")], None, 1) as calls:
+        text = page(calls, 1e-3)
+    assert HOSTILE not in text and "<b>" not in text
+    for outside in ("http:", "https:", "src=", "@import", "url(h"):
+        assert outside not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "default-src 'none'" in text and len(text) < 600_000
+    document, (kernels,) = unpacked(text, "DATA"), unpacked(text, "TEXTS")
+    (call,) = document["calls"]
+    launches = [step for step in call["steps"] if step["kind"] == "launch"]
+    assert {step["name"] for step in launches} == kernels.keys()
+    assert any(step["within"] and step["runs"] == 5 for step in launches)
+    assert all(step["bound"] and step["module"] == "" for step in launches)
+    for texts in kernels.values():
+        assert texts["body"].startswith("graph ") and "kernel" in texts["loops"]
+        assert "define" in texts["llvm"] and texts["assembly"]
+    assert call["passes"] and call["ledger"] and call["events"][0]
+    (source,) = document["files"].values()
+    assert source["name"] == "st<b>ep.py"
+    assert any(HOSTILE in line for _, line in source["lines"])
+
+
+def test_texts_of_the_cheapest_kernels_go_first_where_there_is_no_room() -> None:
+    noise = np.random.default_rng(0)
+    kernels = {
+        f"k{i}": {"body": "b", "loops": noise.bytes(400).hex(), "llvm": noise.bytes(400).hex()}
+        for i in range(9)
+    }
+    order = [f"k{i}" for i in range(9)]
+    everything = len(packed(kernels))
+    kept = spared(kernels, order, everything - 300)
+    assert "llvm" in kept["k0"] and "llvm" not in kept["k8"] and "body" in kept["k8"]
+    assert len(packed(spared(kernels, order, 400))) <= 400
+
+
+def test_the_command_and_the_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, html = tmp_path / "step.py", tmp_path / "step.html"
+    file.write_text("def step(x):\n    return x * 2\n", "utf-8")
+    command = ["report", f"{file}:step", "--input", "f32[3]", "--seconds", "0.001"]
+    assert main([*command, "-o", str(html)]) == 0
+    assert capsys.readouterr().out == f"report in {html}\n"
+    assert unpacked(html.read_text("utf-8"), "DATA")["calls"][0]["name"] == "step"
+    assert main([*command, "-o", str(tmp_path / "no" / "step.html")]) == 2
+    assert "cannot write the report" in capsys.readouterr().err
+    fn = torch.compile(lambda x: x + 1, threads=1)
+    fn(torch.zeros(4))
+    fn.report(html, seconds=1e-3)  # on arguments like those of the last call
+    assert unpacked(html.read_text("utf-8"), "DATA")["calls"][0]["steps"]

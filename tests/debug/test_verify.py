@@ -1,0 +1,221 @@
+"""Verification holds for what is right, and names who is to blame for each planted fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frontend as torch
+from frontend import nn
+from graphc.codegen.evaluate import vector_math
+from graphc.codegen.loop_ir.nodes import For, Store
+from graphc.codegen.program import driver, link
+from graphc.codegen.recipes import lower as recipes
+from graphc.debug.cli import main
+from graphc.debug.traced import CallOptions, TracedCall
+from graphc.debug.verification import plan_stage
+from graphc.debug.verification.comparing import difference
+from graphc.debug.verification.findings import Finding, Verification
+from graphc.debug.verification.rules import with_sentences
+from graphc.debug.verification.verifier import verify_call
+from graphc.ir.parser import parse
+from graphc.passes import canonicalize
+from graphc.passes.patterns import table
+from graphc.schedule import build, memory
+
+GRAPH = parse("""
+    graph layer(%x: f32[6,5], %w: f32[5,4], %y: f32[6,4]) {
+      %h = matmul(%x, %w) : f32[6,4]  // net.py:3 in forward [layer.up]
+      %t = exp(%h) : f32[6,4]  // net.py:4 in forward [layer.act]
+      %n = neg(%t) : f32[6,4]  // net.py:5 in forward [layer]
+      %one = constant f32[6,4] splat 1.0
+      %z = mul(%y, %one) : f32[6,4]  // net.py:5 in forward [layer]
+      %d = sub(%n, %z) : f32[6,4]  // net.py:6 in forward [layer]
+      %s = sum(%d) axes=[0] : f32[4]  // net.py:7 in forward [layer.pool]
+      %m = sum(%t) axes=[1] : f32[6]  // net.py:8 in forward [layer.pool]
+      %q = mul(%m, %m) : f32[6]  // net.py:9 in forward [layer.pool]
+      return %d, %s, %q
+    }""")
+
+
+def call(graph: Any = GRAPH, level: str = "exact", **rest: Any) -> TracedCall:
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(t.shape).astype(t.dtype.numpy) for t in graph.input_types]
+    return TracedCall(graph, tuple(arrays), CallOptions(level, threads=1), **rest)
+
+
+def blamed(verification: Verification) -> Finding:
+    """The first finding."""
+    assert not verification and str(verification)
+    return verification.findings[0]
+
+
+def test_a_right_call_holds_at_all_levels() -> None:
+    for level in ("exact", "relaxed"):
+        verification = verify_call(call(level=level))
+        assert verification, str(verification)
+        stages = [stage.name for stage in verification.stages]
+        assert stages[0] == "ops" and stages[-4:] == ["plan", "loops", "native", "call on 1 thread"]
+        assert any(name.startswith("pass ") for name in stages)
+
+
+@pytest.mark.parametrize("wrong", ["mul(x, -1.00001)", "abs(x)"])
+def test_a_wrong_rule_is_named(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canonicalize, "RULES", table(("neg(x)", wrong)) + canonicalize.RULES)
+    finding = blamed(verify_call(call()))
+    assert f"rule neg(x) -> {wrong}" in finding.blame and "pass canonicalize" in finding.blame
+    assert (finding.place.line, finding.place.module) == ("net.py:5", "layer")
+    assert finding.what.startswith("neg") and "it turned" in finding.detail
+    assert len(verify_call(call()).findings) == 1  # what follows is right for what it was given
+
+
+def test_a_wrong_coefficient_is_found_in_the_kernel_of_its_op(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(link, "_native", {})
+    wrong = (vector_math.STEP_Q[0] * 1.01, *vector_math.STEP_Q[1:])
+    monkeypatch.setattr(vector_math, "STEP_Q", wrong)
+    finding = blamed(verify_call(call()))
+    assert "the kernel of op exp" in finding.blame
+    assert (finding.place.line, finding.place.module) == ("net.py:4", "layer.act")
+
+
+def test_overlapping_buffers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = memory.plan_offsets
+    monkeypatch.setattr(
+        memory, "plan_offsets", lambda sizes, lives: ([0] * len(sizes), plain(sizes, lives)[1])
+    )
+    chain = parse(
+        """
+        graph chain(%x: f32[64,5], %y: f32[64,5]) {
+          %a = sum(%x) axes=[0] : f32[5]  // net.py:1 in f [a]
+          %b = sum(%y) axes=[0] : f32[5]  // net.py:2 in f [b]
+          %c = matmul(%x, %w) : f32[64,64]  // net.py:3 in f [c]
+          return %c
+        }""".replace("matmul(%x, %w) : f32[64,64]", "mul(%a, %b) : f32[5]")
+    )
+    finding = blamed(verify_call(call(chain, level="none")))
+    assert "rule P3: arena buffers lie inside the arena" in finding.what
+    for module in (build, plan_stage):  # and what happens is seen where no rule tells
+        monkeypatch.setattr(module, "verify_plan", lambda plan: plan)
+    finding = blamed(verify_call(call(chain, level="none")))
+    assert "the plan of memory: step 1" in finding.blame and "still read" in finding.blame
+    assert finding.place.line == "net.py:3" and "reads b" in finding.what
+
+
+def without_stores(statements: Any, buffer: str) -> Any:
+    """Statements of loops without what they write to a buffer."""
+    kept = [s for s in statements if not (isinstance(s, Store) and s.buffer.name == buffer)]
+    return tuple(
+        replace(s, body=without_stores(s.body, buffer)) if isinstance(s, For) else s for s in kept
+    )
+
+
+def test_an_output_that_a_kernel_leaves_unwritten_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forgetful(name: str, body: Any, target: Any) -> Any:
+        kernel = recipes.lower_nest(name, body, target)
+        if not {"sum", "mul"} <= {node.op for node in body.nodes}:
+            return kernel  # the ops' own kernels stay whole
+        return replace(kernel, body=without_stores(kernel.body, kernel.buffers[-1].name))
+
+    monkeypatch.setattr(link, "_native", {})
+    monkeypatch.setitem(recipes.RECIPES, "nest", forgetful)
+    verification = verify_call(call())
+    finding = blamed(verification)
+    assert "the lowering of k" in finding.blame and "rule R3: " in finding.what
+    native = next(stage for stage in verification.stages if stage.name == "native")
+    assert "left unwritten" in native.findings[0].detail
+    assert native.findings[0].place.module == "layer.pool"
+
+
+def test_a_driver_that_leaves_a_launch_out_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = driver.Driver._launch
+
+    def lazy(self: Any, frame: Any, step: Any, *rest: Any) -> None:
+        if any(node.op == "mul" for node in step.kernel.body.nodes) and len(self.plan.steps) > 1:
+            return
+        plain(self, frame, step, *rest)
+
+    monkeypatch.setattr(driver.Driver, "_launch", lazy)
+    finding = blamed(verify_call(call()))
+    assert finding.blame == "the driver" and finding.place.line == "net.py:9"
+
+
+def test_a_trace_that_is_not_what_the_program_does_is_blamed() -> None:
+    right = verify_call(call())
+    assert right
+    finding = blamed(verify_call(call(eager=lambda backend: [np.ones((6, 4), np.float32)])))
+    assert "the trace" in finding.blame and finding.place.line == "net.py:6"
+
+
+def test_a_broken_rule_says_its_sentence() -> None:
+    assert with_sentences("plan rule P5 broken at step 3").endswith(
+        "rule P5: every output is written"
+    )
+    assert "G1" in with_sentences("rule G1") and with_sentences("no rule") == "no rule"
+
+
+def test_arrays_are_told_apart_by_bits() -> None:
+    zero = np.zeros(3, np.float32)
+    assert difference(zero, zero) is None
+    assert difference(-zero, zero) is not None
+    assert difference(-zero, zero, np.zeros(())) is None
+    nan = np.array([np.nan, 1], np.float32)
+    assert difference(nan, -nan * [1, -1]) is None
+    apart = difference(np.array([1, 2, 3]), np.array([1, 2, 5]))
+    assert apart is not None and (apart.elements, apart.index, apart.ulps) == (1, (2,), 2.0)
+
+
+NET = """
+from typing import Annotated, Any
+import frontend as torch
+from frontend import nn, optim
+
+net = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5))
+optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+@torch.compile(threads=1)
+def step(x):
+    net(x).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+def doubled(x: Annotated[Any, "f32[5,3]"]):
+    return x * 2
+"""
+
+
+def test_verifying_a_step_leaves_all_state_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space: dict[str, Any] = {}
+    exec(compile(NET, "net.py", "exec"), space)
+    net, step = space["net"], space["step"]
+    before = {name: value.numpy().copy() for name, value in net.state_dict().items()}
+    random = torch.get_rng_state().numpy().copy()
+    assert step.verify(torch.ones(5, 3))
+    for name, value in net.state_dict().items():
+        np.testing.assert_array_equal(value.numpy(), before[name])
+    np.testing.assert_array_equal(torch.get_rng_state().numpy(), random)
+    assert len(space["optimizer"].state) == 0 and all(p.grad is None for p in net.parameters())
+    file = tmp_path / "net.py"
+    file.write_text(NET, "utf-8")
+    assert main(["verify", f"{file}:doubled", "--threads", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "doubled, level exact: holds" in shown and "ok    eager: " in shown
+    monkeypatch.setattr(canonicalize, "RULES", table(("mul(x, y)", "add(x, y)")))
+    assert main(["verify", f"{file}:doubled", "--threads", "1"]) == 1
+    assert "rule mul(x, y) -> add(x, y)" in capsys.readouterr().out
+
+
+def test_a_forward_that_can_be_differentiated_is_verified_with_its_backward() -> None:
+    layer = torch.compile(nn.Linear(3, 2), threads=1)
+    forward, backward = layer.verify(torch.ones(4, 3))
+    assert forward and backward
+    assert [v.name for v in (forward, backward)] == ["Linear_forward", "Linear_backward"]
