@@ -14,7 +14,7 @@ import ctypes
 import hashlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,6 +152,26 @@ def call_kernel(
     target: Target | None = None,
 ) -> None:
     """Runs the native kernel once on contiguous arrays, one per buffer; writes in place."""
+    kernel_caller(kernel, target)(arrays, begin, end)
+
+
+def kernel_caller(kernel: Kernel, target: Target | None = None) -> Callable[..., None]:
+    """What `call_kernel` does, for many calls of one kernel: it is found only once."""
+    function = KERNEL_FUNCTION(kernel_address(kernel, target))
+
+    def call(
+        arrays: Sequence[np.ndarray[Any, Any]], begin: int = 0, end: int | None = None
+    ) -> None:
+        _check_arrays(kernel, arrays)
+        table = (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
+        scratch = np.empty(scratch_layout(kernel)[1] + 64, np.uint8)
+        aligned = -(-scratch.ctypes.data // 64) * 64
+        function(table, None, begin, kernel.extent if end is None else end, aligned)
+
+    return call
+
+
+def _check_arrays(kernel: Kernel, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
     if len(arrays) != len(kernel.buffers):
         raise ArgumentError(f"{len(kernel.buffers)} buffers, {len(arrays)} arrays")
     for buffer, array in zip(kernel.buffers, arrays):
@@ -162,11 +182,6 @@ def call_kernel(
             )
         if not array.flags.c_contiguous:
             raise ArgumentError(f"the array for buffer {buffer} is not contiguous")
-    table = (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
-    scratch = np.empty(scratch_layout(kernel)[1] + 64, np.uint8)
-    aligned = -(-scratch.ctypes.data // 64) * 64
-    function = KERNEL_FUNCTION(kernel_address(kernel, target))
-    function(table, None, begin, kernel.extent if end is None else end, aligned)
 
 
 KERNEL_FUNCTION = ctypes.CFUNCTYPE(
