@@ -8,8 +8,8 @@ The bits are those of the definition (ops/attention.py).
 
 from __future__ import annotations
 
+from graphc.codegen.evaluate.algebra import LoopAlgebra
 from graphc.codegen.evaluate.reduction import LANES
-from graphc.codegen.evaluate.vector_math import exp_of_nonpositive
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.attention.heads import HeadRows, Matrix, Number
 from graphc.codegen.recipes.attention.parts import AttentionKernel, Finish
@@ -97,7 +97,8 @@ class _Attention(AttentionKernel):
             lane = self.times(self.computed("and", number, per_block - 1), self.lanes)
             for i, place in enumerate(places):
                 scores = self.load(self.weights, place, column)
-                weight = exp_of_nonpositive(builder, builder.sub(scores, levels[i]))
+                below = builder.sub(scores, levels[i])
+                weight = LoopAlgebra(builder).exp_of_nonpositive(below)
                 self.store(self.weights, place, column, weight)
                 total = builder.add(self.load(self.lane_sums, i, lane), weight)
                 self.store(self.lane_sums, i, lane, total)

@@ -86,7 +86,7 @@ def test_an_output_is_computed_once() -> None:
         (lambda x: exp(transpose(sigmoid(x), permutation=(1, 0))), ["f32[80,80]"]),
         (lambda x, y: where(gt(sigmoid(x), y), exp(sigmoid(x)), y), ["f32[64,64]", "f32[64,64]"]),
     ],
-    ids=["side by side", "few", "libm", "transposed", "a condition"],
+    ids=["side by side", "few", "f64", "transposed", "a condition"],
 )
 def test_others_have_no_stages(function: Callable[..., Any], shapes: list[str]) -> None:
     assert kept(function, *shapes) == 0
