@@ -9,6 +9,7 @@ The oracle is the reference run in float64 on the same values. Bounds:
 | kind | bound |
 |---|---|
 | elementwise | `op.ulps` units in the last place; 0 is the rounded oracle, bit for bit |
+| oscillating Bessel functions in f64 | the same of the greatest magnitude: they have zeros |
 | movement, gather, …_set, generate, positions, all integers and bools | equal |
 | sum, cumsum, contraction, scatter | 16·ε·Σ|a||b|, summed by the op itself on absolute values |
 | prod, cumprod | n·ε·|product| |
@@ -182,6 +183,8 @@ def bound(op: Any, sample: Sample, want: np.ndarray, epsilon: float) -> Any:
         return SUM * epsilon * oracle(op, replace(sample, operands=absolute))[0]
     if op.name in ("prod", "cumprod"):
         return max(sample.operands[0].size, 1) * epsilon * np.abs(want)
+    if op.name.startswith("bessel_") and epsilon == np.finfo(np.float64).eps:
+        return op.ulps * epsilon * np.max(np.abs(want), initial=0)
     if op.kind in ("composite", "region") or op.name == "logcumsumexp":
         return COMPOSITE * epsilon * np.max(np.abs(want), initial=0)
     return None
