@@ -14,7 +14,10 @@ from tests.fuzz import checkpoints, kills
 from tests.fuzz.frame import Broken, Fuzzer, report, run, without_parts
 from tests.fuzz.registry import FUZZERS
 
-CASES = {"checkpoints": 150, "cache_files": 40, "kills": 12, "graph_texts": 300, "joins": 5}
+CASES = {
+    "checkpoints": 150, "cache_files": 40, "kills": 12, "graph_texts": 300, "joins": 5,
+    "kernels": 25, "levels": 1, "targets": 2,
+}  # fmt: skip
 
 
 def test_every_fuzzer_has_a_short_run() -> None:
