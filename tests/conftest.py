@@ -29,13 +29,6 @@ with contextlib.suppress(OSError, AttributeError):
 gc.set_threshold(50_000, 20, 50)
 
 
-def pytest_collection_finish() -> None:
-    """What was collected lives to the end: calls of gc.collect() need not walk through it (hooks of
-    traced modules ask for one, and it would take a second each time)."""
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `native_target` runs for each named target this machine can execute."""
     if "native_target" in metafunc.fixturenames:
