@@ -212,13 +212,14 @@ class Scheduler:
     def _direct_outputs(self, in_place: dict[Value, int]) -> dict[Value, int]:
         """The values written straight into an output array."""
         result: dict[Value, int] = {}
-        stacked = {Value(node, i) for node, stacks in self.stacks.items() for i in stacks}
+        placed = {Value(node, i) for node, stacks in self.stacks.items() for i in stacks}
+        placed.update(in_place)
         aliased = {position for position, _ in self.graph.aliases}
         for position in range(self.output_count):
             value = self.graph.outputs[position]
             computed = value.node in self.kept
-            placed = in_place.keys() | result.keys() | stacked
             if computed and position not in aliased and value not in placed:
+                placed.add(value)
                 type = self.graph.type_of(value)
                 result[value] = self._buffer(PlanBuffer(type, "output", position))
         return result

@@ -9,12 +9,17 @@ from tests.fuzz import (
     graph_texts,
     interrupts,
     joins,
+    kernels,
     kills,
+    levels,
     state,
+    targets,
 )
 from tests.fuzz.frame import Fuzzer
 
-FUZZERS: dict[str, Fuzzer] = {
-    module.FUZZER.name: module.FUZZER
-    for module in (checkpoints, cache_files, kills, graph_texts, joins, state, interrupts, autograd)
-}
+_MODULES = (
+    checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
+    interrupts, autograd,
+)  # fmt: skip
+
+FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}

@@ -10,6 +10,7 @@ import pytest
 
 PRELUDE = """
 import os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # else a background job ignores it
 import numpy as np
 import graphc
 from graphc import ops

@@ -92,9 +92,9 @@ def derived_chain(count: int) -> graphc.Graph:
 
 
 GRAPHS: dict[str, tuple[Callable[[int], graphc.Graph], int]] = {
-    "chain": (chain, 400), "derived chain": (derived_chain, 400),
-    "sum of inputs": (summed_inputs, 300), "outputs": (many_outputs, 150),
-    "layers": (layers, 100), "training": (training, 40),
+    "chain": (chain, 400), "derived chain": (derived_chain, 250),
+    "sum of inputs": (summed_inputs, 200), "outputs": (many_outputs, 100),
+    "layers": (layers, 80), "training": (training, 30),
 }  # fmt: skip
 
 

@@ -2,6 +2,6 @@
 
 evaluator follows index maps and scalar rules from a wanted element to buffers; memory loads and
 stores elements of those; addresses turns index expressions into integers of loops; algebra (with
-vector_math and integer_math) is what scalar rules run over; reduction sums; copier and shuffles
-move blocks through registers.
+vector_math for f32, wide_math for f32 by way of f64, double_math for f64, and integer_math) is what
+scalar rules run over; reduction sums; copier and shuffles move blocks through registers.
 """

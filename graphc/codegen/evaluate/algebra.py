@@ -3,22 +3,28 @@ methods as graphc.ops.kinds.numpy_algebra; scalars meet vectors by splatting."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
-from graphc.codegen.evaluate import vector_math, wide_math
+from graphc.codegen.evaluate import double_math, vector_math, wide_math
 from graphc.codegen.evaluate.integer_math import integer_pow
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.types import DType
 
 
-def _wide(name: str) -> Any:
-    """A method that computes an f32 function in f64, and calls the C library for an f64 one."""
-    function = getattr(wide_math, name)
+def _function(name: str) -> Any:
+    """A method for a function of floats: of f32 by fits in f32 where there is one, else computed in
+    f64 and rounded; of f64 to all its digits."""
+    single, double = getattr(vector_math, name, None), getattr(double_math, name)
+    if single is None:
+        single = partial(wide_math.through_f64, function=getattr(wide_math, name))
 
     def method(self: LoopAlgebra, *operands: LoopValue) -> LoopValue:
-        return wide_math.through_f64(self.builder, name, function, *operands)
+        chosen = double if operands[0].type.dtype is DType.f64 else single
+        return cast("LoopValue", chosen(self.builder, *operands))
 
+    method.__doc__ = double.__doc__
     return method
 
 
@@ -155,49 +161,20 @@ class LoopAlgebra:
         """An f64 value in the dtype of `like`."""
         return self.convert(x, like.type.dtype)
 
-    def exp(self, x: LoopValue) -> LoopValue:
-        return vector_math.exp(self.builder, x)
-
-    def exp_of_nonpositive(self, x: LoopValue) -> LoopValue:
-        """`exp` where x is nowhere above 0: the same bits by fewer operations."""
-        return vector_math.exp_of_nonpositive(self.builder, x)
-
-    def exp2(self, x: LoopValue) -> LoopValue:
-        return vector_math.exp2(self.builder, x)
-
-    def expm1(self, x: LoopValue) -> LoopValue:
-        return vector_math.expm1(self.builder, x)
-
-    def log(self, x: LoopValue) -> LoopValue:
-        return vector_math.log(self.builder, x)
-
-    def log2(self, x: LoopValue) -> LoopValue:
-        return vector_math.log2(self.builder, x)
-
-    def log10(self, x: LoopValue) -> LoopValue:
-        return vector_math.log10(self.builder, x)
-
-    def log1p(self, x: LoopValue) -> LoopValue:
-        return vector_math.log1p(self.builder, x)
-
-    def log1p_of_fraction(self, x: LoopValue) -> LoopValue:
-        """`log1p` where x is from 0 to 1: a last bit may differ."""
-        return vector_math.log1p_of_fraction(self.builder, x)
-
-    def sin(self, x: LoopValue) -> LoopValue:
-        return vector_math.sin(self.builder, x)
-
-    def cos(self, x: LoopValue) -> LoopValue:
-        return vector_math.cos(self.builder, x)
-
-    def tanh(self, x: LoopValue) -> LoopValue:
-        return vector_math.tanh(self.builder, x)
-
-    def sigmoid(self, x: LoopValue) -> LoopValue:
-        return vector_math.sigmoid(self.builder, x)
-
-    def erf(self, x: LoopValue) -> LoopValue:
-        return vector_math.erf(self.builder, x)
+    exp, exp2, expm1 = _function("exp"), _function("exp2"), _function("expm1")
+    exp_of_nonpositive = _function("exp_of_nonpositive")
+    """`exp` where x is nowhere above 0: the same bits by fewer operations."""
+    log, log2, log10 = _function("log"), _function("log2"), _function("log10")
+    log1p = _function("log1p")
+    log1p_of_fraction = _function("log1p_of_fraction")
+    """`log1p` where x is from 0 to 1: a last bit may differ."""
+    sin, cos, tan = _function("sin"), _function("cos"), _function("tan")
+    asin, acos, atan = _function("asin"), _function("acos"), _function("atan")
+    sinh, cosh, tanh = _function("sinh"), _function("cosh"), _function("tanh")
+    asinh, acosh, atanh = _function("asinh"), _function("acosh"), _function("atanh")
+    atan2, hypot, sigmoid = _function("atan2"), _function("hypot"), _function("sigmoid")
+    erf, erfc, lgamma = _function("erf"), _function("erfc"), _function("lgamma")
+    _float_pow = _function("pow")
 
     def rsqrt(self, x: LoopValue) -> LoopValue:
         return vector_math.rsqrt(self.builder, x)
@@ -205,13 +182,7 @@ class LoopAlgebra:
     def pow(self, x: LoopValue, y: LoopValue) -> LoopValue:
         if x.type.dtype.is_integer:
             return integer_pow(self.builder, x, y)
-        return vector_math.pow(self.builder, x, y)
-
-    tan, asin, acos, atan = _wide("tan"), _wide("asin"), _wide("acos"), _wide("atan")
-    sinh, cosh = _wide("sinh"), _wide("cosh")
-    asinh, acosh, atanh = _wide("asinh"), _wide("acosh"), _wide("atanh")
-    atan2, hypot = _wide("atan2"), _wide("hypot")
-    erfc, lgamma = _wide("erfc"), _wide("lgamma")
+        return cast("LoopValue", self._float_pow(x, y))
 
     def signbit(self, x: LoopValue) -> LoopValue:
         return vector_math.signbit(self.builder, x)

@@ -94,9 +94,11 @@ class Evaluator(MemoryAccess):
         return self.load(memory, position(index), guards, filled_in)
 
     def _relevant(self, guards: tuple[Guard, ...], index: Index) -> tuple[Guard, ...]:
-        """The guards on what the index depends on."""
+        """The guards on what the index depends on, and those that never hold."""
         variables = self._variables(index)
-        return tuple([guard for guard in guards if guard[0].variables() & variables])
+        return tuple(
+            [guard for guard in guards if guard[0].variables() & variables or _fails(guard)]
+        )
 
     def _variables(self, index: Index) -> frozenset[Variable]:
         """The variables an index depends on, also through loaded ones: a guard on where an index
@@ -207,3 +209,9 @@ class Evaluator(MemoryAccess):
         """Ask in the current block for an element of input `number`, which is read later."""
         index, _ = self.integers.offset(linear)
         self.builder.prefetch(self._buffers[number], index)
+
+
+def _fails(guard: Guard) -> bool:
+    """Whether a guard fails wherever it is asked: an element that a last cell does not have."""
+    number, low, high = guard
+    return number.is_constant and not number.within(low, high)

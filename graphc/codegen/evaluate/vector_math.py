@@ -1,15 +1,15 @@
-"""Transcendental functions as straight-line loop IR over vectors of any width.
+"""Transcendental functions of f32 as straight-line loop IR over vectors of any width.
 
-In: a LoopBuilder and a value of f32 or f64. Out: the value of the function, appended to the
-builder's current block. f32 is computed with fits of our own (minimised over f32 coefficients,
-checked on dense grids against f64); the same operations run in every lane on every target, so a
-function has one result per argument, whatever the vector width. sin, cos and pow are computed in
-f64 (`wide_math`). Functions of f64 call libm lane by lane: correct and slow.
+In: a LoopBuilder and a value of f32. Out: the value of the function, appended to the builder's
+current block. Computed with fits of our own (minimised over f32 coefficients, checked on dense
+grids against f64); the same operations run in every lane on every target, so a function has one
+result per argument, whatever the vector width. Others are computed in f64 (`wide_math`); functions
+of f64 stand in `double_math`.
 
 Worst error in units in the last place against the exact value, over the whole range:
 
     exp 1.2, exp2 1.2, expm1 1.6, log 0.9, log2 1.3, log10 1.3, log1p 1.7, sigmoid 2.9, tanh 4.8,
-    erf 6, rsqrt 1.5, pow 0.51
+    erf 6, rsqrt 1.5
 
 NaN gives NaN. exp and exp2 overflow to inf and underflow gradually through the denormals, and so
 does sigmoid below -87. Logarithms take denormals, give -inf at 0 and NaN below; log2 and exp2 are
@@ -26,7 +26,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphc.codegen.evaluate import wide_math
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.types import DType
@@ -195,8 +194,6 @@ class _MathWriter:
 
 def exp(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """e^x."""
-    if x.type.dtype is DType.f64:
-        return b.call("exp", x)
     w = _MathWriter(b, x)
     # exp(89) overflows; far below the powers are 0, as in raised_exp.
     inside = w.clamp(x, -2 * EXPONENT_BIAS * LN2, 89.0)
@@ -205,15 +202,11 @@ def exp(b: LoopBuilder, x: LoopValue) -> LoopValue:
 
 def exp_of_nonpositive(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """e^x for x <= 0: the bits of `exp`. Taking the constant factor away makes the denormals."""
-    if x.type.dtype is DType.f64:
-        return b.call("exp", x)
     return b.mul(_MathWriter(b, x).raised_exp(x), b.const(DType.f32, 2.0**-RAISED))
 
 
 def exp2(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """2^x."""
-    if x.type.dtype is DType.f64:
-        return b.call("exp2", x)
     w = _MathWriter(b, x)
     inside = w.clamp(x, -2 * EXPONENT_BIAS, 129.0)
     return w.scaled(*w.reduced_exp2(inside, 2 * STEPS * EXPONENT_BIAS))
@@ -221,8 +214,6 @@ def exp2(b: LoopBuilder, x: LoopValue) -> LoopValue:
 
 def expm1(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """e^x - 1, accurate around 0."""
-    if x.type.dtype is DType.f64:
-        return b.call("expm1", x)
     w = _MathWriter(b, x)
     # Half the scale (2^n is biased by 127), so that 2^128 is not needed; doubling is exact.
     bits, r = w.reduced_exp(w.clamp(x, -18.0, 89.0), 1, 126)
@@ -235,25 +226,21 @@ def expm1(b: LoopBuilder, x: LoopValue) -> LoopValue:
 
 def log(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The natural logarithm."""
-    return _logarithm(b, x, "log", _log_sum)
+    return _logarithm(b, x, _log_sum)
 
 
 def log2(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The logarithm to base 2."""
-    return _logarithm(b, x, "log2", lambda w, n, f: _based_sum(w, n, f, (1.0, 0.0), PER_LN2))
+    return _logarithm(b, x, lambda w, n, f: _based_sum(w, n, f, (1.0, 0.0), PER_LN2))
 
 
 def log10(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The logarithm to base 10."""
-    return _logarithm(b, x, "log10", lambda w, n, f: _based_sum(w, n, f, LG_2, PER_LN10))
+    return _logarithm(b, x, lambda w, n, f: _based_sum(w, n, f, LG_2, PER_LN10))
 
 
-def _logarithm(
-    b: LoopBuilder, x: LoopValue, name: str, combine: Callable[..., LoopValue]
-) -> LoopValue:
-    """x = 2^n·(1 + f), and `combine(writer, n, f)` of that; libm's `name` for f64."""
-    if x.type.dtype is DType.f64:
-        return b.call(name, x)
+def _logarithm(b: LoopBuilder, x: LoopValue, combine: Callable[..., LoopValue]) -> LoopValue:
+    """x = 2^n·(1 + f), and `combine(writer, n, f)` of that."""
     w = _MathWriter(b, x)
     tiny = b.compare("lt", x, w.number(LEAST_NORMAL))
     scaled = b.select(tiny, b.mul(x, w.number(2.0**EXPONENT_SHIFT)), x)
@@ -306,8 +293,6 @@ def _based_sum(
 
 def log1p(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """log(1 + x), accurate around 0: what rounding 1 + x loses is added back to first order."""
-    if x.type.dtype is DType.f64:
-        return b.call("log1p", x)
     w = _MathWriter(b, x)
     one = w.number(1.0)
     u = b.add(x, one)
@@ -325,8 +310,6 @@ def log1p(b: LoopBuilder, x: LoopValue) -> LoopValue:
 def log1p_of_fraction(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """log(1 + x) for 0 <= x <= 1, where what is to be added to a logarithm is known exactly: 1 + x
     is 1 + f, or 2·(1 + f) with f = (x - 1) / 2."""
-    if x.type.dtype is DType.f64:
-        return b.call("log1p", x)
     w = _MathWriter(b, x)
     zero, one, half = w.number(0.0), w.number(1.0), w.number(0.5)
     big = b.compare("gt", x, w.number(SQRT_2 - 1))
@@ -337,26 +320,19 @@ def log1p_of_fraction(b: LoopBuilder, x: LoopValue) -> LoopValue:
 def sigmoid(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """1 / (1 + e^-x), from e^-|x|: nothing overflows, and far below 0 it is e^x. In f32 both parts
     of the fraction are raised alike."""
-    w, below = _MathWriter(b, x), b.neg(b.abs(x))
-    if x.type.dtype is DType.f64:
-        power, one = b.call("exp", below), w.number(1.0)
-    else:
-        power, one = w.raised_exp(below), w.number(2.0**RAISED)
+    w = _MathWriter(b, x)
+    power, one = w.raised_exp(b.neg(b.abs(x))), w.number(2.0**RAISED)
     # By its sign bit: at 0 both numerators are 1, and the bit itself selects.
     return b.div(b.select(signbit(b, x), power, one), b.add(one, power))
 
 
 def tanh(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The hyperbolic tangent."""
-    if x.type.dtype is DType.f64:
-        return b.call("tanh", x)
     return _odd_rational(b, x, TANH_P, TANH_Q, TANH_LIMIT)
 
 
 def erf(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """The error function."""
-    if x.type.dtype is DType.f64:
-        return b.call("erf", x)
     return _odd_rational(b, x, ERF_P, ERF_Q, ERF_LIMIT)
 
 
@@ -374,21 +350,6 @@ def _odd_rational(
 def rsqrt(b: LoopBuilder, x: LoopValue) -> LoopValue:
     """1 / sqrt(x), both rounded."""
     return b.div(_MathWriter(b, x).number(1.0), b.sqrt(x))
-
-
-def pow(b: LoopBuilder, x: LoopValue, y: LoopValue) -> LoopValue:
-    """x^y with C's special cases."""
-    return wide_math.through_f64(b, "pow", wide_math.pow, x, y)
-
-
-def sin(b: LoopBuilder, x: LoopValue) -> LoopValue:
-    """The sine."""
-    return wide_math.through_f64(b, "sin", wide_math.sin, x)
-
-
-def cos(b: LoopBuilder, x: LoopValue) -> LoopValue:
-    """The cosine."""
-    return wide_math.through_f64(b, "cos", wide_math.cos, x)
 
 
 def signbit(b: LoopBuilder, x: LoopValue) -> LoopValue:

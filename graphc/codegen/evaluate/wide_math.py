@@ -194,11 +194,9 @@ class WideWriter:
 
 
 def through_f64(
-    b: LoopBuilder, name: str, function: Callable[..., LoopValue], *operands: LoopValue
+    b: LoopBuilder, *operands: LoopValue, function: Callable[..., LoopValue]
 ) -> LoopValue:
-    """One of the functions below of f32 operands; libm's `name` for f64."""
-    if operands[0].type.dtype is DType.f64:
-        return b.call(name, *operands)
+    """One of the functions below, of operands of f32."""
     wide = [b.convert(operand, DType.f64) for operand in operands]
     return b.convert(function(b, *wide), DType.f32)
 
@@ -322,12 +320,18 @@ def hypot(b: LoopBuilder, x: LoopValue, y: LoopValue) -> LoopValue:
 def pow(b: LoopBuilder, x: LoopValue, y: LoopValue) -> LoopValue:
     """x^y with C's special cases."""
     w = WideWriter(b, x)
-    zero, one, infinity = w.number(0.0), w.number(1.0), w.number(math.inf)
+    zero, infinity = w.number(0.0), w.number(math.inf)
     size = b.abs(x)
     logarithm = w.logarithm(size)
     logarithm = b.select(b.compare("eq", size, zero), w.number(-math.inf), logarithm)
     logarithm = b.select(b.compare("lt", size, infinity), logarithm, size)
-    value = w.power(b.mul(y, logarithm))
+    return with_signs_of_power(w, x, y, w.power(b.mul(y, logarithm)))
+
+
+def with_signs_of_power(w: WideWriter, x: LoopValue, y: LoopValue, value: LoopValue) -> LoopValue:
+    """x^y with C's special cases, from |x|^y."""
+    b = w.b
+    zero, one, infinity = w.number(0.0), w.number(1.0), w.number(math.inf)
     whole = b.compare("eq", b.op("floor", y), y)
     half = b.mul(y, w.number(0.5))
     odd = b.op("and", whole, b.compare("ne", b.op("floor", half), half))
@@ -338,7 +342,7 @@ def pow(b: LoopBuilder, x: LoopValue, y: LoopValue) -> LoopValue:
     value = b.select(fraction, w.number(math.nan), value)
     # 1 to any power, and anything to the power 0; -1 to an infinite one.
     unit = b.op("or", b.compare("eq", x, one), b.compare("eq", y, zero))
-    endless = b.op("and", b.compare("eq", size, one), b.compare("eq", b.abs(y), infinity))
+    endless = b.op("and", b.compare("eq", b.abs(x), one), b.compare("eq", b.abs(y), infinity))
     return b.select(b.op("or", unit, endless), one, value)
 
 

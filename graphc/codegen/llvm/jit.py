@@ -14,7 +14,7 @@ import ctypes
 import hashlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -154,15 +154,29 @@ def call_kernel(
 ) -> None:
     """Runs the native kernel once on contiguous arrays, one per buffer, and `sizes`, its dims by
     name; writes in place."""
-    sizes = sizes or {}
-    buffer_lengths(kernel, arrays, sizes)
-    table = (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
-    scratch = np.empty(scratch_layout(kernel)[1] + 64, np.uint8)
-    aligned = -(-scratch.ctypes.data // 64) * 64
+    kernel_caller(kernel, target)(arrays, begin, end, sizes)
+
+
+def kernel_caller(kernel: Kernel, target: Target | None = None) -> Callable[..., None]:
+    """What `call_kernel` does, for many calls of one kernel: it is found only once."""
     function = KERNEL_FUNCTION(kernel_address(kernel, target))
-    dims = (ctypes.c_int64 * max(1, len(kernel.dims)))(*(sizes[d.name] for d in kernel.dims))
-    last = evaluate(kernel.extent, sizes) if end is None else end
-    function(table, dims, begin, last, aligned)
+
+    def call(
+        arrays: Sequence[np.ndarray[Any, Any]],
+        begin: int = 0,
+        end: int | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
+        sizes = sizes or {}
+        buffer_lengths(kernel, arrays, sizes)
+        table = (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
+        scratch = np.empty(scratch_layout(kernel)[1] + 64, np.uint8)
+        aligned = -(-scratch.ctypes.data // 64) * 64
+        dims = (ctypes.c_int64 * max(1, len(kernel.dims)))(*(sizes[d.name] for d in kernel.dims))
+        last = evaluate(kernel.extent, sizes) if end is None else end
+        function(table, dims, begin, last, aligned)
+
+    return call
 
 
 KERNEL_FUNCTION = ctypes.CFUNCTYPE(

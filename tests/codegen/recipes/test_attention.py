@@ -373,8 +373,8 @@ def test_nothing_beyond_a_buffer_is_touched(
             if place.flags.writeable:
                 place[...] = result
 
-    for causal in (False, True):
-        arrays = drawn((2,), L, S, E, Ev, mask)
-        for graph, operands in problems(arrays, causal=causal):
-            assert_same(planned(graph, operands, call), graphc.compile(graph)(*operands))
+    # By turns: both go with each size, mask and target.
+    causal = (L // 4 + len(mask) // 4 + native_target.vector_bytes // 16) % 2 == 0
+    for graph, operands in problems(drawn((2,), L, S, E, Ev, mask), causal=causal):
+        assert_same(planned(graph, operands, call), graphc.compile(graph)(*operands))
     memory.release()

@@ -89,7 +89,7 @@ SWAPPED = [(10, 16), (7, 8), (5, 12), (3, 24)]
 
 def channels_along_vectors(side: int, channels: int) -> graphc.Graph:
     b = graphc.GraphBuilder("conv")
-    x, w = b.input("x", f"f32[2,6,{side + 4},{side + 4}]"), b.input("w", f"f32[{channels},6,5,5]")
+    x, w = b.input("x", f"f32[2,2,{side + 4},{side + 4}]"), b.input("w", f"f32[{channels},2,5,5]")
     bias = b.input("bias", f"f32[2,{channels},{side},{side}]")
     plain = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
     return b.finish(contract.conv(x, w, **plain) + bias)

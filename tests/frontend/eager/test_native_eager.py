@@ -14,7 +14,7 @@ from frontend import nn, optim
 from frontend.nn import functional as F
 from frontend.nn.utils import clip_grad_norm_
 
-STEPS = 100
+STEPS = 50
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,16 @@ from frontend.nn.modules.global_hooks import GLOBAL
 from graphc.errors import TraceError
 
 
+@pytest.fixture(scope="module", autouse=True)
+def what_was_there_before() -> Iterator[None]:
+    """What all earlier tests left alive is set aside: a trace with hooks collects garbage, and
+    would walk through that for half a second each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def no_hooks_of_all_modules() -> Iterator[None]:
     yield

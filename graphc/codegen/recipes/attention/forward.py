@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphc.codegen.evaluate.algebra import LoopAlgebra
 from graphc.codegen.evaluate.combination import LANES
-from graphc.codegen.evaluate.vector_math import exp_of_nonpositive
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.attention.heads import (
     AttentionContext,
@@ -143,7 +143,8 @@ class _Attention(AttentionKernel):
             lane = self.times(self.computed("and", number, per_block - 1), self.lanes)
             for i, place in enumerate(places):
                 scores = self.load(self.memory.weights, place, column)
-                weight = exp_of_nonpositive(builder, builder.sub(scores, levels[i]))
+                below = builder.sub(scores, levels[i])
+                weight = LoopAlgebra(builder).exp_of_nonpositive(below)
                 self.store(self.memory.weights, place, column, weight)
                 total = builder.add(self.load(self.memory.lane_sums, i, lane), weight)
                 self.store(self.memory.lane_sums, i, lane, total)

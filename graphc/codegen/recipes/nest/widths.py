@@ -32,7 +32,7 @@ LEAST_VECTORS = 8
 
 def registers(nest: LoopNest) -> int:
     """Registers a vector of the innermost loop should fill: a power of two up to MOST_REGISTERS,
-    1 where no op is a long chain, or one is a call of libm for each lane."""
+    1 where no op is a long chain, or one that is is computed in f64."""
     if not nest.loops or nest.lanes < nest.problem.lanes:
         return 1
     lengths = [chain_length(nest.body, node) for node in nest.body.nodes]
@@ -62,7 +62,7 @@ def _is_streaming(nest: LoopNest) -> bool:
 
 
 def chain_length(body: Graph, node: Node) -> int:
-    """Operations of a node that is computed for each element; -1 for a call of libm."""
+    """Operations of a node that is computed for each element; -1 for a long chain in f64."""
     if node.op in (INPUT, CONSTANT) or all(type.numel == 1 for type in node.types):
         return 0
     op = lookup(node.op)
@@ -76,13 +76,13 @@ def chain_length(body: Graph, node: Node) -> int:
 
 @functools.cache
 def operations(op: str, dtypes: tuple[DType, ...], attributes: tuple[Any, ...]) -> int:
-    """Operations an elementwise op is made of; -1 where it calls libm, or takes twice the registers
-    because it computes f32 in f64."""
+    """Operations an elementwise op is made of; -1 where it takes twice the registers because it
+    computes f32 in f64, or all there are for a function of f64."""
     builder = LoopBuilder("operations")
     operands = [
         builder.load(builder.buffer(f"x{i}", dtype, 1, "read"), 0) for i, dtype in enumerate(dtypes)
     ]
     lookup(op).scalar(LoopAlgebra(builder), *operands, **dict(attributes))
     made = [one for one in walk(tuple(builder.block.statements)) if isinstance(one, Let)]
-    wide = DType.f64 not in dtypes and any(one.result.type.dtype is DType.f64 for one in made)
-    return -1 if wide or any(one.opcode == "call" for one in made) else len(made)
+    wide = any(one.result.type.dtype is DType.f64 for one in made)
+    return -1 if wide and (DType.f64 not in dtypes or len(made) >= CHAIN) else len(made)

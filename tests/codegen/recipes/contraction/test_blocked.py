@@ -66,8 +66,9 @@ def buffers(kernel: Kernel) -> list[Array]:
 def native(kernel: Kernel, parts: int = 1, target: Target | None = None) -> list[Array]:
     arrays = buffers(kernel)
     edges = [kernel.extent * part // parts for part in range(parts + 1)]
+    call = jit.kernel_caller(kernel, target)
     for begin, end in itertools.pairwise(edges):
-        jit.call_kernel(kernel, arrays, begin, end, target)
+        call(arrays, begin, end)
     return arrays
 
 
@@ -77,7 +78,7 @@ PRODUCTS = {
     "TN": ("TN", (600, 83), (600, 70), False),
     "steps": ("TN", (15, 36, 104), (15, 36, 64), False),
     "narrow": ("TN", (300, 134), (300, 64), False),
-    "small": ("TN", (15, 20, 41), (15, 20, 50), False),
+    "small": ("TN", (13, 20, 21), (13, 20, 50), False),
     "update": ("TN", (64, 90), (64, 100), True),
     "deep update": ("TN", (5, 120, 90), (5, 120, 40), True),
 }

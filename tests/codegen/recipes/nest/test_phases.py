@@ -156,3 +156,21 @@ def test_a_mask_of_relu_is_part_of_the_gradient() -> None:
     arrays = [random.standard_normal(s).astype(np.float32) for s in ((2, 3, 8, 20), (2, 3, 4, 10))]
     found, expected = graphc.compile(graph)(*arrays)[0], graphc.run(graph, *arrays)[0]
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_nothing_is_read_behind_a_last_cell_that_is_cut_off(target: str) -> None:
+    """One cell is left behind whole vectors, and the row ends inside it."""
+    length = 2 * named(target).lanes(graphc.DType.f32) + 1
+    g = graphc.GraphBuilder("spread")
+    x, mask = g.input("x", f"f32[2,{length}]"), g.input("mask", f"bool[2,{length}]")
+    half = movement.slice_(x, start=(0, 0), size=(2, length // 2), step=(1, 1))
+    edges: Any = {"low": (0, 1), "high": (0, 1), "interior": (0, 1)}
+    spread = movement.pad(half, g.constant(np.float32(0)), **edges)
+    graph = g.finish(e.where(mask, spread, x))
+    random = np.random.default_rng(0)
+    arrays = [random.random((2, length), np.float32), random.random((2, length)) < 0.5]
+    (launch,) = plan_graph(graph)[1].steps
+    found = np.empty_like(arrays[0])
+    interpreter.run(lower(launch.kernel, named(target)), [*arrays, found])
+    np.testing.assert_array_equal(found, graphc.run(graph, *arrays)[0])

@@ -1,0 +1,83 @@
+"""Drawn programs of products, sums and functions: the same bits natively on every target that this
+machine runs, and, where the values are few, interpreted on all others. Each target has a plan of
+its own, so tiles and layouts differ too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import graphc
+from graphc import ops
+from graphc.codegen.program.run_plan import run_plan_by_loops
+from graphc.codegen.target import executable, named
+from graphc.schedule.build import plan_graph
+from tests.fuzz.frame import Fuzzer
+
+Array = np.ndarray[Any, Any]
+FUNCTIONS = (
+    "sin", "cos", "tan", "exp", "log", "tanh", "erf", "erfc", "sigmoid", "sqrt", "abs", "atan",
+    "sinh", "asinh", "expm1", "log1p", "digamma", "erfinv", "lgamma", "round",
+)  # fmt: skip
+NAMES = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
+INTERPRETED = 150  # elements of an argument
+
+Case = tuple[int, int]  # the seed of a program, how many steps it has
+
+
+def drawn(case: Case) -> tuple[graphc.Graph, list[Array]]:
+    random = np.random.default_rng(case[0])
+    rows, columns = random.integers(1, 90, 2)
+    dtype = str(random.choice(["f32", "f32", "f32", "f64"]))
+    b = graphc.GraphBuilder("drawn")
+    values = [b.input(name, f"{dtype}[{rows},{columns}]") for name in "xy"]
+    for _ in range(case[1]):
+        one, other = (values[i] for i in random.integers(0, len(values), 2))
+        kind = random.integers(0, 4)
+        if kind == 0:
+            values.append(one * other + 0.5)
+        elif kind == 1:
+            square = one @ ops.transpose(other, permutation=(1, 0))
+            values.append(ops.tanh(square * 0.1) @ one)
+        elif kind == 2:
+            axis = int(random.integers(0, 2))
+            kept = tuple(1 if i == axis else dim for i, dim in enumerate(one.shape))
+            total = ops.reshape(ops.sum(one, axes=(axis,)), shape=kept)
+            values.append(other - ops.broadcast(total, shape=one.shape))
+        else:
+            values.append(getattr(ops, str(random.choice(FUNCTIONS)))(one))
+    graph = b.finish(*values[-3:])
+    arrays = [random.standard_normal((rows, columns)) * 3 for _ in range(2)]
+    return graph, [array.astype(graph.input_types[0].dtype.numpy) for array in arrays]
+
+
+def draw(random: np.random.Generator, size: int) -> Case:
+    return int(random.integers(1 << 30)), size
+
+
+def check(case: Case) -> str:
+    from tests.conftest import _same_bits
+
+    graph, arrays = drawn(case)
+    results = {
+        target.name: graphc.compile(graph, target=target)(*arrays) for target in executable()
+    }
+    end = f"{len(results)} native"
+    if arrays[0].size <= INTERPRETED:
+        _, plan = plan_graph(graph)
+        for name in NAMES:
+            results[f"{name}, interpreted"] = run_plan_by_loops(plan, tuple(arrays), named(name))
+        end += f", {len(NAMES)} interpreted"
+    (first, expected), *others = results.items()
+    for name, found in others:
+        _same_bits(found, expected, f"{first} and {name}\n{graph}")
+    return end
+
+
+def program(case: Case) -> str:
+    lines = "".join(f"# {line}\n" for line in str(drawn(case)[0]).splitlines())
+    return f"{lines}from tests.fuzz import targets\ntargets.check({case!r})"
+
+
+FUZZER = Fuzzer("targets", draw, check, program)
