@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from frontend.tensors.dtypes import CPU, SCALAR_NAMES, device
+from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, device
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
@@ -31,10 +31,14 @@ class UntypedStorage:
     @classmethod
     def of(cls, tensor: Tensor) -> UntypedStorage:
         """The storage of a tensor: all the memory of the array it is a view of."""
+        self: UntypedStorage = object.__new__(cls)
+        if tensor.is_meta:
+            self._address, self._count, self._bytes = 0, tensor.nbytes, np.empty(0, np.uint8)
+            self.device = META
+            return self
         array: Any = tensor._array("untyped_storage()")
         while isinstance(array.base, np.ndarray):
             array = array.base
-        self: UntypedStorage = object.__new__(cls)
         low, high = np.lib.array_utils.byte_bounds(array)
         self._address, self._count = low, high - low
         # An array over memory that is no array's: what lies between its elements stays unread.

@@ -22,7 +22,7 @@ from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
-from frontend.tensors.generator import Generator, default_generator
+from frontend.tensors.generator import Generator, default_generator, drawn_on
 from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
@@ -175,7 +175,7 @@ def rand(
     check_options(device, layout, pin_memory)
     shape, kind = _of(sizes, size, "rand()"), kind_of(dtype, out, STATE.default_dtype)
     _need_float(kind, "check_uniform_bounds")
-    return finished(stored(uniform(shape, kind, generator), out), requires_grad)
+    return finished(stored(uniform(shape, kind, drawn_on(device, generator)), out), requires_grad)
 
 
 def randn(
@@ -187,7 +187,8 @@ def randn(
     check_options(device, layout, pin_memory)
     shape, kind = _of(sizes, size, "randn()"), kind_of(dtype, out, STATE.default_dtype)
     _need_float(kind, "normal_kernel_cpu")
-    return finished(stored(normal_numbers(shape, kind, generator), out), requires_grad)
+    drawn = normal_numbers(shape, kind, drawn_on(device, generator))
+    return finished(stored(drawn, out), requires_grad)
 
 
 def randint(
@@ -207,7 +208,8 @@ def randint(
     first, last = (_whole("randint()", name, x) for name, x in (("low", low), ("high", high)))
     kind = kind_of(dtype, out, DType.i64)
     check_range(first, last, kind)
-    numbers = casted(whole_numbers(first, last, shape_of((size,), "randint()"), generator), kind)
+    source = drawn_on(device, generator)
+    numbers = casted(whole_numbers(first, last, shape_of((size,), "randint()"), source), kind)
     return finished(stored(numbers, out), requires_grad)
 
 
@@ -267,7 +269,7 @@ def randperm(
             f"n is too large for the result tensor type: {SCALAR_NAMES[kind]} does not hold "
             f"{size - 1}"
         )
-    keys = uniform((size,), DType.f64, generator)
+    keys = uniform((size,), DType.f64, drawn_on(device, generator))
     order = CONTEXT.apply(argsort, (keys,), {"axis": 0, "descending": False})[0]
     return finished(stored(casted(order, kind), out), requires_grad)
 
@@ -279,6 +281,8 @@ def _options(input: Tensor, options: dict[str, Any]) -> dict[str, Any]:
     """The options of a function that makes one like `input`."""
     dtype = options.pop("dtype", None)
     options.pop("memory_format", None)
+    if options.get("device") is None:
+        options["device"] = input.device
     return {**options, "dtype": input.dtype if dtype is None else as_dtype(dtype)}
 
 

@@ -85,7 +85,7 @@ def arange(
         result = casted(counted, kind)
     else:
         result = from_data(_in(kind, first + by * np.arange(count)), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, device), out)
 
 
 def _check_range(first: Any, last: Any, by: Any) -> None:
@@ -117,7 +117,7 @@ def range(
     kind = kind_of(dtype, out, STATE.default_dtype)
     count = math.floor((last - first) / by) + 1
     result = from_data(_in(kind, first + by * np.arange(count)), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, device), out)
 
 
 def linspace(
@@ -128,7 +128,7 @@ def linspace(
     check_options(device, layout, pin_memory)
     kind = kind_of(dtype, out, STATE.default_dtype)
     result = from_data(_in(kind, _spaced("linspace", start, end, steps)), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, device), out)
 
 
 def _spaced(name: str, start: Any, end: Any, steps: Any) -> np.ndarray:
@@ -153,7 +153,7 @@ def logspace(
     kind = kind_of(dtype, out, STATE.default_dtype)
     exponents = _spaced("logspace", start, end, steps)
     result = from_data(_in(kind, np.power(float(base), exponents)), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, device), out)
 
 
 def eye(
@@ -169,4 +169,4 @@ def eye(
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     kind = kind_of(dtype, out, STATE.default_dtype)
     result = from_data(np.eye(n, m).astype(kind.numpy), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, device), out)

@@ -1,4 +1,4 @@
-"""PyTorch's dtype names on graphc's DType, their limits, devices (there is one: the CPU), `Size`,
+"""PyTorch's dtype names on graphc's DType, their limits, devices (the CPU, and meta), `Size`,
 layouts and memory formats."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from frontend.tensors.absent_dtypes import AbsentDType
-from frontend.tensors.state import STATE
+from frontend.tensors.state import STATE, swap_devices
 from graphc.ir.types import DType
 
 __all__ = [
@@ -302,14 +302,26 @@ class device:
         return device, (self._type, self._index)
 
     def __enter__(self) -> device:
-        on_cpu(self)
+        swap_devices((*STATE.devices, place_of(self)))
         return self
 
     def __exit__(self, *error: Any) -> None:
-        pass
+        swap_devices(STATE.devices[:-1])
 
 
-CPU = device("cpu")
+CPU, META = device("cpu"), device("meta")
+
+
+def place_of(place: Any) -> device:
+    """CPU or META: the device `place`, a device, a name, or None for the default. Raises what
+    `on_cpu` raises for others."""
+    place = STATE.devices[-1] if place is None else place
+    if place is None or place is CPU or place is META:
+        return place or CPU
+    if device(place).type == "meta":
+        return META
+    on_cpu(place)
+    return CPU
 
 
 def on_cpu(place: Any) -> None:
@@ -321,7 +333,9 @@ def on_cpu(place: Any) -> None:
     if kind == "cuda":
         raise AssertionError("Torch not compiled with CUDA enabled")
     if kind != "cpu":
-        raise NotImplementedError(f"there is no device {str(place)!r}: tensors are on the CPU")
+        raise NotImplementedError(
+            f"there is no device {str(place)!r}: tensors are on the CPU, or without data on meta"
+        )
 
 
 # -- layouts -------------------------------------------------------------------------------------

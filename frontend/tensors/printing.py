@@ -59,21 +59,27 @@ def set_printoptions(
 
 def tensor_text(tensor: Any) -> str:
     """`tensor([[1., 2.]], grad_fn=<AddBackward0>)`. Raises TraceError for a traced tensor."""
-    array = tensor._array("printing")
     dtype, options = tensor.dtype, _current[0]
     kind = type(tensor)
     own = kind.__module__.partition(".")[0] == "frontend"
     prefix = "tensor(" if own else f"{kind.__name__}("
-    text = prefix + (_body(array, dtype, len(prefix), options) if array.size else "[]")
-    return _joined(text, _suffixes(tensor, array), len(prefix), options.linewidth) + ")"
+    if tensor.is_meta:
+        text = prefix + "..."
+    elif tensor.numel():
+        text = prefix + _body(tensor._array("printing"), dtype, len(prefix), options)
+    else:
+        text = prefix + "[]"
+    return _joined(text, _suffixes(tensor), len(prefix), options.linewidth) + ")"
 
 
-def _suffixes(tensor: Any, array: np.ndarray) -> list[str]:
+def _suffixes(tensor: Any) -> list[str]:
     """What stands after the elements."""
-    parts = []
-    if not array.size and array.ndim != 1:
-        parts.append(f"size={tuple(array.shape)}")
-    plain = (STATE.default_dtype, DType.i64, DType.bool) if array.size else (STATE.default_dtype,)
+    parts = ["device='meta'"] if tensor.is_meta else []
+    shape = tensor.tensor_type.shape
+    if tensor.is_meta or (0 in shape and len(shape) != 1):
+        parts.append(f"size={shape}")
+    shows = tensor.numel() and not tensor.is_meta
+    plain = (STATE.default_dtype, DType.i64, DType.bool) if shows else (STATE.default_dtype,)
     if tensor.dtype not in plain:
         parts.append(f"dtype={tensor.dtype}")
     if tensor.grad_fn is not None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from frontend.tensors.epoch import TRACE_LOCK
-from frontend.tensors.no_value import escaped
+from frontend.tensors.no_value import escaped, not_of_trace
 from frontend.tensors.state import STATE, recording, swap_session
 from frontend.tensors.tensor import FROZEN, Tensor, make
 from frontend.tensors.views import View, written_back
@@ -138,7 +138,7 @@ class Session:
     def _make_input(self, tensor: Tensor, name: str, source: Source) -> Var:
         captured = self.capture(tensor)
         if captured is None:
-            raise escaped("the trace")
+            raise not_of_trace(tensor)
         captured.input = self._add_input(name, source, tensor)
         tensor._value = captured.input.var
         return captured.input.var
