@@ -20,6 +20,7 @@ from frontend.compiled.freezing import *
 from frontend.compiled.tracers import trace
 from frontend.devices.environment import *
 from frontend.eager.promotion import can_cast, promote_types, result_type
+from frontend.functions.complex_numbers import *
 from frontend.functions.control import *
 from frontend.functions.creation import *
 from frontend.functions.distances import *
@@ -50,6 +51,7 @@ from frontend.functions.unary import *
 from frontend.nn.functional.top_level_layers import *
 from frontend.nn.functional.top_level_spatial import *
 from frontend.tensors.dtypes import *
+from frontend.tensors.limits import *
 from frontend.tensors.state import (
     enable_grad,
     get_eager_backend,
@@ -74,10 +76,8 @@ _LAZY = {
         "frontend.storage",
     ),
     **dict.fromkeys(
-        ("bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "cdouble", "cfloat", "chalf",
-         "complex128", "complex32", "complex64", "float4_e2m1fn_x2", "float8_e4m3fn",
-         "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "qint32", "qint8",
-         "quint2x4", "quint4x2", "quint8", "uint16", "uint32", "uint64"),
+        ("bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "chalf", "complex32",
+         "float4_e2m1fn_x2", "qint32", "qint8", "quint2x4", "quint4x2", "quint8"),
         "frontend.tensors.absent_dtypes",
     ),
     **dict.fromkeys(

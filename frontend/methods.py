@@ -12,6 +12,7 @@ import numpy as np
 
 from frontend.eager.gradients import backward
 from frontend.functions import (
+    complex_numbers,
     conversion,
     creation,
     distances,
@@ -49,7 +50,7 @@ FAMILIES = (
     unary, pointwise, special, logic, reduce, norms, statistics, distances, layout, shape,
     repeating, rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
     order, order_statistics, top_level_layers, creation, random, sampling,
-    conversion, tensor_types,
+    conversion, tensor_types, complex_numbers,
 )  # fmt: skip
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
 
@@ -165,7 +166,21 @@ def install(target: Any = Tensor) -> None:
     target.mT = property(lambda self: layout.swapped(self, "mT"))
     target.mH = property(lambda self: layout.swapped(self, "mH"))
     target.H = property(layout.hermitian)
+    target.real = property(complex_numbers.real, _set_real)
+    target.imag = property(complex_numbers.imag, _set_imag)
     _install_operators(target)
+
+
+def _set_real(self: Tensor, value: Any) -> None:
+    complex_numbers.real(self).copy_(_given(value, self))
+
+
+def _set_imag(self: Tensor, value: Any) -> None:
+    complex_numbers.imag(self).copy_(_given(value, self))
+
+
+def _given(value: Any, like: Tensor) -> Tensor:
+    return value if isinstance(value, Tensor) else creation.full((), value)
 
 
 def _guarded(function: Any) -> Any:
@@ -175,7 +190,7 @@ def _guarded(function: Any) -> Any:
         try:
             return function(self, other)
         except TypeError:
-            if isinstance(other, Tensor | int | float):
+            if isinstance(other, Tensor | int | float | complex):
                 raise
             return NotImplemented
 

@@ -51,6 +51,9 @@ class TensorContext:
             prepared = _prepare(op, operands, attributes)
         if prepared.widened is not None:
             return self._widened(op, operands, prepared)
+        if prepared.by_definition:
+            parts = op.define(*operands, **prepared.attributes)
+            return parts if isinstance(parts, tuple) else (parts,)
         wanted = None
         if prepared.records and STATE.grad_enabled:
             for x in operands:
@@ -78,9 +81,8 @@ class TensorContext:
         else:
             results = _computed(op, operands, prepared)
         if wanted is not None:
-            attributes = prepared.attributes
-            saves = prepared.saves.get(wanted) or prepared.saves_for(op, attributes, wanted)
-            record(op, attributes, operands, results, saves)
+            saves = prepared.saves.get(wanted) or prepared.saves_for(wanted)
+            record(prepared.op, prepared.attributes, operands, results, saves)
         return results
 
     def _widened(
@@ -245,7 +247,7 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
         if x._view is not None:
             x._view.bring_history(x)
         if x._requires_grad:
-            _record_one(op, prepared, (x,), (True,), (x._edge or (x, 0),), result)
+            _record_one(prepared, (x,), (True,), (x._edge or (x, 0),), result)
     return result
 
 
@@ -272,18 +274,18 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
             edges = (
                 (x._edge or (x, 0)) if one else None, (y._edge or (y, 0)) if other else None,
             )  # fmt: skip
-            _record_one(op, prepared, (x, y), (one, other), edges, result)
+            _record_one(prepared, (x, y), (one, other), edges, result)
     return result
 
 
 def _record_one(
-    op: Any, prepared: Prepared, operands: tuple[Tensor, ...], wanted: tuple[bool, ...],
+    prepared: Prepared, operands: tuple[Tensor, ...], wanted: tuple[bool, ...],
     edges: tuple[Any, ...], result: Tensor,
 ) -> None:  # fmt: skip
     """`record` for one result, outside of traces."""
-    saves = prepared.saves.get(wanted) or prepared.saves_for(op, prepared.attributes, wanted)
+    saves = prepared.saves.get(wanted) or prepared.saves_for(wanted)
     node = _new(TapeNode)
-    node.op = op
+    node.op = prepared.op
     node.attributes = prepared.attributes
     node.saves = saves
     node.sequence = next_sequence()

@@ -116,6 +116,11 @@ def _root_gradient(tensor: Tensor, gradient: Any) -> Tensor:
                 hint="sum() or mean() it, or pass the gradient: backward(gradient)",
                 location=user_location(),
             )
+        if tensor.is_complex():
+            raise RuntimeError(
+                "grad can be implicitly created only for real scalar outputs but got "
+                f"{tensor.dtype}"
+            )
         if tensor.is_meta:
             return without_data(tensor.tensor_type)
         return filled(1, tensor.dtype, tensor.tensor_type.shape)

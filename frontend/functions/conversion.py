@@ -14,7 +14,7 @@ from graphc.ir.types import DType
 __all__: list[str] = []
 METHODS = (
     "to type_as cpu cuda float double half bfloat16 byte char short int long bool is_signed "
-    "get_device is_pinned pin_memory is_shared share_memory_ is_conj is_neg is_inference"
+    "get_device is_pinned pin_memory is_shared share_memory_ is_inference"
 )
 
 _OTHER = ("other", "non_blocking", "copy")
@@ -141,14 +141,6 @@ def is_shared(self: Tensor) -> builtins.bool:
 def is_signed(self: Tensor) -> builtins.bool:
     """Whether the dtype has negative numbers."""
     return self.dtype.is_signed  # type: ignore[attr-defined]
-
-
-def is_conj(self: Tensor) -> builtins.bool:
-    """False: there are no complex tensors."""
-    return False
-
-
-is_neg = is_conj
 
 
 def is_inference(self: Tensor) -> builtins.bool:

@@ -15,7 +15,7 @@ from frontend.functions.arguments import stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
 from frontend.functions.places import moved
 from frontend.functions.ranges import arange, eye, linspace, logspace, range
-from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, place_of
+from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, complex_of, place_of
 from frontend.tensors.host_data import array_of, check_supported, numbers_as
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data, make, without_data
@@ -175,7 +175,7 @@ def _filled(
 
 
 def _number(name: str, value: Any, kind: DType) -> np.ndarray:
-    if not isinstance(value, bool | int | float | np.generic):
+    if not isinstance(value, bool | int | float | complex | np.generic):
         raise TypeError(
             f"{name}(): argument 'fill_value' (position 2) must be Number, not "
             f"{type(value).__name__}"
@@ -193,9 +193,13 @@ def _value_dtype(value: Any) -> DType:
     """The dtype a number speaks for."""
     if isinstance(value, Tensor):
         kind = value.dtype
-        return kind if kind is DType.bool else DType.i64 if kind.is_integer else STATE.default_dtype
+        if kind is DType.bool or kind.is_complex:
+            return kind
+        return DType.i64 if kind.is_integer else STATE.default_dtype
     if isinstance(value, bool):
         return DType.bool
+    if isinstance(value, complex | np.complexfloating):
+        return complex_of(STATE.default_dtype)
     return DType.i64 if isinstance(value, int | np.integer) else STATE.default_dtype
 
 

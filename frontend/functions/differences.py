@@ -210,7 +210,7 @@ def cov(
     if not isinstance(norm, Tensor):
         norm = x.new_tensor(float(norm))
     apart = x - mean
-    result = matmul(apart, weighted(apart).mT) / norm
+    result = matmul(apart, weighted(apart).mH) / norm
     return result.squeeze() if input.dim() < 2 else result
 
 

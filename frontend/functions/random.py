@@ -18,6 +18,7 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
+from frontend.eager.uncompiled import joined
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
@@ -106,6 +107,8 @@ def uniform(
     if generator is not None and not isinstance(generator, Generator):
         raise TypeError(f"generator must be a torch.Generator, not {type(generator).__name__}")
     kind = dtype or STATE.default_dtype
+    if kind.is_complex:
+        return joined(*(uniform(shape, kind.computes_as, generator) for _ in range(2)))
     if kind is DType.f32:
         return _drawn(shape, kind, generator)
     if kind is DType.f64:
@@ -121,8 +124,13 @@ def normal_numbers(
     shape: tuple[int, ...], dtype: DType | None = None, generator: Generator | None = None
 ) -> Tensor:
     """Standard normal numbers, by Box and Muller's transform ("A note on the generation of random
-    normal deviates", 1958) of two uniform draws."""
+    normal deviates", 1958) of two uniform draws; complex ones have half of the variance in each
+    part."""
     kind = dtype or STATE.default_dtype
+    if kind.is_complex:
+        parts = [normal_numbers(shape, kind.computes_as, generator) for _ in range(2)]
+        with no_grad():
+            return joined(*parts) * math.sqrt(0.5)
     with no_grad():
         wide = kind.computes_as
         radius = f.sqrt(f.log(1 - uniform(shape, wide, generator)) * -2)
@@ -152,7 +160,7 @@ def whole_numbers(
 
 
 def _need_float(kind: DType, kernel: str) -> None:
-    if not kind.is_float:
+    if not kind.is_float or not (kind.is_compiled or kind.is_complex):
         raise not_implemented(kernel, kind)
 
 
@@ -225,6 +233,8 @@ def _whole(function: str, name: str, value: Any) -> int:
 def check_range(first: int, last: int, kind: DType) -> None:
     """Raise RuntimeError for an empty range, and for one with numbers that `kind` does not hold; a
     float dtype that skips some of them gets PyTorch's warning."""
+    if kind.is_float and not kind.is_compiled:
+        raise not_implemented("random_update_from_to", kind)
     if first >= last:
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={first} >= to={last}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
-from frontend.functions.arguments import stored
+from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.tensors.host_data import overflow
 from frontend.tensors.state import STATE
@@ -73,6 +73,8 @@ def arange(
     )
     whole = all(isinstance(x, int) for x in (first, last, by))
     kind = kind_of(dtype, out, DType.i64 if whole else STATE.default_dtype)
+    if not kind.is_compiled:
+        raise not_implemented("arange_cpu", kind)
     _check_range(first, last, by)
     if not kind.is_float:
         first, last, by = int(first), int(last), int(by)

@@ -320,4 +320,7 @@ def vector_norm(
             "have an identity",
             location=user_location(),
         )
-    return reduced(norms.norm, casted(x, kind), dim, keepdim, p=float(p))
+    parts = casted(x, kind)
+    if kind.is_complex:
+        parts = f.abs(parts)
+    return reduced(norms.norm, parts, dim, keepdim, p=float(p))

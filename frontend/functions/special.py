@@ -24,12 +24,12 @@ from graphc.ops import special, trigonometric
 
 __all__ = [
     "arctan2", "atan2", "copysign", "deg2rad", "heaviside", "hypot", "isneginf", "isposinf",
-    "isreal", "ldexp", "logaddexp", "logaddexp2", "logit", "nan_to_num", "rad2deg", "sinc", "xlogy",
+    "ldexp", "logaddexp", "logaddexp2", "logit", "nan_to_num", "rad2deg", "sinc", "xlogy",
 ]  # fmt: skip
 IN_PLACE = (
     "arctan2 atan2 copysign deg2rad heaviside hypot ldexp logit nan_to_num rad2deg sinc xlogy"
 )
-METHODS = f"{IN_PLACE} isneginf isposinf isreal logaddexp logaddexp2"
+METHODS = f"{IN_PLACE} isneginf isposinf logaddexp logaddexp2"
 
 # -- two operands --------------------------------------------------------------------------------
 
@@ -171,9 +171,3 @@ def isneginf(input: Tensor, *, out: Any = None) -> Tensor:
     """Whether each element is -infinity."""
     need_tensors("isneginf", input=input)
     return stored(_is_number(input, -math.inf), out)
-
-
-def isreal(input: Tensor) -> Tensor:
-    """True everywhere: there are no complex dtypes."""
-    need_tensors("isreal", input=input)
-    return filled(True, DType.bool, input.tensor_type.shape).clone()

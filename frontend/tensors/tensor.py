@@ -115,10 +115,11 @@ class Tensor(AutogradMembers):
         return self.tensor_type.dtype.itemsize
 
     def is_floating_point(self) -> bool:
-        return self.tensor_type.dtype.is_float
+        dtype = self.tensor_type.dtype
+        return dtype.is_float and not dtype.is_complex
 
     def is_complex(self) -> bool:
-        return False
+        return self.tensor_type.dtype.is_complex
 
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements."""

@@ -98,6 +98,10 @@ def written_back(view: View, new: Tensor) -> Tensor:
         return _unsliced(view, new, shape)
     if view.op is strided.diagonal:
         return _off_diagonal(view, new, shape)
+    put_back = getattr(view.op, "put_back", None)
+    if put_back is not None:
+        whole: Tensor = put_back(new, view.parent)
+        return whole
     raise TraceError(
         f"in-place operation on a view made by {view.op.name}, whose elements share memory",
         hint="clone() it first",

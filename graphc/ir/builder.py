@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import EllipsisType
 from typing import Any
 
-from graphc.errors import GraphError, TraceError
+from graphc.errors import DTypeError, GraphError, TraceError
 from graphc.ir.handle import Handle
 from graphc.ir.nodes import CONSTANT, INPUT, Attribute, Constant, Graph, Location, Node, Value
 from graphc.ir.registry import OpDefinition, named
@@ -160,6 +160,9 @@ class GraphBuilder:
         types: tuple[TensorType, ...],
         regions: tuple[Graph, ...],
     ) -> tuple[Var, ...]:
+        for type in types:
+            if not type.dtype.is_compiled:
+                raise _uncompiled(type, self._here())
         if self._finished:
             raise GraphError(f"graph {self.name!r} is finished and takes no more nodes ({op})")
         node = Node(op, operands, attributes, types, regions, self._here())
@@ -169,6 +172,14 @@ class GraphBuilder:
         if identity == len(self._nodes):
             self._nodes.append(node)
         return tuple([Var(self, Value(identity, i), type) for i, type in enumerate(types)])
+
+
+def _uncompiled(type: TensorType, location: Location | None) -> DTypeError:
+    return DTypeError(
+        f"dtype {type.dtype.numpy.name} is not supported in compiled code ({type})",
+        hint="keep what uses it outside of the compiled function",
+        location=location,
+    )
 
 
 def _inputs_first(nodes: list[Node]) -> tuple[tuple[Node, ...], list[int]]:

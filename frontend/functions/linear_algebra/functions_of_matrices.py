@@ -39,7 +39,7 @@ def matrix_exp(A: Tensor) -> Tensor:
     squarings = max(0, math.ceil(math.log2(one_norm)) + 1) if one_norm else 0
     scaled, identity = A * 0.5**squarings, unit(A, size)
     result = identity
-    for term in range(TERMS[A.dtype], 0, -1):
+    for term in range(TERMS[A.dtype.computes_as], 0, -1):
         result = identity + mm(scaled, result) / term
     for _ in range(squarings):
         result = mm(result, result)
