@@ -115,6 +115,7 @@ _LATE = {
         "constant_pad_nd get_device is_inference is_inference_mode_enabled is_nonzero is_same_size "
         "is_signed renorm"
     ),
+    "frontend.nn.functional.short_time": "istft stft",
     "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.windows": (
         "bartlett_window blackman_window hamming_window hann_window kaiser_window"

@@ -55,6 +55,7 @@ FAMILIES = (
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
 
 LATE = {
+    "frontend.nn.functional.short_time": "istft stft",
     "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.differences": "corrcoef cov diff",
     "frontend.functions.histograms": "histogram",

@@ -8,12 +8,11 @@ Wirtinger derivative: the direction of steepest ascent.
 from __future__ import annotations
 
 import builtins
+import math
 from typing import Any
 
-import numpy as np
-
 from frontend.eager import uncompiled
-from frontend.eager.dispatch import CONTEXT
+from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.host_ops import eager_only
 from frontend.eager.promotion import common_shape, expanded, floating
 from frontend.eager.reinterpreting import VIEW_AS_COMPLEX, VIEW_AS_REAL
@@ -147,7 +146,7 @@ def angle(input: Tensor, *, out: Any = None) -> Tensor:
     if input.is_complex():
         return stored(_applied(uncompiled.ANGLE, input), out)
     x = floating(input)
-    turned = where(x < 0, np.pi, 0.0).to(x.dtype)
+    turned = where(x < 0, filled(math.pi, x.dtype, ()), 0)
     return stored(where(x != x, x, turned), out)
 
 

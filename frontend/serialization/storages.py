@@ -138,7 +138,10 @@ def _array(elements: np.ndarray, offset: Any, shape: Any, strides: Any) -> np.nd
         raise Refused("a tensor reaches beyond its storage")
     # The step along a dimension of one element is never taken, and may be any number.
     steps = [step * elements.itemsize if n > 1 else 0 for n, step in zip(shape, strides)]
-    array = np.lib.stride_tricks.as_strided(elements[offset:], shape, steps)
+    # Not as_strided, which does not know all dtypes of ml_dtypes.
+    array: np.ndarray = np.ndarray(
+        shape, elements.dtype, elements, offset * elements.itemsize, steps
+    )
     if _overlaps(shape, strides):
         array.flags.writeable = False  # as what expand() gives: several places are one element
     return array

@@ -93,8 +93,8 @@ class PlannedFile:
         else:
             kind = Named("torch", name)
         storage = Persistent(("storage", kind, place.key, "cpu", count))
-        geometry = (place.offset, tuple(tensor.shape), place.strides)
-        whole = (storage, *geometry, requires_grad, _NO_HOOKS)
+        lies = (place.offset, tuple(tensor.shape), place.strides)
+        whole = (storage, *lies, requires_grad, _NO_HOOKS)
         if name is None:
             return _rebuild("tensor_v3"), (*whole, dtype)
         return _rebuild("tensor_v2"), whole
@@ -188,7 +188,10 @@ def _together(key: str, group: list[np.ndarray]) -> dict[int, Place]:
         )
     # All ranges overlap, so they lie in one piece of memory, which begins where the first does.
     count = size // first.itemsize
-    storage = np.lib.stride_tricks.as_strided(first, (count,), (first.itemsize,), writeable=False)
+    # By way of bytes: as_strided does not know all dtypes of ml_dtypes.
+    raw = first.view(np.uint8) if first.itemsize == 1 else first
+    storage = np.lib.stride_tricks.as_strided(raw, (count,), (first.itemsize,), writeable=False)
+    storage = storage.view(first.dtype)
     return {
         id(array): Place(
             key, storage, offset // first.itemsize,

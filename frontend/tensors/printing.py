@@ -80,8 +80,8 @@ def _suffixes(tensor: Any) -> list[str]:
     if tensor.is_meta or (0 in shape and len(shape) != 1):
         parts.append(f"size={shape}")
     shows = tensor.numel() and not tensor.is_meta
-    floats = (STATE.default_dtype, complex_of(STATE.default_dtype))
-    plain = (*floats, DType.i64, DType.bool) if shows else floats
+    default = STATE.default_dtype
+    plain = (default, complex_of(default), DType.i64, DType.bool) if shows else (default,)
     if tensor.dtype not in plain:
         parts.append(f"dtype={tensor.dtype}")
     if tensor.grad_fn is not None:
