@@ -72,7 +72,7 @@ _LAZY = {
     **dict.fromkeys(
         ("BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "DoubleStorage",
          "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage",
-         "TypedStorage", "UntypedStorage"),
+         "ComplexDoubleStorage", "ComplexFloatStorage", "TypedStorage", "UntypedStorage"),
         "frontend.storage",
     ),
     **dict.fromkeys(
@@ -115,6 +115,7 @@ _LATE = {
         "constant_pad_nd get_device is_inference is_inference_mode_enabled is_nonzero is_same_size "
         "is_signed renorm"
     ),
+    "frontend.functions.memory": "resize_as_",
     "frontend.nn.functional.short_time": "istft stft",
     "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.windows": (

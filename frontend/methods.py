@@ -56,6 +56,9 @@ FAMILIES = (
 
 LATE = {
     "frontend.nn.functional.short_time": "istft stft",
+    "frontend.functions.memory": (
+        "const_data_ptr is_set_to resize_ resize_as_ set_ storage storage_offset untyped_storage"
+    ),
     "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.differences": "corrcoef cov diff",
     "frontend.functions.histograms": "histogram",
@@ -93,13 +96,6 @@ def _array_wrap(
     return creation.from_numpy(np.asarray(array))
 
 
-def _untyped_storage(self: Tensor) -> Any:
-    """The memory the tensor lies in: see `frontend.storage`."""
-    from frontend.storage import UntypedStorage  # few programs ask
-
-    return UntypedStorage.of(self)
-
-
 def _dlpack(
     self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
     copy: bool | None = None,
@@ -115,7 +111,6 @@ def _dlpack(
 NAMED = {
     "__init__": tensor_types.initialize, "type": tensor_types.type_of, "backward": _backward,
     "__array_wrap__": _array_wrap, "__dlpack__": _dlpack, "as_subclass": protocol.as_subclass,
-    "untyped_storage": _untyped_storage,
 }  # fmt: skip
 """Methods by a name that their function does not have."""
 

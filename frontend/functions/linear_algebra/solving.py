@@ -10,7 +10,7 @@ import numpy as np
 from frontend.eager.host_ops import HostOp, from_host
 from frontend.eager.uncompiled import conj, imaginary
 from frontend.functions import pointwise, return_types
-from frontend.functions.arguments import stored
+from frontend.functions.arguments import stored, takes_out
 from frontend.functions.creation import eye
 from frontend.functions.layout import expand
 from frontend.functions.linear_algebra import kernels
@@ -148,6 +148,7 @@ def check_rows(name: str, a: Tensor, b: Tensor) -> None:
         )
 
 
+@takes_out
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """`solve` with the info of each matrix: 0, or the first pivot of 0 in its elimination, counted
     from 1; then its solution is NaN."""
@@ -172,6 +173,7 @@ def inv(A: Tensor, *, out: Any = None) -> Tensor:
         raise
 
 
+@takes_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """`inv` with the info of each matrix, as `solve_ex`."""
     square("linalg.inv_ex", A=A)
