@@ -27,13 +27,14 @@ from graphc.autodiff.sweep import Reads, reads
 from graphc.ir.builder import user_location
 from graphc.ir.handle import Handle, apply
 from graphc.ir.types import DType, TensorType
-from graphc.ops import contract, indexing, order, products, reduce, special
+from graphc.ops import activations, contract, indexing, order, products, reduce, special
 from graphc.ops import elementwise as e
 from graphc.ops import trigonometric as t
 from graphc.ops.bitwise import bitwise_and, bitwise_or, bitwise_xor
 from graphc.ops.composite import mean, stack
 from graphc.ops.kinds.index import Gather
 from graphc.ops.kinds.movement import Movement
+from graphc.ops.normalization import rms_norm
 
 Types = tuple[TensorType, ...]
 
@@ -47,12 +48,13 @@ HOLOMORPHIC = (
     e.mul, e.div, e.exp, e.log, e.sin, e.cos, e.sqrt, e.rsqrt, e.tanh, e.sigmoid, reduce.prod,
     order.cumprod, special.exp2, special.expm1, special.log2, special.log10, special.log1p, t.tan,
     t.asin, t.acos, t.atan, t.sinh, t.cosh, t.asinh, t.atanh, contract.matmul,
-    contract.conv, contract.conv_input_grad, contract.conv_weight_grad,
+    contract.conv, contract.conv_input_grad, contract.conv_weight_grad, activations.silu,
 )  # fmt: skip
-BY_DEFINITION = (mean, products.addmm)
+BY_DEFINITION = (mean, products.addmm, activations.tanhshrink, rms_norm)
 """Composites that on complex numbers mean what their definition means."""
 
 COMPUTED: dict[Any, Callable[..., Any]] = {
+    activations.silu: lambda x: x / (1 + np.exp(-x)),
     e.sigmoid: lambda x: 1 / (1 + np.exp(-x)),
     special.exp2: lambda x: np.exp(x * x.dtype.type(np.log(2))),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,12 +43,12 @@ def _left(a: Any, x: Any, *, upper: bool) -> Any:
     return TRIANGULAR(a, x, upper=upper, unitriangular=False)
 
 
-def _cholesky_rule(g: Any, lower: Any, a: Any) -> tuple[Any]:
+def _cholesky_rule(g: Any, factor: Any, a: Any, *, upper: bool) -> tuple[Any]:
     """I. Murray, "Differentiation of the Cholesky decomposition", 2016; the gradient is
     symmetric."""
-    inner = tril(mm(mH(lower), g))
-    half = inner - diag_embed(diagonal(inner, dim1=-2, dim2=-1)) * 0.5
-    inner = (half + mH(half)) * 0.5
+    lower, to_lower = (mH(factor), mH(g)) if upper else (factor, g)
+    inner = tril(mm(mH(lower), to_lower))
+    inner = (inner + mH(tril(inner, -1))) * 0.5
     return (_right(lower, _left(mH(lower), inner, upper=True), upper=False),)
 
 
@@ -105,11 +107,17 @@ def _raw_qr(a: Any) -> Any:
     return np.swapaxes(reflectors, -2, -1), scales
 
 
-CHOLESKY = HostOp("linalg.cholesky", np.linalg.cholesky, _cholesky_rule, ((), (0,)))
+def _cholesky(a: Any, *, upper: bool) -> Any:
+    return np.linalg.cholesky(a, upper=upper)
+
+
+CHOLESKY = HostOp("linalg.cholesky", _cholesky, _cholesky_rule, ((), (0,)))
 CHOLESKY_EX = HostOp(
-    "linalg.cholesky_ex", lambda a: kernels.each(np.linalg.cholesky, a)[0], _cholesky_rule,
+    "linalg.cholesky_ex",
+    lambda a, upper: kernels.each(partial(_cholesky, upper=upper), a)[0],
+    _cholesky_rule,
     ((), (0,)),
-)  # fmt: skip
+)
 QR = HostOp("linalg.qr", lambda a: tuple(np.linalg.qr(a)), _qr_rule, ((), (0, 1)))
 FULL_QR = HostOp("linalg.qr", lambda a: tuple(np.linalg.qr(a, mode="complete")), _no_complete_rule)
 LU = HostOp("linalg.lu", kernels.lu, _lu_rule, ((), (0, 1)))
@@ -123,22 +131,23 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
     """The lower triangular L with A = L·Lᵀ (its transpose with `upper`) of positive definite
     matrices, whose lower triangle (upper one) is read. Raises LinAlgError for others."""
     square("linalg.cholesky", A=A)
-    source = mH(A) if upper else A
     try:
-        lower = CHOLESKY(source)
+        factor = CHOLESKY(A, upper=upper)
     except np.linalg.LinAlgError:
         text = (
             "The factorization could not be completed because the input is not positive-definite "
             "(the leading minor of order {} is not positive-definite)."
         )
-        refuse("linalg.cholesky", _minors(source), text)
+        refuse("linalg.cholesky", _minors(A, upper), text)
         raise
-    return stored(mH(lower) if upper else lower, out)
+    return stored(factor, out)
 
 
-def _minors(a: Tensor) -> Any:
+def _minors(a: Tensor, upper: bool) -> Any:
     array = a._array("linalg.cholesky")
-    flat = array.reshape(-1, *array.shape[-2:])
+    if upper:
+        array = np.swapaxes(array, -2, -1).conj()
+    flat = array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
     with np.errstate(all="ignore"):
         orders = [kernels.leading_minor(matrix) for matrix in flat]
     return np.asarray(orders, np.int32).reshape(array.shape[:-2])
@@ -150,10 +159,8 @@ def cholesky_ex(
     """`cholesky` with the info of each matrix: 0, or the order of its first leading minor that is
     not positive; then its factor is NaN."""
     square("linalg.cholesky_ex", A=A)
-    source = mH(A) if upper else A
-    lower = cholesky(source) if check_errors else CHOLESKY_EX(source)
-    info = from_host(_minors(source))
-    return stored(return_types.linalg_cholesky_ex(mH(lower) if upper else lower, info), out)
+    factor = cholesky(A, upper=upper) if check_errors else CHOLESKY_EX(A, upper=upper)
+    return stored(return_types.linalg_cholesky_ex(factor, from_host(_minors(A, upper))), out)
 
 
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
@@ -314,7 +321,7 @@ def lu_solve(
         y = TRIANGULAR(turned, b, upper=False, unitriangular=False)
         x = mm(p, TRIANGULAR(turned, y, upper=True, unitriangular=True))
     else:
-        factors, b = batches(LU, mm(mT(p), b))
+        factors, b = batches(conj(LU) if adjoint else LU, mm(mT(p), b))
         y = TRIANGULAR(factors, b, upper=False, unitriangular=True)
         x = TRIANGULAR(factors, y, upper=True, unitriangular=False)
     return stored(x if left else mT(x), out)

@@ -222,9 +222,11 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:
 
 
 def logdet(input: Tensor) -> Tensor:
-    """The logarithms of the determinants: -inf of singular matrices, NaN of negative ones."""
+    """The logarithms of the determinants: -inf of singular matrices, of real negative ones NaN."""
     square("linalg.slogdet", A=input)
     sign, logarithm = SLOGDET(input)
+    if input.is_complex():
+        return pointwise.log(sign) + logarithm
     return pointwise.where(sign < 0, math.nan, logarithm)
 
 

@@ -245,7 +245,7 @@ def lstsq(
     rank = matrix_rank(a, rtol=rcond)
     full = bool((rank == columns).all()) and rows > columns
     missing = b - mm(a, solution)
-    none = from_host(np.zeros(0, A.dtype.numpy))
+    none = from_host(np.zeros(0, A.dtype.computes_as.numpy))
     squares = reduce.sum(real_part(missing * conj(missing)), -2)
     residuals = squares if full and asked != "gelsy" else none
     ranks = from_host(np.zeros(0, np.int64)) if asked == "gels" else rank
