@@ -20,6 +20,7 @@ from frontend.compiled.freezing import *
 from frontend.compiled.tracers import trace
 from frontend.devices.environment import *
 from frontend.eager.promotion import can_cast, promote_types, result_type
+from frontend.functions.complex_numbers import *
 from frontend.functions.control import *
 from frontend.functions.creation import *
 from frontend.functions.distances import *
@@ -50,6 +51,7 @@ from frontend.functions.unary import *
 from frontend.nn.functional.top_level_layers import *
 from frontend.nn.functional.top_level_spatial import *
 from frontend.tensors.dtypes import *
+from frontend.tensors.limits import *
 from frontend.tensors.state import (
     enable_grad,
     get_eager_backend,
@@ -70,14 +72,12 @@ _LAZY = {
     **dict.fromkeys(
         ("BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "DoubleStorage",
          "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage",
-         "TypedStorage", "UntypedStorage"),
+         "ComplexDoubleStorage", "ComplexFloatStorage", "TypedStorage", "UntypedStorage"),
         "frontend.storage",
     ),
     **dict.fromkeys(
-        ("bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "cdouble", "cfloat", "chalf",
-         "complex128", "complex32", "complex64", "float4_e2m1fn_x2", "float8_e4m3fn",
-         "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "qint32", "qint8",
-         "quint2x4", "quint4x2", "quint8", "uint16", "uint32", "uint64"),
+        ("bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "chalf", "complex32",
+         "float4_e2m1fn_x2", "qint32", "qint8", "quint2x4", "quint4x2", "quint8"),
         "frontend.tensors.absent_dtypes",
     ),
     **dict.fromkeys(
@@ -115,6 +115,8 @@ _LATE = {
         "constant_pad_nd get_device is_inference is_inference_mode_enabled is_nonzero is_same_size "
         "is_signed renorm"
     ),
+    "frontend.functions.memory": "resize_as_",
+    "frontend.nn.functional.short_time": "istft stft",
     "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.windows": (
         "bartlett_window blackman_window hamming_window hann_window kaiser_window"

@@ -1,5 +1,5 @@
-"""`frontend.fft`: frequencies and shifts. The transforms have complex operands or results, and come
-with complex dtypes."""
+"""`frontend.fft`: Fourier transforms (see `frontend.functions.fourier`), their frequencies and
+shifts. The transforms run eagerly only."""
 
 from __future__ import annotations
 
@@ -9,20 +9,37 @@ import numpy as np
 
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
+from frontend.functions.fourier import (
+    fft,
+    fft2,
+    fftn,
+    hfft,
+    hfft2,
+    hfftn,
+    ifft,
+    ifft2,
+    ifftn,
+    ihfft,
+    ihfft2,
+    ihfftn,
+    irfft,
+    irfft2,
+    irfftn,
+    rfft,
+    rfft2,
+    rfftn,
+)
 from frontend.functions.rearrange import roll
 from frontend.functions.reduce import dimension
-from frontend.planned import planned
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.ops.conversion import convert
 
-_TRANSFORMS = (
-    "fft", "fft2", "fftn", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ihfft", "ihfft2",
-    "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn",
-)  # fmt: skip
-__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq", *_TRANSFORMS]
-_REASON = "a spectrum is complex, and complex dtypes are not there yet"
-globals().update({name: planned(f"fft.{name}", _REASON) for name in _TRANSFORMS})
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2",
+    "ifftn", "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
+    "rfftfreq", "rfftn",
+]  # fmt: skip
 
 
 def _frequencies(
@@ -30,10 +47,11 @@ def _frequencies(
 ) -> Tensor:
     requires_grad = options.pop("requires_grad", False)
     check_options(**{"device": None, "layout": None} | options)
+    place = options.get("device")
     kind = kind_of(dtype, out, STATE.default_dtype)
     values = convert(places.astype(np.float64) * (1.0 / (n * d)), kind)
     result = from_data(np.asarray(values), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, place), out)
 
 
 def fftfreq(

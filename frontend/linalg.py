@@ -11,6 +11,7 @@ from frontend.functions.linalg import (
     vector_norm,
 )
 from frontend.functions.linear_algebra.checks import LinAlgError
+from frontend.functions.linear_algebra.eigen import eig, eigvals
 from frontend.functions.linear_algebra.factorizations import (
     cholesky,
     cholesky_ex,
@@ -56,12 +57,6 @@ __all__ = [
     "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander",
     "vecdot", "vector_norm",
 ]  # fmt: skip
-
-_COMPLEX = (
-    "its results are complex, and complex dtypes are not there yet; eigh takes symmetric ones"
-)
-eig = planned("linalg.eig", _COMPLEX)
-eigvals = planned("linalg.eigvals", _COMPLEX)
 
 _PIVOTING = "NumPy has no symmetric indefinite factorization; lu_factor and lu_solve do the same"
 ldl_factor = planned("linalg.ldl_factor", _PIVOTING)

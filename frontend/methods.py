@@ -13,6 +13,7 @@ import numpy as np
 from frontend.eager.gradients import backward
 from frontend.eager.node_names import name_nodes
 from frontend.functions import (
+    complex_numbers,
     conversion,
     creation,
     distances,
@@ -51,11 +52,15 @@ FAMILIES = (
     unary, pointwise, special, logic, reduce, norms, statistics, distances, layout, shape,
     repeating, rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
     order, order_statistics, top_level_layers, creation, random, sampling,
-    conversion, tensor_types,
+    conversion, tensor_types, complex_numbers,
 )  # fmt: skip
 """Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
 
 LATE = {
+    "frontend.nn.functional.short_time": "istft stft",
+    "frontend.functions.memory": (
+        "const_data_ptr is_set_to resize_ resize_as_ set_ storage storage_offset untyped_storage"
+    ),
     "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.differences": "corrcoef cov diff",
     "frontend.functions.histograms": "histogram",
@@ -93,13 +98,6 @@ def _array_wrap(
     return creation.from_numpy(np.asarray(array))
 
 
-def _untyped_storage(self: Tensor) -> Any:
-    """The memory the tensor lies in: see `frontend.storage`."""
-    from frontend.storage import UntypedStorage  # few programs ask
-
-    return UntypedStorage.of(self)
-
-
 def _dlpack(
     self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
     copy: bool | None = None,
@@ -115,7 +113,6 @@ def _dlpack(
 NAMED = {
     "__init__": tensor_types.initialize, "type": tensor_types.type_of, "backward": _backward,
     "__array_wrap__": _array_wrap, "__dlpack__": _dlpack, "as_subclass": protocol.as_subclass,
-    "untyped_storage": _untyped_storage,
 }  # fmt: skip
 """Methods by a name that their function does not have."""
 
@@ -169,7 +166,21 @@ def install(target: Any = Tensor) -> None:
     target.mT = property(lambda self: layout.swapped(self, "mT"))
     target.mH = property(lambda self: layout.swapped(self, "mH"))
     target.H = property(layout.hermitian)
+    target.real = property(complex_numbers.real, _set_real)
+    target.imag = property(complex_numbers.imag, _set_imag)
     _install_operators(target)
+
+
+def _set_real(self: Tensor, value: Any) -> None:
+    complex_numbers.real(self).copy_(_given(value, self))
+
+
+def _set_imag(self: Tensor, value: Any) -> None:
+    complex_numbers.imag(self).copy_(_given(value, self))
+
+
+def _given(value: Any, like: Tensor) -> Tensor:
+    return value if isinstance(value, Tensor) else creation.full((), value)
 
 
 def _guarded(function: Any) -> Any:
@@ -179,7 +190,7 @@ def _guarded(function: Any) -> Any:
         try:
             return function(self, other)
         except TypeError:
-            if isinstance(other, Tensor | int | float):
+            if isinstance(other, Tensor | int | float | complex):
                 raise
             return NotImplemented
 

@@ -33,7 +33,7 @@ from graphc.autodiff.numeric import numeric_gradients
 from graphc.codegen.target import Target, executable, running
 from graphc.errors import DTypeError
 from graphc.ir.registry import lookup, parameters
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import COMPILED, DType, TensorType
 from graphc.ops.interpreter import evaluate
 from graphc.ops.kinds.op import Sample, SampleDrawer
 
@@ -130,7 +130,7 @@ def cases() -> list[Any]:
     for op in graphc.ops.table():
         variants = [
             dtype
-            for dtype in DType
+            for dtype in COMPILED
             if any((s := as_dtype(each, dtype)) and takes(op, s) for each in samples_of(op))
         ]
         found += [pytest.param(op, dtype, id=f"{op.name}-{dtype}") for dtype in variants]

@@ -27,6 +27,7 @@ from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ir.handle import broadcast_to
 from graphc.ir.nodes import CONSTANT, INPUT, Value
 from graphc.ir.registry import lookup, parameters
+from graphc.ir.types import COMPILED
 from graphc.passes.pipelines import LEVELS, Facts, optimize
 from graphc.schedule.build import make_plan
 from graphc.schedule.plan_verifier import verify_plan
@@ -34,7 +35,7 @@ from graphc.schedule.run_plan import run_plan
 
 f32, f64, i32, i64, boolean = DType.f32, DType.f64, DType.i32, DType.i64, DType.bool
 
-STORAGE = [dtype for dtype in DType if dtype.is_storage]
+STORAGE = [dtype for dtype in COMPILED if dtype.is_storage]
 
 SMOOTH = ["neg", "tanh", "sigmoid", "erf", "abs", "relu", "sin", "cos", "gelu"]
 BINARY = ["add", "sub", "mul", "minimum", "maximum"]

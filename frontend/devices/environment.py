@@ -7,7 +7,8 @@ import math
 import warnings
 from typing import Any
 
-from frontend.tensors.dtypes import CPU, device, on_cpu
+from frontend.tensors.dtypes import device, place_of
+from frontend.tensors.state import STATE, swap_devices
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "e", "get_default_device",
@@ -100,13 +101,14 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_default_device(device: Any) -> None:
-    """Raises for any place but the CPU, which is the default anyway."""
-    on_cpu(device)
+    """Have tensors made on "cpu", as at the start (also for None), or without data on "meta", where
+    no `device=` and no `with device(…)` says otherwise. Raises as `device` does for others."""
+    swap_devices((None if device is None else place_of(device), *STATE.devices[1:]))
 
 
 def get_default_device() -> device:
-    """The CPU."""
-    return CPU
+    """Where tensors are made that no `device=` places."""
+    return place_of(None)
 
 
 def set_flush_denormal(mode: bool) -> bool:

@@ -12,98 +12,21 @@ import contextlib
 import contextvars
 import threading
 import weakref
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from frontend.eager.native_ops import native_op
-from frontend.eager.tape import Saves, TapeNode, next_sequence, record
-from frontend.tensors.no_value import escaped
+from frontend.eager.prepared import Prepared
+from frontend.eager.tape import TapeNode, next_sequence, record
+from frontend.tensors.no_value import NoData, escaped
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, make
+from frontend.tensors.tensor import Tensor, make, without_data
 from frontend.tensors.views import View
-from graphc.autodiff.sweep import reads
 from graphc.errors import GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
 from graphc.ops.elementwise import cast
-from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.index import Gather, Scatter
-from graphc.ops.kinds.movement import Movement
-from graphc.ops.kinds.region import Region
-from graphc.ops.movement import broadcast, reshape, slice_, transpose
-from graphc.ops.strided import diagonal, slide
-
-VIEWS = (reshape, transpose, slice_, broadcast, diagonal, slide)
-
-
-class Prepared:
-    """What is known of an op for given attributes and operand types."""
-
-    __slots__ = (
-        "attributes", "checked", "composite", "compute", "operand_types", "plain", "records",
-        "region", "run", "saves", "type", "types", "view", "widened",
-    )  # fmt: skip
-
-    def __init__(
-        self, op: Any, types: tuple[TensorType, ...], attributes: dict[str, Any], backend: str
-    ):
-        self.attributes = op.canonical(attributes)
-        self.operand_types = types
-        self.widened = _widened(op, types)
-        wide = self.widened or types
-        self.types = tuple(op.infer(wide, self.attributes))
-        if self.widened:
-            self.types = _narrowed(self.types, types)
-        self.type = self.types[0]
-        self.records = op.differentiable and any(type.dtype.is_float for type in self.types)
-        self.region = isinstance(op, Region)
-        self.composite = isinstance(op, Composite) and not op.has_own_gradient
-        self.view = op in VIEWS
-        self.checked = op.check_rule is not None
-        if backend == "native" and not self.view and self.widened is None:
-            native = native_op(op, types, self.attributes)
-            self.compute, self.run = native.one, native.all  # the one result; all of a tuple's
-        else:
-            self.compute = op.direct(self.attributes)
-            self.run = partial(_run_by_numpy, op, self.attributes)
-        awkward = self.view or self.checked or self.widened or self.composite
-        self.plain = len(self.types) == 1 and not awkward
-        self.saves: dict[tuple[bool, ...], Saves] = {}
-
-    def saves_for(self, op: Any, attributes: dict[str, Any], wanted: tuple[bool, ...]) -> Saves:
-        """What a tape node keeps where gradients of the `wanted` operands are asked for."""
-        read = reads(op, self.operand_types, self.types, attributes, wanted)
-        saves = self.saves[wanted] = Saves(self.operand_types, self.types, read)
-        return saves
-
-
-def _run_by_numpy(op: Any, attributes: dict[str, Any], arrays: tuple[Any, ...]) -> Any:
-    if op.check_rule is not None:
-        op.run_checks(arrays, attributes)
-    return op.compute(arrays, attributes)
-
-
-def _widened(op: Any, types: tuple[TensorType, ...]) -> tuple[TensorType, ...] | None:
-    """The operand types `op` computes with, where some are storage types it does not take."""
-    if op is cast or isinstance(op, Movement | Gather | Region):
-        return None
-    if isinstance(op, Scatter) and op.combine is None:  # elements are moved, as they are
-        return None
-    if not any(type.dtype.is_storage for type in types):
-        return None
-    return tuple([type.with_dtype(type.dtype.computes_as) for type in types])
-
-
-def _narrowed(
-    results: tuple[TensorType, ...], operands: tuple[TensorType, ...]
-) -> tuple[TensorType, ...]:
-    """Results in the storage type of the operands they were widened from."""
-    stored = {x.dtype.computes_as: x.dtype for x in operands if x.dtype.is_storage}
-    return tuple([type.with_dtype(stored.get(type.dtype, type.dtype)) for type in results])
-
 
 # STATE.prepared: by op, operand types and attributes. Types are interned, so that this hashes fast.
 _LIMIT = 1 << 16
@@ -128,6 +51,9 @@ class TensorContext:
             prepared = _prepare(op, operands, attributes)
         if prepared.widened is not None:
             return self._widened(op, operands, prepared)
+        if prepared.by_definition:
+            parts = op.define(*operands, **prepared.attributes)
+            return parts if isinstance(parts, tuple) else (parts,)
         wanted = None
         if prepared.records and STATE.grad_enabled:
             for x in operands:
@@ -155,9 +81,8 @@ class TensorContext:
         else:
             results = _computed(op, operands, prepared)
         if wanted is not None:
-            attributes = prepared.attributes
-            saves = prepared.saves.get(wanted) or prepared.saves_for(op, attributes, wanted)
-            record(op, attributes, operands, results, saves)
+            saves = prepared.saves.get(wanted) or prepared.saves_for(wanted)
+            record(prepared.op, prepared.attributes, operands, results, saves)
         return results
 
     def _widened(
@@ -233,7 +158,7 @@ def _computed_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) ->
     arrays = [x._value for x in operands]
     for array in arrays:
         if array.__class__ is not _Array:
-            raise escaped(op.name)
+            return _uncomputed(op, operands, prepared)
     try:
         value = _QUIET.run(prepared.compute, *arrays)
     except GraphError as error:  # a content check inside a composite
@@ -249,8 +174,8 @@ def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[T
     """The results, of any op."""
     arrays = tuple([x._value for x in operands])
     for array in arrays:
-        if type(array) is not np.ndarray:
-            raise escaped(op.name)
+        if array.__class__ is not _Array:
+            return _uncomputed(op, operands, prepared)
     try:
         values = _QUIET.run(prepared.run, arrays)
     except GraphError as error:
@@ -260,14 +185,31 @@ def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[T
     return tuple([make(value, type) for value, type in zip(values, prepared.types)])
 
 
+def _uncomputed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
+    """The results where an operand has no data: tensors on "meta". Raises TraceError where one is
+    of a trace that has ended."""
+    for x in operands:
+        if x._value.__class__ not in (_Array, NoData):
+            raise escaped(op.name)
+    results = tuple([without_data(type) for type in prepared.types])
+    if prepared.view:
+        _show(results[0], op, operands[0], prepared)
+    return results
+
+
 def _viewed(value: Any, op: Any, operand: Tensor, prepared: Prepared) -> Tensor:
     """The result of a movement: a view of its operand where NumPy made it one."""
     result = make(value, prepared.type)
     owner = operand._value if operand._value.base is None else operand._value.base
     if value is operand._value or value.base is owner:
-        result._counter = counter = operand._counter
-        result._view = View(operand, op, prepared.attributes, counter[0], bool(STATE.grad_enabled))
+        _show(result, op, operand, prepared)
     return result
+
+
+def _show(result: Tensor, op: Any, operand: Tensor, prepared: Prepared) -> None:
+    """Make `result` a view of `operand`."""
+    result._counter = counter = operand._counter
+    result._view = View(operand, op, prepared.attributes, counter[0], bool(STATE.grad_enabled))
 
 
 def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
@@ -295,7 +237,7 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
         return CONTEXT.apply(op, (x,), {})[0]
     array = x._value
     if array.__class__ is not _Array:
-        raise escaped(op.name)
+        return CONTEXT.apply(op, (x,), {})[0]
     value = _QUIET.run(prepared.compute, array)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
@@ -305,7 +247,7 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
         if x._view is not None:
             x._view.bring_history(x)
         if x._requires_grad:
-            _record_one(op, prepared, (x,), (True,), (x._edge or (x, 0),), result)
+            _record_one(prepared, (x,), (True,), (x._edge or (x, 0),), result)
     return result
 
 
@@ -316,7 +258,7 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
         return CONTEXT.apply(op, (x, y), {})[0]
     left, right = x._value, y._value
     if left.__class__ is not _Array or right.__class__ is not _Array:
-        raise escaped(op.name)
+        return CONTEXT.apply(op, (x, y), {})[0]
     value = _QUIET.run(prepared.compute, left, right)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
@@ -332,18 +274,18 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
             edges = (
                 (x._edge or (x, 0)) if one else None, (y._edge or (y, 0)) if other else None,
             )  # fmt: skip
-            _record_one(op, prepared, (x, y), (one, other), edges, result)
+            _record_one(prepared, (x, y), (one, other), edges, result)
     return result
 
 
 def _record_one(
-    op: Any, prepared: Prepared, operands: tuple[Tensor, ...], wanted: tuple[bool, ...],
+    prepared: Prepared, operands: tuple[Tensor, ...], wanted: tuple[bool, ...],
     edges: tuple[Any, ...], result: Tensor,
 ) -> None:  # fmt: skip
     """`record` for one result, outside of traces."""
-    saves = prepared.saves.get(wanted) or prepared.saves_for(op, prepared.attributes, wanted)
+    saves = prepared.saves.get(wanted) or prepared.saves_for(wanted)
     node = _new(TapeNode)
-    node.op = op
+    node.op = prepared.op
     node.attributes = prepared.attributes
     node.saves = saves
     node.sequence = next_sequence()

@@ -12,7 +12,7 @@ from typing import Any
 from frontend.eager.backward import accumulate, run_backward, writable
 from frontend.eager.dispatch import filled
 from frontend.tensors.state import STATE, set_grad_enabled
-from frontend.tensors.tensor import Tensor
+from frontend.tensors.tensor import Tensor, without_data
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 
@@ -118,6 +118,13 @@ def _root_gradient(tensor: Tensor, gradient: Any) -> Tensor:
                 hint="sum() or mean() it, or pass the gradient: backward(gradient)",
                 location=user_location(),
             )
+        if tensor.is_complex():
+            raise RuntimeError(
+                "grad can be implicitly created only for real scalar outputs but got "
+                f"{tensor.dtype}"
+            )
+        if tensor.is_meta:
+            return without_data(tensor.tensor_type)
         return filled(1, tensor.dtype, tensor.tensor_type.shape)
     if not isinstance(gradient, Tensor):
         raise TypeError(

@@ -1,7 +1,8 @@
 """PyTorch's type promotion, done once and written down as explicit casts and broadcasts.
 
-bool < int < float. Within a category a Python number yields to any tensor and a 0-d tensor to one
-with dimensions; a number of a higher category takes the default dtype of that category.
+bool < int < float < complex. Within a category a Python number yields to any tensor and a 0-d
+tensor to one with dimensions; a number of a higher category takes the default dtype of that
+category.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from frontend.eager.dispatch import CONTEXT, apply_binary, filled, filled_like
-from frontend.tensors.dtypes import CATEGORY, as_dtype, promote_types
+from frontend.tensors.dtypes import CATEGORY, as_dtype, complex_of, promote_types
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import DTypeError, ShapeError
@@ -32,6 +33,8 @@ def number_dtype(number: Any) -> DType:
         return DType.i64
     if isinstance(number, float | np.floating | ml_dtypes.bfloat16):
         return STATE.default_dtype
+    if isinstance(number, complex | np.complexfloating):
+        return complex_of(STATE.default_dtype)
     raise TypeError(f"expected a Tensor or a number, got {type(number).__name__}")
 
 
@@ -49,7 +52,9 @@ def result_type(*operands: Any) -> DType:
     for dtype_ in by_priority:
         if dtype_ is None:
             continue
-        if result is None or CATEGORY[dtype_] > CATEGORY[result]:
+        if result is not None and dtype_.is_complex and result.is_float:
+            result = complex_of(result)  # the digits are those of what decides
+        elif result is None or CATEGORY[dtype_] > CATEGORY[result]:
             result = dtype_
     assert result is not None
     return result
@@ -57,7 +62,7 @@ def result_type(*operands: Any) -> DType:
 
 def can_cast(from_: Any, to: Any) -> bool:
     """True where an in-place result of dtype `from_` may be written to `to`: bool < integers <
-    floats."""
+    floats < complex numbers."""
     return CATEGORY[as_dtype(from_)] <= CATEGORY[as_dtype(to)]
 
 

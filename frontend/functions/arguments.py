@@ -4,6 +4,7 @@ and `keepdim`, checks with PyTorch's words."""
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +21,9 @@ from graphc.ir.types import DType
 
 def stored(result: Any, out: Any) -> Any:
     """`out` after taking the value of `result` (tensors, or equally long tuples of them); `result`
-    where `out` is None. An empty `out` takes the shape of the result. Raises ShapeError where
-    another one does not have it, DTypeError where the dtype is of a lower category, and
-    RuntimeError where a gradient would be recorded."""
+    where `out` is None. An `out` of another shape is resized, with PyTorch's warning unless it is
+    empty. Raises ShapeError where it cannot be, being a view or in a trace, DTypeError where the
+    dtype is of a lower category, and RuntimeError where a gradient would be recorded."""
     if out is None:
         return result
     if isinstance(result, tuple):
@@ -46,16 +47,34 @@ def stored(result: Any, out: Any) -> Any:
     new = casted(result, out.dtype)
     if new.tensor_type == out.tensor_type:
         out._assign(new)
-    elif not out.numel() and STATE.session is None and out._view is None:
+    elif STATE.session is None and out._view is None and out._frozen is None:
+        if out.numel():
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape "
+                f"{list(out.shape)}, which does not match the required output shape "
+                f"{list(new.shape)}. This behavior is deprecated, and in a future PyTorch release "
+                "outputs will not be resized unless they have zero elements.",
+                stacklevel=4,
+            )
         out.data = new.clone()
     else:
         raise ShapeError(
             f"an output with shape {list(out.shape)} cannot take a result with shape "
             f"{list(new.shape)}",
-            hint="give an `out` of that shape; only empty tensors outside of a trace are resized",
+            hint="give an `out` of that shape; views, and tensors in a trace, are not resized",
             location=user_location(),
         )
     return out
+
+
+def takes_out(function: Callable[..., Any]) -> Any:
+    """`function`, taking `out=` too."""
+
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, out: Any = None, **keywords: Any) -> Any:
+        return stored(function(*arguments, **keywords), out)
+
+    return wrapper
 
 
 # -- names ---------------------------------------------------------------------------------------

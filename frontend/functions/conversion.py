@@ -6,14 +6,15 @@ import builtins
 from typing import Any
 
 from frontend.eager.promotion import casted
-from frontend.tensors.dtypes import as_dtype, memory_format, on_cpu
+from frontend.functions.places import moved
+from frontend.tensors.dtypes import CPU, as_dtype, memory_format, place_of
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 __all__: list[str] = []
 METHODS = (
     "to type_as cpu cuda float double half bfloat16 byte char short int long bool is_signed "
-    "get_device is_pinned pin_memory is_shared share_memory_ is_conj is_neg is_inference"
+    "get_device is_pinned pin_memory is_shared share_memory_ is_inference"
 )
 
 _OTHER = ("other", "non_blocking", "copy")
@@ -24,10 +25,11 @@ _DEVICE = ("device", "dtype", "non_blocking", "copy")
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The tensor in another dtype: `to(dtype, non_blocking, copy)`, `to(device, dtype,
     non_blocking, copy)`, `to(other, non_blocking, copy)`; each takes `memory_format=` too. The
-    tensor itself where nothing changes, unless `copy`. There is one place, the CPU, so
-    `non_blocking` changes nothing.
+    tensor itself where nothing changes, unless `copy`. On "meta" it has
+    no data. `non_blocking` changes nothing.
 
-    Raises TypeError for other arguments, AssertionError for CUDA."""
+    Raises TypeError for other arguments, AssertionError for CUDA, NotImplementedError for what has
+    no data."""
     first = args[0] if args else None
     names: tuple[str, ...] = _DTYPE if _is_dtype(first) else _DEVICE
     if isinstance(first, Tensor):
@@ -44,12 +46,14 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             "dtype, non_blocking, copy), (dtype, non_blocking, copy) or (Tensor other, "
             "non_blocking, copy)"
         )
-    on_cpu(arguments.get("device"))
+    place = arguments.get("device")
     check_format(arguments.get("memory_format"), self)
     dtype, other = arguments.get("dtype"), arguments.get("other")
     if other is not None:
-        dtype = other.dtype
+        dtype, place = other.dtype, other.device
     result = self if dtype is None else casted(self, as_dtype(dtype))
+    if place is not None:
+        result = moved(result, place_of(place))
     return result.clone() if arguments.get("copy") and result is self else result
 
 
@@ -97,9 +101,9 @@ long, bool = _cast_method("long", DType.i64), _cast_method("bool", DType.bool)
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor itself."""
+    """The tensor itself. Raises NotImplementedError where it is on meta."""
     check_format(memory_format, self)
-    return self
+    return moved(self, CPU)
 
 
 def cuda(
@@ -137,14 +141,6 @@ def is_shared(self: Tensor) -> builtins.bool:
 def is_signed(self: Tensor) -> builtins.bool:
     """Whether the dtype has negative numbers."""
     return self.dtype.is_signed  # type: ignore[attr-defined]
-
-
-def is_conj(self: Tensor) -> builtins.bool:
-    """False: there are no complex tensors."""
-    return False
-
-
-is_neg = is_conj
 
 
 def is_inference(self: Tensor) -> builtins.bool:

@@ -13,11 +13,12 @@ from frontend.eager.dispatch import filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions.arguments import stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
+from frontend.functions.places import moved
 from frontend.functions.ranges import arange, eye, linspace, logspace, range
-from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype, on_cpu
+from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, complex_of, place_of
 from frontend.tensors.host_data import array_of, check_supported, numbers_as
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data, make
+from frontend.tensors.tensor import Tensor, from_data, make, without_data
 from graphc.ir.types import DType, TensorType
 
 __all__ = [
@@ -48,8 +49,13 @@ def tensor(
     check_options(device, None, pin_memory)
     if isinstance(data, Tensor):
         warnings.warn(f"{_COPIED}torch.tensor(sourceTensor).", UserWarning, stacklevel=2)
-        return finished(_copied(data, dtype), requires_grad)
-    return finished(from_data(data, dtype), requires_grad)
+        return finished(_copied(data, dtype), requires_grad, _place(data, device))
+    return finished(from_data(data, dtype), requires_grad, device)
+
+
+def _place(source: Any, device: Any) -> Any:
+    """Where a tensor made like another one is: there, unless `device` says otherwise."""
+    return source.device if device is None and isinstance(source, Tensor) else place_of(device)
 
 
 def _copied(source: Tensor, dtype: Any) -> Tensor:
@@ -61,10 +67,10 @@ def _copied(source: Tensor, dtype: Any) -> Tensor:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor: a tensor as it is or cast (on the tape), an array over the same memory
     where its dtype stays, other data as `tensor` takes them."""
-    on_cpu(device)
     if isinstance(data, Tensor):
-        return data if dtype is None else casted(data, as_dtype(dtype))
-    return from_data(data, dtype, copy=False)
+        same = data if dtype is None else casted(data, as_dtype(dtype))
+        return same if device is None else moved(same, place_of(device))
+    return finished(from_data(data, dtype, copy=False), False, device)
 
 
 def asarray(
@@ -76,7 +82,7 @@ def asarray(
     False takes it off.
 
     Raises ValueError where `copy` is False and a copy is needed."""
-    on_cpu(device)
+    place = _place(obj, device)
     kind = None if dtype is None else as_dtype(dtype)
     result = _aliased(obj, kind)
     if result is None:
@@ -92,6 +98,7 @@ def asarray(
         result = casted(result, kind)
     elif copy:
         result = result.clone()
+    result = moved(result, place)
     if requires_grad is None or requires_grad == result.requires_grad:
         return result
     return finished(result.detach(), requires_grad)
@@ -153,7 +160,9 @@ def _filled(
 ) -> Tensor:  # fmt: skip
     """`value` in `kind`, repeated to `shape`, in memory of its own."""
     check_options(device, layout, pin_memory)
-    if isinstance(value, Tensor):
+    if device is not CPU and place_of(device) is META:
+        result = without_data(TensorType(kind, shape))
+    elif isinstance(value, Tensor):
         result = expanded(casted(_number_in(name, value), kind), shape).clone()
     elif STATE.session is not None:
         result = filled(_number(name, value, kind).item(), kind, shape)
@@ -166,7 +175,7 @@ def _filled(
 
 
 def _number(name: str, value: Any, kind: DType) -> np.ndarray:
-    if not isinstance(value, bool | int | float | np.generic):
+    if not isinstance(value, bool | int | float | complex | np.generic):
         raise TypeError(
             f"{name}(): argument 'fill_value' (position 2) must be Number, not "
             f"{type(value).__name__}"
@@ -184,9 +193,13 @@ def _value_dtype(value: Any) -> DType:
     """The dtype a number speaks for."""
     if isinstance(value, Tensor):
         kind = value.dtype
-        return kind if kind is DType.bool else DType.i64 if kind.is_integer else STATE.default_dtype
+        if kind is DType.bool or kind.is_complex:
+            return kind
+        return DType.i64 if kind.is_integer else STATE.default_dtype
     if isinstance(value, bool):
         return DType.bool
+    if isinstance(value, complex | np.complexfloating):
+        return complex_of(STATE.default_dtype)
     return DType.i64 if isinstance(value, int | np.integer) else STATE.default_dtype
 
 
@@ -261,6 +274,8 @@ def empty_strided(
         raise RuntimeError(
             f"mismatch in length of strides and shape: {len(steps)} strides, {len(shape)} sizes"
         )
+    if place_of(device) is META:
+        return finished(without_data(TensorType(kind, shape)), requires_grad)
     room = sum((dim - 1) * step for dim, step in zip(shape, steps)) + 1 if all(shape) else 0
     memory = np.zeros(room, kind.numpy)
     strides = [step * kind.itemsize for step in steps]
@@ -277,7 +292,9 @@ def _like(name: str, input: Any, value: Any, dtype: Any, *options: Any) -> Tenso
             f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
         )
     kind = input.dtype if dtype is None else as_dtype(dtype)
-    return _filled(name, input.tensor_type.shape, value, kind, None, *options)
+    device, *rest = options
+    shape = input.tensor_type.shape
+    return _filled(name, shape, value, kind, None, _place(input, device), *rest)
 
 
 def full_like(
@@ -322,31 +339,36 @@ def new_tensor(
     kind = self.dtype if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         warnings.warn(f"{_COPIED}tensor.new_tensor(sourceTensor).", UserWarning, stacklevel=2)
-        return finished(_copied(data, dtype), requires_grad)
+        return finished(_copied(data, dtype), requires_grad, _place(data, device))
     array = array_of(data, kind, STATE.default_dtype, True)
-    return finished(from_data(array, copy=False), requires_grad)
+    return finished(from_data(array, copy=False), requires_grad, _place(self, device))
+
+
+def _beside(self: Tensor, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a function that makes one like `self`, where they do not say otherwise."""
+    return {"dtype": self.dtype, **options, "device": _place(self, options.get("device"))}
 
 
 def new_full(self: Tensor, size: Any, fill_value: Any, **options: Any) -> Tensor:
     """`full` in this one's dtype."""
-    return full(size, fill_value, **{"dtype": self.dtype, **options})
+    return full(size, fill_value, **_beside(self, options))
 
 
 def new_zeros(self: Tensor, *size: Any, **options: Any) -> Tensor:
     """`zeros` in this one's dtype."""
-    return zeros(*size, **{"dtype": self.dtype, **options})
+    return zeros(*size, **_beside(self, options))
 
 
 def new_ones(self: Tensor, *size: Any, **options: Any) -> Tensor:
     """`ones` in this one's dtype."""
-    return ones(*size, **{"dtype": self.dtype, **options})
+    return ones(*size, **_beside(self, options))
 
 
 def new_empty(self: Tensor, *size: Any, **options: Any) -> Tensor:
     """`empty` in this one's dtype."""
-    return empty(*size, **{"dtype": self.dtype, **options})
+    return empty(*size, **_beside(self, options))
 
 
 def new_empty_strided(self: Tensor, size: Any, stride: Any, **options: Any) -> Tensor:
     """`empty_strided` in this one's dtype."""
-    return empty_strided(size, stride, **{"dtype": self.dtype, **options})
+    return empty_strided(size, stride, **_beside(self, options))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype, on_cpu, strided
-from frontend.tensors.tensor import Tensor
+from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, place_of, strided
+from frontend.tensors.tensor import Tensor, without_data
 from graphc.ir.types import DType
 
 
@@ -33,15 +33,18 @@ def shape_of(sizes: tuple[Any, ...], name: str = "size()") -> tuple[int, ...]:
 
 def check_options(device: Any, layout: Any, pin_memory: Any = False) -> None:
     """Raise for a place, a layout or pinned memory that tensors cannot have."""
-    on_cpu(device)
+    place_of(device)
     if layout is not None and layout is not strided:
         raise NotImplementedError(f"the only layout is torch.strided, not {layout!r}")
     if pin_memory:
         raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
-def finished(result: Tensor, requires_grad: Any) -> Tensor:
-    """`result`, made to require gradients where that is wanted."""
+def finished(result: Tensor, requires_grad: Any, device: Any = CPU) -> Tensor:
+    """`result`, made to require gradients where that is wanted; without its data where `device`
+    (None: the default) is meta."""
+    if device is not CPU and place_of(device) is META:
+        result = without_data(result.tensor_type)
     return result.requires_grad_() if requires_grad else result
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.eager.promotion import casted
+from frontend.eager.uncompiled import imaginary, joined, real_part
 from frontend.functions import reduce, select
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.layout import narrow
@@ -210,7 +211,7 @@ def cov(
     if not isinstance(norm, Tensor):
         norm = x.new_tensor(float(norm))
     apart = x - mean
-    result = matmul(apart, weighted(apart).mT) / norm
+    result = matmul(apart, weighted(apart).mH) / norm
     return result.squeeze() if input.dim() < 2 else result
 
 
@@ -244,4 +245,9 @@ def corrcoef(input: Tensor) -> Tensor:
     if not c.dim():
         return c / c
     deviations = sqrt(select.diagonal(c))
-    return clamp(c / deviations.unsqueeze(1) / deviations.unsqueeze(0), -1, 1)
+    if c.is_complex():
+        deviations = real_part(deviations)
+    ratios = c / deviations.unsqueeze(1) / deviations.unsqueeze(0)
+    if not c.is_complex():
+        return clamp(ratios, -1, 1)
+    return joined(clamp(real_part(ratios), -1, 1), clamp(imaginary(ratios), -1, 1))

@@ -163,7 +163,8 @@ def in_turn(
 
 
 def _number(target: Tensor, value: Any) -> Tensor:
-    if not isinstance(value, bool | int | float | np.integer):
+    complex_fits = isinstance(value, complex) and target.is_complex()
+    if not isinstance(value, bool | int | float | np.integer) and not complex_fits:
         kind = type(value)
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         raise TypeError(f"can't assign a {module}{kind.__name__} to a {target.type()}")
@@ -211,7 +212,7 @@ def _spread(value: Tensor, shape: tuple[int, ...], *, indexed: bool = True) -> T
 
 def _is_plain(self: Tensor, value: Tensor) -> bool:
     """Whether an assignment can be left to NumPy: nothing is recorded or traced."""
-    if STATE.session is not None:
+    if STATE.session is not None or self.is_meta or value.is_meta:
         return False
     return not (STATE.grad_enabled and (self.requires_grad or value.requires_grad))
 

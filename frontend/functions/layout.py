@@ -10,6 +10,8 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import common_shape
+from frontend.eager.reinterpreting import viewed_as
+from frontend.eager.uncompiled import conj
 from frontend.functions.arguments import need_tensors, numpy_names
 from frontend.functions.reduce import axes_of, dimension
 from frontend.tensors.dtypes import Size
@@ -83,12 +85,12 @@ def _resolved(x: Tensor, sizes: list[int]) -> tuple[int, ...]:
 
 
 def view(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
-    """`reshape` that shares memory; `view(dtype)` is not supported. Raises RuntimeError where
-    the elements do not lie in memory so that a view is possible."""
+    """`reshape` that shares memory; `view(dtype)`: the same bytes as elements of another dtype,
+    eagerly only. Raises RuntimeError where the elements do not lie in memory so that a view is
+    possible."""
     if len(sizes) == 1 and isinstance(sizes[0], DType):
-        if sizes[0] is self.dtype:
-            return reshape(self, self.shape)
-        raise RuntimeError("view(dtype) is not supported; use .to(dtype), which converts values")
+        same = sizes[0] is self.dtype
+        return reshape(self, self.shape) if same else viewed_as(self, sizes[0])
     result = reshape(self, *sizes, shape=size)
     if STATE.session is not None and result._view is None and result is not self:
         attributes = {"shape": result.tensor_type.shape}
@@ -236,28 +238,30 @@ def t(input: Tensor) -> Tensor:
 
 
 def swapped(input: Tensor, name: str) -> Tensor:
-    """The last two dimensions exchanged; `name` is what the user asked for."""
+    """The last two dimensions exchanged, of complex numbers the conjugates but for `mT`; `name` is
+    what the user asked for."""
     if input.dim() < 2:
         raise RuntimeError(
             f"tensor.{name} is only supported on matrices or batches of matrices. Got "
             f"{input.dim()}-D tensor."
         )
-    return transpose(input, -2, -1)
+    turned = transpose(input, -2, -1)
+    return turned if name == "mT" else conj(turned)
 
 
 def adjoint(input: Tensor) -> Tensor:
-    """The last two dimensions exchanged: tensors are real."""
+    """The last two dimensions exchanged, and the conjugates of complex numbers."""
     return swapped(input, "adjoint()")
 
 
 def hermitian(input: Tensor) -> Tensor:
-    """The transpose of a matrix, for `Tensor.H`."""
+    """The transpose of a matrix, of complex numbers the conjugates, for `Tensor.H`."""
     if input.dim() not in (0, 2):
         raise RuntimeError(
             "tensor.H is only supported on matrices (2-D tensors). Got "
             f"{input.dim()}-D tensor. For batches of matrices, consider using tensor.mH"
         )
-    return t(input)
+    return conj(t(input))
 
 
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:

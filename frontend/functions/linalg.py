@@ -10,6 +10,7 @@ from typing import Any
 
 from frontend.eager.autocasting import full_precision, lower_precision
 from frontend.eager.promotion import common_shape
+from frontend.eager.uncompiled import conj
 from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.creation import eye
@@ -176,7 +177,8 @@ def _cross(x: Tensor, y: Tensor, dim: int) -> Tensor:
 
 @lower_precision
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None) -> Tensor:
-    """The inner products of vectors along `dim`; the other dimensions broadcast."""
+    """The inner products of vectors along `dim`, with the conjugates of `x`; the other dimensions
+    broadcast."""
     need_tensors("vecdot", x=x, y=y)
     for operand in (x, y):
         if not operand.dtype.is_float:
@@ -185,7 +187,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None) -> Tensor:
                 f"{SCALAR_NAMES[operand.dtype]}",
                 location=user_location(),
             )
-    return stored(reduce.sum(x * y, dim), out)
+    return stored(reduce.sum(conj(x) * y, dim), out)
 
 
 # -- norms ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from frontend.eager.autocasting import lower_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import binary, casted, common_shape, promote_types, result_type
+from frontend.eager.uncompiled import conj
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.layout import expand, reshaped
 from frontend.functions.pointwise import where
@@ -29,7 +30,8 @@ METHODS = f"{IN_PLACE} bmm dot ger inner matmul mm mv outer vdot"
 _C_NAMES = {
     "Float": "float", "Double": "double", "Half": "c10::Half", "BFloat16": "c10::BFloat16",
     "Byte": "unsigned char", "Char": "signed char", "Short": "short", "Int": "int",
-    "Long": "long int", "Bool": "bool",
+    "Long": "long int", "Bool": "bool", "ComplexFloat": "c10::complex<float>",
+    "ComplexDouble": "c10::complex<double>",
 }  # fmt: skip
 
 
@@ -45,7 +47,7 @@ def _check(name: str, **operands: Any) -> None:
     need_tensors(name, **operands)
     first, second = (x.dtype for x in operands.values())
     if first is not second:
-        names = [_C_NAMES[SCALAR_NAMES[kind]] for kind in (first, second)]
+        names = [_C_NAMES.get(SCALAR_NAMES[kind], str(kind)) for kind in (first, second)]
         raise DTypeError(
             f"expected m1 and m2 to have the same dtype, but got: {names[0]} != {names[1]}",
             hint="convert one of them with .to(dtype)",
@@ -182,8 +184,9 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
 
 
 def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """The inner product of two vectors."""
-    return dot(input, other, out=out)
+    """The inner product of two vectors, of complex ones with the conjugate of the first."""
+    need_tensors("vdot", input=input, other=other)
+    return dot(conj(input), other, out=out)
 
 
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:

@@ -9,7 +9,13 @@ from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted, promote_types
 from frontend.functions import return_types
 from frontend.functions import shape as s
-from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
+from frontend.functions.arguments import (
+    need_tensors,
+    not_implemented,
+    numpy_names,
+    stored,
+    takes_out,
+)
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.tensor import Tensor, from_data
@@ -75,6 +81,7 @@ def sort(
     return stored(return_types.sort(*(_as_ranked(each, input) for each in pair)), out)
 
 
+@takes_out
 @numpy_names
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
@@ -183,6 +190,9 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
     if not input.dtype.is_float:
         raise not_implemented("logcumsumexp_out_cpu", input.dtype)
     axis = dimension(dim, input.dim())
+    if input.is_complex() and input.numel():
+        level = input.detach().real.amax(axis, keepdim=True) if input.dim() else 0
+        return stored((input - level).exp().cumsum(dim).log() + level, out)
     return stored(_as_ranked(_apply(o.logcumsumexp, _as_line(input), axis=axis), input), out)
 
 
@@ -298,6 +308,7 @@ def bucketize(
     return stored(_places(boundaries, x, right, out_int32), out)
 
 
+@takes_out
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:

@@ -282,9 +282,11 @@ def _multiplied(x: Tensor, times: int) -> Tensor:
 
 
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
-    """input to a power, in float64."""
+    """input to a power, in float64, or complex128."""
+    kind = DType.c128 if result_type(input, exponent).is_complex else DType.f64
     base, power = (
-        casted(x, DType.f64) if isinstance(x, Tensor) else float(x) for x in (input, exponent)
+        casted(x, kind) if isinstance(x, Tensor) else kind.numpy.type(x).item()
+        for x in (input, exponent)
     )
     return stored(pow(base, power), out)
 

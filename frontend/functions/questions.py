@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.functions import reduce
-from frontend.functions.arguments import need_tensors
+from frontend.functions.arguments import need_tensors, takes_out
 from frontend.functions.norms import norm
 from frontend.functions.pointwise import where
 from frontend.functions.reduce import dimension
@@ -75,6 +75,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
     return padded(input, [(0, 0)] * (input.dim() - len(pairs)) + pairs, value)
 
 
+@takes_out
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The slices along `dim` whose p-norm exceeds `maxnorm` scaled down to it."""
     need_tensors("renorm", input=input)

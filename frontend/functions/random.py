@@ -18,11 +18,12 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
+from frontend.eager.uncompiled import joined
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
-from frontend.tensors.generator import Generator, default_generator
+from frontend.tensors.generator import Generator, default_generator, drawn_on
 from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
@@ -106,6 +107,8 @@ def uniform(
     if generator is not None and not isinstance(generator, Generator):
         raise TypeError(f"generator must be a torch.Generator, not {type(generator).__name__}")
     kind = dtype or STATE.default_dtype
+    if kind.is_complex:
+        return joined(*(uniform(shape, kind.computes_as, generator) for _ in range(2)))
     if kind is DType.f32:
         return _drawn(shape, kind, generator)
     if kind is DType.f64:
@@ -121,8 +124,13 @@ def normal_numbers(
     shape: tuple[int, ...], dtype: DType | None = None, generator: Generator | None = None
 ) -> Tensor:
     """Standard normal numbers, by Box and Muller's transform ("A note on the generation of random
-    normal deviates", 1958) of two uniform draws."""
+    normal deviates", 1958) of two uniform draws; complex ones have half of the variance in each
+    part."""
     kind = dtype or STATE.default_dtype
+    if kind.is_complex:
+        parts = [normal_numbers(shape, kind.computes_as, generator) for _ in range(2)]
+        with no_grad():
+            return joined(*parts) * math.sqrt(0.5)
     with no_grad():
         wide = kind.computes_as
         radius = f.sqrt(f.log(1 - uniform(shape, wide, generator)) * -2)
@@ -152,7 +160,7 @@ def whole_numbers(
 
 
 def _need_float(kind: DType, kernel: str) -> None:
-    if not kind.is_float:
+    if not kind.is_float or not (kind.is_compiled or kind.is_complex):
         raise not_implemented(kernel, kind)
 
 
@@ -175,7 +183,7 @@ def rand(
     check_options(device, layout, pin_memory)
     shape, kind = _of(sizes, size, "rand()"), kind_of(dtype, out, STATE.default_dtype)
     _need_float(kind, "check_uniform_bounds")
-    return finished(stored(uniform(shape, kind, generator), out), requires_grad)
+    return finished(stored(uniform(shape, kind, drawn_on(device, generator)), out), requires_grad)
 
 
 def randn(
@@ -187,7 +195,8 @@ def randn(
     check_options(device, layout, pin_memory)
     shape, kind = _of(sizes, size, "randn()"), kind_of(dtype, out, STATE.default_dtype)
     _need_float(kind, "normal_kernel_cpu")
-    return finished(stored(normal_numbers(shape, kind, generator), out), requires_grad)
+    drawn = normal_numbers(shape, kind, drawn_on(device, generator))
+    return finished(stored(drawn, out), requires_grad)
 
 
 def randint(
@@ -207,7 +216,8 @@ def randint(
     first, last = (_whole("randint()", name, x) for name, x in (("low", low), ("high", high)))
     kind = kind_of(dtype, out, DType.i64)
     check_range(first, last, kind)
-    numbers = casted(whole_numbers(first, last, shape_of((size,), "randint()"), generator), kind)
+    source = drawn_on(device, generator)
+    numbers = casted(whole_numbers(first, last, shape_of((size,), "randint()"), source), kind)
     return finished(stored(numbers, out), requires_grad)
 
 
@@ -223,6 +233,8 @@ def _whole(function: str, name: str, value: Any) -> int:
 def check_range(first: int, last: int, kind: DType) -> None:
     """Raise RuntimeError for an empty range, and for one with numbers that `kind` does not hold; a
     float dtype that skips some of them gets PyTorch's warning."""
+    if kind.is_float and not kind.is_compiled:
+        raise not_implemented("random_update_from_to", kind)
     if first >= last:
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={first} >= to={last}"
@@ -267,7 +279,7 @@ def randperm(
             f"n is too large for the result tensor type: {SCALAR_NAMES[kind]} does not hold "
             f"{size - 1}"
         )
-    keys = uniform((size,), DType.f64, generator)
+    keys = uniform((size,), DType.f64, drawn_on(device, generator))
     order = CONTEXT.apply(argsort, (keys,), {"axis": 0, "descending": False})[0]
     return finished(stored(casted(order, kind), out), requires_grad)
 
@@ -279,6 +291,8 @@ def _options(input: Tensor, options: dict[str, Any]) -> dict[str, Any]:
     """The options of a function that makes one like `input`."""
     dtype = options.pop("dtype", None)
     options.pop("memory_format", None)
+    if options.get("device") is None:
+        options["device"] = input.device
     return {**options, "dtype": input.dtype if dtype is None else as_dtype(dtype)}
 
 

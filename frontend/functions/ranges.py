@@ -12,7 +12,7 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
-from frontend.functions.arguments import stored
+from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.tensors.host_data import overflow
 from frontend.tensors.state import STATE
@@ -73,6 +73,8 @@ def arange(
     )
     whole = all(isinstance(x, int) for x in (first, last, by))
     kind = kind_of(dtype, out, DType.i64 if whole else STATE.default_dtype)
+    if not kind.is_compiled:
+        raise not_implemented("arange_cpu", kind)
     _check_range(first, last, by)
     if not kind.is_float:
         first, last, by = int(first), int(last), int(by)
@@ -85,7 +87,7 @@ def arange(
         result = casted(counted, kind)
     else:
         result = from_data(_in(kind, first + by * np.arange(count)), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, device), out)
 
 
 def _check_range(first: Any, last: Any, by: Any) -> None:
@@ -117,7 +119,7 @@ def range(
     kind = kind_of(dtype, out, STATE.default_dtype)
     count = math.floor((last - first) / by) + 1
     result = from_data(_in(kind, first + by * np.arange(count)), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, device), out)
 
 
 def linspace(
@@ -128,7 +130,7 @@ def linspace(
     check_options(device, layout, pin_memory)
     kind = kind_of(dtype, out, STATE.default_dtype)
     result = from_data(_in(kind, _spaced("linspace", start, end, steps)), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, device), out)
 
 
 def _spaced(name: str, start: Any, end: Any, steps: Any) -> np.ndarray:
@@ -153,7 +155,7 @@ def logspace(
     kind = kind_of(dtype, out, STATE.default_dtype)
     exponents = _spaced("logspace", start, end, steps)
     result = from_data(_in(kind, np.power(float(base), exponents)), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, device), out)
 
 
 def eye(
@@ -169,4 +171,4 @@ def eye(
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     kind = kind_of(dtype, out, STATE.default_dtype)
     result = from_data(np.eye(n, m).astype(kind.numpy), copy=False)
-    return stored(finished(result, requires_grad), out)
+    return stored(finished(result, requires_grad, device), out)

@@ -296,6 +296,10 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None
     """log Σ exp(x) along `dim`, without overflow; of no elements -inf."""
     x = floating(input)
     axes = axes_of(dim, x.dim())
+    if x.is_complex():
+        greatest = amax(x.detach().real, axes, True) if x.dim() else x.detach().real
+        total = sum(f.exp(x - f.where(f.abs(greatest) == math.inf, 0, greatest)), dim, keepdim)
+        return stored(f.log(total) + greatest.reshape(total.shape), out)
     if math.prod(x.tensor_type.shape[axis] for axis in axes):
         return stored(reduced(summaries.logsumexp, x, dim, keepdim), out)
     return stored(f.log(sum(f.exp(x), dim, keepdim)), out)
@@ -320,4 +324,7 @@ def vector_norm(
             "have an identity",
             location=user_location(),
         )
-    return reduced(norms.norm, casted(x, kind), dim, keepdim, p=float(p))
+    parts = casted(x, kind)
+    if kind.is_complex:
+        parts = f.abs(parts)
+    return reduced(norms.norm, parts, dim, keepdim, p=float(p))

@@ -32,6 +32,7 @@ topk = _declared("topk", "values", "indices")
 
 geqrf = _declared("geqrf", "a", "tau")
 linalg_cholesky_ex = _declared("linalg_cholesky_ex", "L", "info")
+linalg_eig = _declared("linalg_eig", "eigenvalues", "eigenvectors")
 linalg_eigh = _declared("linalg_eigh", "eigenvalues", "eigenvectors")
 linalg_inv_ex = _declared("linalg_inv_ex", "inverse", "info")
 linalg_lstsq = _declared("linalg_lstsq", "solution", "residuals", "rank", "singular_values")

@@ -29,6 +29,7 @@ from frontend.functions.random import (
 from frontend.functions.shape import expand
 from frontend.functions.unary import tan
 from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.generator import drawn_on
 from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
@@ -41,10 +42,12 @@ METHODS = (
 
 
 def _all(condition: Callable[[np.ndarray], Any], *parameters: Tensor) -> bool:
-    """Whether the values of parameters satisfy a condition; True for those of a trace."""
+    """Whether the values of parameters satisfy a condition; True for those of a trace or
+    on meta."""
     if STATE.session is not None:
         return True
-    return bool(all(np.all(condition(p._array("a check"))) for p in parameters))
+    known = [p for p in parameters if not p.is_meta]
+    return bool(all(np.all(condition(p._array("a check"))) for p in known))
 
 
 # -- functions of parameters ---------------------------------------------------------------------
@@ -71,7 +74,8 @@ def _coins(like: Tensor, p: Any, generator: Generator | None) -> Tensor:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     wide = isinstance(p, Tensor) and p.dtype is DType.f64
     with no_grad():
-        drawn = uniform(shape, DType.f64 if wide else DType.f32, generator)
+        source = drawn_on(like.device, generator)
+        drawn = uniform(shape, DType.f64 if wide else DType.f32, source)
         return casted(drawn < p, like.dtype)
 
 
@@ -102,7 +106,8 @@ def normal(
         if tensors:
             mean, std = aligned((mean, std), kind)
         shape = mean.tensor_type.shape if tensors else shape_of((size,), "normal()")
-        numbers = normal_numbers(shape, kind, generator) * std + mean
+        source = drawn_on(mean.device if tensors else device, generator)
+        numbers = normal_numbers(shape, kind, source) * std + mean
     for x in tensors if STATE.grad_enabled else ():
         numbers = attached(numbers, expand(x, shape))
     return finished(stored(numbers, out), requires_grad)
@@ -201,6 +206,11 @@ def _wide(self: Tensor) -> DType:
     return self.dtype.computes_as if self.dtype.is_float else DType.f64
 
 
+def _normal_numbers(self: Tensor, generator: Generator | None) -> Tensor:
+    source = drawn_on(self.device, generator)
+    return normal_numbers(self.tensor_type.shape, _wide(self), source)
+
+
 def _need(self: Tensor, kernel: str) -> None:
     if not self.dtype.is_float:
         raise not_implemented(kernel, self.dtype)
@@ -228,7 +238,8 @@ def uniform_(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={to:g}"
         )
     with no_grad():
-        numbers = uniform(self.tensor_type.shape, self.dtype, generator) * (to - low) + low
+        drawn = uniform(self.tensor_type.shape, self.dtype, drawn_on(self.device, generator))
+        numbers = drawn * (to - low) + low
     return _put(self, numbers)
 
 
@@ -240,7 +251,7 @@ def normal_(
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     with no_grad():
-        numbers = normal_numbers(self.tensor_type.shape, _wide(self), generator) * std + mean
+        numbers = _normal_numbers(self, generator) * std + mean
     return _put(self, numbers)
 
 
@@ -252,7 +263,7 @@ def log_normal_(
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     with no_grad():
-        numbers = normal_numbers(self.tensor_type.shape, _wide(self), generator) * std + mean
+        numbers = _normal_numbers(self, generator) * std + mean
         numbers = f.exp(numbers)
     return _put(self, numbers)
 
@@ -268,7 +279,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     with no_grad():
-        drawn = uniform(self.tensor_type.shape, _wide(self), generator)
+        drawn = uniform(self.tensor_type.shape, _wide(self), drawn_on(self.device, generator))
         numbers = f.clamp(-f.log(1 - drawn), min=2.0**-25) / lambd
     return _put(self, numbers)
 
@@ -278,7 +289,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     with no_grad():
-        drawn = uniform(self.tensor_type.shape, _wide(self), generator)
+        drawn = uniform(self.tensor_type.shape, _wide(self), drawn_on(self.device, generator))
         numbers = f.clamp(f.ceil(f.log(1 - drawn) / math.log1p(-p)), min=1)
     return _put(self, numbers)
 
@@ -291,7 +302,7 @@ def cauchy_(
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     with no_grad():
-        drawn = uniform(self.tensor_type.shape, _wide(self), generator)
+        drawn = uniform(self.tensor_type.shape, _wide(self), drawn_on(self.device, generator))
         numbers = tan((drawn - 0.5) * math.pi) * sigma + median
     return _put(self, numbers)
 
@@ -314,4 +325,5 @@ def random_(
         kind = self.dtype
         last = 2 ** DIGITS[kind] + 1 if kind.is_float else bounds(kind)[1] + 1
     check_range(first, last, self.dtype)
-    return _put(self, whole_numbers(first, last, self.tensor_type.shape, generator))
+    source = drawn_on(self.device, generator)
+    return _put(self, whole_numbers(first, last, self.tensor_type.shape, source))

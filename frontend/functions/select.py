@@ -10,7 +10,7 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted
 from frontend.functions import shape as s
-from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.arguments import need_tensors, stored, takes_out
 from frontend.functions.index import getitem
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
@@ -209,6 +209,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _back(input, m.slice_, attributes, s.unsqueeze(src, axis))
 
 
+@takes_out
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,

@@ -11,10 +11,11 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.non_differentiable import non_differentiable
 from frontend.eager.promotion import binary, casted, float_binary, floating, result_type
+from frontend.eager.uncompiled import real_part
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.logic import isnan
 from frontend.functions.pointwise import clamp, mul, pow, where
-from frontend.functions.unary import sin
+from frontend.functions.unary import exp, log1p, sin
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
@@ -24,12 +25,12 @@ from graphc.ops import special, trigonometric
 
 __all__ = [
     "arctan2", "atan2", "copysign", "deg2rad", "heaviside", "hypot", "isneginf", "isposinf",
-    "isreal", "ldexp", "logaddexp", "logaddexp2", "logit", "nan_to_num", "rad2deg", "sinc", "xlogy",
+    "ldexp", "logaddexp", "logaddexp2", "logit", "nan_to_num", "rad2deg", "sinc", "xlogy",
 ]  # fmt: skip
 IN_PLACE = (
     "arctan2 atan2 copysign deg2rad heaviside hypot ldexp logit nan_to_num rad2deg sinc xlogy"
 )
-METHODS = f"{IN_PLACE} isneginf isposinf isreal logaddexp logaddexp2"
+METHODS = f"{IN_PLACE} isneginf isposinf logaddexp logaddexp2"
 
 # -- two operands --------------------------------------------------------------------------------
 
@@ -58,7 +59,17 @@ def hypot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
 def logaddexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """log(exp(input) + exp(other)), without overflow. At least one operand is floating point."""
+    need_tensors("logaddexp", input=input, other=other)
+    if input.is_complex() or other.is_complex():
+        return stored(_added_logarithms(input, other), out)
     return _of_floats("logaddexp", special.logaddexp, input, other, out)
+
+
+def _added_logarithms(x: Tensor, y: Tensor) -> Tensor:
+    """logaddexp of complex numbers: the one with the greater real part is taken out."""
+    first = real_part(x) >= real_part(y)
+    greater, less = where(first, x, y), where(first, y, x)
+    return greater + log1p(exp(less - greater))
 
 
 def logaddexp2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
@@ -171,9 +182,3 @@ def isneginf(input: Tensor, *, out: Any = None) -> Tensor:
     """Whether each element is -infinity."""
     need_tensors("isneginf", input=input)
     return stored(_is_number(input, -math.inf), out)
-
-
-def isreal(input: Tensor) -> Tensor:
-    """True everywhere: there are no complex dtypes."""
-    need_tensors("isreal", input=input)
-    return filled(True, DType.bool, input.tensor_type.shape).clone()

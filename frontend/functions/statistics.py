@@ -6,10 +6,13 @@ import math
 import warnings
 from typing import Any
 
+from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
+from frontend.eager.uncompiled import IMAG, REAL
 from frontend.functions.arguments import need_tensors, numpy_names, stored
 from frontend.functions.logic import isnan
 from frontend.functions.reduce import axes_of, nansum, reduced, sum
+from frontend.functions.unary import sqrt
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
@@ -77,6 +80,11 @@ def _spread(
             "reduction factor (input numel divided by output numel).",
             stacklevel=4,
         )
+    if input.is_complex():  # as wide as its two parts together
+        parts = [CONTEXT.apply(part, (input,), {})[0] for part in (REAL, IMAG)]
+        variances = [reduced(composite.var, x, dim, keepdim, correction=correction) for x in parts]
+        total = variances[0] + variances[1]
+        return total if op is composite.var else sqrt(total)
     return reduced(op, input, dim, keepdim, correction=correction)
 
 

@@ -176,6 +176,11 @@ def positive(input: Tensor) -> Tensor:
 def sign(input: Tensor, *, out: Any = None) -> Tensor:
     """-1, 0 or 1 by the sign, elementwise; 0 for NaN. Bools are left as they are."""
     need_tensors("sign", input=input)
+    if input.is_complex():
+        raise NotImplementedError(
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use "
+            "torch.sgn instead."
+        )
     if input.dtype is DType.bool:
         result = _copied(input)
     else:
@@ -183,7 +188,11 @@ def sign(input: Tensor, *, out: Any = None) -> Tensor:
     return stored(result, out)
 
 
-sgn = sign
+def sgn(input: Tensor, *, out: Any = None) -> Tensor:
+    """The sign, elementwise; of a complex number x / |x|, and 0 for 0."""
+    if not input.is_complex():
+        return sign(input, out=out)
+    return stored(apply_unary(e.sign, input), out)
 
 
 def signbit(input: Tensor, *, out: Any = None) -> Tensor:

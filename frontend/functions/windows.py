@@ -38,7 +38,7 @@ def window(
         values = weights(np.arange(count, dtype=np.float64), count)[:size]
     else:
         values = np.ones(size)
-    return finished(from_data(np.asarray(convert(values, kind)), copy=False), requires_grad)
+    return finished(from_data(np.asarray(convert(values, kind)), copy=False), requires_grad, device)
 
 
 def cosines(*coefficients: float) -> Weights:

@@ -67,13 +67,13 @@ def _require_float(tensor: Tensor, kernel: str) -> None:
 def _uniform(tensor: Tensor, generator: Any) -> Tensor:
     """Numbers from U(0, 1) of this shape, in the dtype that arithmetic on it is done in."""
     kind = tensor.dtype.computes_as
-    return random.rand(tuple(tensor.shape), dtype=kind, generator=generator)
+    return random.rand(tuple(tensor.shape), dtype=kind, generator=generator, device=tensor.device)
 
 
 def _normal(tensor: Tensor, generator: Any) -> Tensor:
     """The same from N(0, 1)."""
     kind = tensor.dtype.computes_as
-    return random.randn(tuple(tensor.shape), dtype=kind, generator=generator)
+    return random.randn(tuple(tensor.shape), dtype=kind, generator=generator, device=tensor.device)
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
@@ -178,7 +178,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     Raises ValueError below two dimensions."""
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    if not tensor.numel():
+    if not tensor.numel() or tensor.is_meta:
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     matrix = _normal(tensor, generator)._array("orthogonal_()").reshape(rows, columns)
@@ -193,6 +193,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     inside a trace. Raises ValueError unless the tensor is 2-d."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
+    if tensor.is_meta:
+        return tensor
     shape = tuple(tensor.shape)
     normal = _normal(tensor, generator)._array("sparse_()")
     order = _uniform(tensor, generator)._array("sparse_()")

@@ -8,8 +8,12 @@ from typing import Any
 from frontend.functions.creation import empty
 from frontend.overrides.protocol import disabled_torch_function_impl
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, added_attributes, make
-from graphc.ir.types import TensorType
+from frontend.tensors.tensor import (
+    Tensor,
+    added_attributes,
+    pickled_value,
+    unpickled_value,
+)
 
 
 class Parameter(Tensor):
@@ -40,15 +44,15 @@ class Parameter(Tensor):
         return known
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        array = self._array("pickling").copy()
-        return _rebuilt, (type(self), array, self.requires_grad), added_attributes(self) or None
+        arguments = (type(self), pickled_value(self), self.requires_grad)
+        return _rebuilt, arguments, added_attributes(self) or None
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 
 
-def _rebuilt(cls: type, array: Any, requires_grad: bool) -> Any:
-    return cls(make(array, TensorType.of(array)), requires_grad)
+def _rebuilt(cls: type, value: Any, requires_grad: bool) -> Any:
+    return cls(unpickled_value(value), requires_grad)
 
 
 def _tensor(data: Any, what: str) -> Tensor:

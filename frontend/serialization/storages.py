@@ -15,7 +15,7 @@ import numpy as np
 
 from frontend.nn.parameter import Parameter
 from frontend.serialization.errors import Refused
-from frontend.tensors.tensor import Tensor, make
+from frontend.tensors.tensor import Tensor, make, without_data
 from graphc.ir.types import DType, TensorType
 
 _LARGEST = 1 << 62  # bytes: the shape of an expanded tensor may be large, but can be counted
@@ -72,6 +72,16 @@ def typed_tensor(
     return _strided(storage, dtype, (offset, shape, strides), requires_grad, hooks, metadata)
 
 
+def meta_tensor(dtype: Any, shape: Any, strides: Any, requires_grad: Any = False) -> Tensor:
+    """PyTorch's `_rebuild_meta_tensor_no_storage`: a tensor on "meta". Raises Refused."""
+    if not isinstance(dtype, DType) or not isinstance(shape, tuple):
+        raise Refused("a meta tensor with a strange type")
+    if any(type(n) is not int or n < 0 for n in shape):
+        raise Refused("a meta tensor with a strange geometry")
+    result = without_data(TensorType(dtype, shape))
+    return result.requires_grad_() if requires_grad and dtype.is_float else result
+
+
 def parameter(data: Any, requires_grad: Any = True, hooks: Any = None) -> Parameter:
     """PyTorch's `_rebuild_parameter`."""
     if not isinstance(data, Tensor) or _is_more(hooks):
@@ -101,9 +111,11 @@ def _strided(
     storage: Storage, dtype: DType, geometry: tuple[Any, Any, Any], requires_grad: Any,
     hooks: Any, metadata: Any,
 ) -> Tensor:  # fmt: skip
-    if _is_more(hooks) or _is_more(metadata):
+    conjugated = type(metadata) is dict and metadata == {"conj": True} and dtype.is_complex
+    if _is_more(hooks) or (_is_more(metadata) and not conjugated):
         raise Refused("a tensor with hooks or metadata")
     array = _array(storage.elements(dtype), *geometry)
+    array = array.conj() if conjugated else array
     result = make(array, TensorType.of(array))
     if requires_grad and dtype.is_float:
         result.requires_grad_()
@@ -126,7 +138,10 @@ def _array(elements: np.ndarray, offset: Any, shape: Any, strides: Any) -> np.nd
         raise Refused("a tensor reaches beyond its storage")
     # The step along a dimension of one element is never taken, and may be any number.
     steps = [step * elements.itemsize if n > 1 else 0 for n, step in zip(shape, strides)]
-    array = np.lib.stride_tricks.as_strided(elements[offset:], shape, steps)
+    # Not as_strided, which does not know all dtypes of ml_dtypes.
+    array: np.ndarray = np.ndarray(
+        shape, elements.dtype, elements, offset * elements.itemsize, steps
+    )
     if _overlaps(shape, strides):
         array.flags.writeable = False  # as what expand() gives: several places are one element
     return array

@@ -22,15 +22,14 @@ STORAGES = {
     "FloatStorage": DType.f32, "DoubleStorage": DType.f64, "HalfStorage": DType.f16,
     "BFloat16Storage": DType.bf16, "LongStorage": DType.i64, "IntStorage": DType.i32,
     "ShortStorage": DType.i16, "CharStorage": DType.i8, "ByteStorage": DType.u8,
-    "BoolStorage": DType.bool,
+    "BoolStorage": DType.bool, "ComplexFloatStorage": DType.c64,
+    "ComplexDoubleStorage": DType.c128,
 }  # fmt: skip
 _NOT_HERE = {
-    "complex32", "complex64", "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn",
-    "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2",
-    "quint8", "qint8", "qint32", "quint4x2", "quint2x4", "bits8", "bits16",
+    "complex32", "float4_e2m1fn_x2", "quint8", "qint8", "qint32", "quint4x2", "quint2x4", "bits8",
+    "bits16",
 }  # fmt: skip
 _STORAGES_NOT_HERE = {
-    "ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128",
     "QInt8Storage": "qint8", "QUInt8Storage": "quint8", "QInt32Storage": "qint32",
     "QUInt4x2Storage": "quint4x2", "QUInt2x4Storage": "quint2x4",
 }  # fmt: skip
@@ -38,8 +37,7 @@ _STORAGES_NOT_HERE = {
 
 _KINDS_NOT_HERE = {
     "_rebuild_sparse_tensor": "sparse", "_rebuild_sparse_csr_tensor": "sparse",
-    "_rebuild_qtensor": "quantized", "_rebuild_meta_tensor_no_storage": "meta",
-    "_rebuild_nested_tensor": "nested",
+    "_rebuild_qtensor": "quantized", "_rebuild_nested_tensor": "nested",
 }  # fmt: skip
 MISSING = {
     **{f"torch.{name}": name for name in _NOT_HERE},
@@ -154,6 +152,7 @@ def _parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any)
 _REBUILD = (
     Call("_rebuild_tensor", storages.tensor), Call("_rebuild_tensor_v2", storages.tensor),
     Call("_rebuild_tensor_v3", storages.typed_tensor),
+    Call("_rebuild_meta_tensor_no_storage", storages.meta_tensor),
     Call("_rebuild_parameter", storages.parameter),
     Call("_rebuild_parameter_with_state", _parameter_with_state),
 )  # fmt: skip

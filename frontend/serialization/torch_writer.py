@@ -22,6 +22,7 @@ import numpy as np
 from frontend.nn.parameter import Parameter
 from frontend.serialization.errors import CheckpointError
 from frontend.serialization.pickle_writer import ORDERED, Called, Named, Persistent, pickled
+from frontend.tensors.dtypes import TORCH_NAMES
 from frontend.tensors.tensor import Tensor, added_attributes
 from graphc.ir.types import DType
 
@@ -31,7 +32,7 @@ _STORAGE_NAMES = {
     DType.f32: "FloatStorage", DType.f64: "DoubleStorage", DType.f16: "HalfStorage",
     DType.bf16: "BFloat16Storage", DType.i64: "LongStorage", DType.i32: "IntStorage",
     DType.i16: "ShortStorage", DType.i8: "CharStorage", DType.u8: "ByteStorage",
-    DType.bool: "BoolStorage",
+    DType.bool: "BoolStorage", DType.c64: "ComplexFloatStorage", DType.c128: "ComplexDoubleStorage",
 }  # fmt: skip
 _NO_HOOKS = Called(ORDERED, ())
 
@@ -59,29 +60,44 @@ class PlannedFile:
 
     @staticmethod
     def _note(tensor: Tensor, reached: list[np.ndarray]) -> Called:
-        reached.append(tensor._array("frontend.save()"))
+        if not tensor.is_meta:
+            reached.append(tensor._array("frontend.save()"))
         attributes = added_attributes(tensor)
         return Called(ORDERED, (), attributes or None)
 
     def _call(self, tensor: Tensor) -> Called:
         """The call that makes a tensor again."""
-        place = self._placed[id(tensor._array("frontend.save()"))]
-        kind = Named("torch", _STORAGE_NAMES[tensor.dtype])
-        identity = ("storage", kind, place.key, "cpu", place.storage.size)
-        arguments = (Persistent(identity), place.offset, tuple(tensor.shape), place.strides)
         attributes = added_attributes(tensor)
         if isinstance(tensor, Parameter):
-            bare = Called(_rebuild("tensor_v2"), (*arguments, False, _NO_HOOKS))
+            bare = Called(*self._rebuilt(tensor, False))
             about = (bare, tensor.requires_grad, _NO_HOOKS)
             if attributes:
                 return Called(_rebuild("parameter_with_state"), (*about, attributes))
             return Called(_rebuild("parameter"), about)
-        whole = (*arguments, tensor.requires_grad, _NO_HOOKS)
+        rebuild, whole = self._rebuilt(tensor, tensor.requires_grad)
         if not attributes:
-            return Called(_rebuild("tensor_v2"), whole)
+            return Called(rebuild, whole)
         function = Named("torch._tensor", "_rebuild_from_type_v2")
-        named = (_rebuild("tensor_v2"), Named("torch", "Tensor"))
-        return Called(function, (*named, whole, attributes))
+        return Called(function, (rebuild, Named("torch", "Tensor"), whole, attributes))
+
+    def _rebuilt(self, tensor: Tensor, requires_grad: bool) -> tuple[Named, tuple[Any, ...]]:
+        """PyTorch's function that makes a tensor over its storage, and its arguments."""
+        dtype = Named("torch", TORCH_NAMES[tensor.dtype].removeprefix("torch."))
+        if tensor.is_meta:
+            geometry = (tuple(tensor.shape), tensor.stride())
+            return _rebuild("meta_tensor_no_storage"), (dtype, *geometry, requires_grad)
+        place = self._placed[id(tensor._array("frontend.save()"))]
+        name, count = _STORAGE_NAMES.get(tensor.dtype), place.storage.size
+        if name is None:  # a storage of bytes, and the element type beside it
+            kind, count = Named("torch.storage", "UntypedStorage"), place.storage.nbytes
+        else:
+            kind = Named("torch", name)
+        storage = Persistent(("storage", kind, place.key, "cpu", count))
+        lies = (place.offset, tuple(tensor.shape), place.strides)
+        whole = (storage, *lies, requires_grad, _NO_HOOKS)
+        if name is None:
+            return _rebuild("tensor_v3"), (*whole, dtype)
+        return _rebuild("tensor_v2"), whole
 
 
 def _rebuild(what: str) -> Named:
@@ -172,7 +188,10 @@ def _together(key: str, group: list[np.ndarray]) -> dict[int, Place]:
         )
     # All ranges overlap, so they lie in one piece of memory, which begins where the first does.
     count = size // first.itemsize
-    storage = np.lib.stride_tricks.as_strided(first, (count,), (first.itemsize,), writeable=False)
+    # By way of bytes: as_strided does not know all dtypes of ml_dtypes.
+    raw = first.view(np.uint8) if first.itemsize == 1 else first
+    storage = np.lib.stride_tricks.as_strided(raw, (count,), (first.itemsize,), writeable=False)
+    storage = storage.view(first.dtype)
     return {
         id(array): Place(
             key, storage, offset // first.itemsize,

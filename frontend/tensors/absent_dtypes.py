@@ -4,10 +4,8 @@ tables. A tensor of one cannot be made: functions raise TypeError for it."""
 from __future__ import annotations
 
 __all__ = [
-    "bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "cdouble", "cfloat", "chalf", "complex128",
-    "complex32", "complex64", "float4_e2m1fn_x2", "float8_e4m3fn", "float8_e4m3fnuz",
-    "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "qint32", "qint8", "quint2x4", "quint4x2",
-    "quint8", "uint16", "uint32", "uint64",
+    "bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "chalf", "complex32", "float4_e2m1fn_x2",
+    "qint32", "qint8", "quint2x4", "quint4x2", "quint8",
 ]  # fmt: skip
 
 
@@ -29,15 +27,7 @@ class AbsentDType:
 
 
 complex32 = chalf = AbsentDType("complex32", 4)
-complex64 = cfloat = AbsentDType("complex64", 8)
-complex128 = cdouble = AbsentDType("complex128", 16)
-float8_e4m3fn, float8_e5m2 = AbsentDType("float8_e4m3fn", 1), AbsentDType("float8_e5m2", 1)
-float8_e4m3fnuz, float8_e5m2fnuz = (
-    AbsentDType("float8_e4m3fnuz", 1), AbsentDType("float8_e5m2fnuz", 1),
-)  # fmt: skip
-float8_e8m0fnu = AbsentDType("float8_e8m0fnu", 1)
 float4_e2m1fn_x2 = AbsentDType("float4_e2m1fn_x2", 1)
-uint16, uint32, uint64 = (AbsentDType(f"uint{bits}", bits // 8) for bits in (16, 32, 64))
 qint8, quint8, qint32 = AbsentDType("qint8", 1), AbsentDType("quint8", 1), AbsentDType("qint32", 4)
 quint4x2, quint2x4 = AbsentDType("quint4x2", 1), AbsentDType("quint2x4", 1)
 bits8, bits16 = AbsentDType("bits8", 1), AbsentDType("bits16", 2)

@@ -1,4 +1,4 @@
-"""PyTorch's dtype names on graphc's DType, their limits, devices (there is one: the CPU), `Size`,
+"""PyTorch's dtype names on graphc's DType, their limits, devices (the CPU, and meta), `Size`,
 layouts and memory formats."""
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ import math
 import operator
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from frontend.tensors.absent_dtypes import AbsentDType
-from frontend.tensors.state import STATE
+from frontend.tensors.state import STATE, swap_devices
 from graphc.ir.types import DType
 
 __all__ = [
-    "Size", "bfloat16", "bool", "channels_last", "channels_last_3d", "contiguous_format", "device",
-    "double", "dtype", "finfo", "float", "float16", "float32", "float64", "get_default_dtype",
-    "half", "iinfo", "int", "int16", "int32", "int64", "int8", "layout", "long", "memory_format",
-    "preserve_format", "set_default_dtype", "short", "strided", "uint8",
+    "Size", "bfloat16", "bool", "cdouble", "cfloat", "channels_last", "channels_last_3d",
+    "complex128", "complex64", "contiguous_format", "device", "double", "dtype", "float",
+    "float16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "get_default_dtype", "half", "int", "int16",
+    "int32", "int64", "int8", "layout", "long", "memory_format", "preserve_format",
+    "set_default_dtype", "short", "strided", "uint16", "uint32", "uint64", "uint8",
 ]  # fmt: skip
 
 dtype = DType
@@ -33,35 +33,58 @@ int16 = short = DType.i16
 int32 = int = DType.i32
 int64 = long = DType.i64
 bool = DType.bool
+complex64 = cfloat = DType.c64
+complex128 = cdouble = DType.c128
+uint16, uint32, uint64 = DType.u16, DType.u32, DType.u64
+float8_e4m3fn, float8_e4m3fnuz = DType.f8_e4m3, DType.f8_e4m3fnuz
+float8_e5m2, float8_e5m2fnuz = DType.f8_e5m2, DType.f8_e5m2fnuz
+float8_e8m0fnu = DType.f8_e8m0
 
-_PYTHON = {builtins.float: DType.f64, builtins.int: DType.i64, builtins.bool: DType.bool}
+_PYTHON = {
+    builtins.float: DType.f64, builtins.int: DType.i64, builtins.bool: DType.bool,
+    builtins.complex: DType.c128,
+}  # fmt: skip
 _NAMES = {
     "float32": float32, "float": float32, "float64": float64, "double": float64,
     "float16": float16, "half": float16, "bfloat16": bfloat16, "uint8": uint8, "int8": int8,
     "int16": int16, "short": int16, "int32": int32, "int": int32, "int64": int64, "long": int64,
-    "bool": bool,
+    "bool": bool, "complex64": complex64, "cfloat": complex64, "complex128": complex128,
+    "cdouble": complex128, "uint16": uint16, "uint32": uint32, "uint64": uint64,
+    "float8_e4m3fn": float8_e4m3fn, "float8_e4m3fnuz": float8_e4m3fnuz, "float8_e5m2": float8_e5m2,
+    "float8_e5m2fnuz": float8_e5m2fnuz, "float8_e8m0fnu": float8_e8m0fnu,
 }  # fmt: skip
-TORCH_NAMES = {
-    DType.f32: "torch.float32", DType.f64: "torch.float64", DType.f16: "torch.float16",
-    DType.bf16: "torch.bfloat16", DType.u8: "torch.uint8", DType.i8: "torch.int8",
-    DType.i16: "torch.int16", DType.i32: "torch.int32", DType.i64: "torch.int64",
-    DType.bool: "torch.bool",
-}  # fmt: skip
+TORCH_NAMES = {kind: f"torch.{kind.numpy.name}" for kind in DType}
 SCALAR_NAMES = {
     DType.f32: "Float", DType.f64: "Double", DType.f16: "Half", DType.bf16: "BFloat16",
     DType.u8: "Byte", DType.i8: "Char", DType.i16: "Short", DType.i32: "Int", DType.i64: "Long",
-    DType.bool: "Bool",
+    DType.bool: "Bool", DType.c64: "ComplexFloat", DType.c128: "ComplexDouble",
+    DType.u16: "UInt16", DType.u32: "UInt32", DType.u64: "UInt64",
+    DType.f8_e4m3: "Float8_e4m3fn", DType.f8_e5m2: "Float8_e5m2",
+    DType.f8_e4m3fnuz: "Float8_e4m3fnuz", DType.f8_e5m2fnuz: "Float8_e5m2fnuz",
+    DType.f8_e8m0: "Float8_e8m0fnu",
 }  # fmt: skip
 
 # What `str` and users' code find on a dtype; texts of graphc keep its own names.
 for _member in DType:
     _member.shown = TORCH_NAMES[_member]
     for _name, _value in {
-        "is_floating_point": _member.is_float,
-        "is_complex": False,
-        "is_signed": _member not in (DType.u8, DType.bool),
+        "is_floating_point": _member.is_float and not _member.is_complex,
+        "is_signed": _member.numpy.kind not in "ub" and _member is not DType.f8_e8m0,
     }.items():
         setattr(_member, _name, _value)
+
+
+def _to_complex(self: DType) -> DType:
+    """The complex dtype whose parts are of this one."""
+    return complex_of(self)
+
+
+def _to_real(self: DType) -> DType:
+    """The dtype of the parts of a complex one; itself where it is real."""
+    return self.computes_as if self.is_complex else self
+
+
+DType.to_complex, DType.to_real = _to_complex, _to_real  # type: ignore[attr-defined]
 
 
 def as_dtype(dtype: Any) -> DType:
@@ -92,24 +115,47 @@ def get_default_dtype() -> DType:
 def set_default_dtype(dtype: Any) -> None:
     """Make `dtype` (a float dtype) that of tensors made from Python floats. Raises TypeError."""
     kind = as_dtype(dtype)
-    if not kind.is_float:
+    if not kind.is_float or not kind.is_compiled:
         raise TypeError(f"only floating-point types are supported as the default type, got {kind}")
     STATE.default_dtype = kind
 
 
 # -- promotion -----------------------------------------------------------------------------------
 
-CATEGORY = {kind: 2 if kind.is_float else 1 if kind.is_integer else 0 for kind in DType}
-"""bool < integers < floats."""
+CATEGORY = {
+    kind: 3 if kind.is_complex else 2 if kind.is_float else 1 if kind.is_integer else 0
+    for kind in DType
+}
+"""bool < integers < floats < complex numbers."""
 
 
-def _promoted(left: DType, right: DType) -> DType:
-    if CATEGORY[left] != CATEGORY[right]:
-        return left if CATEGORY[left] > CATEGORY[right] else right
-    if left.itemsize != right.itemsize:
-        return left if left.itemsize > right.itemsize else right
+def complex_of(kind: DType) -> DType:
+    """The complex dtype whose parts are of a float dtype: c64 also for those of 16 bits."""
+    return DType.c128 if kind in (DType.f64, DType.c128) else DType.c64
+
+
+def _promoted(left: DType, right: DType) -> DType | str:
+    """The promoted dtype, or why there is none."""
     if left is right:
         return left
+    for kind in (left, right):
+        if kind.is_float and not kind.is_compiled and not kind.is_complex:
+            return (
+                "Promotion for Float8 Types is not supported, attempted to promote "
+                f"{left} and {right}"
+            )
+    if left.is_complex or right.is_complex:
+        doubles = DType.f64 in (left, right) or DType.c128 in (left, right)
+        return DType.c128 if doubles else DType.c64
+    if CATEGORY[left] != CATEGORY[right]:
+        return left if CATEGORY[left] > CATEGORY[right] else right
+    if DType.u16 in (left, right) or DType.u32 in (left, right) or DType.u64 in (left, right):
+        return (
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{left} and {right}"
+        )
+    if left.itemsize != right.itemsize:
+        return left if left.itemsize > right.itemsize else right
     # Neither of f16 and bf16 holds the other, nor of u8 and i8.
     return DType.f32 if left.is_float else DType.i16
 
@@ -118,77 +164,12 @@ _PROMOTED = {(left, right): _promoted(left, right) for left in DType for right i
 
 
 def promote_types(type1: Any, type2: Any) -> DType:
-    """The smallest dtype that holds both."""
-    promoted = _PROMOTED.get((type1, type2))
-    return promoted or _PROMOTED[as_dtype(type1), as_dtype(type2)]
-
-
-# -- limits --------------------------------------------------------------------------------------
-
-
-class _Limits:
-    """Numbers about a dtype, named by `_shown`, with PyTorch's text."""
-
-    _shown: tuple[str, ...] = ()
-    bits: builtins.int
-    dtype: str
-
-    def __eq__(self, other: object) -> builtins.bool:
-        return isinstance(other, type(self)) and self.dtype == other.dtype
-
-    def __hash__(self) -> builtins.int:
-        return hash((type(self), self.dtype))
-
-    def __repr__(self) -> str:
-        listed = ", ".join(f"{name}={getattr(self, name):g}" for name in self._shown)
-        return f"{type(self).__name__}({listed}, dtype={self.dtype})"
-
-
-class finfo(_Limits):
-    """`bits`, `eps`, `max`, `min`, `tiny`, `smallest_normal` and `resolution` of a float dtype, the
-    default one without an argument. Raises TypeError for another dtype."""
-
-    _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
-
-    def __init__(self, type: Any = None):
-        if isinstance(type, AbsentDType) and type.is_floating_point:
-            stored = np.dtype(getattr(ml_dtypes, type.name))
-        else:
-            kind = STATE.default_dtype if type is None else as_dtype(type)
-            if not kind.is_float:
-                raise TypeError(
-                    "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
-                    f"{kind}"
-                )
-            stored = kind.numpy
-        limits = ml_dtypes.finfo(stored)
-        self.bits = 8 * stored.itemsize
-        self.dtype = stored.name
-        self.eps = builtins.float(limits.eps)
-        self.max = builtins.float(limits.max)
-        self.min = builtins.float(limits.min)
-        self.tiny = self.smallest_normal = builtins.float(limits.smallest_normal)
-        # The least 10^-n that is not less than eps.
-        self.resolution = builtins.float(f"1e-{builtins.int(-math.log10(self.eps))}")
-
-
-class iinfo(_Limits):
-    """`bits`, `max` and `min` of an integer dtype. Raises TypeError for another one."""
-
-    _shown = ("min", "max")
-
-    def __init__(self, type: Any):
-        kind = as_dtype(type)
-        if kind.is_float:
-            raise TypeError(
-                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle {kind}"
-            )
-        if not kind.is_integer:
-            raise TypeError(f"{kind} is not supported by torch.iinfo")
-        limits = np.iinfo(kind.numpy)
-        self.bits = limits.bits
-        self.dtype = kind.numpy.name
-        self.max, self.min = builtins.int(limits.max), builtins.int(limits.min)
+    """The smallest dtype that holds both. Raises RuntimeError where PyTorch has none: between
+    unsigned integers of 16 bits and more and other integers, and for floats of 8 bits."""
+    promoted = _PROMOTED.get((type1, type2)) or _PROMOTED[as_dtype(type1), as_dtype(type2)]
+    if isinstance(promoted, str):
+        raise RuntimeError(promoted)
+    return promoted
 
 
 # -- shapes --------------------------------------------------------------------------------------
@@ -302,14 +283,26 @@ class device:
         return device, (self._type, self._index)
 
     def __enter__(self) -> device:
-        on_cpu(self)
+        swap_devices((*STATE.devices, place_of(self)))
         return self
 
     def __exit__(self, *error: Any) -> None:
-        pass
+        swap_devices(STATE.devices[:-1])
 
 
-CPU = device("cpu")
+CPU, META = device("cpu"), device("meta")
+
+
+def place_of(place: Any) -> device:
+    """CPU or META: the device `place`, a device, a name, or None for the default. Raises what
+    `on_cpu` raises for others."""
+    place = STATE.devices[-1] if place is None else place
+    if place is None or place is CPU or place is META:
+        return place or CPU
+    if device(place).type == "meta":
+        return META
+    on_cpu(place)
+    return CPU
 
 
 def on_cpu(place: Any) -> None:
@@ -321,7 +314,9 @@ def on_cpu(place: Any) -> None:
     if kind == "cuda":
         raise AssertionError("Torch not compiled with CUDA enabled")
     if kind != "cpu":
-        raise NotImplementedError(f"there is no device {str(place)!r}: tensors are on the CPU")
+        raise NotImplementedError(
+            f"there is no device {str(place)!r}: tensors are on the CPU, or without data on meta"
+        )
 
 
 # -- layouts -------------------------------------------------------------------------------------

@@ -10,29 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.dtypes import CPU, on_cpu
+from frontend.tensors.dtypes import META, place_of
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data
+from frontend.tensors.tensor import Tensor, from_data, without_data
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 
 
 class Generator:
-    """A stream of random numbers, on the CPU.
+    """A stream of random numbers, on the CPU; on "meta" one whose numbers have no data.
 
     `get_state()` is a tensor of 16 bytes, the seed and the counter; `set_state` takes one. Raises
     TypeError for another state, ValueError for a seed of more than 64 bits.
     """
 
     def __init__(self, device: Any = "cpu"):
-        on_cpu(device)
-        self.state = from_data([0, 0], DType.i64)
+        place = place_of(device)
+        state = from_data([0, 0], DType.i64)
+        self.state = without_data(state.tensor_type) if place is META else state
         self.manual_seed(67280421310721)
 
     @property
     def device(self) -> Any:
-        return CPU
+        return self.state.device
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` from its beginning."""
@@ -90,6 +91,12 @@ def _outside_trace(what: str) -> None:
             hint="call it outside",
             location=user_location(),
         )
+
+
+def drawn_on(place: Any, generator: Generator | None) -> Generator | None:
+    """The generator to draw from where the numbers are wanted on a device: `generator`, but on
+    meta, where nothing is drawn, one of meta."""
+    return Generator(META) if place_of(place) is META else generator
 
 
 default_generator = Generator()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.dtypes import as_dtype, promote_types
+from frontend.tensors.dtypes import as_dtype, complex_of, promote_types
 from graphc.errors import DTypeError
 from graphc.ir.handle import Handle
 from graphc.ir.types import DType
@@ -66,15 +66,20 @@ def check_supported(array: np.ndarray) -> None:
 def numbers_as(values: Any, kind: DType) -> np.ndarray:
     """Python numbers (one, or a flat list) as an array of `kind`: truncated for integers, `!= 0`
     for bool. Raises ValueError beyond int64, RuntimeError beyond `kind`."""
+    if kind.is_complex:
+        with np.errstate(all="ignore"):
+            return np.array(values, np.complex128).astype(kind.numpy)
     if kind.is_float:
         with np.errstate(all="ignore"):
-            return np.asarray(convert(np.array(values, np.float64), kind))
+            return np.asarray(convert(_real(values, np.float64), kind))
     if kind is DType.bool:
-        return np.asarray(np.array(values, np.float64) != 0)
+        return np.asarray(np.array(values, np.complex128) != 0)
     try:
-        wide = np.array(values)
+        wide = _real(values)
         if wide.dtype.kind == "f":
             return _whole(wide, kind)
+        if kind is DType.u64 and wide.dtype.kind == "u":
+            return wide.astype(np.uint64)
         exact = wide.astype(np.int64) if wide.dtype.kind in "bi" or not wide.size else None
     except OverflowError:
         exact = None
@@ -85,6 +90,19 @@ def numbers_as(values: Any, kind: DType) -> np.ndarray:
     if exact.size and (exact.min() < (low or -high) or exact.max() > high):
         raise overflow(kind)
     return exact.astype(kind.numpy)
+
+
+def _real(values: Any, dtype: Any = None) -> np.ndarray:
+    """An array of numbers, of which none may be complex."""
+    try:
+        array = np.array(values, dtype)
+    except TypeError:  # a complex number as a float
+        array = np.array(values)
+    if array.dtype.kind != "c":
+        return array
+    if array.imag.any():
+        raise TypeError("must be real number, not complex")
+    return array.real if dtype is None else array.real.astype(dtype)
 
 
 def _whole(wide: np.ndarray, kind: DType) -> np.ndarray:
@@ -115,7 +133,9 @@ class _Leaves:
 
     def dtype(self, default: DType) -> DType:
         """The dtype that holds all of them."""
-        python = {bool: DType.bool, int: DType.i64, float: default}
+        python = {
+            bool: DType.bool, int: DType.i64, float: default, complex: complex_of(default),
+        }  # fmt: skip
         common: DType | None = None
         for kind in self.kinds:
             each = python.get(kind, kind)
@@ -137,7 +157,7 @@ class _Leaves:
                 self._collect(item, depth + 1)
             return
         types = set(map(type, data))
-        if types <= {int, float, bool}:
+        if types <= {int, float, bool, complex}:
             self.kinds |= types
             self.values.extend(data)
             return
@@ -155,8 +175,9 @@ class _Leaves:
         self.values.extend(array.reshape(-1).tolist())
 
     def _leaf(self, item: Any) -> None:
-        if isinstance(item, bool | int | float) and not isinstance(item, np.generic):
-            self.kinds.add(next(kind for kind in (bool, int, float) if isinstance(item, kind)))
+        if isinstance(item, bool | int | float | complex) and not isinstance(item, np.generic):
+            kinds = (bool, int, float, complex)
+            self.kinds.add(next(kind for kind in kinds if isinstance(item, kind)))
             self.values.append(item)
             return
         if isinstance(item, Handle):
@@ -178,8 +199,6 @@ class _Leaves:
             raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
         if _is_sequence(item):
             raise TypeError(f"'{type(item).__name__}' object cannot be interpreted as an integer")
-        if isinstance(item, complex):
-            raise DTypeError("complex numbers are not supported")
         raise RuntimeError(f"Could not infer dtype of {type(item).__name__}")
 
 

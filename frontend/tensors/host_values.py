@@ -19,6 +19,8 @@ class HostValues(Handle):
     if TYPE_CHECKING:
         _requires_grad: bool
 
+        @property
+        def is_meta(self) -> bool: ...
         def _array(self, what: str) -> np.ndarray: ...
         def __getitem__(self, index: Any) -> Any: ...
         def __setitem__(self, index: Any, value: Any) -> None: ...
@@ -41,6 +43,8 @@ class HostValues(Handle):
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
             )
+        if self.is_meta:
+            raise TypeError("can't convert meta device type tensor to numpy: it has no data")
         return self._array(".numpy()")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -1,4 +1,8 @@
-"""Where Python asks for the value of a tensor that has none, being of a trace: the TraceErrors."""
+"""Where Python asks for the value of a tensor that has none: the errors.
+
+A tensor of a trace has its value when the graph runs. A tensor on the device "meta" has none at
+all: its `_value` is NO_DATA, and an op on it gives the types of its results (see `eager.dispatch`).
+"""
 
 from __future__ import annotations
 
@@ -33,10 +37,39 @@ def escaped(name: str) -> TraceError:
     )
 
 
+class NoData:
+    """The value of a tensor on the device "meta"; there is one, NO_DATA."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "NO_DATA"
+
+
+NO_DATA = NoData()
+
+
+def no_data(what: str) -> NotImplementedError:
+    """The error of a use that needs the data of a tensor on "meta"."""
+    return NotImplementedError(
+        f"Cannot copy out of meta tensor; no data! ({what} cannot be called on meta tensors: give "
+        f"it memory first, with empty_like(device='cpu') or Module.to_empty)\n  at: "
+        f"{user_location()}"
+    )
+
+
+def not_of_trace(tensor: Any) -> Exception:
+    """The error of a tensor that a trace cannot take in."""
+    return no_data("compiled code") if tensor._value is NO_DATA else escaped("the trace")
+
+
 def concrete(tensor: Any, what: str) -> np.ndarray:
-    """The array of a tensor that is read while a trace is under way, or has escaped from one."""
+    """The array of a tensor that is on "meta", read while a trace is under way, or has escaped from
+    one."""
     session = STATE.session
     value = tensor._value
+    if value is NO_DATA:
+        raise no_data(what)
     if session is None:
         if isinstance(value, np.ndarray):
             return value

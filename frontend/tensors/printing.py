@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.tensors.dtypes import complex_of
 from frontend.tensors.state import STATE
 from graphc.ir.types import DType
 
@@ -59,21 +60,28 @@ def set_printoptions(
 
 def tensor_text(tensor: Any) -> str:
     """`tensor([[1., 2.]], grad_fn=<AddBackward0>)`. Raises TraceError for a traced tensor."""
-    array = tensor._array("printing")
     dtype, options = tensor.dtype, _current[0]
     kind = type(tensor)
     own = kind.__module__.partition(".")[0] == "frontend"
     prefix = "tensor(" if own else f"{kind.__name__}("
-    text = prefix + (_body(array, dtype, len(prefix), options) if array.size else "[]")
-    return _joined(text, _suffixes(tensor, array), len(prefix), options.linewidth) + ")"
+    if tensor.is_meta:
+        text = prefix + "..."
+    elif tensor.numel():
+        text = prefix + _body(tensor._array("printing"), dtype, len(prefix), options)
+    else:
+        text = prefix + "[]"
+    return _joined(text, _suffixes(tensor), len(prefix), options.linewidth) + ")"
 
 
-def _suffixes(tensor: Any, array: np.ndarray) -> list[str]:
+def _suffixes(tensor: Any) -> list[str]:
     """What stands after the elements."""
-    parts = []
-    if not array.size and array.ndim != 1:
-        parts.append(f"size={tuple(array.shape)}")
-    plain = (STATE.default_dtype, DType.i64, DType.bool) if array.size else (STATE.default_dtype,)
+    parts = ["device='meta'"] if tensor.is_meta else []
+    shape = tensor.tensor_type.shape
+    if tensor.is_meta or (0 in shape and len(shape) != 1):
+        parts.append(f"size={shape}")
+    shows = tensor.numel() and not tensor.is_meta
+    default = STATE.default_dtype
+    plain = (default, complex_of(default), DType.i64, DType.bool) if shows else (default,)
     if tensor.dtype not in plain:
         parts.append(f"dtype={tensor.dtype}")
     if tensor.grad_fn is not None:
@@ -102,7 +110,8 @@ def _body(array: np.ndarray, dtype: DType, indent: int, options: PrintOptions) -
             array = array.astype(np.float32)
     cut = array.size > options.threshold
     shown = _ends(array, options.edgeitems) if cut else array
-    style = _Floats(shown, options) if dtype.is_float else _Plain(shown)
+    kind = _Complex if dtype.is_complex else _Floats
+    style = kind(shown, options) if dtype.is_float else _Plain(shown)
     return _nested(array, style, indent, options, cut)
 
 
@@ -151,9 +160,23 @@ class _Floats:
         return self._number(item).rjust(self.width)
 
 
+class _Complex:
+    """Complex numbers: each part in the form of all such parts."""
+
+    def __init__(self, array: np.ndarray, options: PrintOptions):
+        self.real, self.imag = _Floats(array.real, options), _Floats(array.imag, options)
+        self.width = self.real.width + self.imag.width + 1
+
+    def text(self, item: Any) -> str:
+        imaginary = f"{self.imag.text(item.imag)}j".lstrip()
+        sign = "" if imaginary[0] in "+-" else "+"
+        return f"{self.real.text(item.real)}{sign}{imaginary}"
+
+
 def _nested(
-    array: np.ndarray, style: _Plain | _Floats, indent: int, options: PrintOptions, cut: bool
-) -> str:
+    array: np.ndarray, style: _Plain | _Floats | _Complex, indent: int, options: PrintOptions,
+    cut: bool,
+) -> str:  # fmt: skip
     if array.ndim == 0:
         return style.text(array.item())
     edge, dim = options.edgeitems, array.shape[0]

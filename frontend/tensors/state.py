@@ -76,7 +76,9 @@ class State(threading.local):
     where they were called. `prepared` is the backend's; so is `fast_path`, unless ops are watched:
     then it is empty, and nothing takes a short cut. `autocast` is the dtype of the region of
     `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that nodes save,
-    `observer` makes the block that an eager op runs in, while a profiler is on."""
+    `observer` makes the block that an eager op runs in, while a profiler is on. The last of
+    `devices` is where tensors are made (None: the CPU): the first is the default, the others those
+    of `with device(…)`."""
 
     grad_enabled: bool | None = True
     detect_anomaly: bool = False
@@ -88,6 +90,7 @@ class State(threading.local):
     autocast: DType | None = None
     saved_hooks: Any = None
     observer: Any = None
+    devices: tuple[Any, ...] = (None,)
     prepared: dict[Any, Any] = PREPARED["numpy"]
     fast_path: dict[Any, Any] = PREPARED["numpy"]
 
@@ -171,6 +174,12 @@ def swap_saved_hooks(hooks: Any) -> Any:
     """Have what nodes save packed and unpacked by `hooks`, a pair, or kept as it is (None); those
     before."""
     previous, STATE.saved_hooks = STATE.saved_hooks, hooks
+    return previous
+
+
+def swap_devices(devices: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Make the last of `devices` the place where tensors are made; those before."""
+    previous, STATE.devices = STATE.devices, devices
     return previous
 
 

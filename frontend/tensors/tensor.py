@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frontend.tensors.autograd_members import AutogradMembers
-from frontend.tensors.dtypes import CPU, Size, device, strided
+from frontend.tensors.dtypes import CPU, META, Size, device, strided
 from frontend.tensors.epoch import changed
 from frontend.tensors.host_data import array_of
-from frontend.tensors.no_value import concrete
+from frontend.tensors.no_value import NO_DATA, concrete
 from frontend.tensors.state import STATE, no_grad
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import DType, TensorType, row_major_strides
 
 FROZEN = "a frozen tensor cannot be changed; unfreeze() it first"
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
@@ -76,10 +76,17 @@ class Tensor(AutogradMembers):
 
     @property
     def device(self) -> device:
-        return CPU
+        return META if self._value is NO_DATA else CPU
 
-    is_cpu = True
-    is_cuda = is_meta = is_mps = is_xpu = is_mkldnn = False
+    @property
+    def is_cpu(self) -> bool:
+        return self._value is not NO_DATA
+
+    @property
+    def is_meta(self) -> bool:
+        return self._value is NO_DATA
+
+    is_cuda = is_mps = is_xpu = is_mkldnn = False
     is_sparse = is_quantized = is_nested = False
     layout = strided
 
@@ -108,15 +115,19 @@ class Tensor(AutogradMembers):
         return self.tensor_type.dtype.itemsize
 
     def is_floating_point(self) -> bool:
-        return self.tensor_type.dtype.is_float
+        dtype = self.tensor_type.dtype
+        return dtype.is_float and not dtype.is_complex
 
     def is_complex(self) -> bool:
-        return False
+        return self.tensor_type.dtype.is_complex
 
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements."""
-        array = self._array("stride()")
-        strides = tuple(step // array.itemsize for step in array.strides)
+        if self._value is NO_DATA:
+            strides = row_major_strides(self.tensor_type.shape)
+        else:
+            array = self._array("stride()")
+            strides = tuple(step // array.itemsize for step in array.strides)
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
@@ -125,6 +136,9 @@ class Tensor(AutogradMembers):
         return not isinstance(self._value, np.ndarray) or bool(self._value.flags.c_contiguous)
 
     def data_ptr(self) -> int:
+        """The address of the first element; 0 without memory."""
+        if self._value is NO_DATA or not self.tensor_type.numel:
+            return 0
         return int(self._array("data_ptr()").ctypes.data)
 
     # -- memory shared with others ---------------------------------------------------------------
@@ -193,6 +207,8 @@ class Tensor(AutogradMembers):
             raise RuntimeError(LEAF_IN_PLACE)
         if STATE.session is not None:
             STATE.session.assign(self, new)
+        elif self._value is NO_DATA:
+            self._counter[0] += 1
         else:
             target = self._array("an in-place operation")
             if not target.flags.writeable:
@@ -233,7 +249,8 @@ class Tensor(AutogradMembers):
             return memo[id(self)]
         copy = type(self).__new__(type(self))
         memo[id(self)] = copy
-        copy._value = np.array(self._array("copy.deepcopy()"))
+        is_meta = self._value is NO_DATA
+        copy._value = NO_DATA if is_meta else np.array(self._array("copy.deepcopy()"))
         copy.tensor_type = self.tensor_type
         copy._requires_grad = self._requires_grad
         if self._grad is not None:
@@ -242,8 +259,7 @@ class Tensor(AutogradMembers):
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        array = np.array(self._array("pickling"))
-        arguments = (type(self), array, self._requires_grad)
+        arguments = (type(self), pickled_value(self), self._requires_grad)
         return _unpickled, arguments, added_attributes(self) or None
 
 
@@ -277,8 +293,22 @@ def added_to(state: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if name not in _OWN}
 
 
-def _unpickled(cls: type, array: np.ndarray, requires_grad: bool) -> Any:
-    return Tensor._make_subclass(cls, make(array, TensorType.of(array)), requires_grad)
+def pickled_value(tensor: Tensor) -> np.ndarray | TensorType:
+    """What is pickled of a tensor's value: a copy of the array; the type of one on "meta"."""
+    if tensor._value is NO_DATA:
+        return tensor.tensor_type
+    return np.array(tensor._array("pickling"))
+
+
+def unpickled_value(value: np.ndarray | TensorType) -> Tensor:
+    """The plain tensor of what `pickled_value` gave."""
+    if isinstance(value, TensorType):
+        return without_data(value)
+    return make(value, TensorType.of(value))
+
+
+def _unpickled(cls: type, value: Any, requires_grad: bool) -> Any:
+    return Tensor._make_subclass(cls, unpickled_value(value), requires_grad)
 
 
 def make(value: Any, type: TensorType) -> Tensor:
@@ -288,6 +318,11 @@ def make(value: Any, type: TensorType) -> Tensor:
     tensor.tensor_type = type
     tensor._counter = [0]
     return tensor
+
+
+def without_data(type: TensorType) -> Tensor:
+    """A tensor of this type on the device "meta"."""
+    return make(NO_DATA, type)
 
 
 _new = object.__new__

@@ -92,7 +92,8 @@ class View:
             return int(np.prod(self.attributes["shape"])) == self.parent.numel()
         if self.op is m.slice_:
             return all(step > 0 for step in self.attributes["step"])
-        return self.op in (None, stop_gradient, m.reshape, m.transpose, strided.diagonal)
+        known = (None, stop_gradient, m.reshape, m.transpose, strided.diagonal)
+        return self.op in known or getattr(self.op, "put_back", None) is not None
 
     def write_history(self, tensor: Tensor, new: Tensor) -> None:
         """`tensor` (this view) took the value and history of `new`: the parent is then made of what
@@ -174,7 +175,11 @@ def written_back(view: View, new: Tensor) -> Tensor:
         return m.transpose(new, permutation=inverse)
     if view.op is m.slice_:
         return _unsliced(view, new, shape)
-    return _off_diagonal(view, new, shape)
+    if view.op is strided.diagonal:
+        return _off_diagonal(view, new, shape)
+    put_back: Any = getattr(view.op, "put_back", None)
+    whole: Tensor = put_back(new, view.parent)
+    return whole
 
 
 def _irreversible(view: View) -> TraceError:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from frontend.tensors.epoch import TRACE_LOCK
-from frontend.tensors.no_value import escaped
+from frontend.tensors.no_value import escaped, not_of_trace
 from frontend.tensors.state import STATE, put_back, recording, state_now, swap_session
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing.captured import Captured, GraphInput, have_state
@@ -114,7 +114,7 @@ class Session(Mutations):
     def _make_input(self, tensor: Tensor, name: str, source: Source) -> Var:
         captured = self.capture(tensor)
         if captured is None:
-            raise escaped("the trace")
+            raise not_of_trace(tensor)
         captured.input = self._add_input(name, source, tensor)
         tensor._value = captured.input.var
         return captured.input.var

@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import EllipsisType
 from typing import Any
 
-from graphc.errors import GraphError, TraceError
+from graphc.errors import DTypeError, GraphError, TraceError
 from graphc.ir.handle import Handle
 from graphc.ir.nodes import (
     CONSTANT,
@@ -165,6 +165,9 @@ class GraphBuilder:
         return user_location() if self._location is ... else self._location
 
     def _add(self, node: Node) -> tuple[Var, ...]:
+        for type in node.types:
+            if not type.dtype.is_compiled:
+                raise _uncompiled(type, node.location)
         if self._finished:
             raise GraphError(f"graph {self.name!r} is finished and takes no more nodes ({node.op})")
         identity = len(self._nodes)
@@ -173,6 +176,14 @@ class GraphBuilder:
         if identity == len(self._nodes):
             self._nodes.append(node)
         return tuple([Var(self, Value(identity, i), type) for i, type in enumerate(node.types)])
+
+
+def _uncompiled(type: TensorType, location: Location | None) -> DTypeError:
+    return DTypeError(
+        f"dtype {type.dtype.numpy.name} is not supported in compiled code ({type})",
+        hint="keep what uses it outside of the compiled function",
+        location=location,
+    )
 
 
 def _inputs_first(nodes: list[Node]) -> tuple[tuple[Node, ...], list[int]]:

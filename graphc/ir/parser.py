@@ -235,7 +235,7 @@ class _Parser:
         words: dict[str, Attribute] = {"true": True, "false": False, "none": None}
         if word in words:
             return words[word]
-        if word in DType.__members__:
+        if word in DType.__members__ and DType[word].is_compiled:
             return DType[word]
         raise self._error(f"{word!r} is no attribute value", position)
 

@@ -23,6 +23,11 @@ class DType(Enum):
 
     f16, bf16, u8, i8 and i16 are storage types: ops move them and cast them, and compute in the
     type `computes_as` names.
+
+    What stands below i16 has no compiled form (`is_compiled`): graphs hold no values of it, and
+    eager mode says what ops mean on it. `computes_as` is then the type whose rules of inference
+    hold. A complex dtype counts as float, since it is differentiated; `is_complex` tells them
+    apart.
     """
 
     f32 = "f32"
@@ -35,6 +40,16 @@ class DType(Enum):
     u8 = "u8"
     i8 = "i8"
     i16 = "i16"
+    c64 = "c64"
+    c128 = "c128"
+    u16 = "u16"
+    u32 = "u32"
+    u64 = "u64"
+    f8_e4m3 = "f8_e4m3"
+    f8_e5m2 = "f8_e5m2"
+    f8_e4m3fnuz = "f8_e4m3fnuz"
+    f8_e5m2fnuz = "f8_e5m2fnuz"
+    f8_e8m0 = "f8_e8m0"
 
     # Plain attributes rather than properties: they stand in the path of every eager op.
     numpy: np.dtype[Any]
@@ -42,6 +57,8 @@ class DType(Enum):
     is_float: bool  # type: ignore[valid-type]
     is_integer: bool  # type: ignore[valid-type]
     is_storage: bool  # type: ignore[valid-type]
+    is_complex: bool  # type: ignore[valid-type]
+    is_compiled: bool  # type: ignore[valid-type]
     computes_as: DType  # the type itself unless it is a storage type
     shown: str  # what `str` gives: a frontend puts its own names here; texts of graphc use `value`
 
@@ -79,14 +96,30 @@ for _member, _numpy, _computes_as in (
     (DType.u8, np.uint8, DType.i32),
     (DType.i8, np.int8, DType.i32),
     (DType.i16, np.int16, DType.i32),
+    (DType.c64, np.complex64, DType.f32),
+    (DType.c128, np.complex128, DType.f64),
+    (DType.u16, np.uint16, DType.i32),
+    (DType.u32, np.uint32, DType.i32),
+    (DType.u64, np.uint64, DType.i32),
+    (DType.f8_e4m3, ml_dtypes.float8_e4m3fn, DType.f32),
+    (DType.f8_e5m2, ml_dtypes.float8_e5m2, DType.f32),
+    (DType.f8_e4m3fnuz, ml_dtypes.float8_e4m3fnuz, DType.f32),
+    (DType.f8_e5m2fnuz, ml_dtypes.float8_e5m2fnuz, DType.f32),
+    (DType.f8_e8m0, ml_dtypes.float8_e8m0fnu, DType.f32),
 ):
     _member.numpy = np.dtype(_numpy)
     _member.itemsize = _member.numpy.itemsize
     _member.is_float = _computes_as in (DType.f32, DType.f64)
     _member.is_integer = _computes_as in (DType.i32, DType.i64)
-    _member.is_storage = _computes_as is not _member
+    _member.is_complex = _member.numpy.kind == "c"
+    _member.is_storage = _computes_as is not _member and not _member.is_complex
     _member.computes_as = _computes_as
     _member.shown = _member.value
+
+COMPILED = tuple(DType)[:10]
+"""The dtypes that graphs have values of, f32 to i16."""
+for _member in DType:
+    _member.is_compiled = _member in COMPILED
 
 _BY_NUMPY: dict[np.dtype[Any], DType] = {member.numpy: member for member in DType}
 
@@ -155,12 +188,13 @@ class TensorType:
     def parse(text: str) -> TensorType:
         """The type written as `f32[32,64]`. Raises ParseError."""
         match = _TYPE_TEXT.fullmatch(text.strip())
-        if match is None or match[1] not in DType.__members__:
+        if match is None or match[1] not in _COMPILED_NAMES:
             raise ParseError(f"{text!r} is not a tensor type", hint="write it like f32[32,64]")
         dims = [dim for dim in match[2].replace(" ", "").split(",") if dim]
         return TensorType(DType[match[1]], tuple(int(dim) for dim in dims))
 
 
+_COMPILED_NAMES = {dtype.value for dtype in COMPILED}
 _INTERNED: dict[tuple[DType, Shape], TensorType] = {}
 
 _TYPE_TEXT = re.compile(r"([a-z][a-z0-9]*+)\[((?:\s*+\d++\s*+,)*+\s*+\d*+\s*+)\]", re.ASCII)

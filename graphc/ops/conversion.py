@@ -25,10 +25,40 @@ def convert(x: Array, dtype: DType) -> Any:
     """`x` in `dtype`. Floats to integers are truncated, saturate in the type the integer computes
     as, NaN giving 0, and then wrap as integers do."""
     source = DType.of(x.dtype)
+    if not (source.is_compiled and dtype.is_compiled):
+        return _uncompiled(x, source, dtype)
     if source.is_float and dtype.is_integer:
         return _to_integer(x.astype(source.computes_as.numpy), dtype)
     if dtype is DType.bf16 and source in (DType.f64, DType.i32, DType.i64):
         return rounded_to_odd(x).astype(dtype.numpy)
+    return x.astype(dtype.numpy)
+
+
+def _uncompiled(x: Array, source: DType, dtype: DType) -> Any:
+    """`convert` from or to a dtype without compiled form, as PyTorch does on a CPU: of complex
+    numbers the real part, floats of 8 bits by way of f32, unsigned integers by way of i64."""
+    if source.is_complex and not dtype.is_complex:
+        return x != 0 if dtype is DType.bool else convert(x.real, dtype)
+    if source is dtype or dtype.is_complex:
+        return x.astype(dtype.numpy)
+    if source.is_float and not source.is_compiled:
+        return convert(x.astype(np.float32), dtype)
+    if dtype.is_float and not dtype.is_compiled:
+        return _to_8_bits(x.astype(np.float32), dtype)
+    if source.is_float and dtype.is_integer:
+        wide = x.astype(np.float64)
+        beyond = wide >= 2.0**63
+        whole = _to_integer(np.where(beyond, wide - 2.0**63, wide), DType.i64).astype(np.uint64)
+        return (whole + np.where(beyond, np.uint64(2**63), np.uint64(0))).astype(dtype.numpy)
+    return x.astype(dtype.numpy)
+
+
+def _to_8_bits(x: Array, dtype: DType) -> Any:
+    """f32 as floats of 8 bits: e4m3 saturates, e8m0 has no sign and no 0."""
+    if dtype is DType.f8_e4m3:
+        x = np.clip(x, -448, 448)
+    elif dtype is DType.f8_e8m0:
+        x = np.maximum(np.abs(x), np.float32(2.0**-127))
     return x.astype(dtype.numpy)
 
 

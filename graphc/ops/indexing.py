@@ -15,7 +15,7 @@ from graphc.ops.elementwise import cast, eq, logical_and, where
 from graphc.ops.generate import iota_like
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.index import Gather, Scatter, put_last
-from graphc.ops.kinds.op import INTEGERS, NUMBERS, ContentCheck, SampleDrawer, Types
+from graphc.ops.kinds.op import EVERY, INTEGERS, NUMBERS, ContentCheck, SampleDrawer, Types
 from graphc.ops.movement import broadcast, reshape
 
 
@@ -158,7 +158,7 @@ def _set_vjp(g: Any, out: Any, x: Any, index: Any, source: Any, *, axis: int) ->
 
 
 scatter_set: Scatter = _scattering(
-    "scatter_set", None, put_last, dtypes=tuple(DType), vjp=_set_vjp, samples=_normal
+    "scatter_set", None, put_last, dtypes=EVERY, vjp=_set_vjp, samples=_normal
 )
 
 
@@ -313,5 +313,5 @@ def _index_set_vjp(g: Any, out: Any, x: Any, index: Any, source: Any, *, axis: i
 
 index_set: Scatter = Scatter(
     "index_set", _slices_check("index_set"), _take_source, None, put_last,
-    dtypes=tuple(DType), checks=_in_range, vjp=_index_set_vjp, samples=_slices_samples,
+    dtypes=EVERY, checks=_in_range, vjp=_index_set_vjp, samples=_slices_samples,
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.eager.uncompiled import conj
 from frontend.functions.arguments import need_tensors
 from frontend.functions.layout import broadcast_shapes, expand, transpose
 from frontend.functions.matrix import matmul
@@ -24,6 +25,11 @@ class LinAlgError(GraphError):
 def mT(x: Tensor) -> Tensor:
     """The matrices transposed."""
     return transpose(x, -2, -1)
+
+
+def mH(x: Tensor) -> Tensor:
+    """The matrices transposed, of complex ones the conjugates: what gradient rules turn by."""
+    return conj(mT(x))
 
 
 def floats(name: str, **operands: Any) -> None:

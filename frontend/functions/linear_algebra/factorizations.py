@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from frontend.eager.host_ops import HostOp, from_host
+from frontend.eager.uncompiled import conj, real_part
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
 from frontend.functions.creation import eye
@@ -16,6 +19,7 @@ from frontend.functions.linear_algebra.checks import (
     batches,
     floats,
     matrices,
+    mH,
     misfit,
     mm,
     mT,
@@ -39,12 +43,13 @@ def _left(a: Any, x: Any, *, upper: bool) -> Any:
     return TRIANGULAR(a, x, upper=upper, unitriangular=False)
 
 
-def _cholesky_rule(g: Any, lower: Any, a: Any) -> tuple[Any]:
+def _cholesky_rule(g: Any, factor: Any, a: Any, *, upper: bool) -> tuple[Any]:
     """I. Murray, "Differentiation of the Cholesky decomposition", 2016; the gradient is
     symmetric."""
-    inner = tril(mm(mT(lower), g))
-    inner = (inner + mT(tril(inner, -1))) * 0.5
-    return (_right(lower, _left(mT(lower), inner, upper=True), upper=False),)
+    lower, to_lower = (mH(factor), mH(g)) if upper else (factor, g)
+    inner = tril(mm(mH(lower), to_lower))
+    inner = (inner + mH(tril(inner, -1))) * 0.5
+    return (_right(lower, _left(mH(lower), inner, upper=True), upper=False),)
 
 
 def _qr_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
@@ -52,14 +57,14 @@ def _qr_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
     of linear algebra functions", 2012)."""
     to_q, to_r = g
     q, r = out
-    inner: Any = None if to_r is None else mm(to_r, mT(r))
+    inner: Any = None if to_r is None else mm(to_r, mH(r))
     if to_q is not None:
-        turned = mm(mT(q), to_q)
+        turned = mm(mH(q), to_q)
         inner = -turned if inner is None else inner - turned
     half = triu(inner)
-    whole = mm(q, half + mT(half) - diag_embed(diagonal(half, dim1=-2, dim2=-1)))
+    whole = mm(q, half + mH(half) - diag_embed(real_part(diagonal(half, dim1=-2, dim2=-1))))
     total = whole if to_q is None else whole + to_q
-    return (_right(mT(r), total, upper=False),)
+    return (_right(mH(r), total, upper=False),)
 
 
 def _lu_rule(g: Any, out: Any, a: Any, *, pivot: bool) -> tuple[Any]:
@@ -70,19 +75,19 @@ def _lu_rule(g: Any, out: Any, a: Any, *, pivot: bool) -> tuple[Any]:
     lower, upper = split(both)
     to_lower, to_upper = tril(g[0], -1)[..., :count], triu(g[0])[..., :count, :]
     top, first = lower[..., :count, :], upper[..., :count]
-    below = mm(mT(top), to_lower[..., :count, :])
-    above = mm(to_upper[..., :count], mT(first))
+    below = mm(mH(top), to_lower[..., :count, :])
+    above = mm(to_upper[..., :count], mH(first))
     if columns > count:
-        below = below - mm(to_upper[..., count:], mT(upper[..., count:]))
+        below = below - mm(to_upper[..., count:], mH(upper[..., count:]))
     if rows > count:
-        above = above - mm(mT(lower[..., count:, :]), to_lower[..., count:, :])
-    inner = _right(mT(first), tril(below, -1) + triu(above), upper=False)
-    turned = TRIANGULAR(mT(top), inner, upper=True, unitriangular=True)
+        above = above - mm(mH(lower[..., count:, :]), to_lower[..., count:, :])
+    inner = _right(mH(first), tril(below, -1) + triu(above), upper=False)
+    turned = TRIANGULAR(mH(top), inner, upper=True, unitriangular=True)
     if columns > count:
-        beside = TRIANGULAR(mT(top), to_upper[..., count:], upper=True, unitriangular=True)
+        beside = TRIANGULAR(mH(top), to_upper[..., count:], upper=True, unitriangular=True)
         turned = cat([turned, beside], -1)
     if rows > count:
-        under = _right(mT(first), to_lower[..., count:, :], upper=False)
+        under = _right(mH(first), to_lower[..., count:, :], upper=False)
         turned = cat([turned, under], -2)
     return (mm(permutation(pivots, rows, a.dtype), turned) if pivot else turned,)
 
@@ -102,11 +107,17 @@ def _raw_qr(a: Any) -> Any:
     return np.swapaxes(reflectors, -2, -1), scales
 
 
-CHOLESKY = HostOp("linalg.cholesky", np.linalg.cholesky, _cholesky_rule, ((), (0,)))
+def _cholesky(a: Any, *, upper: bool) -> Any:
+    return np.linalg.cholesky(a, upper=upper)
+
+
+CHOLESKY = HostOp("linalg.cholesky", _cholesky, _cholesky_rule, ((), (0,)))
 CHOLESKY_EX = HostOp(
-    "linalg.cholesky_ex", lambda a: kernels.each(np.linalg.cholesky, a)[0], _cholesky_rule,
+    "linalg.cholesky_ex",
+    lambda a, upper: kernels.each(partial(_cholesky, upper=upper), a)[0],
+    _cholesky_rule,
     ((), (0,)),
-)  # fmt: skip
+)
 QR = HostOp("linalg.qr", lambda a: tuple(np.linalg.qr(a)), _qr_rule, ((), (0, 1)))
 FULL_QR = HostOp("linalg.qr", lambda a: tuple(np.linalg.qr(a, mode="complete")), _no_complete_rule)
 LU = HostOp("linalg.lu", kernels.lu, _lu_rule, ((), (0, 1)))
@@ -120,22 +131,23 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
     """The lower triangular L with A = L·Lᵀ (its transpose with `upper`) of positive definite
     matrices, whose lower triangle (upper one) is read. Raises LinAlgError for others."""
     square("linalg.cholesky", A=A)
-    source = mT(A) if upper else A
     try:
-        lower = CHOLESKY(source)
+        factor = CHOLESKY(A, upper=upper)
     except np.linalg.LinAlgError:
         text = (
             "The factorization could not be completed because the input is not positive-definite "
             "(the leading minor of order {} is not positive-definite)."
         )
-        refuse("linalg.cholesky", _minors(source), text)
+        refuse("linalg.cholesky", _minors(A, upper), text)
         raise
-    return stored(mT(lower) if upper else lower, out)
+    return stored(factor, out)
 
 
-def _minors(a: Tensor) -> Any:
+def _minors(a: Tensor, upper: bool) -> Any:
     array = a._array("linalg.cholesky")
-    flat = array.reshape(-1, *array.shape[-2:])
+    if upper:
+        array = np.swapaxes(array, -2, -1).conj()
+    flat = array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
     with np.errstate(all="ignore"):
         orders = [kernels.leading_minor(matrix) for matrix in flat]
     return np.asarray(orders, np.int32).reshape(array.shape[:-2])
@@ -147,10 +159,8 @@ def cholesky_ex(
     """`cholesky` with the info of each matrix: 0, or the order of its first leading minor that is
     not positive; then its factor is NaN."""
     square("linalg.cholesky_ex", A=A)
-    source = mT(A) if upper else A
-    lower = cholesky(source) if check_errors else CHOLESKY_EX(source)
-    info = from_host(_minors(source))
-    return stored(return_types.linalg_cholesky_ex(mT(lower) if upper else lower, info), out)
+    factor = cholesky(A, upper=upper) if check_errors else CHOLESKY_EX(A, upper=upper)
+    return stored(return_types.linalg_cholesky_ex(factor, from_host(_minors(A, upper))), out)
 
 
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
@@ -158,9 +168,9 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None
     square("cholesky_solve", A=L)
     matrices("cholesky_solve", B=B, A=L)
     check_rows("cholesky_solve", L, B)
-    factor, b = batches(mT(L) if upper else L, B)
+    factor, b = batches(mH(L) if upper else L, B)
     lower = tril(factor)
-    return stored(_left(mT(lower), _left(lower, b, upper=False), upper=True), out)
+    return stored(_left(mH(lower), _left(lower, b, upper=False), upper=True), out)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
@@ -185,7 +195,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     rows, columns = A.shape[-2:]
     if rows < columns:  # Q and the first columns of R are those of the first columns of A
         q, first = QR(A[..., :rows])
-        r = cat([first, mm(mT(q), A[..., rows:])], -1)
+        r = cat([first, mm(mH(q), A[..., rows:])], -1)
     else:
         q, r = (FULL_QR if mode == "complete" and rows > columns else QR)(A)
     if mode == "r":
@@ -201,7 +211,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
 
 
 def _reflected(name: str, A: Tensor, tau: Tensor, x: Tensor, backwards: bool) -> Tensor:
-    """The product of I - tauᵢ·vᵢ·vᵢᵀ for all i with x; vᵢ is column i of A below a 1."""
+    """The product of I - tauᵢ·vᵢ·vᵢᴴ for all i with x; vᵢ is column i of A below a 1."""
     floats(name, input=A, tau=tau, other=x)
     if A.dim() < 2 or A.shape[-2] < A.shape[-1]:
         raise misfit(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
@@ -209,9 +219,10 @@ def _reflected(name: str, A: Tensor, tau: Tensor, x: Tensor, backwards: bool) ->
         raise misfit(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     steps = range(tau.shape[-1])
     vectors = tril(A, -1) + eye(A.shape[-2], A.shape[-1], dtype=A.dtype)
+    scales = tau if backwards else conj(tau)
     for i in reversed(steps) if backwards else steps:
         v = vectors[..., i : i + 1]
-        x = x - tau[..., i, None, None] * mm(v, mm(mT(v), x))
+        x = x - scales[..., i, None, None] * mm(v, mm(mH(v), x))
     return x
 
 
@@ -232,7 +243,7 @@ def ormqr(
     products from the right with `left=False`."""
     if left:
         return stored(_reflected("ormqr", input, tau, other, not transpose), out)
-    return stored(mT(_reflected("ormqr", input, tau, mT(other), transpose)), out)
+    return stored(mH(_reflected("ormqr", input, tau, mH(other), transpose)), out)
 
 
 # -- LU ------------------------------------------------------------------------------------------
@@ -306,10 +317,11 @@ def lu_solve(
     p = permutation(pivots, LU.shape[-1], LU.dtype)
     if adjoint is left:  # A from the right, or Aᵀ from the left: Uᵀ·Lᵀ·Pᵀ·X = B
         factors, b = batches(LU, b)
-        y = TRIANGULAR(mT(factors), b, upper=False, unitriangular=False)
-        x = mm(p, TRIANGULAR(mT(factors), y, upper=True, unitriangular=True))
+        turned = mH(factors) if adjoint else mT(factors)
+        y = TRIANGULAR(turned, b, upper=False, unitriangular=False)
+        x = mm(p, TRIANGULAR(turned, y, upper=True, unitriangular=True))
     else:
-        factors, b = batches(LU, mm(mT(p), b))
+        factors, b = batches(conj(LU) if adjoint else LU, mm(mT(p), b))
         y = TRIANGULAR(factors, b, upper=False, unitriangular=True)
         x = TRIANGULAR(factors, y, upper=True, unitriangular=False)
     return stored(x if left else mT(x), out)

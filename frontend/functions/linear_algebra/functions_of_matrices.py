@@ -11,7 +11,7 @@ from frontend.eager.host_ops import eager_only
 from frontend.functions import linalg, pointwise, reduce
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.creation import ones_like
-from frontend.functions.linear_algebra.checks import matrices, misfit, mm, mT, square
+from frontend.functions.linear_algebra.checks import matrices, mH, misfit, mm, square
 from frontend.functions.linear_algebra.factorizations import qr
 from frontend.functions.linear_algebra.solving import inv_ex, unit
 from frontend.functions.linear_algebra.spectra import svd, svdvals
@@ -39,7 +39,7 @@ def matrix_exp(A: Tensor) -> Tensor:
     squarings = max(0, math.ceil(math.log2(one_norm)) + 1) if one_norm else 0
     scaled, identity = A * 0.5**squarings, unit(A, size)
     result = identity
-    for term in range(TERMS[A.dtype], 0, -1):
+    for term in range(TERMS[A.dtype.computes_as], 0, -1):
         result = identity + mm(scaled, result) / term
     for _ in range(squarings):
         result = mm(result, result)
@@ -111,13 +111,13 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
     matrices("svd_lowrank", A=A)
     source = A if M is None else A - M
     wide = source.shape[-2] < source.shape[-1]
-    tall = mT(source) if wide else source
+    tall = mH(source) if wide else source
     basis = qr(mm(tall, randn(tall.shape[-1], q, dtype=tall.dtype)))[0]
     for _ in range(niter):
-        basis = qr(mm(mT(tall), basis))[0]
+        basis = qr(mm(mH(tall), basis))[0]
         basis = qr(mm(tall, basis))[0]
-    u, s, vh = svd(mm(mT(basis), tall), False)
-    left, right = mm(basis, u), mT(vh)
+    u, s, vh = svd(mm(mH(basis), tall), False)
+    left, right = mm(basis, u), mH(vh)
     return (right, s, left) if wide else (left, s, right)
 
 

@@ -3,6 +3,7 @@ vectorised over the batch. The dtype is kept."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,13 +31,13 @@ def lu(a: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     "Outer product Gaussian elimination with partial pivoting")."""
     rows, columns = a.shape[-2:]
     steps = min(rows, columns)
-    flat = np.array(a).reshape(-1, rows, columns)
+    flat = np.array(a).reshape(math.prod(a.shape[:-2]), rows, columns)
     batch = np.arange(len(flat))
     pivots = np.tile(np.arange(1, steps + 1, dtype=np.int32), (len(flat), 1))
     info = np.zeros(len(flat), np.int32)
     for k in range(steps):
         if pivot:
-            best = k + np.abs(flat[:, k:, k]).argmax(axis=1)
+            best = k + _sizes(flat[:, k:, k]).argmax(axis=1)
             pivots[:, k] = best + 1
             flat[batch, k], flat[batch, best] = flat[batch, best], flat[batch, k].copy()
         top = flat[:, k, k]
@@ -48,10 +49,16 @@ def lu(a: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     return flat.reshape(a.shape), pivots.reshape(*lead, steps), info.reshape(lead)
 
 
+def _sizes(x: Array) -> Array:
+    """What pivots are chosen by: of complex numbers, as in LAPACK, the sum of the parts' sizes."""
+    sizes: Array = np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
+    return sizes
+
+
 def permutation(pivots: Array, rows: int) -> Array:
     """P of a = P·L·U as matrices, from the rows swapped at each step."""
     lead, steps = pivots.shape[:-1], pivots.shape[-1]
-    flat = pivots.reshape(-1, steps).astype(np.int64) - 1
+    flat = pivots.reshape(math.prod(lead), steps).astype(np.int64) - 1
     order = np.tile(np.arange(rows), (len(flat), 1))
     batch = np.arange(len(flat))
     for k in range(steps):
@@ -62,22 +69,23 @@ def permutation(pivots: Array, rows: int) -> Array:
 
 
 def leading_minor(a: Array) -> int:
-    """The order of the first leading minor of one symmetric matrix that is not positive; 0 where
-    all are."""
+    """The order of the first leading minor of one symmetric (or Hermitian) matrix that is not
+    positive; 0 where all are."""
     lower = np.zeros_like(a)
     for k in range(a.shape[-1]):
-        rest = a[k, k] - lower[k, :k] @ lower[k, :k]
+        row = lower[k, :k].conj()
+        rest = (a[k, k] - lower[k, :k] @ row).real
         if not rest > 0:
             return k + 1
         lower[k, k] = np.sqrt(rest)
-        lower[k + 1 :, k] = (a[k + 1 :, k] - lower[k + 1 :, :k] @ lower[k, :k]) / lower[k, k]
+        lower[k + 1 :, k] = (a[k + 1 :, k] - lower[k + 1 :, :k] @ row) / lower[k, k]
     return 0
 
 
 def each(function: Callable[..., Array], a: Array, *others: Array) -> tuple[Array, Array]:
     """`function` of every matrix of a batch, NaN where LAPACK fails; and where it did."""
     lead = a.shape[:-2]
-    parts = [x.reshape(-1, *x.shape[-2:]) for x in (a, *others)]
+    parts = [x.reshape(math.prod(lead), *x.shape[-2:]) for x in (a, *others)]
     shape = (others[0] if others else a).shape
     results = np.full((len(parts[0]), *shape[-2:]), np.nan, a.dtype)
     failed = np.zeros(len(parts[0]), bool)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.host_ops import HostOp, from_host
+from frontend.eager.uncompiled import conj, imaginary
 from frontend.functions import pointwise, return_types
-from frontend.functions.arguments import stored
+from frontend.functions.arguments import stored, takes_out
 from frontend.functions.creation import eye
 from frontend.functions.layout import expand
 from frontend.functions.linear_algebra import kernels
@@ -18,6 +19,7 @@ from frontend.functions.linear_algebra.checks import (
     batches,
     is_vector,
     matrices,
+    mH,
     misfit,
     mm,
     mT,
@@ -33,39 +35,43 @@ from graphc.ir.builder import user_location
 
 
 def _solve_rule(g: Any, x: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    to_b = SOLVE(mT(a), g)
-    return -mm(to_b, mT(x)), to_b
+    to_b = SOLVE(mH(a), g)
+    return -mm(to_b, mH(x)), to_b
 
 
 def _inverse_rule(g: Any, x: Any, a: Any) -> tuple[Any]:
-    return (-mm(mT(x), mm(g, mT(x))),)
+    return (-mm(mH(x), mm(g, mH(x))),)
 
 
 def _triangular_rule(
     g: Any, x: Any, a: Any, b: Any, *, upper: bool, unitriangular: bool
 ) -> tuple[Any, Any]:
-    to_b = TRIANGULAR(mT(a), g, upper=not upper, unitriangular=unitriangular)
+    to_b = TRIANGULAR(mH(a), g, upper=not upper, unitriangular=unitriangular)
     triangle = triu if upper else tril
     offset = int(unitriangular) * (1 if upper else -1)
-    return -triangle(mm(to_b, mT(x)), offset), to_b
+    return -triangle(mm(to_b, mH(x)), offset), to_b
 
 
 def _det_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
     """The gradient is the cofactors: det(a)·a⁻ᵀ, or, for singular matrices, by the SVD, where each
     singular value has the product of the others as its derivative."""
     if (out._array("det") != 0).all():
-        return ((g * out)[..., None, None] * mT(INVERSE(a)),)
+        return ((g * conj(out))[..., None, None] * mH(INVERSE(a)),)
     u, s, vh = svd(a)
     count = s.shape[-1]
     others = pointwise.where(eye(count, dtype=s.dtype) > 0, 1.0, s[..., None, :])
-    cofactors = diag_embed(prod(others, -1)) * (DET(u) * DET(vh))[..., None, None]
+    cofactors = diag_embed(prod(others, -1)) * conj(DET(u) * DET(vh))[..., None, None]
     return (g[..., None, None] * mm(u, mm(cofactors, vh)),)
 
 
 def _slogdet_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
-    if g[1] is None:
-        return (None,)
-    return (g[1][..., None, None] * mT(inv(a)),)
+    """d log |det A| = Re t and d sign = sign · i · Im t, with t the trace of A⁻¹·dA."""
+    to_sign, to_log = g
+    weight = to_log
+    if to_sign is not None and a.dtype.is_complex:
+        turned = imaginary(conj(to_sign) * out[0]) * -1j
+        weight = turned if weight is None else weight + turned
+    return (None if weight is None else weight[..., None, None] * mH(inv(a)),)
 
 
 SOLVE = HostOp("linalg.solve", np.linalg.solve, _solve_rule, ((0,), (0,)))
@@ -74,7 +80,9 @@ TRIANGULAR = HostOp(
     "linalg.solve_triangular", kernels.back_substitution, _triangular_rule, ((0,), (0,))
 )
 DET = HostOp("linalg.det", np.linalg.det, _det_rule, ((0,), (0,)))
-SLOGDET = HostOp("linalg.slogdet", lambda a: tuple(np.linalg.slogdet(a)), _slogdet_rule, ((0,), ()))
+SLOGDET = HostOp(
+    "linalg.slogdet", lambda a: tuple(np.linalg.slogdet(a)), _slogdet_rule, ((0,), (0,))
+)
 
 
 # -- singular matrices ---------------------------------------------------------------------------
@@ -140,6 +148,7 @@ def check_rows(name: str, a: Tensor, b: Tensor) -> None:
         )
 
 
+@takes_out
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """`solve` with the info of each matrix: 0, or the first pivot of 0 in its elimination, counted
     from 1; then its solution is NaN."""
@@ -164,6 +173,7 @@ def inv(A: Tensor, *, out: Any = None) -> Tensor:
         raise
 
 
+@takes_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """`inv` with the info of each matrix, as `solve_ex`."""
     square("linalg.inv_ex", A=A)
@@ -212,9 +222,11 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:
 
 
 def logdet(input: Tensor) -> Tensor:
-    """The logarithms of the determinants: -inf of singular matrices, NaN of negative ones."""
+    """The logarithms of the determinants: -inf of singular matrices, of real negative ones NaN."""
     square("linalg.slogdet", A=input)
     sign, logarithm = SLOGDET(input)
+    if input.is_complex():
+        return pointwise.log(sign) + logarithm
     return pointwise.where(sign < 0, math.nan, logarithm)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.host_ops import HostOp, eager_only, from_host
+from frontend.eager.uncompiled import conj, real_part
 from frontend.functions import reduce, return_types
 from frontend.functions.arguments import stored
 from frontend.functions.creation import eye
@@ -16,13 +17,13 @@ from frontend.functions.linear_algebra.checks import (
     batches,
     is_vector,
     matrices,
+    mH,
     misfit,
     mm,
-    mT,
     square,
 )
 from frontend.functions.pointwise import where
-from frontend.functions.select import diag_embed
+from frontend.functions.select import diag_embed, diagonal
 from frontend.functions.unary import abs
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
@@ -46,19 +47,23 @@ def _svd_rule(g: Any, out: Any, a: Any, *, full_matrices: bool) -> tuple[Any]:
         u, vh = u[..., :count], vh[..., :count, :]
         to_u = None if to_u is None else to_u[..., :count]
         to_v = None if to_v is None else to_v[..., :count, :]
-    inner: Any = None if to_s is None else diag_embed(to_s)
+    inner: Any = None if to_s is None else diag_embed(to_s).to(a.dtype)
     outer = None
     row, column = s[..., None, :], s[..., :, None]
     unit = eye(count, dtype=s.dtype)
     gaps = where(unit > 0, 1.0, row * row - column * column)
     if to_u is not None:
-        turned = mm(mT(u), to_u)
-        inner = _plus(inner, (turned - mT(turned)) / gaps * row)
+        turned = mm(mH(u), to_u)
+        inner = _plus(inner, (turned - mH(turned)) / gaps * row)
         outer = mm((to_u - mm(u, turned)) / row, vh)
     if to_v is not None:
-        turned = mm(vh, mT(to_v))
-        inner = _plus(inner, column * ((turned - mT(turned)) / gaps))
-        outer = _plus(outer, mm(u / row, to_v - mm(mT(turned), vh)))
+        turned = mm(vh, mH(to_v))
+        inner = _plus(inner, column * ((turned - mH(turned)) / gaps))
+        outer = _plus(outer, mm(u / row, to_v - mm(mH(turned), vh)))
+    if a.dtype.is_complex and to_u is not None and to_v is not None:
+        turned = mm(mH(u), to_u)
+        along = diagonal(turned - mH(turned), dim1=-2, dim2=-1)
+        inner = _plus(inner, diag_embed(along / (s * 2)))
     return (_plus(mm(u, mm(inner, vh)), outer),)
 
 
@@ -75,30 +80,30 @@ def _eigh_rule(g: Any, out: Any, a: Any, *, UPLO: str) -> tuple[Any]:
     "An extended collection of matrix derivative results", 2008): a symmetric gradient."""
     to_values, to_vectors = g
     values, vectors = out
-    inner: Any = None if to_values is None else diag_embed(to_values)
+    inner: Any = None if to_values is None else diag_embed(to_values).to(a.dtype)
     if to_vectors is not None:
         unit = eye(values.shape[-1], dtype=values.dtype) > 0
         gaps = where(unit, 1.0, values[..., None, :] - values[..., :, None])
-        turned = mm(mT(vectors), to_vectors)
-        inner = _plus(inner, (turned - mT(turned)) * 0.5 / gaps)
-    return (mm(vectors, mm(inner, mT(vectors))),)
+        turned = mm(mH(vectors), to_vectors)
+        inner = _plus(inner, (turned - mH(turned)) * 0.5 / gaps)
+    return (mm(vectors, mm(inner, mH(vectors))),)
 
 
 def _pinv(a: Any, *, atol: Any, rtol: Any, hermitian: bool) -> Any:
     if hermitian:
         values, vectors = np.linalg.eigh(a)
-        u, s, vh = vectors, values, np.swapaxes(vectors, -2, -1)
+        u, s, vh = vectors, values, np.swapaxes(vectors, -2, -1).conj()
     else:
         u, s, vh = np.linalg.svd(a, full_matrices=False)
     greatest = np.abs(s).max(axis=-1, keepdims=True, initial=0)
     kept = np.abs(s) > np.maximum(np.asarray(atol), np.asarray(rtol) * greatest)
     inverse = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(a.dtype)
-    return np.swapaxes(vh, -2, -1) @ (inverse[..., None] * np.swapaxes(u, -2, -1))
+    return np.swapaxes(vh, -2, -1).conj() @ (inverse[..., None] * np.swapaxes(u, -2, -1).conj())
 
 
 def _pinv_rule(g: Any, p: Any, a: Any, **options: Any) -> tuple[Any]:
     """G. Golub and V. Pereyra, "The differentiation of pseudo-inverses", 1973, transposed."""
-    h, t = mT(g), mT(p)
+    h, t = mH(g), mH(p)
     gradient = -mm(t, mm(g, t))
     gradient = gradient + mm(h - mm(a, mm(p, h)), mm(p, t))
     return (gradient + mm(mm(t, p), h - mm(mm(h, p), a)),)
@@ -190,7 +195,7 @@ def pinv(
     (square if hermitian else matrices)("linalg.pinv", A=A)
     rtol = rcond if rtol is None else rtol
     atol, rtol = _tolerances("linalg.pinv", A, atol, rtol)
-    atol, rtol = (np.asarray(x, A.dtype.numpy) for x in (atol, rtol))
+    atol, rtol = (np.asarray(x, A.dtype.computes_as.numpy) for x in (atol, rtol))
     return stored(_converged(PINV, A, atol=atol, rtol=rtol, hermitian=hermitian), out)
 
 
@@ -240,8 +245,8 @@ def lstsq(
     rank = matrix_rank(a, rtol=rcond)
     full = bool((rank == columns).all()) and rows > columns
     missing = b - mm(a, solution)
-    none = from_host(np.zeros(0, A.dtype.numpy))
-    squares = reduce.sum(missing * missing, -2)
+    none = from_host(np.zeros(0, A.dtype.computes_as.numpy))
+    squares = reduce.sum(real_part(missing * conj(missing)), -2)
     residuals = squares if full and asked != "gelsy" else none
     ranks = from_host(np.zeros(0, np.int64)) if asked == "gels" else rank
     values = svdvals(a.detach()) if asked in ("gelsd", "gelss") else none

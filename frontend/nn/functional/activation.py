@@ -11,6 +11,7 @@ from frontend.eager.autocasting import lower_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise, random
+from frontend.functions.arguments import takes_out
 from frontend.functions.in_place_variants import in_place
 from frontend.nn.checks import dimension, fail, require_float, scalar_name
 from frontend.overrides.protocol import stacklevel as asked_from
@@ -167,6 +168,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return _apply(a.softshrink, input, level=_level(lambd, "softshrink"))
 
 
+@takes_out
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input, but 0 where its magnitude is at most `lambd`."""
     return _apply(a.hardshrink, _checked(input, "hardshrink_cpu"), level=float(lambd))

@@ -14,7 +14,8 @@ from frontend.eager.promotion import casted
 from frontend.functions import matrix, pointwise
 from frontend.functions.norms import norm
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
-from frontend.tensors.dtypes import Size, finfo
+from frontend.tensors.dtypes import Size
+from frontend.tensors.limits import finfo
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError

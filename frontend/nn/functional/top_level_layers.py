@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.functions.arguments import takes_out
 from frontend.functions.in_place_variants import in_place
 from frontend.nn import functional as F
 from frontend.nn.functional.activation import (
@@ -66,6 +67,7 @@ def rrelu(
     return F.rrelu(input, lower, upper, training)
 
 
+@takes_out
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """`nn.functional.threshold`."""
     return F.threshold(input, threshold, value)

@@ -28,6 +28,7 @@ from frontend.nn.modules.global_hooks import (  # noqa: F401
     register_module_parameter_registration_hook,
 )
 from frontend.nn.modules.hooks import Hooks
+from frontend.nn.modules.own_state import EXTRA_STATE
 from frontend.nn.modules.state_dict import StateDict
 from frontend.nn.modules.tree import Tree
 from frontend.nn.parameter import Buffer, Parameter
@@ -37,6 +38,8 @@ from frontend.tensors.tensor import Tensor
 from frontend.tracing import tracer
 
 __all__ = ["Module"]
+
+_EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE  # the name that libraries ask for
 
 
 class _Slot(NamedTuple):

@@ -3,6 +3,7 @@ buffers and its extra state, as entries of a state dict under a prefix."""
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +149,14 @@ def _mismatch(key: str, target: Tensor, value: Any, assign: bool) -> str | None:
 def put(module: Any, name: str, target: Tensor, value: Tensor, assign: bool) -> None:
     """Copy `value` into `target`, or put it in its place."""
     if not assign:
+        if target.is_meta and not value.is_meta:
+            warnings.warn(
+                f"for {name}: copying from a non-meta parameter in the checkpoint to a meta "
+                "parameter in the current model, which is a no-op. (Did you mean to pass "
+                "`assign=True` to assign items in the state dictionary to their corresponding key "
+                "in the module instead of copying them in place?)",
+                stacklevel=2,
+            )
         with no_grad():
             target.copy_(value)
         return

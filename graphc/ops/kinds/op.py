@@ -24,7 +24,7 @@ from graphc.ir.dims import Dim
 from graphc.ir.handle import apply
 from graphc.ir.nodes import Constant, Graph
 from graphc.ir.registry import register
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import COMPILED, DType, TensorType
 
 Array = np.ndarray[Any, Any]
 Arrays = tuple[Array, ...]
@@ -34,7 +34,7 @@ FLOATS = (DType.f32, DType.f64)
 INTEGERS = (DType.i32, DType.i64)
 NUMBERS = FLOATS + INTEGERS
 ANY = (*NUMBERS, DType.bool)
-EVERY = tuple(DType)
+EVERY = COMPILED
 """The types ops compute with, and the storage types, which they only move and cast."""
 
 REQUIRED: Any = object()

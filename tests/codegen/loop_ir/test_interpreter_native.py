@@ -14,11 +14,11 @@ from graphc.codegen.loop_ir.interpreter import run
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue, VectorType, result_type
 from graphc.codegen.loop_ir.operations import fma32
 from graphc.errors import VerifyError
-from graphc.ir.types import DType
+from graphc.ir.types import COMPILED, DType
 
 F32, F64, I32, I64, BOOL = DType.f32, DType.f64, DType.i32, DType.i64, DType.bool
 DTYPES = [F32, F64, I32, I64, BOOL]
-STORAGE = [dtype for dtype in DType if dtype.is_storage]
+STORAGE = [dtype for dtype in COMPILED if dtype.is_storage]
 
 
 TARGETS = target.executable()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -18,9 +20,13 @@ def test_out_takes_the_result() -> None:
     assert (made.values is values, values.item(), places.item()) == (True, 4, 1)
     wide = torch.add(x, 1, out=torch.zeros(2, dtype=torch.float64))
     assert (wide.dtype, wide.tolist()) == (torch.float64, [2, 5])
-    empty = torch.empty(0)
-    assert torch.mul(x, 2, out=empty) is empty
-    assert empty.tolist() == [2, 8]
+    for size in (0, 3):
+        other = torch.zeros(size)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert torch.mul(x, 2, out=other) is other
+        assert other.tolist() == [2, 8] and len(caught) == (size > 0)
+    assert torch.argsort(x, out=torch.empty(0, dtype=torch.int64)).tolist() == [0, 1]
 
 
 def test_out_in_a_trace() -> None:
@@ -38,7 +44,7 @@ def test_what_out_refuses() -> None:
     with pytest.raises(RuntimeError, match=r"Float can't be cast .* Long"):
         torch.sqrt(x, out=torch.zeros(2, dtype=torch.int64))
     with pytest.raises(RuntimeError, match=r"output with shape \[3\]"):
-        torch.sqrt(x, out=torch.zeros(3))
+        torch.sqrt(x, out=torch.zeros(4)[:3])
     with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
         torch.sqrt(x.clone().requires_grad_(), out=torch.zeros(2))
     with pytest.raises(TypeError, match="'out' must be Tensor"):

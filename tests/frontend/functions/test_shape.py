@@ -134,7 +134,7 @@ REFUSED = [
     (lambda x: x.reshape(-1, -1), "only one dimension can be inferred"),
     (lambda x: x.reshape(-2, 3), "invalid shape dimension -2 at index 0"),
     (lambda x: x.transpose(0, 1).view(24), "view size is not compatible"),
-    (lambda x: x.view(torch.int32), "use .to"),
+    (lambda x: x.permute(2, 1, 0).view(torch.int16), "must be 1 to view"),
     (lambda x: x.unflatten(2, (3, 2)), "don't multiply up to the size of dim 2"),
     (lambda x: x.permute(0, 1), "number of dimensions"),
     (lambda x: x.expand(-1, 2, 3, 4), "leading, non-existing dimension 0"),

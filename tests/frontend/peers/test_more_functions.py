@@ -223,11 +223,6 @@ def test_a_trace_says_that_it_runs_eagerly(name: str) -> None:
         frontend.compile(lambda x: getattr(frontend, name)(x, *arguments[1:]))(arguments[0])
 
 
-def test_transforms_say_that_they_are_planned() -> None:
-    with pytest.raises(NotImplementedError, match=r"fft.rfft.*planned.*complex"):
-        frontend.fft.rfft(frontend.ones(4))
-
-
 def test_one_dimension_is_flat_already() -> None:
     x = frontend.ones(3)
     assert x.flatten() is x and frontend.flatten(x) is x

@@ -213,8 +213,9 @@ def test_safetensors_of_others_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="its format is None"):
         torch.load(path)
     metadata = {"format": FORMAT, "structure": json.dumps(["tensor", "0", False])}
-    path.write_bytes(safetensors.numpy.save({"0": np.ones(2, np.uint32)}, metadata))
-    with pytest.raises(CheckpointError, match="has the dtype U32"):
+    written = safetensors.numpy.save({"0": np.ones(2, np.complex64)}, metadata)
+    path.write_bytes(written.replace(b'"C64"', b'"C32"').replace(b"[2]", b"[4]"))
+    with pytest.raises(CheckpointError):
         torch.load(path)
 
 

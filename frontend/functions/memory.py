@@ -1,0 +1,124 @@
+"""The memory a tensor lies in: where it begins there, and other memory, or another part of it, in
+its place. They run eagerly only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.host_ops import eager_only
+from frontend.functions.arguments import need_tensors
+from frontend.functions.creation_options import shape_of
+from frontend.tensors.epoch import changed
+from frontend.tensors.no_value import NO_DATA
+from frontend.tensors.storages import UntypedStorage, typed_storage, whole_array
+from frontend.tensors.tensor import FROZEN, Tensor
+from graphc.ir.types import TensorType, row_major_strides
+
+__all__: list[str] = []
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The bytes of the memory the tensor lies in."""
+    return UntypedStorage.of(self)
+
+
+storage = typed_storage
+
+
+def storage_offset(self: Tensor) -> int:
+    """Where in its memory the tensor begins, in elements."""
+    if self.is_meta or not self.numel():
+        return 0
+    array = self._array("storage_offset()")
+    low, _ = np.lib.array_utils.byte_bounds(whole_array(array))
+    return int(array.ctypes.data - low) // self.element_size()
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both are the same elements of the same memory, in the same order."""
+    need_tensors("is_set_to", self=self, tensor=tensor)
+    mine, other = ((x.data_ptr(), x.dtype, x.shape, x.stride()) for x in (self, tensor))
+    return mine == other
+
+
+def _replace(self: Tensor, name: str, value: Any, type: TensorType) -> Tensor:
+    """Let the tensor have another array, of which no other tensor is a view."""
+    eager_only(name)
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if self._frozen is not None:
+        raise RuntimeError(FROZEN)
+    self._value, self.tensor_type, self._view = value, type, None
+    self._counter[0] += 1
+    changed()
+    return self
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Another shape, in place: the elements of the memory, in order, from where the tensor begins.
+    Where there are too few, the tensor gets memory of its own, and zeros fill it up. Raises
+    RuntimeError for one that requires gradients."""
+    shape = shape_of(sizes, "resize_()")
+    type = TensorType(self.dtype, shape)
+    if self.is_meta:
+        return _replace(self, "resize_", NO_DATA, type)
+    eager_only("resize_")
+    array = self._array("resize_()")
+    whole = whole_array(array)
+    if self.numel() and whole.flags.c_contiguous and whole.size:
+        raw = whole.reshape(-1).view(np.uint8)
+        start = array.ctypes.data - raw.ctypes.data
+        elements = raw[start : start + (raw.size - start) // array.itemsize * array.itemsize]
+        flat = elements.view(array.dtype)
+    else:
+        flat = np.ascontiguousarray(array).reshape(-1)
+    if flat.size < type.numel:
+        flat = np.concatenate([flat, np.zeros(type.numel - flat.size, array.dtype)])
+    return _replace(self, "resize_", flat[: type.numel].reshape(shape), type)
+
+
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """`resize_` to the shape of another tensor."""
+    need_tensors("resize_as_", self=self, the_template=the_template)
+    return resize_(self, the_template.shape)
+
+
+def set_(
+    self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+) -> Tensor:
+    """The memory of `source` in place of the tensor's: of a tensor, or a storage, of which it shows
+    `size` elements (all) from `storage_offset` on, `stride` apart. Raises RuntimeError where those
+    do not lie in it."""
+    if source is None:
+        return _replace(self, "set_", np.empty(0, self.dtype.numpy), TensorType(self.dtype, (0,)))
+    if isinstance(source, Tensor) and size is None:
+        if source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}"
+            )
+        return _replace(self, "set_", source._value, source.tensor_type)
+    held = UntypedStorage.of(source) if isinstance(source, Tensor) else source
+    if not isinstance(held, UntypedStorage):
+        raise TypeError(f"set_(): takes a Tensor or a storage, not {type(source).__name__}")
+    raw = held._writable().view(np.uint8)
+    kind = self.dtype
+    shape = (held.nbytes() // kind.itemsize,) if size is None else shape_of((size,), "set_()")
+    steps = row_major_strides(shape) if stride is None else tuple(stride)
+    last = storage_offset + sum((n - 1) * step for n, step in zip(shape, steps))
+    if 0 not in shape and (last + 1) * kind.itemsize > raw.size:
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset "
+            f"{storage_offset}, and itemsize {kind.itemsize} requiring a storage size of "
+            f"{(last + 1) * kind.itemsize} are out of bounds for storage of size {raw.size}"
+        )
+    strides = [step * kind.itemsize for step in steps]
+    begin = storage_offset * kind.itemsize
+    array: np.ndarray = np.ndarray(shape, kind.numpy, raw, begin, strides)
+    return _replace(self, "set_", array, TensorType(kind, shape))
+
+
+def const_data_ptr(self: Tensor) -> int:
+    """`data_ptr()`."""
+    return self.data_ptr()

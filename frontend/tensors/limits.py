@@ -1,0 +1,80 @@
+"""Numbers about dtypes: `finfo` and `iinfo`, with PyTorch's texts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from frontend.tensors.absent_dtypes import AbsentDType
+from frontend.tensors.dtypes import as_dtype
+from frontend.tensors.state import STATE
+
+__all__ = ["finfo", "iinfo"]
+
+
+class _Limits:
+    """Numbers about a dtype, named by `_shown`, with PyTorch's text."""
+
+    _shown: tuple[str, ...] = ()
+    bits: int
+    dtype: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.dtype))
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{name}={getattr(self, name):g}" for name in self._shown)
+        return f"{type(self).__name__}({listed}, dtype={self.dtype})"
+
+
+class finfo(_Limits):
+    """`bits`, `eps`, `max`, `min`, `tiny`, `smallest_normal` and `resolution` of a float dtype, the
+    default one without an argument. Raises TypeError for another dtype."""
+
+    _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+
+    def __init__(self, type: Any = None):
+        if isinstance(type, AbsentDType) and type.is_floating_point:
+            stored = np.dtype(getattr(ml_dtypes, type.name.removesuffix("_x2")))
+        else:
+            kind = STATE.default_dtype if type is None else as_dtype(type)
+            if not kind.is_float:
+                raise TypeError(
+                    "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+                    f"{kind}"
+                )
+            stored = kind.numpy if not kind.is_complex else kind.computes_as.numpy
+        limits = ml_dtypes.finfo(stored)
+        self.bits = 8 * stored.itemsize
+        self.dtype = stored.name
+        self.eps = float(limits.eps)
+        self.max = float(limits.max)
+        self.min = float(limits.min)
+        self.tiny = self.smallest_normal = float(limits.smallest_normal)
+        # The least 10^-n that is not less than eps.
+        self.resolution = float(f"1e-{int(-math.log10(self.eps))}")
+
+
+class iinfo(_Limits):
+    """`bits`, `max` and `min` of an integer dtype. Raises TypeError for another one."""
+
+    _shown = ("min", "max")
+
+    def __init__(self, type: Any):
+        kind = as_dtype(type)
+        if kind.is_float:
+            raise TypeError(
+                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle {kind}"
+            )
+        if not kind.is_integer:
+            raise TypeError(f"{kind} is not supported by torch.iinfo")
+        limits = np.iinfo(kind.numpy)
+        self.bits = limits.bits
+        self.dtype = kind.numpy.name
+        self.max, self.min = int(limits.max), int(limits.min)

@@ -1,0 +1,113 @@
+"""Complex numbers, and dtypes that are only stored, by NumPy and numeric derivatives; what a trace
+says of them. Beside PyTorch's they stand in the peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frontend as torch
+from graphc.errors import DTypeError, TraceError
+
+RANDOM = np.random.default_rng(0)
+X, Y = RANDOM.standard_normal((2, 3, 8)).view(np.complex128)
+
+LOSSES: list[Callable[..., Any]] = [
+    lambda x, y: (x * y / (x + 2)).abs().sum(),
+    lambda x, y: (x @ y.mH).real.sum() + (x**2).imag.sum(),
+    lambda x, y: (x.exp() + y.log() * x.sin()).abs().pow(2).sum(),
+    lambda x, y: x.angle().sum() + torch.sgn(y).real.sum(),
+    lambda x, y: torch.view_as_real(x * y.conj())[..., 1].sum(),
+    lambda x, y: torch.polar(x.abs(), y.real).imag.sum() + (x**y).real.sum(),
+    lambda x, y: x.prod(0).abs().sum() + y.var() + x[1:, [0, 2]].norm(),
+    lambda x, y: torch.fft.irfft(torch.fft.fft(x) * y).pow(2).sum(),
+    lambda x, y: torch.linalg.inv(x[:, :3]).abs().sum() + torch.linalg.det(y[:, 1:]).real,
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradients_are_those_of_the_parts(loss: Callable[..., Any]) -> None:
+    """dL/dRe + i · dL/dIm, by central differences."""
+    leaves = [torch.tensor(a, requires_grad=True) for a in (X, Y)]
+    loss(*leaves).backward()
+    step = 1e-6
+    for position, leaf in enumerate(leaves):
+        for index in ((0, 0), (2, 1)):
+            slopes = []
+            for unit in (1, 1j):
+                values = []
+                for sign in (1, -1):
+                    arrays = [X.copy(), Y.copy()]
+                    arrays[position][index] += sign * step * unit
+                    values.append(loss(*map(torch.tensor, arrays)).item())
+                slopes.append((values[0] - values[1]) / (2 * step))
+            actual = leaf.grad[index].item()
+            np.testing.assert_allclose([actual.real, actual.imag], slopes, rtol=1e-5, atol=1e-6)
+
+
+def test_values_are_numpys() -> None:
+    x, y = torch.tensor(X), torch.tensor(Y)
+    for ours, theirs in [
+        (x @ y.T, X @ Y.T), (torch.exp(x), np.exp(X)), (x.cumsum(1), X.cumsum(1)),
+        (torch.vdot(x[0], y[0]), np.vdot(X[0], Y[0])), (torch.fft.fftn(x), np.fft.fftn(X)),
+        (x.std(), X.std(ddof=1)), (torch.linalg.eigvals(x[:, :3]).sum(), np.trace(X)),
+        (torch.logical_not(x), ~X.astype(bool)), (x.real.to(torch.complex64), X.real + 0j),
+    ]:  # fmt: skip
+        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)
+
+
+def test_parts_are_views() -> None:
+    x = torch.tensor([1 + 2j, 3 + 4j])
+    x.real.mul_(10)
+    x.imag[0] = 0
+    torch.view_as_real(x)[1, 1] = -1
+    assert x.tolist() == [10, 30 - 1j] and x.real._base is x
+    x.imag = 5.0
+    assert torch.view_as_complex(torch.view_as_real(x)).tolist() == [10 + 5j, 30 + 5j]
+    leaf = torch.ones(2, dtype=torch.complex64, requires_grad=True)
+    changed = leaf * 2
+    changed.real.mul_(3)
+    changed.abs().sum().backward()
+    assert leaf.grad.tolist() == [6, 6]
+
+
+def test_dtypes() -> None:
+    assert (torch.ones(2) + 1j).dtype is torch.complex64
+    assert (torch.ones(2, dtype=torch.float64) * torch.tensor(1j)).dtype is torch.complex128
+    assert (torch.arange(2) + 1j).dtype is torch.complex64
+    assert torch.randn(4, dtype=torch.cfloat).is_complex()
+    assert not torch.ones(1, dtype=torch.cdouble).is_floating_point()
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.ones(2).add_(1j)
+    with pytest.raises(RuntimeError, match="only for real scalar outputs"):
+        torch.ones(1, dtype=torch.cfloat, requires_grad=True).backward()
+
+
+def test_what_there_is_not() -> None:
+    x = torch.tensor([1j])
+    for call in (lambda: x < x, x.floor, x.sort, lambda: torch.nn.functional.gelu(x)):
+        with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
+            call()
+    with pytest.raises((TraceError, DTypeError), match="complex64 is not supported in compiled"):
+        torch.compile(lambda y: y * 2)(x)
+    with pytest.raises(TraceError, match="runs eagerly only"):
+        torch.compile(lambda y: torch.complex(y, y))(torch.ones(2))
+    with pytest.raises(DTypeError, match="not supported in compiled code"):
+        torch.compile(lambda y: y + 1j)(torch.ones(2))
+
+
+@pytest.mark.parametrize("name", ["uint16", "uint64", "float8_e4m3fn", "float8_e5m2"])
+def test_what_is_only_stored(name: str) -> None:
+    kind = getattr(torch, name)
+    x = torch.tensor([[1.0, 2.0], [4.0, 0.5]]).to(kind)
+    assert torch.cat([x, x]).T[0].float().tolist() == x[:, 0].float().tolist() * 2
+    assert (x == x).all() and torch.where(x == x, x, x).dtype is kind
+    with pytest.raises(NotImplementedError, match=r"not implemented for .(UInt|Float8)"):
+        x + x
+    with pytest.raises(RuntimeError, match="Promotion for"):
+        torch.promote_types(kind, torch.int32)
+    with pytest.raises(DTypeError, match="not supported in compiled code"):
+        torch.compile(lambda y: y.reshape(4))(x)
