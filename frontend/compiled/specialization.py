@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.compiled.call_guards import call_guards
 from frontend.compiled.differentiable import DifferentiableFunction, note_written, written_by
 from frontend.compiled.options import Options
 from frontend.compiled.results import closed, dressed, leaves
@@ -15,15 +16,7 @@ from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
 from frontend.tensors.tensor import Tensor, added_attributes, make
 from frontend.tracing import tree
-from frontend.tracing.guards.checks import (
-    AttributesGuard,
-    GradGuard,
-    HooksGuard,
-    IdentityGuard,
-    LayoutGuard,
-    TensorsGuard,
-    TypesGuard,
-)
+from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
 from frontend.tracing.session import leaving
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource
 from frontend.tracing.tracer import Trace
@@ -81,7 +74,7 @@ class Specialization:
         self.arrays: list[Any] = []  # of captured tensors, in that epoch
         self.counters: list[list[int]] = []  # of captured tensors that are updated
         self.trains = session.backward_called
-        self.call_guards = _call_guards(session, graph_inputs, self.captured)
+        self.call_guards = call_guards(session, graph_inputs, self.captured)
         self.number = 0  # of the trace it was made by
         self.signature: Any = None  # of the calls it is for
         self.saved: list[int] = []  # by backward() of a training step what is kept for it
@@ -383,25 +376,3 @@ def _within_budget(graph: Graph, spans: Any, budget: Any) -> tuple[Graph, list[i
 
     fitted, cuts = within_saved_bytes(graph, spans, budget)
     return fitted, [cut.bytes for cut in cuts]
-
-
-def _call_guards(
-    session: Any, graph_inputs: Sequence[Any], captured: Sequence[Tensor]
-) -> list[Any]:
-    """The guards that look at the arguments of a call."""
-    guards: list[Any] = [
-        GradGuard(session.source_of(tensor), none) for tensor, none in session.grad_guards
-    ]
-    arguments = [x for x in graph_inputs if isinstance(x.source, ArgumentSource)]
-    lying = set(map(id, session.layouts.relied_on()))
-    guards += [AttributesGuard(x.source, x.tensor) for x in arguments if added_attributes(x.tensor)]
-    guards += [
-        LayoutGuard(x.source, session.captured[id(x.tensor)].state_outside["_value"].strides)
-        for x in arguments if id(x.tensor) in lying
-    ]  # fmt: skip
-    outside = [x for x in arguments if id(x.tensor) in session.captured_globals.tensors]
-    guards += [IdentityGuard(x.source, x.tensor) for x in outside]
-    # What a training step does to a leaf it does once for each input.
-    leaves = [x for x in arguments if session.backward_called and x.tensor._requires_grad]
-    guards += [HooksGuard(x.source, x.tensor) for x in leaves]
-    return guards + [IdentityGuard(x.source, None, captured) for x in leaves if x not in outside]

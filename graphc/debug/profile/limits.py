@@ -39,7 +39,7 @@ class LaunchLimit:
 def limits(plan: Plan, machine: Machine, threads: dict[int, int]) -> dict[int, LaunchLimit]:
     """The limit of each launch by its number in `all_steps(plan)`; `threads` says on how many it
     runs."""
-    walk = _Walk([level.room for level in machine.levels])
+    walk = _CacheWalk([level.room for level in machine.levels])
     for _ in range(2):  # calls follow each other: the second finds what the first left
         walk.whole(plan)
     return {
@@ -58,7 +58,7 @@ def _limit(work: KernelWork, served: list[int], machine: Machine, threads: int) 
     return LaunchLimit(parts[bound], bound, parts, work, tuple(served))
 
 
-class _Walk:
+class _CacheWalk:
     """Goes over a plan's launches in order and asks the cache model for each range."""
 
     def __init__(self, rooms: Sequence[float]):

@@ -1,0 +1,38 @@
+"""The guards of a compiled function that look at the arguments of each call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from frontend.tensors.tensor import Tensor, added_attributes
+from frontend.tracing.guards.checks import (
+    AttributesGuard,
+    GradGuard,
+    HooksGuard,
+    IdentityGuard,
+    LayoutGuard,
+)
+from frontend.tracing.sources import ArgumentSource
+
+
+def call_guards(
+    session: Any, graph_inputs: Sequence[Any], captured: Sequence[Tensor]
+) -> list[Any]:
+    """Of a trace with these inputs and captured tensors."""
+    guards: list[Any] = [
+        GradGuard(session.source_of(tensor), none) for tensor, none in session.grad_guards
+    ]
+    arguments = [x for x in graph_inputs if isinstance(x.source, ArgumentSource)]
+    lying = set(map(id, session.layouts.relied_on()))
+    guards += [AttributesGuard(x.source, x.tensor) for x in arguments if added_attributes(x.tensor)]
+    guards += [
+        LayoutGuard(x.source, session.captured[id(x.tensor)].state_outside["_value"].strides)
+        for x in arguments if id(x.tensor) in lying
+    ]  # fmt: skip
+    outside = [x for x in arguments if id(x.tensor) in session.captured_globals.tensors]
+    guards += [IdentityGuard(x.source, x.tensor) for x in outside]
+    # What a training step does to a leaf it does once for each input.
+    leaves = [x for x in arguments if session.backward_called and x.tensor._requires_grad]
+    guards += [HooksGuard(x.source, x.tensor) for x in leaves]
+    return guards + [IdentityGuard(x.source, None, captured) for x in leaves if x not in outside]
