@@ -282,9 +282,10 @@ def as_strided(
         return result
     flat = root._array("as_strided").reshape(-1)
     steps = tuple(step * item for step in strides)
-    result = make(
-        np.lib.stride_tricks.as_strided(flat[offset:], shape, steps), TensorType(input.dtype, shape)
-    )
+    # Its base is that of the memory, as with other views.
+    where: Any = (0, None) if 0 in shape else (offset * item, steps)
+    array: Any = np.ndarray(shape, flat.dtype, flat, *where)
+    result = make(array, TensorType(input.dtype, shape))
     recorded = bool(STATE.grad_enabled)
     result._counter = root._counter
     result._view = IndexedView(root, view.take, view.put, recorded, places)

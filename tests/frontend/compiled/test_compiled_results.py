@@ -130,6 +130,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "a detached row": lambda x: x.detach()[ONE],
     "as_strided": lambda x: x.as_strided((2,), (1,), 1),
     "as_strided of a view": lambda x: x[1].as_strided((2,), (1,)),
+    "a view of as_strided": lambda x: x.as_strided((2, 1), (1, 1), 1).view(2),
     "a Parameter": lambda x: nn.Parameter(x, requires_grad=False),
     "a Parameter of a row": lambda x: nn.Parameter(x[0], requires_grad=False),
     "reshape": lambda x: x.reshape(4),
@@ -197,6 +198,14 @@ def test_as_strided_with_repeats_is_not_written() -> None:
     for each in (function, torch.compile(function)):
         with pytest.raises(RuntimeError, match="more than one element"):
             each(square().requires_grad_())
+
+
+def test_as_strided_of_no_elements_and_narrow_dtypes() -> None:
+    for dtype in (torch.bfloat16, torch.float16, torch.bool):
+        x = square().to(dtype)
+        assert x.as_strided((0, 2), (1, 1), 9).shape == (0, 2)
+        assert torch.zeros(0).as_strided((0,), (1,)).shape == (0,)
+        assert x.as_strided((2,), (2,), 1).tolist() == [1, 3 if dtype is not torch.bool else 1]
 
 
 def test_the_layout_of_an_argument_counts_where_it_says_what_shares_memory() -> None:
