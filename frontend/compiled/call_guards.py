@@ -16,9 +16,7 @@ from frontend.tracing.guards.checks import (
 from frontend.tracing.sources import ArgumentSource
 
 
-def call_guards(
-    session: Any, graph_inputs: Sequence[Any], captured: Sequence[Tensor]
-) -> list[Any]:
+def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Tensor]) -> list[Any]:
     """Of a trace with these inputs and captured tensors."""
     guards: list[Any] = [
         GradGuard(session.source_of(tensor), none) for tensor, none in session.grad_guards

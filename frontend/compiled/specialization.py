@@ -14,7 +14,7 @@ from frontend.compiled.options import Options
 from frontend.compiled.results import closed, dressed, leaves
 from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
-from frontend.tensors.tensor import Tensor, added_attributes, make
+from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
 from frontend.tracing.session import leaving
