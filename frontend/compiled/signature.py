@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
+from frontend.tracing.guards.kinds import forward_of
 
 _MISSING: Any = object()
 
@@ -58,7 +59,7 @@ def _parameters(function: Any) -> dict[str, Any]:
     """The parameters by name with the structures of their defaults, those that may be given by
     position first."""
     try:
-        parameters = inspect.signature(getattr(function, "forward", function)).parameters.values()
+        parameters = inspect.signature(forward_of(function)).parameters.values()
     except (TypeError, ValueError):
         return {}
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
