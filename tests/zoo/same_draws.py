@@ -67,7 +67,7 @@ def picked(probabilities: Any) -> Any:
     """One index for each row [..., N] of weights."""
     sums = probabilities.detach().double().cumsum(-1).numpy()
     limits = RANDOM.random((*sums.shape[:-1], 1)) * sums[..., -1:]
-    return torch.from_numpy((sums <= limits).sum(-1).clip(max=sums.shape[-1] - 1))
+    return torch.tensor((sums <= limits).sum(-1).clip(max=sums.shape[-1] - 1))
 
 
 def one_of(weights: Any, num_samples: int, **options: Any) -> Any:
