@@ -15,6 +15,7 @@ from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
+from frontend.tracing.attributes import AttributeGuard, AttributeSource
 from frontend.tracing.guards.checks import (
     GradGuard,
     HooksGuard,
@@ -88,7 +89,8 @@ class Specialization:
         with session:
             results = traced.new
             derived = [grad_enabled and tensor._requires_grad for tensor in results]
-            differentiable = any(derived) and not self.trains
+            kept = [tensor._edge is not None for tensor, _ in session.taps]
+            differentiable = (any(derived) or (grad_enabled and any(kept))) and not self.trains
             inputs = [(x.name, x.tensor, x.var) for x in graph_inputs]
             first = traced.first_update
             updates = [
@@ -311,7 +313,9 @@ class Specialization:
 
 _VALUE = operator.attrgetter("_value")
 ELIDED = Elided()
-_ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
+_ORDER = {
+    ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3, AttributeSource: 4,
+}  # fmt: skip
 
 
 def _split_frozen(
@@ -344,6 +348,7 @@ def _call_guards(
     # What a training step does to a leaf it does once for each input.
     leaves = [x for x in arguments if session.backward_called and x.tensor._requires_grad]
     guards += [HooksGuard(x.source, x.tensor) for x in leaves]
+    guards += [AttributeGuard(each) for each in session.attributes.replaced]
     return guards + [IdentityGuard(x.source, None, captured) for x in leaves if x not in outside]
 
 

@@ -34,7 +34,8 @@ def escaped(name: str) -> TraceError:
 
 
 def concrete(tensor: Any, what: str) -> np.ndarray:
-    """The array of a tensor that is read while a trace is under way, or has escaped from one."""
+    """The array of a tensor that is read while a trace is under way, or has escaped from one. One
+    that depends on no input of the trace has a value; it is read-only."""
     session = STATE.session
     value = tensor._value
     if session is None:
@@ -43,5 +44,8 @@ def concrete(tensor: Any, what: str) -> np.ndarray:
         raise escaped(what)
     if isinstance(value, Var) and not session.holds(value):
         raise escaped(what)
+    known = session.known_value(tensor)
+    if known is not None:
+        return known
     refuse(tensor.tensor_type, what)
     raise AssertionError("unreachable")

@@ -21,7 +21,9 @@ from frontend.tensors.no_value import escaped
 from frontend.tensors.state import STATE, recording, swap_session
 from frontend.tensors.tensor import FROZEN, Tensor, make
 from frontend.tensors.views import View, written_back
+from frontend.tracing.attributes import AssignedAttributes
 from frontend.tracing.guards.globals import CapturedGlobals
+from frontend.tracing.hooks_inside import HooksInside
 from frontend.tracing.naming import Names
 from frontend.tracing.regions import Builder, TracedRegion, restored
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
@@ -84,6 +86,8 @@ class Session:
         self.captured: dict[int, Captured] = {}
         self.captured_globals = CapturedGlobals(self)
         self.guards: list[Any] = [self.captured_globals]
+        self.attributes = AssignedAttributes()
+        self.hooks = HooksInside()
         self.grad_guards: list[tuple[Tensor, bool]] = []
         self.asked: dict[int, Tensor] = {}  # whose flags were read
         self.taps: list[tuple[Tensor, Callable[..., Any]]] = []
@@ -113,6 +117,8 @@ class Session:
 
     def __exit__(self, *error: Any) -> None:
         swap_session(self._previous.pop())
+        self.attributes.restore()
+        self.hooks.remove()
         for captured in self.captured.values():
             captured.state_inside = dict(captured.tensor.__dict__)
             restored(captured.tensor, captured.state_outside)
@@ -255,6 +261,12 @@ class Session:
 
     def constant_value(self, array: np.ndarray) -> Var:
         return self.builder.constant(array)
+
+    def known_value(self, tensor: Tensor) -> np.ndarray | None:
+        """The value of a tensor that depends on nothing from outside; None for any other."""
+        if self.regions or not isinstance(tensor._value, Var):
+            return None
+        return self.root.known_value(self.value_of(tensor))
 
     def filled_value(self, number: Any, type: TensorType) -> Var:
         """`number` repeated to a shape: a 0-d constant and a broadcast."""

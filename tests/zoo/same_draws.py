@@ -32,7 +32,9 @@ def redraw(parameters: Any) -> None:
             continue
         _drawn[id(parameter)] = parameter
         old = parameter.detach().numpy()
-        if old.size == 0 or (old == old.flat[0]).all():
+        if old.size == 0 or (
+            (old == old.flat[0]).all() and (old.size > 1 or old.flat[0] in (0, 1))
+        ):
             continue
         shape = old.shape
         seed = zlib.crc32(f"{shape} {len(_drawn)}".encode())

@@ -18,13 +18,18 @@ def _idx(path: Path, array: np.ndarray) -> None:
     path.write_bytes(head + array.tobytes())
 
 
-def digits(folder: Path) -> None:
+def few_digits(folder: Path) -> None:
+    """As few digits as there can be two of each."""
+    digits(folder, 40, 20)
+
+
+def digits(folder: Path, trained: int = TRAINED, tested: int = TESTED) -> None:
     """MNIST's four files in `folder`/../data: ten patterns with noise."""
     raw = folder.parent / "data" / "MNIST" / "raw"
     raw.mkdir(parents=True)
     random = np.random.default_rng(1)
     patterns = random.integers(0, 2, (10, 7, 7)).repeat(4, 1).repeat(4, 2) * 200
-    for prefix, count in (("train", TRAINED), ("t10k", TESTED)):
+    for prefix, count in (("train", trained), ("t10k", tested)):
         labels = random.permutation(np.arange(count) % 10).astype(np.uint8)
         images = patterns[labels] + random.integers(0, 55, (count, 28, 28))
         _idx(raw / f"{prefix}-images-idx3-ubyte", images.astype(np.uint8))

@@ -105,7 +105,8 @@ SCRIPTS: dict[str, Script] = {
         data.photographs,
     ),
     "siamese": Script(
-        "examples/siamese_network", (f"main.py {_DIGITS} --epochs 1 --lr 0.1",), data.digits,
+        "examples/siamese_network",
+        ("main.py --batch-size 8 --log-interval 1 --epochs 1 --lr 0.1",), data.few_digits,
         falls=False,
     ),
     "time_sequence": Script(
