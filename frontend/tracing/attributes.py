@@ -17,7 +17,7 @@ from graphc.errors import TraceError
 _MISSING = object()
 
 
-class Attribute:
+class ModuleAttribute:
     """An attribute or buffer of a Module, and what stood there before the trace."""
 
     def __init__(self, module: Any, name: str):
@@ -59,7 +59,7 @@ class AttributeSource(Source):
 
     __slots__ = ("attribute",)
 
-    def __init__(self, attribute: Attribute):
+    def __init__(self, attribute: ModuleAttribute):
         self.attribute = attribute
 
     def tensor(self, arguments: Sequence[Tensor]) -> Tensor:
@@ -70,7 +70,7 @@ class AttributeSource(Source):
 class AttributeGuard:
     """An attribute is a tensor of a type, and requires gradients or not."""
 
-    def __init__(self, attribute: Attribute):
+    def __init__(self, attribute: ModuleAttribute):
         self.attribute = attribute
         self.type = attribute.before.tensor_type
         self.flag = attribute.before._requires_grad
@@ -91,14 +91,14 @@ class AssignedAttributes:
     """Those that the trace under way assigned."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str], Attribute] = {}
-        self._final: list[tuple[Attribute, Tensor]] = []
+        self._known: dict[tuple[int, str], ModuleAttribute] = {}
+        self._final: list[tuple[ModuleAttribute, Tensor]] = []
 
     def assigned(self, module: Any, name: str) -> bool:
         """Note that a tensor is about to be assigned; whether it may be."""
         if (id(module), name) in self._known:
             return True
-        attribute = Attribute(module, name)
+        attribute = ModuleAttribute(module, name)
         known = isinstance(attribute.before, Tensor) or is_plain(attribute.before)
         if not attribute.takes_tensors or not (known or attribute.before is _MISSING):
             return False
@@ -118,7 +118,7 @@ class AssignedAttributes:
         self._known = {}
 
     @property
-    def results(self) -> list[tuple[Attribute, Tensor]]:
+    def results(self) -> list[tuple[ModuleAttribute, Tensor]]:
         """The attributes that are other tensors than before, and these."""
         if not self._known:
             return self._final
@@ -138,7 +138,7 @@ class AssignedAttributes:
         return [attribute.place for attribute in self._known.values()]
 
     @property
-    def replaced(self) -> list[Attribute]:
+    def replaced(self) -> list[ModuleAttribute]:
         """Those of the results that were tensors before, too."""
         return [each for each, _ in self.results if isinstance(each.before, Tensor)]
 

@@ -20,6 +20,7 @@ class Kept:
 
 assert torch.__name__ == "frontend" and isinstance(pickle.loads(pickle.dumps(Kept())), Kept)
 # What `import torch` alone brings there.
+assert torch.cpu.is_available() and torch.cpu.device_count() == 1
 print(torch.cuda.amp.autocast, torch.utils.data.distributed.DistributedSampler)
 print(torch.nn.modules.utils._pair(1), torch.nn.parallel.distributed, torch.fx.traceback)
 atexit.register(lambda: print("at exit", __import__("torch").ones(1).item()))

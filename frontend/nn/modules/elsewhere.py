@@ -9,14 +9,14 @@ from typing import Any
 
 
 def elsewhere(module: str, *others: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module for the names in `__all__` of other ones beside it."""
+    """The `__getattr__` of a module for public names of other ones beside it."""
     package = module.rpartition(".")[0]
 
     def look(name: str) -> Any:
         for other in others:
             found = import_module(f"{package}.{other}")
-            if name in found.__all__:
-                return getattr(found, name)
+            if name in vars(found) and not name.startswith("_"):
+                return vars(found)[name]
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return look
