@@ -106,6 +106,9 @@ def replace_draws() -> None:
     def train(self: Any, mode: bool = True) -> Any:
         if mode:
             redraw(self.parameters())
+        for module in self.modules():
+            if isinstance(module, torch.nn.MultiheadAttention):
+                module.dropout = 0.0
         return trains(self, mode)
 
     torch.optim.Optimizer.__init__, torch.nn.Module.train = start, train

@@ -67,7 +67,7 @@ def words(folder: Path) -> None:
     """Prose of this repository, split in three."""
     lines = [line for line in _prose().splitlines() if line.strip()]
     (folder / "data").mkdir(exist_ok=True)
-    for name, part in (("train", lines[:60]), ("valid", lines[60:75]), ("test", lines[75:90])):
+    for name, part in (("train", lines[:30]), ("valid", lines[30:40]), ("test", lines[40:50])):
         (folder / "data" / f"{name}.txt").write_text("\n".join(part), encoding="utf-8")
 
 
