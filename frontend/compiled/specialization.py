@@ -15,7 +15,7 @@ from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
-from frontend.tracing.attributes import AttributeGuard, AttributeSource
+from frontend.tracing.attributes import AssignedAttributeGuard, AttributeSource
 from frontend.tracing.guards.checks import (
     GradGuard,
     HooksGuard,
@@ -348,7 +348,7 @@ def _call_guards(
     # What a training step does to a leaf it does once for each input.
     leaves = [x for x in arguments if session.backward_called and x.tensor._requires_grad]
     guards += [HooksGuard(x.source, x.tensor) for x in leaves]
-    guards += [AttributeGuard(each) for each in session.attributes.replaced]
+    guards += [AssignedAttributeGuard(each) for each in session.attributes.replaced]
     return guards + [IdentityGuard(x.source, None, captured) for x in leaves if x not in outside]
 
 

@@ -67,7 +67,7 @@ class AttributeSource(Source):
         return tensor
 
 
-class AttributeGuard:
+class AssignedAttributeGuard:
     """An attribute is a tensor of a type, and requires gradients or not."""
 
     def __init__(self, attribute: ModuleAttribute):
