@@ -136,8 +136,8 @@ _LATE = {
 _LAZY |= {name: module for module, names in _LATE.items() for name in names.split()}
 
 _MODULES = (
-    "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "ao", "backends", "compiler", "cuda",
-    "distributed", "distributions", "export", "fft", "func", "fx", "hub", "jit", "library",
+    "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "ao", "backends", "compiler", "cpu",
+    "cuda", "distributed", "distributions", "export", "fft", "func", "fx", "hub", "jit", "library",
     "linalg", "mps", "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "random",
     "return_types", "safetensors", "serialization", "signal", "sparse", "special", "storage",
     "testing", "types", "version", "vision", "xpu",

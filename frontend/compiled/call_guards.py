@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.tensors.tensor import Tensor, added_attributes
+from frontend.tracing.attributes import AssignedAttributeGuard
 from frontend.tracing.guards.checks import (
     AttributesGuard,
     GradGuard,
@@ -33,4 +34,5 @@ def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Te
     # What a training step does to a leaf it does once for each input.
     leaves = [x for x in arguments if session.backward_called and x.tensor._requires_grad]
     guards += [HooksGuard(x.source, x.tensor) for x in leaves]
+    guards += [AssignedAttributeGuard(each) for each in session.attributes.replaced]
     return guards + [IdentityGuard(x.source, None, captured) for x in leaves if x not in outside]

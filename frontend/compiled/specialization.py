@@ -16,6 +16,7 @@ from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
+from frontend.tracing.attributes import AttributeSource
 from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
 from frontend.tracing.session import leaving
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource
@@ -86,9 +87,10 @@ class Specialization:
         with leaving(session), session:
             results = traced.new
             derived = [tensor._edge is not None for tensor in results]
+            kept = [tensor._edge is not None for tensor, _ in session.taps]
             self.leaves = leaves(results)
             self.dressed = dressed(results)
-            differentiable = any(derived) and not self.trains
+            differentiable = (any(derived) or any(kept)) and not self.trains
             inputs = [(x.name, x.tensor, x.var) for x in graph_inputs]
             first = traced.first_update
             updates = [
@@ -358,7 +360,9 @@ class Specialization:
 
 _VALUE = operator.attrgetter("_value")
 ELIDED = Elided()
-_ORDER = {ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3}
+_ORDER = {
+    ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3, AttributeSource: 4,
+}  # fmt: skip
 
 
 def _split_frozen(

@@ -3,6 +3,7 @@ it raises the error PyTorch raises where it was built without."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, NoReturn
 
 from frontend.functions.tensor_types import tensortype
@@ -136,3 +137,10 @@ OutOfMemoryError = MemoryError
 for _dtype, _name in SCALAR_NAMES.items():
     # Types no tensor is an instance of: `isinstance(x, torch.cuda.FloatTensor)` is False.
     globals()[f"{_name}Tensor"] = tensortype(_dtype, is_cuda=True)
+
+
+def __getattr__(name: str) -> Any:
+    """`amp` is imported when first asked for."""
+    if name == "amp":
+        return import_module("frontend.cuda.amp")
+    raise AttributeError(f"module 'frontend.cuda' has no attribute {name!r}")

@@ -200,8 +200,9 @@ def _uncomputed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple
 def _viewed(value: Any, op: Any, operand: Tensor, prepared: Prepared) -> Tensor:
     """The result of a movement: a view of its operand where NumPy made it one."""
     result = make(value, prepared.type)
-    owner = operand._value if operand._value.base is None else operand._value.base
-    if value is operand._value or value.base is owner:
+    array, base = operand._value, value.base
+    # NumPy's base is the owner of the memory, or the array itself where that is no array (bytes).
+    if value is array or (base is not None and (base is array or base is array.base)):
         _show(result, op, operand, prepared)
     return result
 

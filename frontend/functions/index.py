@@ -87,12 +87,18 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     """A copy of `input` with `values`, broadcast, written at index tensors (one per dimension, None
     for all of it), or added there. Where positions repeat, values add up or the last stays, in
     row-major order."""
-    items = tuple(slice(None) if item is None else item for item in indices)
+    items = tuple(slice(None) if item is None else _of_positions(item) for item in indices)
     part = IndexPart(input.tensor_type.shape, items)
     values = _same_dtype(input, values, part)
     if accumulate:
         return _put(input, part.positions(), values, indexing.index_add)
     return _placed(input, part, values)
+
+
+def _of_positions(item: Tensor) -> Tensor:
+    """A 0-d position as one of one element: by itself it would index as a number does."""
+    is_number = item.dim() == 0 and item.dtype is not DType.bool
+    return s.reshape(item, (1,)) if is_number else item
 
 
 def _placed(view: Tensor, part: IndexPart, value: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ Python calls. What `frontend.compile` compiles is another one: `graphc.ir`.)
 
 from __future__ import annotations
 
+from frontend.fx import traceback
 from frontend.fx._symbolic_trace import Tracer, symbolic_trace, wrap
 from frontend.fx.graph import Graph
 from frontend.fx.graph_module import GraphModule
@@ -17,5 +18,5 @@ from frontend.fx.subgraph_rewriter import replace_pattern
 
 __all__ = [
     "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer",
-    "has_side_effect", "map_arg", "replace_pattern", "symbolic_trace", "wrap",
+    "has_side_effect", "map_arg", "replace_pattern", "symbolic_trace", "traceback", "wrap",
 ]  # fmt: skip

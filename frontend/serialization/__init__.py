@@ -4,7 +4,7 @@
 |---|---|---|
 | PyTorch's zip | `save`, and PyTorch's: tensors, plain data | always, by a table of names |
 | PyTorch's older one | PyTorch's `save` before 1.6, or when asked to | the same way |
-| whole module | `save` of a Module | with `weights_only=False`: unpickling runs code |
+| whole module | `save` of a Module | if its classes are allowed, or with `weights_only=False` |
 | checkpoint | `save` of earlier versions | always |
 
 safetensors files of named tensors are read and written by `frontend.safetensors`.
@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 import struct
 from pathlib import Path
 from typing import Any
 
 import safetensors
 
-from frontend.serialization import checkpoint, torch_files
+from frontend.serialization import checkpoint, torch_files, whole_modules
 from frontend.serialization.allowed import (
     add_safe_globals,
     clear_safe_globals,
@@ -32,6 +31,7 @@ from frontend.serialization.checkpoint import FORMAT
 from frontend.serialization.errors import CheckpointError
 from frontend.serialization.files import write_atomically
 from frontend.serialization.torch_writer import PlannedFile
+from frontend.serialization.whole_modules import PICKLED
 from frontend.serialization.zip_archive import ByteSource
 from frontend.tensors.dtypes import device
 
@@ -39,9 +39,6 @@ __all__ = [
     "FORMAT", "PICKLED", "CheckpointError", "add_safe_globals", "clear_safe_globals",
     "get_safe_globals", "load", "safe_globals", "save",
 ]  # fmt: skip
-
-PICKLED = b"graphc.pickled module.1\n"
-"""What a file begins with that holds a pickled module."""
 
 _DAMAGED = (
     safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError, AttributeError,
@@ -66,7 +63,7 @@ def save(
     if not _use_new_zipfile_serialization:
         raise CheckpointError("save: PyTorch's older format is read, but not written")
     if isinstance(obj, Module):
-        whole = PICKLED + pickle.dumps(obj, protocol=pickle_protocol)
+        whole = whole_modules.written(obj, pickle_protocol)
         _put(f, lambda file: file.write(whole))
     else:
         _put(f, PlannedFile(obj).write)
@@ -89,8 +86,9 @@ def load(
 
     `map_location` can only name the CPU (a device, a text, a dict of them, or a function, which is
     not called). `mmap=True`, for a path, leaves the elements on disk until they are touched; what
-    is written to them stays in memory. `weights_only=False` reads whole modules too, and so runs
-    code of the file: only for files you trust. Raises CheckpointError, naming the file, where it is
+    is written to them stays in memory. A whole module is read where its classes are allowed
+    (`safe_globals`). `weights_only=False` reads any, and so runs code of the file: only for files
+    you trust. Raises CheckpointError, naming the file, where it is
     truncated, damaged, names anything but plain data, or is none of ours; OSError where it cannot
     be read.
     """
@@ -105,9 +103,9 @@ def load(
 
 def _load(source: ByteSource, name: str, weights_only: bool | None, mmap: bool) -> Any:
     start = source.read(0, min(source.size, 64))
-    if start.startswith(PICKLED):
-        return _unpickled(source.read(0, source.size), name, weights_only)
     try:
+        if start.startswith(PICKLED):
+            return whole_modules.read(source.read(0, source.size), name, weights_only)
         if start.startswith(torch_files.ZIP):
             return torch_files.read(source, mmap)
         if mmap:
@@ -116,6 +114,8 @@ def _load(source: ByteSource, name: str, weights_only: bool | None, mmap: bool) 
         if torch_files.is_legacy(start):
             return torch_files.read_legacy(data)
         return checkpoint.read(data)
+    except CheckpointError:
+        raise
     except _DAMAGED as error:
         raise CheckpointError(
             f"{name} is not a checkpoint of frontend.save or of PyTorch's save with plain data, "
@@ -131,12 +131,3 @@ def _check_location(place: Any) -> None:
             continue
         if str(where) != "cpu" and where != device("cpu"):
             raise CheckpointError(f"load: map_location {place!r}: tensors live on the CPU")
-
-
-def _unpickled(data: bytes, name: str, weights_only: bool | None) -> Any:
-    if weights_only is not False:
-        raise CheckpointError(
-            f"{name} holds a whole pickled module: loading it would run code",
-            hint="load(..., weights_only=False) if you trust the file; better, save state_dict()",
-        )
-    return pickle.load(io.BytesIO(data[len(PICKLED) :]))

@@ -1,5 +1,5 @@
-"""Classes that checkpoints may name: `torch.serialization.safe_globals`. None are made in reading
-files here, which hold plain tensors and containers; the list is kept for those who ask."""
+"""Classes and functions that files of whole modules may name: `torch.serialization.safe_globals`.
+Files of plain data need none."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ out: numbers, texts, bytes, lists, tuples, dicts, sets, and what the table's fun
 A pickle is a program for a machine with a stack. Python's runs any function it names, and sets any
 attribute of anything (BUILD). This one knows no attributes: REDUCE calls a `Call` of the table and
 nothing else, BUILD hands state to `set_state`, which decides by the object, and the opcodes
-that make objects in other ways (NEWOBJ, INST, OBJ, EXT and the like) are errors. Its work is in
+that make objects in other ways (INST, OBJ, EXT and the like) are errors. What the user `allowed` by
+name is called by REDUCE too, and made by NEWOBJ, which is an error otherwise. Its work is in
 proportion to the length of the pickle: no opcode reserves what its argument declares, keys that
 take long to hash or are made to collide are refused.
 """
@@ -16,14 +17,15 @@ from __future__ import annotations
 import io
 import pickletools
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from frontend.serialization.errors import Refused
 from frontend.serialization.structure import checked_key
+from frontend.tensors.epoch import HookRegistry, Registry
 
-_DICTS = (dict, OrderedDict, defaultdict, Counter)
+_DICTS = (dict, OrderedDict, defaultdict, Counter, Registry, HookRegistry)
 _MARK = object()
 
 _LITERALS = {
@@ -55,8 +57,10 @@ class PickleMachine:
         table: Mapping[str, Any],
         persistent: Callable[[Any], Any],
         set_state: Callable[[Any, Any], None],
+        allowed: Iterable[Any] = (),
     ):
         self.table = table
+        self.allowed = list(allowed)
         self.persistent = persistent
         self.set_state = set_state
         self.stack: list[Any] = []
@@ -121,6 +125,8 @@ class PickleMachine:
                 self._name(f"{module}.{attribute}")
             case "REDUCE":
                 self._reduce()
+            case "NEWOBJ":
+                self._make()
             case "BUILD":
                 state = self._pop()
                 self.set_state(self._top(), state)
@@ -149,9 +155,22 @@ class PickleMachine:
 
     def _reduce(self) -> None:
         arguments, function = self._pop(), self._pop()
-        if type(function) is not Call or type(arguments) is not tuple:
-            raise Refused(f"it calls a {type(function).__name__}, which is no function")
-        self.stack.append(function.function(*arguments))
+        call = function.function if type(function) is Call else self._permitted(function)
+        if type(arguments) is not tuple:
+            raise Refused("it calls a function with something else than arguments")
+        self.stack.append(call(*arguments))
+
+    def _make(self) -> None:
+        arguments, kind = self._pop(), self._permitted(self._pop())
+        if type(arguments) is not tuple or not isinstance(kind, type):
+            raise Refused("it makes an object of something else than a class and arguments")
+        self.stack.append(kind.__new__(kind, *arguments))
+
+    def _permitted(self, item: Any) -> Any:
+        """What was allowed by name."""
+        if not any(item is one for one in self.allowed):
+            raise Refused(f"it calls a {type(item).__name__}, which is no function")
+        return item
 
     # -- the stack ---------------------------------------------------------------------------
 

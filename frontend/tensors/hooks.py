@@ -16,7 +16,8 @@ def refuse_hook() -> None:
     on, and no call would register it again."""
     raise TraceError(
         "a hook is registered while tracing; compiled code would not repeat that",
-        hint="register it outside: the next call traces again",
+        hint="register it outside: the next call traces again; or, a forward hook of a Module, "
+        "remove it before the function returns",
         location=user_location(),
     )
 
@@ -43,6 +44,11 @@ class RemovableHandle:
         self.extra_dict_ref = tuple(map(_reference, extra))
         if hook is not None:
             hooks_dict[self.id] = hook
+
+    @property
+    def registry(self) -> Any:
+        """What holds the hook, or held it; None where that is gone."""
+        return self.hooks_dict_ref()
 
     def remove(self) -> None:
         for reference in (self.hooks_dict_ref, *self.extra_dict_ref):

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from frontend.tensors.no_value import refuse
-from frontend.tensors.state import STATE
 from graphc.ir.handle import Handle
 
 
@@ -108,9 +106,6 @@ class HostValues(Handle):
     def __iter__(self) -> Any:
         if not self.tensor_type.shape:
             raise TypeError("iteration over a 0-d tensor")
-        if STATE.session is not None:
-            hint = "unbind(), split() or an index for each part"
-            refuse(self.tensor_type, "iteration", hint)
         return iter([self[i] for i in range(len(self))])
 
     def __repr__(self) -> str:

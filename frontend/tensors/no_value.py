@@ -65,7 +65,7 @@ def not_of_trace(tensor: Any) -> Exception:
 
 def concrete(tensor: Any, what: str) -> np.ndarray:
     """The array of a tensor that is on "meta", read while a trace is under way, or has escaped from
-    one."""
+    one. One that depends on no input of the trace has a value; it is read-only."""
     session = STATE.session
     value = tensor._value
     if value is NO_DATA:
@@ -76,5 +76,8 @@ def concrete(tensor: Any, what: str) -> np.ndarray:
         raise escaped(what)
     if isinstance(value, Var) and not session.holds(value):
         raise escaped(what)
+    known = session.known_value(tensor)
+    if known is not None:
+        return known
     refuse(tensor.tensor_type, what)
     raise AssertionError("unreachable")

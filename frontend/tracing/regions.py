@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
+import numpy as np
+
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.scope import Scope
 from graphc.ir.builder import GraphBuilder, Var, user_location
 from graphc.ir.copying import copy_nodes
 from graphc.ir.graph_queries import ancestors
-from graphc.ir.nodes import Graph, Location, Value
+from graphc.ir.nodes import INPUT, Graph, Location, Value
 from graphc.ir.types import TensorType
 from graphc.ops.composite import stop_gradient
 
@@ -81,6 +83,16 @@ class Builder(GraphBuilder):
     def _needed(self, known: Container[Value], outputs: Sequence[Var]) -> set[int]:
         """The nodes between known values and the outputs."""
         return ancestors(self._nodes, [var.value for var in outputs], known.__contains__)
+
+    def known_value(self, var: Var) -> np.ndarray | None:
+        """What a variable is that depends on no input; None for one that does."""
+        if any(self._nodes[i].op == INPUT for i in self._needed((), [var])):
+            return None
+        from graphc.ops.interpreter import run
+
+        (value,) = run(self.snapshot([], [var]))
+        value.flags.writeable = False
+        return value
 
     @property
     def size(self) -> int:

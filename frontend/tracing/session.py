@@ -23,11 +23,13 @@ from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.no_value import escaped, not_of_trace
 from frontend.tensors.state import STATE, put_back, recording, state_now, swap_session
 from frontend.tensors.tensor import Tensor, make
+from frontend.tracing.attributes import AssignedAttributes
 from frontend.tracing.captured import Captured, GraphInput, have_state
 from frontend.tracing.containers import can_be_put_back, contents
 from frontend.tracing.containers import put_back as put_back_contents
 from frontend.tracing.guards.globals import CapturedGlobals
 from frontend.tracing.guards.items import Items
+from frontend.tracing.hooks_inside import HooksInside
 from frontend.tracing.layouts import Layouts
 from frontend.tracing.mutations import Mutations
 from frontend.tracing.naming import Names
@@ -56,6 +58,8 @@ class Session(Mutations):
         self.captured_globals = CapturedGlobals(self)
         self.layouts = Layouts(self._array_outside)
         self.guards: list[Any] = [self.captured_globals]
+        self.attributes = AssignedAttributes()
+        self.hooks = HooksInside()
         self.grad_guards: list[tuple[Tensor, bool]] = []
         self.asked: dict[int, Tensor] = {}  # whose flags were read
         self.taps: list[tuple[Tensor, Callable[..., Any]]] = []
@@ -84,6 +88,8 @@ class Session(Mutations):
     def leave(self) -> None:
         """Give all tensors the state they have outside. What was done is not done again."""
         if STATE.session is self:
+            self.attributes.restore()
+            self.hooks.remove()
             for captured in self.captured.values():
                 have_state(captured.tensor, captured.state_outside)
             swap_session(None)
@@ -231,6 +237,12 @@ class Session(Mutations):
 
     def constant_value(self, array: np.ndarray) -> Var:
         return self.builder.constant(array)
+
+    def known_value(self, tensor: Tensor) -> np.ndarray | None:
+        """The value of a tensor that depends on nothing from outside; None for any other."""
+        if self.regions or not isinstance(tensor._value, Var):
+            return None
+        return self.root.known_value(self.value_of(tensor))
 
     def filled_value(self, number: Any, type: TensorType) -> Var:
         """`number` repeated to a shape: a 0-d constant and a broadcast."""

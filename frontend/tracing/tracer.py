@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.eager.backward import passes_region
+from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.state import STATE, suspended
 from frontend.tensors.tensor import Tensor, added_to, make
 from frontend.tracing import tree
@@ -60,13 +60,21 @@ def guard_module(module: Any) -> None:
         STATE.session.captured_globals.module(module)
 
 
-def check_attribute_write(owner: Any, name: str, value: Any) -> None:
-    """Raise TraceError for an attribute written while tracing, unless it has that value already:
-    the write would happen once, at the trace, and never again."""
-    if STATE.session is None:
+def check_attribute_write(owner: Any, name: str, value: Any, is_state: bool = False) -> None:
+    """Raise TraceError for an attribute written while tracing, unless it has that value already, or
+    is a tensor among the state of a Module (`is_state`), which each call assigns: the write would
+    happen once, at the trace, and never again."""
+    session = STATE.session
+    if session is None:
         return
     known = owner.__dict__.get(name)
     if (known is value and name in owner.__dict__) or (is_plain(value) and same(known, value)):
+        return
+    if is_state:
+        session.refuse_in_region(f"assigning {type(owner).__name__}.{name}")
+        if session.attributes.assigned(owner, name):
+            return
+    elif session.attributes.put_back(owner, name, value):
         return
     hint = "assign it outside; keep changing numbers in a buffer, updated in place (add_, copy_)"
     if isinstance(value, Tensor):
@@ -77,6 +85,14 @@ def check_attribute_write(owner: Any, name: str, value: Any) -> None:
         hint=hint,
         location=user_location(),
     )
+
+
+def note_hook(handle: RemovableHandle, hook: Any) -> None:
+    """Called where a hook is registered that runs around forward. One registered while tracing is
+    of the trace, and has to be removed before that ends."""
+    if STATE.session is not None:
+        STATE.session.hooks.add(handle, hook)
+        STATE.session.refuse_in_region("registering a hook")
 
 
 def tap(t: Tensor, fn: Callable[[Tensor], Any]) -> Tensor:
@@ -128,6 +144,7 @@ class Trace:
         self.first_update = len(self.outputs)
         self.updated = self._updates()
         self.grads = self._gradients()
+        session.taps += [(tensor, each.put) for each, tensor in session.attributes.results]
         self.first_tap = len(self.outputs)
         self.outputs += [session.value_of(tensor) for tensor, _ in session.taps]
         self._check_flags()
@@ -135,8 +152,10 @@ class Trace:
     def _returned(self, tensor: Tensor) -> Returned:
         var = self.session.value_of(tensor)
         captured = self.session.captured.get(id(tensor))
-        if captured is not None and captured.input is not None:
-            return Returned(tensor, -1, captured.input.source)
+        graph_input = None if captured is None else captured.input
+        # What an attribute was is another tensor at the next call.
+        if graph_input is not None and not self.session.attributes.replaces(tensor):
+            return Returned(tensor, -1, graph_input.source)
         for position, known in enumerate(self.new):
             if known is tensor:
                 return Returned(tensor, position, None)
@@ -236,27 +255,32 @@ def run_trace(
             generators = session.captured_globals.generators
             drawn = _random_states(generators)
             result = function(*arguments, **keywords)
+            session.hooks.check_removed()
             _check_containers(structure, (arguments, keywords), leaves, name)
             now = _random_states(generators)
             if any(now[generator] != state for generator, state in drawn.items()):
-                _warn_of_draws(name)
+                raise _draws(name)
             returned: list[Tensor] = []
             shape = tree.flatten(result, returned)
             traced = Trace(session, shape, returned)
         session.ended = True
+        session.name_inputs(function)
+        session.attributes.settle(session.inputs, session.guards)
+        session.hooks.settle(session.guards)
         session.settle()
     except BaseException:
         session.put_back()
         raise
-    session.name_inputs(function)
     return traced
 
 
-def _warn_of_draws(name: str) -> None:
-    warnings.warn(
+def _draws(name: str) -> TraceError:
+    return TraceError(
         f"{name} draws random numbers of Python or NumPy while it is traced: every compiled call "
-        "will see the same ones. Draw them outside, or with frontend.rand",
-        stacklevel=3,
+        "would see the same ones",
+        hint="draw with frontend.rand, or outside and pass the numbers; choose by frontend.where "
+        "or cond",
+        location=user_location(),
     )
 
 
@@ -314,5 +338,5 @@ def name_of(function: Any) -> str:
 
 __all__ = [
     "ArgumentSource", "Captured", "Trace", "check_attribute_write", "host_value",
-    "guard_module", "suspended", "tap",
+    "guard_module", "note_hook", "suspended", "tap",
 ]  # fmt: skip

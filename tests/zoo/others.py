@@ -3,62 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from tests.zoo import vit_pytorch_models, x_transformers_models
+
 Model = tuple[Any, dict[str, np.ndarray]]
-_RANDOM = np.random.default_rng(7)
-_IMAGE = _RANDOM.standard_normal((2, 3, 32, 32), dtype=np.float32)
-_TEXT = np.random.default_rng(8).integers(0, 99, (2, 12))
-_VIT = {
-    "image_size": 32, "patch_size": 8, "num_classes": 10, "dim": 32, "depth": 2, "heads": 4,
-    "mlp_dim": 64,
-}  # fmt: skip
+_IMAGE = np.random.default_rng(7).standard_normal((2, 3, 32, 32), dtype=np.float32)
 
 
-def _vit(module: str, kind: str, **options: Any) -> Callable[[], Model]:
-    def build() -> Model:
-        from importlib import import_module
-
-        model = getattr(import_module(f"vit_pytorch.{module}"), kind)(**options)
-        return _named(model, "img"), {"img": _IMAGE}
-
-    return build
-
-
-def _named(model: Any, name: str) -> Any:
-    """A model that takes its one argument by this name."""
+def _positional(model: Any, inputs: tuple[Any, ...]) -> Model:
+    """A model that takes by name the arrays in `inputs`, and in dicts among them."""
     import torch
 
-    class Named(torch.nn.Module):
+    arrays: dict[str, np.ndarray] = {}
+    for place, given in enumerate(inputs):
+        items = given if isinstance(given, dict) else {"": given}
+        arrays |= {
+            f"input{place}{key}": value
+            for key, value in items.items()
+            if isinstance(value, np.ndarray)
+        }
+
+    class Positional(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.inner = model
 
-        def forward(self, **inputs: Any) -> Any:
-            return self.inner(inputs[name])
+        def forward(self, **tensors: Any) -> Any:
+            arguments = []
+            for place, given in enumerate(inputs):
+                if isinstance(given, dict):
+                    given = {key: tensors[f"input{place}{key}"] for key in given}
+                arguments.append(tensors.get(f"input{place}", given))
+            return self.inner(*arguments)
 
-    return Named()
-
-
-def _x_transformer(**options: Any) -> Callable[[], Model]:
-    def build() -> Model:
-        from x_transformers import Decoder, TransformerWrapper
-
-        layers = Decoder(dim=32, depth=2, heads=4, attn_dim_head=8, **options)
-        model = TransformerWrapper(num_tokens=99, max_seq_len=16, attn_layers=layers)
-        return _named(model, "x"), {"x": _TEXT}
-
-    return build
+    return Positional(), arrays
 
 
-def _x_encoder() -> Model:
-    from x_transformers import Encoder, ViTransformerWrapper
+def _vit_pytorch(name: str) -> Model:
+    return _positional(*vit_pytorch_models.build(name))
 
-    layers = Encoder(dim=32, depth=2, heads=4, attn_dim_head=8)
-    model = ViTransformerWrapper(image_size=32, patch_size=8, num_classes=10, attn_layers=layers)
-    return _named(model, "img"), {"img": _IMAGE}
+
+def _x_transformers(name: str) -> Model:
+    return _positional(*x_transformers_models.NAMES[name]())
 
 
 def _einops_layers() -> Model:
@@ -71,7 +61,7 @@ def _einops_layers() -> Model:
         torch.nn.GELU(),
         Reduce("b n o -> b o", "mean"),
     )
-    return _named(model, "x"), {"x": _IMAGE}
+    return _positional(model, (_IMAGE,))
 
 
 def _einops_functions() -> Model:
@@ -103,16 +93,11 @@ def _einx_functions() -> Model:
 
 
 OTHERS: dict[str, Callable[[], Model]] = {
-    "vit_pytorch/vit": _vit("vit", "ViT", **_VIT),
-    "vit_pytorch/simple_vit": _vit("simple_vit", "SimpleViT", **_VIT),
-    "vit_pytorch/deepvit": _vit("deepvit", "DeepViT", **_VIT),
-    "vit_pytorch/cait": _vit("cait", "CaiT", **_VIT, cls_depth=1),
-    "vit_pytorch/parallel_vit": _vit("parallel_vit", "ViT", **_VIT),
-    "vit_pytorch/vit_for_small_dataset": _vit("vit_for_small_dataset", "ViT", **_VIT),
-    "x_transformers/decoder": _x_transformer(),
-    "x_transformers/rotary": _x_transformer(rotary_pos_emb=True, use_rmsnorm=True, ff_glu=True),
-    "x_transformers/alibi": _x_transformer(alibi_pos_bias=True, alibi_num_heads=2),
-    "x_transformers/vit": _x_encoder,
+    **{f"vit_pytorch/{name}": partial(_vit_pytorch, name) for name in vit_pytorch_models.NAMES},
+    **{
+        f"x_transformers/{name}": partial(_x_transformers, name)
+        for name in x_transformers_models.NAMES
+    },
     "einops/layers": _einops_layers,
     "einops/functions": _einops_functions,
     "einx/functions": _einx_functions,

@@ -2,6 +2,9 @@
 
 # ruff: noqa: F403
 
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
 from frontend.nn.modules.activation import *
 from frontend.nn.modules.attention import *
 from frontend.nn.modules.batchnorm import *
@@ -28,3 +31,10 @@ from frontend.nn.modules.rnn_cells import *
 from frontend.nn.modules.sparse import *
 from frontend.nn.modules.transformer import *
 from frontend.nn.modules.upsampling import *
+
+
+def __getattr__(name: str) -> _Any:
+    """`utils`, which must not be one of the names that `frontend.nn` takes from here."""
+    if name == "utils":
+        return _import_module("frontend.nn.modules.utils")
+    raise AttributeError(f"module 'frontend.nn.modules' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from typing import Any
 from frontend.functions.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init as initial
+from frontend.nn.modules.elsewhere import elsewhere
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.tensors.tensor import Tensor
@@ -19,6 +20,7 @@ __all__ = [
     "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign",
     "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
+__getattr__ = elsewhere(__name__, "attention")
 
 
 class _InPlace(Module):

@@ -81,9 +81,9 @@ class Hooks:
         """`hook(module, args)` runs before forward. What it returns replaces the arguments: a tuple
         all of them, anything else the only one. With `with_kwargs` it is `hook(module, args,
         kwargs)` and returns both. `prepend`: before the hooks that are there."""
-        refuse_in_trace()
         hooks, named = self._forward_pre_hooks, self._forward_pre_hooks_with_kwargs
         handle = RemovableHandle(hooks, hook, extra_dict=named)
+        tracer.note_hook(handle, hook)
         if with_kwargs:
             named[handle.id] = True
         return _placed(hooks, handle, prepend)
@@ -99,9 +99,9 @@ class Hooks:
         """`hook(module, args, output)`, or `hook(module, args, kwargs, output)` where
         `with_kwargs`, runs after forward. What it returns replaces the output. `prepend`: before
         the hooks that are there. `always_call`: also where the forward or a hook raises."""
-        refuse_in_trace()
         named, always = self._forward_hooks_with_kwargs, self._forward_hooks_always_called
         handle = RemovableHandle(self._forward_hooks, hook, extra_dict=[named, always])
+        tracer.note_hook(handle, hook)
         if with_kwargs:
             named[handle.id] = True
         if always_call:

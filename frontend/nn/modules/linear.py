@@ -8,11 +8,13 @@ from typing import Any
 from frontend.functions.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init
+from frontend.nn.modules.elsewhere import elsewhere
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.tensors.tensor import Tensor
 
 __all__ = ["Bilinear", "Identity", "Linear"]
+__getattr__ = elsewhere(__name__, "attention")
 
 
 class Linear(Module):

@@ -8,10 +8,12 @@ from typing import Any
 
 from frontend.nn import functional as F
 from frontend.nn.functional.reduction import legacy
+from frontend.nn.modules.elsewhere import elsewhere
 from frontend.nn.modules.module import Module
 from frontend.tensors.tensor import Tensor
 
 __all__ = ["CrossEntropyLoss", "NLLLoss", "NLLLoss2d"]
+__getattr__ = elsewhere(__name__, "loss_margins", "loss_pairs", "loss_sequences")
 
 
 class _Loss(Module):

@@ -152,12 +152,14 @@ class Module(Tree, Conversion, StateDict, Hooks):
         changed()
 
     def _check_write(self, name: str, value: Any) -> None:
-        """Raise TraceError in a trace, unless the module was made in that trace."""
+        """Raise TraceError in a trace, unless the module was made in that trace, or the value is a
+        tensor that each call can assign."""
         if STATE.session is None or self.__dict__.get("_born_in") == id(STATE.session):
             return
         # None is no value that a name has which is not there.
         new = value is None and name not in self.__dict__
-        tracer.check_attribute_write(self, name, _GONE if new else value)
+        is_state = isinstance(value, Tensor) and not isinstance(value, Parameter)
+        tracer.check_attribute_write(self, name, _GONE if new else value, is_state)
 
     def _make_room(self, slot: _Slot, name: str, early: str) -> None:
         """Take the name from wherever it stood before, for a registry to take it."""

@@ -11,6 +11,7 @@ from frontend.functions.scatter import index_select
 from frontend.functions.shape import stack
 from frontend.nn import init
 from frontend.nn.checks import fail, scalar_name
+from frontend.nn.modules.elsewhere import elsewhere
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.nn.recurrent import CHUNKS, Carry, parts, run_layers, weights_of
@@ -19,6 +20,7 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU"]
+__getattr__ = elsewhere(__name__, "rnn_cells")
 
 
 class RNNBase(Module):

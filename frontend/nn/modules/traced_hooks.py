@@ -30,7 +30,7 @@ from graphc.ir.nodes import Location
 def run_hook(hook: Callable[..., Any], *args: Any) -> Any:
     """`hook(*args)`. In a trace raises TraceError where the hook keeps a traced tensor."""
     session = STATE.session
-    if session is None:
+    if session is None or session.hooks.made_inside(hook):
         return hook(*args)
     guard_hook(hook)
     return _Watched(session, hook, args).run()
@@ -103,7 +103,7 @@ class _Watched:
         seen: set[int] = set()
         work: list[Any] = [
             box, session.captured, session.inputs, session.grad_guards, session._grads,
-            session._hosts, *self.handed,
+            session._hosts, *session.attributes.places, *self.handed,
         ]  # fmt: skip
         while work:
             holder = work.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from frontend.distributed import raising
@@ -38,3 +39,10 @@ def data_parallel(
     """`module(*inputs)`: on the CPU there is nothing to divide."""
     arguments = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*arguments, **(module_kwargs or {}))
+
+
+def __getattr__(name: str) -> Any:
+    """`distributed` takes its class from here."""
+    if name == "distributed":
+        return import_module("frontend.nn.parallel.distributed")
+    raise AttributeError(f"module 'frontend.nn.parallel' has no attribute {name!r}")

@@ -5,7 +5,7 @@ is looked at once in each; the others at every call."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from frontend.tensors.epoch import HookRegistry, Registry
@@ -45,20 +45,22 @@ def same(left: Any, right: Any) -> bool:
 
 
 class ModuleGuard:
-    """Attributes of a Module, and what its dicts hold (parameters, submodules, hooks)."""
+    """Attributes of a Module, and what its dicts hold (parameters, submodules, hooks); but for
+    attributes and buffers that the function assigns itself."""
 
     by_epoch = True
 
-    def __init__(self, module: Any):
+    def __init__(self, module: Any, assigned: Collection[str] = ()):
         state = module.__dict__
         self.module = module
+        self.assigned = assigned
         self.count = len(state)
-        self.names = list(state)
-        self.values = list(state.values())
+        self.names = [name for name in state if name not in assigned]
+        self.values = [state[name] for name in self.names]
         self.dict_names = [name for name in state if isinstance(state[name], _REGISTRIES)]
         self.dicts = [state[name] for name in self.dict_names]
         self.sizes = list(map(len, self.dicts))
-        self.filled = [(items, [*items, *items.values()]) for items in self.dicts if items]
+        self.filled = [(items, _held(items, assigned)) for items in self.dicts if items]
 
     def holds(self) -> bool:
         state = self.module.__dict__
@@ -70,7 +72,7 @@ class ModuleGuard:
                 return False
         if list(map(len, self.dicts)) != self.sizes:
             return False
-        return all([_held_alike(now, then) for now, then in self.filled])
+        return all([_held_alike(now, then, self.assigned) for now, then in self.filled])
 
     def reason(self) -> str:
         state, kind = self.module.__dict__, type(self.module).__name__
@@ -84,7 +86,7 @@ class ModuleGuard:
         filled = {id(items): then for items, then in self.filled}
         for name, items, size in zip(self.dict_names, self.dicts, self.sizes):
             then = filled.get(id(items), [])
-            if len(items) != size or not _held_alike(items, then):
+            if len(items) != size or not _held_alike(items, then, self.assigned):
                 return f"{kind}.{name} changed: {size} items became {len(items)}"
         return f"attributes of {kind} were added or removed"
 
@@ -95,8 +97,15 @@ class ModuleGuard:
         return f"{type(self.module).__name__}({frozen})"
 
 
-def _held_alike(now: Any, then: list[Any]) -> bool:
-    return all(map(operator.is_, [*now, *now.values()], then))
+def _held(items: Any, assigned: Collection[str]) -> list[Any]:
+    """The keys, and the values but for those that the function assigns."""
+    if not assigned:
+        return [*items, *items.values()]
+    return [*items, *[None if key in assigned else value for key, value in items.items()]]
+
+
+def _held_alike(now: Any, then: list[Any], assigned: Collection[str]) -> bool:
+    return all(map(operator.is_, _held(now, assigned), then))
 
 
 class ZeroGuard:

@@ -1,5 +1,6 @@
 """`frontend.utils.data`: datasets, samplers and the loader, named as PyTorch's."""
 
+from frontend.utils.data import distributed
 from frontend.utils.data.collate import default_collate, default_convert
 from frontend.utils.data.dataloader import DataLoader
 from frontend.utils.data.dataset import (
@@ -27,5 +28,5 @@ __all__ = [
     "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler",
     "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
     "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "default_collate",
-    "default_convert", "get_worker_info", "random_split",
+    "default_convert", "distributed", "get_worker_info", "random_split",
 ]  # fmt: skip

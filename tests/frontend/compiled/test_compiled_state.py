@@ -242,10 +242,11 @@ def test_shapes_of_tensors_that_are_not_read_otherwise() -> None:
     assert counted(torch.ones(1)).item() == 25
 
 
-def test_random_numbers_of_python_and_numpy_give_a_warning() -> None:
+def test_random_numbers_of_python_and_numpy_are_refused() -> None:
     held = random.Random(1), np.random.default_rng(1), np.random.RandomState(1)
     for draw in (random.random, np.random.rand, held[0].random, held[1].random, held[2].rand):
-        with pytest.warns(UserWarning, match="draws random numbers of Python or NumPy"):
+        message = r"draws random numbers(.*\n.*)draw with frontend\.rand"
+        with pytest.raises(TraceError, match=message):
             torch.compile(lambda x, draw=draw: x * draw())(ONES)
 
 

@@ -91,6 +91,9 @@ def test_memory_is_shared_where_it_can_be() -> None:
     ):  # fmt: skip
         made += 1
     assert array.tolist() == [5, 5, 5]
+    read = torch.frombuffer(bytearray(10), dtype=torch.uint8, offset=4)
+    read.view(2, 3)[1] = 1  # a view, though the memory is no array's
+    assert read.tolist() == [0, 0, 0, 1, 1, 1]
     assert torch.as_tensor(x) is torch.asarray(x) is x
     assert torch.asarray(x, requires_grad=False).data_ptr() == x.data_ptr()
     assert torch.as_tensor(x, dtype=torch.float64).grad_fn is not None

@@ -454,9 +454,13 @@ def test_a_hook_that_sets_an_attribute() -> None:
         module.seen = output
 
     model[0].register_forward_hook(hook)
-    with pytest.raises(TraceError, match=r"Linear.seen is assigned .*(\n.*)tap\(t, fn"):
-        torch.compile(model)(inputs())
-    assert not hasattr(model[0], "seen")
+    compiled = torch.compile(model)
+    for scale in (1, 2, 3):
+        compiled(inputs() * scale)
+        seen = model[0].seen
+        model(inputs() * scale)
+        agree([seen.detach()], [model[0].seen.detach()])
+        assert seen.requires_grad
 
 
 @pytest.mark.parametrize(
@@ -503,6 +507,24 @@ def test_a_hook_registered_in_a_trace() -> None:
     with pytest.raises(TraceError, match="a hook is registered while tracing"):
         run(inputs())
     assert not model[0]._forward_hooks
+
+
+def test_a_hook_registered_and_removed_in_a_trace() -> None:
+    model = net()
+
+    def run(x: Any) -> Any:
+        seen = []
+        with model[0].register_forward_hook(lambda module, args, output: seen.append(output)):
+            result = model(x)
+        handle = model[1].register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+        result = result + model(x)
+        handle.remove()
+        return result + seen[0].sum()
+
+    compiled = torch.compile(run)
+    for scale in (1, 2):
+        agree([compiled(inputs() * scale).detach()], [run(inputs() * scale).detach()])
+    assert len(compiled.specializations) == 1 and not model[0]._forward_hooks
 
 
 def test_what_a_cycle_alone_holds_is_not_kept() -> None:

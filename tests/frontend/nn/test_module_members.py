@@ -238,7 +238,7 @@ def test_what_a_forward_reads_without_calling_is_guarded() -> None:
         lambda net: delattr(net, "in_features"),
         lambda net: setattr(net, "bias", None),
         lambda net: setattr(net, "note", None),
-        lambda net: setattr(net, "note", torch.ones(1)),
+        lambda net: setattr(net, "weight", nn.Parameter(torch.ones(1, 1))),
     ],
 )
 def test_modules_are_not_changed_while_tracing(change: Any) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import frontend as torch
+import frontend.nn.functional as F
 from frontend import nn
 from frontend.serialization import CheckpointError
 
@@ -242,4 +243,59 @@ def test_a_whole_module_is_loaded_only_on_request(tmp_path: Path) -> None:
         torch.load(path)
     again = torch.load(path, weights_only=False)
     assert again[0].weight.tolist() == model[0].weight.tolist()
+    assert os.listdir(tmp_path) == ["model.pt"]
+
+
+class Scaled(nn.Module):
+    """A user's class with plain state, a function and a tensor of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+        self.tied = self.inner[0].weight
+        self.sizes, self.activation, self.dtype = [1, (2, 3)], F.relu, torch.float64
+        self.plain = torch.arange(3)
+        self.register_forward_hook(len)  # a function that nobody allows
+        self._forward_hooks.clear()
+
+
+CLASSES = [Scaled, nn.Sequential, nn.Linear, nn.BatchNorm1d, F.relu]
+
+
+def test_a_whole_module_is_loaded_where_its_classes_are_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    model = Scaled()
+    torch.save(model, path)
+    with torch.serialization.safe_globals(CLASSES):
+        again = torch.load(path)
+    assert type(again) is Scaled and again.tied is again.inner[0].weight
+    assert torch.equal(again.tied, model.tied) and again.tied.requires_grad
+    assert list(again.state_dict()) == list(model.state_dict())
+    assert (again.sizes, again.dtype) == ([1, (2, 3)], torch.float64)
+    assert again.activation is F.relu and again.plain.tolist() == [0, 1, 2]
+    (again.inner(torch.randn(3, 2)) ** 2).sum().backward()
+    for missing in CLASSES:
+        others = [item for item in CLASSES if item is not missing]
+        with (
+            torch.serialization.safe_globals(others),
+            pytest.raises(CheckpointError, match=rf"names \S+{missing.__qualname__}, which"),
+        ):
+            torch.load(path)
+
+
+def test_what_is_not_allowed_is_not_run(tmp_path: Path) -> None:
+    class Attack:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    model = Scaled()
+    model.sizes = Attack()  # type: ignore[assignment]
+    torch.save(model, tmp_path / "model.pt")
+    whole = (tmp_path / "model.pt").read_bytes()
+    with torch.serialization.safe_globals(CLASSES):
+        with pytest.raises(CheckpointError, match=r"names posix\.mkdir"):
+            torch.load(tmp_path / "model.pt")
+        for length in (30, 200, len(whole) - 9):
+            with pytest.raises(CheckpointError):
+                torch.load(io.BytesIO(whole[:length]))
     assert os.listdir(tmp_path) == ["model.pt"]

@@ -109,7 +109,6 @@ def test_everything_is_restored_when_the_function_raises() -> None:
         (lambda x: float(x.sum()), "float\\(\\)"),
         (lambda x: x.numpy(), ".numpy\\(\\)"),
         (lambda x: x.tolist(), ".tolist\\(\\)"),
-        (lambda x: list(x), "iteration"),
         (lambda x: str(x), "printing"),
         (lambda x: f"{x}", "printing"),
         (lambda x: x[x > 0], "bool mask"),

@@ -1,0 +1,5 @@
+"""`torch.nn.modules.channelshuffle`."""
+
+from frontend.nn.modules.pixelshuffle import ChannelShuffle
+
+__all__ = ["ChannelShuffle"]

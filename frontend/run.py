@@ -1,0 +1,56 @@
+"""`python -m frontend.run SCRIPT.py ARGS`: runs a script that imports torch on the frontend, as
+`python SCRIPT.py ARGS` would run it on PyTorch. The script is not changed.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from frontend.install import install_as
+
+USAGE = "usage: python -m frontend.run SCRIPT.py [ARGS …]"
+MISUSED = 2
+"""The exit code of a command line that cannot be run, as Python's own."""
+
+
+def run_script(script: str, arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """Install the frontend as torch and run a script (or a folder with `__main__.py`) as
+    `__main__`; its globals afterwards.
+
+    The process is the script's from here on: `sys.argv` is its own, its folder comes first in
+    `sys.path`, and torch stays the frontend, for what runs at exit too. What the script raises
+    passes through, SystemExit too. Raises FileNotFoundError where there is no such script,
+    RuntimeError where another torch is imported already.
+    """
+    if not os.path.exists(script):
+        raise FileNotFoundError(f"can't open file {os.path.abspath(script)!r}: no such file")
+    install_as("torch")
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.realpath(script)))
+    return runpy.run_path(script, run_name="__main__")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command line: the exit code of what cannot be run; else what the script leaves."""
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(f"{USAGE}\n\n{__doc__}")
+        return 0
+    if not arguments or arguments[0].startswith("-"):
+        print(f"{USAGE}\nthe name of a script comes first", file=sys.stderr)
+        return MISUSED
+    try:
+        run_script(arguments[0], arguments[1:])
+    except FileNotFoundError as error:
+        if error.filename is not None:  # the script's own
+            raise
+        print(f"python -m frontend.run: {error}", file=sys.stderr)
+        return MISUSED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+"""Small local data for other people's scripts, in the formats that they read."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from pathlib import Path
+
+import numpy as np
+
+TRAINED, TESTED = 320, 64
+"""How many images of digits."""
+_ROOT = Path(__file__).parents[2]
+
+
+def _idx(path: Path, array: np.ndarray) -> None:
+    head = struct.pack(f">2xBB{array.ndim}i", 8, array.ndim, *array.shape)
+    path.write_bytes(head + array.tobytes())
+
+
+def few_digits(folder: Path) -> None:
+    """As few digits as there can be two of each."""
+    digits(folder, 40, 20)
+
+
+def digits(folder: Path, trained: int = TRAINED, tested: int = TESTED) -> None:
+    """MNIST's four files in `folder`/../data: ten patterns with noise."""
+    raw = folder.parent / "data" / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    random = np.random.default_rng(1)
+    patterns = random.integers(0, 2, (10, 7, 7)).repeat(4, 1).repeat(4, 2) * 200
+    for prefix, count in (("train", trained), ("t10k", tested)):
+        labels = random.permutation(np.arange(count) % 10).astype(np.uint8)
+        images = patterns[labels] + random.integers(0, 55, (count, 28, 28))
+        _idx(raw / f"{prefix}-images-idx3-ubyte", images.astype(np.uint8))
+        _idx(raw / f"{prefix}-labels-idx1-ubyte", labels)
+
+
+def _picture(path: Path, side: int, seed: int) -> None:
+    from PIL import Image
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[:side, :side] / side
+    waves = [np.sin(random.uniform(3, 40) * (x * a + y * (1 - a))) for a in random.random(3)]
+    Image.fromarray((127 + 120 * np.stack(waves, -1)).astype(np.uint8)).save(path)
+
+
+def pictures(folder: Path) -> None:
+    """A folder of images for each of two classes."""
+    for number in range(16):
+        _picture(folder / "pictures" / f"class{number % 2}" / f"{number}.png", 80, number)
+
+
+def photographs(folder: Path) -> None:
+    """The folders of BSDS300."""
+    images = folder / "dataset" / "BSDS300" / "images"
+    for number in range(6):
+        _picture(images / ("train" if number < 4 else "test") / f"{number}.png", 200, number)
+
+
+def _prose() -> str:
+    return (_ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def words(folder: Path) -> None:
+    """Prose of this repository, split in three."""
+    lines = [line for line in _prose().splitlines() if line.strip()]
+    (folder / "data").mkdir(exist_ok=True)
+    for name, part in (("train", lines[:30]), ("valid", lines[30:40]), ("test", lines[40:50])):
+        (folder / "data" / f"{name}.txt").write_text("\n".join(part), encoding="utf-8")
+
+
+def characters(folder: Path) -> None:
+    """nanoGPT's files of tokens and their characters."""
+    text = _prose()
+    letters = sorted(set(text))
+    numbers = {letter: number for number, letter in enumerate(letters)}
+    tokens = np.array([numbers[letter] for letter in text], np.uint16)
+    data = folder / "data" / "shakespeare_char"
+    tokens[:-2000].tofile(data / "train.bin")
+    tokens[-2000:].tofile(data / "val.bin")
+    meta = {"vocab_size": len(letters), "itos": dict(enumerate(letters)), "stoi": numbers}
+    (data / "meta.pkl").write_bytes(pickle.dumps(meta))
+
+
+def prose(folder: Path) -> None:
+    """The text of minGPT's model of characters."""
+    (folder / "input.txt").write_text("O God, O God!" + _prose(), encoding="utf-8")
+
+
+def waves(folder: Path) -> None:
+    """Eight sines of 40 values, as torch.save writes an array."""
+    import torch
+
+    phases = np.random.default_rng(2).integers(0, 80, (8, 1))
+    torch.save(np.sin((np.arange(40) + phases) / 20.0), folder / "traindata.pt")
+
+
+def nothing(folder: Path) -> None:
+    """Scripts that make their own data."""

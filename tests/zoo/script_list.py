@@ -1,0 +1,136 @@
+"""Whole scripts of other people: where they lie in the folder of checkouts (pytorch/examples as
+`examples`, karpathy/nanoGPT as `nanoGPT`, karpathy/minGPT as `minGPT`), and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.zoo import script_data as data
+
+LOSS = r"[Ll]oss\D*?(\d+\.\d+)"
+
+
+@dataclass(frozen=True)
+class Script:
+    """`commands` are run one after the other in the script's folder, after `prepare` has put data
+    there. `numbers` finds what is compared in what they print; the first command's fall, where
+    it trains (`falls`). `first`: how many of the numbers are compared,
+    where PyTorch's own later ones move as much when weights move by float32's rounding. `solo`:
+    arguments for the run that is not compared, and their replacements. `path`: a folder that the
+    script imports from."""
+
+    folder: str
+    commands: tuple[str, ...]
+    prepare: Callable[[Path], None] = data.nothing
+    numbers: str = LOSS
+    falls: bool = True
+    solo: tuple[tuple[str, str], ...] = ()
+    first: int | None = None
+    path: str = "."
+    compared: bool = True
+
+    @property
+    def copied(self) -> str:
+        """The part of the checkouts that the script needs."""
+        first, _, rest = self.folder.partition("/")
+        return f"{first}/{rest.partition('/')[0]}" if first == "examples" else first
+
+
+_LANGUAGE = (
+    "--data data --emsize 32 --nhid 32 --nlayers 1 --bptt 10 --batch_size 4 --epochs 2 "
+    "--log-interval 5 --dropout 0"
+)
+_SPOKEN = "generate.py --data data --words 5"
+_NANO = (
+    "train.py config/train_shakespeare_char.py --device=cpu --dtype=float32 --eval_iters=2 "
+    "--block_size=32 --batch_size=4 --n_layer=2 --n_head=2 --n_embd=32 --max_iters=20 "
+    "--lr_decay_iters=20 --warmup_iters=2 --dropout=0.0 --eval_interval=10 --log_interval=1 "
+    "--compile=False"
+)
+_SAMPLED = (
+    "sample.py --device=cpu --dtype=float32 --num_samples=1 --max_new_tokens=12 "
+    "--out_dir=out-shakespeare-char"
+)
+_DIGITS = "--batch-size 32 --log-interval 1"
+_REWARD = r"reward:? (?:is now )?(\d+\.\d+)"
+
+SCRIPTS: dict[str, Script] = {
+    "mnist": Script(
+        "examples/mnist", (f"main.py {_DIGITS} --epochs 1 --save-model",), data.digits
+    ),
+    "mnist_rnn": Script(
+        "examples/mnist_rnn", (f"main.py {_DIGITS} --epochs 2 --save-model",), data.digits
+    ),
+    "mnist_forward_forward": Script(
+        "examples/mnist_forward_forward",
+        ("main.py --epochs 5 --train_size 100 --test_size 50 --log-interval 1",),
+        lambda folder: data.digits(folder / "here"),
+    ),
+    "vae": Script("examples/vae", (f"main.py {_DIGITS} --epochs 2",), data.digits),
+    "dcgan": Script(
+        "examples/dcgan",
+        ("main.py --dataset folder --dataroot pictures --batchSize 8 --ngf 8 --ndf 8 --niter 3",),
+        data.pictures, numbers=r"Loss_[DG]: (\d+\.\d+)", falls=False,
+    ),
+    "dcgan_fake": Script(
+        "examples/dcgan",
+        ("main.py --dataset fake --batchSize 8 --ngf 8 --ndf 8 --dry-run --workers 1",),
+        numbers=r"Loss_[DG]: (\d+\.\d+)", falls=False, compared=False,
+    ),
+    "language_lstm": Script(
+        "examples/word_language_model",
+        (f"main.py --model LSTM {_LANGUAGE} --use-optimizer --lr 0.01", _SPOKEN), data.words,
+        solo=(("--use-optimizer --lr 0.01", "--tied"),),
+    ),
+    "language_gru": Script(
+        "examples/word_language_model", (f"main.py --model GRU {_LANGUAGE} --lr 5", _SPOKEN),
+        data.words,
+    ),
+    "language_transformer": Script(
+        "examples/word_language_model",
+        (f"main.py --model Transformer {_LANGUAGE} --use-optimizer --lr 0.01", _SPOKEN),
+        data.words, solo=(("--dropout 0", "--dropout 0.1"),),
+    ),
+    "reinforce": Script(
+        "examples/reinforcement_learning", ("reinforce.py --log-interval 2",), numbers=_REWARD,
+        falls=False,
+    ),
+    "actor_critic": Script(
+        "examples/reinforcement_learning", ("actor_critic.py --log-interval 2",), numbers=_REWARD,
+        falls=False,
+    ),
+    "super_resolution": Script(
+        "examples/super_resolution",
+        ("main.py --upscale_factor 4 --batchSize 2 --nEpochs 2 --lr 0.001 --threads 1",
+         "super_resolve.py --input_image dataset/BSDS300/images/test/4.png "
+         "--model model_epoch_2.pth --output_filename out.png"),
+        data.photographs,
+    ),
+    "siamese": Script(
+        "examples/siamese_network",
+        ("main.py --batch-size 8 --log-interval 1 --epochs 1 --lr 0.1",), data.few_digits,
+        falls=False, first=3,
+    ),
+    "time_sequence": Script(
+        "examples/time_sequence_prediction", ("train.py --steps 1",), data.waves,
+        numbers=r"^loss: (\S+)",
+    ),
+    "nanogpt": Script(
+        "nanoGPT", (_NANO, _SAMPLED), data.characters,
+        numbers=r"iter \d+: loss (\S+),|val loss (\S+)",
+        solo=(("--compile=False", "--compile=True"),),
+    ),
+    "mingpt_adder": Script(
+        "minGPT/projects/adder",
+        ("adder.py --data.ndigit=1 --trainer.max_iters=51 --trainer.num_workers=0",),
+        numbers=r"train loss (\S+)|score: (\d+)", path="../..",
+    ),
+    "mingpt_chargpt": Script(
+        "minGPT/projects/chargpt",
+        ("chargpt.py --model.model_type=gpt-nano --trainer.max_iters=21 --data.block_size=32 "
+         "--trainer.batch_size=8 --trainer.num_workers=0",),
+        data.prose, numbers=r"train loss (\S+)", path="../..",
+    ),
+}  # fmt: skip

@@ -1,0 +1,176 @@
+"""`python -m tests.zoo.scripts --folder CHECKOUTS [NAME …]`: whole scripts of other people, not
+changed, on small local data.
+
+Each is run three times: on PyTorch and under `python -m frontend.run`, both with the random numbers
+of same_draws.py, so that what they print is compared; and under `frontend.run` as it is, where
+neither torch nor torchvision is installed: there it has to run through, and its loss to fall. Fails
+where one does not. Needs PyTorch, and the libraries of requirements.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from tests.zoo.script_list import SCRIPTS, Script
+
+TOLERANCE = 2e-3
+"""Of printed numbers, relative: scripts print four or five digits."""
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+STAND_INS = ("gymnasium", "tiktoken")
+NOT_INSTALLED = ("torch", "torchgen", "functorch", "torchvision")
+LAUNCHER = ("-m", "frontend.run")
+SAME = str(HERE / "same_draws.py")
+
+
+def link_packages(folder: Path, without: tuple[str, ...]) -> Path:
+    """What is installed, by links, but for some packages."""
+    folder.mkdir()
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if entry.name.partition("-")[0].partition(".")[0] not in without:
+            (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+def link_stand_ins(folder: Path) -> Path:
+    """The modules that stand in for what is not installed."""
+    folder.mkdir()
+    for name in STAND_INS:
+        if find_spec(name) is None:
+            (folder / f"{name}.py").symlink_to(HERE / "stand_ins" / f"{name}.py")
+    return folder
+
+
+class Runs:
+    """Runs scripts on one side, each in a fresh copy of what it needs."""
+
+    def __init__(self, checkouts: Path, work: Path, side: str, paths: list[Path]):
+        self.checkouts, self.folder, self.paths = checkouts, work / side, paths
+        self.options = ("-S",) if side == "alone" else ()
+        self.launch = {
+            "oracle": (SAME,), "same": (*LAUNCHER, SAME), "alone": LAUNCHER,
+        }[side]  # fmt: skip
+
+    def run(self, script: Script, commands: tuple[str, ...]) -> tuple[str, str]:
+        """What the commands print; and what is wrong, if something is."""
+        shutil.copytree(self.checkouts / script.copied, self.folder / script.copied)
+        folder = self.folder / script.folder
+        script.prepare(folder)
+        paths = os.pathsep.join(map(str, (*self.paths, (folder / script.path).resolve())))
+        environment = {
+            **os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "MPLBACKEND": "Agg",
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",
+        }  # fmt: skip
+        printed = ""
+        for command in commands:
+            result = subprocess.run(
+                [sys.executable, *self.options, *self.launch, *shlex.split(command)], cwd=folder,
+                capture_output=True, text=True, env=environment,
+            )  # fmt: skip
+            printed += result.stdout
+            if result.returncode:
+                return printed, "\n      ".join(result.stderr.splitlines()[-12:])
+        shutil.rmtree(self.folder)
+        return printed, ""
+
+
+def found(script: Script, printed: str) -> np.ndarray:
+    """The numbers that a script printed."""
+    groups = (match.groups() for match in re.finditer(script.numbers, printed, re.MULTILINE))
+    return np.array([float(text) for each in groups for text in each if text is not None])
+
+
+def differs(ours: np.ndarray, theirs: np.ndarray) -> str:
+    """What is wrong with the numbers of two runs, if something is."""
+    if ours.shape != theirs.shape or not len(ours):
+        return f"{len(ours)} numbers, PyTorch's are {len(theirs)}"
+    difference = np.abs(ours - theirs) / np.maximum(np.abs(theirs), 0.01)
+    if difference.max() <= TOLERANCE:
+        return ""
+    first = int(np.argmax(~(difference <= TOLERANCE)))
+    return f"number {first} of {len(ours)} is {ours[first]}, PyTorch's {theirs[first]}"
+
+
+def rises(script: Script, numbers: np.ndarray) -> str:
+    """What is wrong with the losses of one run, if something is."""
+    if not len(numbers) or not np.isfinite(numbers).all():
+        return f"it printed {numbers}"
+    if script.falls and not numbers[-1] < numbers[0]:
+        return f"the loss does not fall: {numbers}"
+    return ""
+
+
+def altered(script: Script) -> tuple[str, ...]:
+    """The commands of the run that is not compared."""
+    commands = script.commands
+    for old, new in script.solo:
+        commands = tuple(command.replace(old, new) for command in commands)
+    return commands
+
+
+def check(script: Script, sides: dict[str, Runs]) -> tuple[str, str]:
+    """What is wrong with a script, if something is; and what is right."""
+    notes = []
+    if script.compared:
+        theirs, wrong = sides["oracle"].run(script, script.commands)
+        if wrong:
+            return f"PyTorch: {wrong}", ""
+        ours, wrong = sides["same"].run(script, script.commands)
+        compared = found(script, ours)[: script.first]
+        wrong = wrong or differs(compared, found(script, theirs)[: script.first])
+        if wrong:
+            return f"beside PyTorch: {wrong}", ""
+        notes.append(f"{len(compared)} numbers are PyTorch's")
+    needs_models = script.folder.endswith("siamese_network")
+    printed, wrong = sides["same" if needs_models else "alone"].run(script, altered(script))
+    numbers = found(script, printed)
+    wrong = wrong or rises(script, numbers)
+    notes.append(f"as it is {numbers[0]:.4g} to {numbers[-1]:.4g}" if not wrong else "")
+    return (f"as it is: {wrong}" if wrong else ""), "; ".join(notes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.zoo.scripts", description=__doc__)
+    parser.add_argument("names", nargs="*", help=", ".join(SCRIPTS))
+    parser.add_argument("--folder", type=Path, required=True, help="with the checkouts")
+    chosen = parser.parse_args()
+    names, failed = chosen.names or list(SCRIPTS), []
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        others = link_stand_ins(work / "others")
+        alone = link_packages(work / "packages", NOT_INSTALLED)
+        sides = {
+            side: Runs(chosen.folder.resolve(), work, side, [ROOT, others, *more])
+            for side, more in (("oracle", []), ("same", []), ("alone", [alone]))
+        }
+        for name in names:
+            start = time.perf_counter()
+            wrong, right = check(SCRIPTS[name], sides)
+            seconds = time.perf_counter() - start
+            print(
+                f"{'FAIL' if wrong else 'ok  '} {name}: {wrong or right} ({seconds:.0f} s)",
+                flush=True,
+            )
+            failed += [name] if wrong else []
+            for side in sides.values():
+                shutil.rmtree(side.folder, ignore_errors=True)
+    print(f"{len(names) - len(failed)} of {len(names)} scripts run")
+    if failed:
+        raise SystemExit("not: " + ", ".join(failed))
+
+
+if __name__ == "__main__":
+    main()
