@@ -147,8 +147,8 @@ def _reflected(function: Any, name: str) -> Any:
 
 def install(target: Any = Tensor) -> None:
     """Attach everything to Tensor."""
-    for module in (*FAMILIES, functional):
-        name_nodes(module)
+    for family in (*FAMILIES, functional):
+        name_nodes(family)
     for family in FAMILIES:
         for name in family.METHODS.split():
             setattr(Tensor, name, getattr(family, name))

@@ -302,8 +302,8 @@ class Specialization:
         is given, tensors with their history."""
         if new is None:
             new = [*map(make, values, self.result_types)]
-            for position, edge in self.closed:
-                new[position]._edge, new[position]._requires_grad = edge, True
+            for closed, edge in self.closed:
+                new[closed]._edge, new[closed]._requires_grad = edge, True
         for target, position, kind in self.grads:
             tensor: Any = target if isinstance(target, Tensor) else target.tensor(arguments)
             if position is None:

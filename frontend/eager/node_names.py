@@ -70,9 +70,7 @@ def _reshape(node: Any) -> str:
 
 
 def _inserted(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    return any(
-        after[:at] + after[at + 1 :] == before for at, size in enumerate(after) if size == 1
-    )
+    return any(after[:at] + after[at + 1 :] == before for at, size in enumerate(after) if size == 1)
 
 
 def _reduction(all_of_it: str, part: str) -> Callable[[Any], str]:
