@@ -106,14 +106,23 @@ _LAZY = {
 }  # fmt: skip
 # The same, by module.
 _LATE = {
+    "frontend.functions.copies": (
+        "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy "
+        "select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy "
+        "transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy"
+    ),
+    "frontend.functions.native_layers": (
+        "affine_grid_generator embedding_renorm_ grid_sampler grid_sampler_2d grid_sampler_3d "
+        "native_batch_norm native_dropout native_group_norm native_layer_norm native_norm"
+    ),
     "frontend.functions.differences": (
         "corrcoef cov cumulative_trapezoid diff gradient trapezoid trapz"
     ),
     "frontend.functions.histograms": "histogram histogramdd",
     "frontend.functions.number_functions": "frexp gcd lcm nextafter unravel_index",
     "frontend.functions.questions": (
-        "constant_pad_nd get_device is_inference is_inference_mode_enabled is_nonzero is_same_size "
-        "is_signed renorm"
+        "as_strided_scatter constant_pad_nd empty_permuted get_device is_inference "
+        "is_inference_mode_enabled is_nonzero is_same_size is_signed nonzero_static renorm"
     ),
     "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.windows": (

@@ -43,6 +43,11 @@ from frontend.functions.linear_algebra.spectra import (
     svd,
     svdvals,
 )
+from frontend.functions.linear_algebra.symmetric_indefinite import (
+    ldl_factor,
+    ldl_factor_ex,
+    ldl_solve,
+)
 from frontend.functions.matrix import matmul
 from frontend.functions.select import diagonal as _diagonal
 from frontend.planned import planned
@@ -62,11 +67,6 @@ _COMPLEX = (
 )
 eig = planned("linalg.eig", _COMPLEX)
 eigvals = planned("linalg.eigvals", _COMPLEX)
-
-_PIVOTING = "NumPy has no symmetric indefinite factorization; lu_factor and lu_solve do the same"
-ldl_factor = planned("linalg.ldl_factor", _PIVOTING)
-ldl_factor_ex = planned("linalg.ldl_factor_ex", _PIVOTING)
-ldl_solve = planned("linalg.ldl_solve", _PIVOTING)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:

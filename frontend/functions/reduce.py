@@ -110,7 +110,11 @@ def prod(
     """The product; integers and bools multiply to int64."""
     if dim is not None and not isinstance(dim, int):
         raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
-    product = reduced(reduce.prod, _summand("prod", input, dtype), dim, keepdim)
+    factors = _summand("prod", input, dtype)
+    if factors.dtype is DType.bool:
+        whole = reduced(reduce.prod, casted(factors, DType.i32), dim, keepdim)
+        return stored(casted(whole, DType.bool), out)
+    product = reduced(reduce.prod, factors, dim, keepdim)
     return product if out is None else stored(product, out)
 
 

@@ -89,8 +89,8 @@ def xlog1py(input: Any, other: Any, *, out: Any = None) -> Tensor:
 
 
 def zeta(input: Any, other: Any, *, out: Any = None) -> Tensor:
-    """Hurwitz's zeta function Σ (other + k)^-input; NaN where other is negative. Its gradient is
-    that of `other`."""
+    """Hurwitz's zeta function Σ (other + k)^-input; infinite where other is 0 or a negative whole
+    number, NaN where it is another negative one. Its gradient is that of `other`."""
     return stored(float_binary(quantiles.zeta, input, other), out)
 
 

@@ -73,3 +73,11 @@ class Buffer(metaclass=_BufferMeta):
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("UninitializedBuffer", "UninitializedParameter", "is_lazy"):
+        from frontend.nn import uninitialized  # few programs ask, and it needs this module
+
+        return getattr(uninitialized, name)
+    raise AttributeError(f"module 'frontend.nn.parameter' has no attribute {name!r}")

@@ -31,14 +31,14 @@ from tests.zoo.opdb_sides import Absent, converted, ours_of
 DTYPES = ("float32", "float64", "int64", "bool", "complex64")
 
 OUT_OF_SCOPE = (
-    (r"^_|^torch\._|^torch\.ops\.|_backward$", "PyTorch's internals"),
+    (r"^_|^torch\._|^torch\.ops\.|_backward$|^slice$", "PyTorch's internals"),
     (r"^jiterator_", "other devices"),
     (r"sparse", "sparse"),
 )
 """What is not compared: a pattern of names, and why."""
 COMPLEX_WHEN_COMPILED = (r"^fft\.|^stft$|^istft$", "compiled complex and FFT")
 
-SHOWN = 4
+SHOWN = 3
 """How many different things that went wrong are printed of an operator."""
 SECONDS = 60
 """What one sample may take."""
@@ -190,7 +190,7 @@ class Run:
             if self.options.compiled and by_value(error):
                 return "depends on values", said(error)
             return "missing" if is_missing(error) else "failed", f"{said(error)} {described}"
-        different = compared(op, found, expected, args)
+        different = compared(op, found, expected, args, keywords)
         if different is None and self.options.gradients:
             different = self.gradients(found, expected, (taken, named), (args, keywords))
         return ("passed", "") if different is None else ("failed", f"{different} {described}")

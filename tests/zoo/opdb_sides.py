@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from functools import cache
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any
@@ -131,6 +132,11 @@ def converted(value: Any) -> Any:
         return frontend.Size(value)
     if isinstance(value, torch.Generator):
         return frontend.Generator()
+    if is_dataclass(value):
+        named_fields = {each.name: converted(getattr(value, each.name)) for each in fields(value)}
+        return place(f"torch.nn.{type(value).__name__}")(**named_fields)
+    if isinstance(value, torch.nn.Module):
+        return place(f"torch.nn.{type(value).__name__}")()
     if isinstance(value, tuple | list):
         made = [converted(item) for item in value]
         return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)

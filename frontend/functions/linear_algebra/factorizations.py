@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,7 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
 
 def _minors(a: Tensor) -> Any:
     array = a._array("linalg.cholesky")
-    flat = array.reshape(-1, *array.shape[-2:])
+    flat = array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
     with np.errstate(all="ignore"):
         orders = [kernels.leading_minor(matrix) for matrix in flat]
     return np.asarray(orders, np.int32).reshape(array.shape[:-2])
@@ -203,10 +204,10 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
 def _reflected(name: str, A: Tensor, tau: Tensor, x: Tensor, backwards: bool) -> Tensor:
     """The product of I - tauᵢ·vᵢ·vᵢᵀ for all i with x; vᵢ is column i of A below a 1."""
     floats(name, input=A, tau=tau, other=x)
-    if A.dim() < 2 or A.shape[-2] < A.shape[-1]:
-        raise misfit(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if tau.shape[-1] > A.shape[-1]:
         raise misfit(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if tau.shape[-1] > A.shape[-2]:
+        raise misfit(f"{name}: input.shape[-2] must be greater than or equal to tau.shape[-1]")
     steps = range(tau.shape[-1])
     vectors = tril(A, -1) + eye(A.shape[-2], A.shape[-1], dtype=A.dtype)
     for i in reversed(steps) if backwards else steps:
@@ -219,6 +220,11 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
     """The first columns of the product of the reflections that `geqrf` gives."""
     matrices("linalg.householder_product", input=A)
     rows, columns = A.shape[-2:]
+    if rows < columns:
+        raise misfit(
+            "linalg.householder_product: input.shape[-2] must be greater than or equal to "
+            "input.shape[-1]"
+        )
     shape = (*A.tensor_type.shape[:-2], rows, columns)
     x = expand(eye(rows, columns, dtype=A.dtype), shape)
     return stored(_reflected("linalg.householder_product", A, tau, x, backwards=True), out)

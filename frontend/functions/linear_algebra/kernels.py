@@ -3,6 +3,7 @@ vectorised over the batch. The dtype is kept."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +31,7 @@ def lu(a: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     "Outer product Gaussian elimination with partial pivoting")."""
     rows, columns = a.shape[-2:]
     steps = min(rows, columns)
-    flat = np.array(a).reshape(-1, rows, columns)
+    flat = np.array(a).reshape(math.prod(a.shape[:-2]), rows, columns)
     batch = np.arange(len(flat))
     pivots = np.tile(np.arange(1, steps + 1, dtype=np.int32), (len(flat), 1))
     info = np.zeros(len(flat), np.int32)
@@ -51,7 +52,7 @@ def lu(a: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
 def permutation(pivots: Array, rows: int) -> Array:
     """P of a = P·L·U as matrices, from the rows swapped at each step."""
     lead, steps = pivots.shape[:-1], pivots.shape[-1]
-    flat = pivots.reshape(-1, steps).astype(np.int64) - 1
+    flat = pivots.reshape(math.prod(lead), steps).astype(np.int64) - 1
     order = np.tile(np.arange(rows), (len(flat), 1))
     batch = np.arange(len(flat))
     for k in range(steps):
@@ -77,7 +78,7 @@ def leading_minor(a: Array) -> int:
 def each(function: Callable[..., Array], a: Array, *others: Array) -> tuple[Array, Array]:
     """`function` of every matrix of a batch, NaN where LAPACK fails; and where it did."""
     lead = a.shape[:-2]
-    parts = [x.reshape(-1, *x.shape[-2:]) for x in (a, *others)]
+    parts = [x.reshape(math.prod(lead), *x.shape[-2:]) for x in (a, *others)]
     shape = (others[0] if others else a).shape
     results = np.full((len(parts[0]), *shape[-2:]), np.nan, a.dtype)
     failed = np.zeros(len(parts[0]), bool)

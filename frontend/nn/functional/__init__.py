@@ -9,10 +9,12 @@ from frontend.nn.functional.conv import *
 from frontend.nn.functional.ctc import *
 from frontend.nn.functional.distance import *
 from frontend.nn.functional.dropout import *
+from frontend.nn.functional.fractional import *
 from frontend.nn.functional.grid import *
 from frontend.nn.functional.grouped import *
 from frontend.nn.functional.interpolation import *
 from frontend.nn.functional.linear import *
+from frontend.nn.functional.linear_cross_entropy import *
 from frontend.nn.functional.loss import *
 from frontend.nn.functional.loss_margins import *
 from frontend.nn.functional.loss_pairs import *

@@ -2,6 +2,9 @@
 
 # ruff: noqa: F403
 
+from importlib import import_module
+from typing import Any
+
 from frontend.nn.modules.activation import *
 from frontend.nn.modules.attention import *
 from frontend.nn.modules.batchnorm import *
@@ -28,3 +31,26 @@ from frontend.nn.modules.rnn_cells import *
 from frontend.nn.modules.sparse import *
 from frontend.nn.modules.transformer import *
 from frontend.nn.modules.upsampling import *
+
+_FILES = {
+    "frontend.nn.modules.adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
+    "frontend.nn.modules.fractional": "FractionalMaxPool2d FractionalMaxPool3d",
+    "frontend.nn.modules.cross_map": "CrossMapLRN2d",
+    "frontend.nn.modules.lazy": (
+        "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d "
+        "LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d "
+        "LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear LazyModuleMixin"
+    ),
+    "frontend.nn.modules.linear_cross_entropy": (
+        "LinearCrossEntropyLoss LinearCrossEntropyOptions"
+    ),
+    "frontend.nn.uninitialized": "UninitializedBuffer UninitializedParameter",
+}
+RARE = {name: file for file, names in _FILES.items() for name in names.split()}
+"""Layers that few programs have, by the file that is imported when one is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in RARE:
+        return getattr(import_module(RARE[name]), name)
+    raise AttributeError(f"module 'frontend.nn.modules' has no attribute {name!r}")
