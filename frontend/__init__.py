@@ -145,9 +145,9 @@ _LAZY |= {name: module for module, names in _LATE.items() for name in names.spli
 _MODULES = (
     "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "ao", "backends", "compiler", "cuda",
     "distributed", "distributions", "export", "fft", "func", "fx", "hub", "jit", "library",
-    "linalg", "masked", "mps", "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "random",
-    "return_types", "safetensors", "serialization", "signal", "sparse", "special", "storage",
-    "testing", "types", "version", "vision", "xpu",
+    "linalg", "masked", "mps", "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler",
+    "random", "return_types", "safetensors", "serialization", "signal", "sparse", "special",
+    "storage", "testing", "types", "version", "vision", "xpu",
 )  # fmt: skip
 
 

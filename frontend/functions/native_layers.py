@@ -1,5 +1,5 @@
-"""Layers under the names that PyTorch's own layers are built of: `native_layer_norm` and others give
-what backward would save besides the result, `grid_sampler` takes numbers for its modes."""
+"""Layers under the names that PyTorch's own layers are built of: `native_layer_norm` and others
+give what backward would save besides the result, `grid_sampler` takes numbers for its modes."""
 
 from __future__ import annotations
 
@@ -74,9 +74,7 @@ def native_norm(
     return norms.norm(input, p, dim, keepdim, dtype=dtype)
 
 
-def embedding_renorm_(
-    weight: Tensor, indices: Tensor, max_norm: float, norm_type: float
-) -> Tensor:
+def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """The rows of `weight` at `indices` whose norm exceeds `max_norm` scaled down to it, in
     place."""
     with no_grad():

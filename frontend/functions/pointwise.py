@@ -115,6 +115,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha · input."""
+    need_tensors("rsub", input=input)
     return sub(other, input, alpha=alpha)
 
 

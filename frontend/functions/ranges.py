@@ -139,6 +139,7 @@ def linspace(
 
 def _spaced(name: str, kind: DType, start: Any, end: Any, steps: Any) -> np.ndarray:
     """The numbers as float64; between whole ends for an integer dtype."""
+    steps = steps.item() if isinstance(steps, Tensor) and not steps.dim() else steps
     if not isinstance(steps, int | np.integer) or isinstance(steps, bool):
         raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
     if steps < 0:

@@ -25,6 +25,7 @@ from frontend.functions.random import (
     uniform,
     whole_numbers,
 )
+from frontend.functions.random_fills import normal_fill
 from frontend.functions.shape import expand
 from frontend.functions.unary import tan
 from frontend.tensors.dtypes import SCALAR_NAMES
@@ -237,8 +238,19 @@ def normal_(
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     with no_grad():
-        numbers = normal_numbers(self.tensor_type.shape, _wide(self), generator) * std + mean
+        numbers = _scaled_normal(self, mean, std, generator)
     return _put(self, numbers)
+
+
+def _scaled_normal(self: Tensor, mean: float, std: float, generator: Generator | None) -> Tensor:
+    """Numbers from N(mean, std²) in its shape."""
+    wide = _wide(self)
+    native = None
+    if wide is DType.f32:
+        native = normal_fill(self.tensor_type.shape, mean, std, generator)
+    if native is not None:
+        return native
+    return normal_numbers(self.tensor_type.shape, wide, generator) * std + mean
 
 
 def log_normal_(

@@ -11,7 +11,7 @@ from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise as f
 from frontend.functions import shape as s
-from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.arguments import need_tensors, stored, stored_exactly
 from frontend.functions.indices import wrapped
 from frontend.functions.masks import fill_value
 from frontend.functions.reduce import dimension
@@ -90,7 +90,7 @@ def gather(
                 f"larger than self {list(shape)} apart from dimension {axis}",
             )
     gathered = _apply(indexing.gather, x, at, axis=axis)
-    return stored(gathered if index.dim() else s.reshape(gathered, ()), out)
+    return stored_exactly(gathered if index.dim() else s.reshape(gathered, ()), out)
 
 
 def take_along_dim(

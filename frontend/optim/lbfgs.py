@@ -113,9 +113,7 @@ class _Steps:
         for i in range(1, most + 1):
             self.state["n_iter"] += 1
             direction, t = self.direction(gradient)
-            self.state.update(
-                d=direction, t=t, prev_flat_grad=gradient.clone(), prev_loss=loss
-            )
+            self.state.update(d=direction, t=t, prev_flat_grad=gradient.clone(), prev_loss=loss)
             slope = float(dot(gradient, direction))
             if slope > -small:
                 break

@@ -1,5 +1,5 @@
-"""A line search for the strong Wolfe conditions (J. Nocedal and S. Wright, "Numerical Optimization",
-algorithms 3.5 and 3.6), with cubic interpolation.
+"""A line search for the strong Wolfe conditions (J. Nocedal and S. Wright, "Numerical
+Optimization", algorithms 3.5 and 3.6), with cubic interpolation.
 
 in : what evaluates a step length, the point at 0, the direction's greatest element
 out: the point taken

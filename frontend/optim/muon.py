@@ -35,16 +35,14 @@ class Muon(Optimizer):
         ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
         eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
     ):  # fmt: skip
-        if not 0.0 <= lr:
+        if not lr >= 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
-        if not 0.0 <= momentum:
+        if not momentum >= 0.0:
             raise ValueError(f"momentum should be >= 0 but is: {momentum}")
-        if not 0.0 <= weight_decay:
+        if not weight_decay >= 0.0:
             raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
-            raise ValueError(
-                f"Adjust learning rate function {adjust_lr_fn} is not supported"
-            )
+            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
         if len(ns_coefficients) != 3:
             raise ValueError("Coefficients must be a tuple of exactly 3 values")
         if ns_steps >= 100:

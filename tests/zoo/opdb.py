@@ -163,7 +163,8 @@ class Run:
         """All samples of one dtype."""
         why = reason(op, self.options.compiled)
         with contextlib.suppress(StopIteration):
-            for i, (sample, args, keywords) in enumerate(samples(op, dtype, self.options.gradients)):
+            drawn = samples(op, dtype, self.options.gradients)
+            for i, (sample, args, keywords) in enumerate(drawn):
                 if self.options.first is not None and i >= self.options.first:
                     break
                 if why is None:
@@ -214,6 +215,10 @@ class Run:
                 taken = converted((sample.input, *sample.args)), converted(sample.kwargs)
             except (Absent, NotImplementedError) as error:
                 self.refusals.add(label(op), "missing", said(error))
+                continue
+            _, theirs = outcome(lambda: op.op(sample.input, *sample.args, **sample.kwargs))  # noqa: B023
+            if not isinstance(theirs, given.error_type):
+                self.refusals.add(label(op), "PyTorch takes it", "")
                 continue
             _, error = outcome(lambda: function(*taken[0], **taken[1]))  # noqa: B023 (runs at once)
             self.refusals.add(label(op), *self.refusal(given, error, sample))

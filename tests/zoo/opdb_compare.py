@@ -50,7 +50,8 @@ def compared(op: Any, found: Any, expected: Any, args: tuple, keywords: dict) ->
     known = not drawn(op, args, keywords) and op.name not in UNSET
     if op.name in CHOICES and not keywords.get("stable"):
         unlike = different(found, expected, numbers_too=False)
-        return unlike or different(_chosen(found, args, keywords), _chosen(expected, args, keywords))
+        found, expected = (_chosen(x, args, keywords) for x in (found, expected))
+        return unlike or different(found, expected)
     if op.name == "linalg.eigvals":
         found, expected = (_sorted(_arrays(x)) for x in (found, expected))
     if op.name in FACTORS:
@@ -185,7 +186,7 @@ FACTORS: dict[str, Any] = {
 """By operator: what of its factors is unique."""
 
 
-# -- gradients --------------------------------------------------------------------------------------
+# -- gradients -------------------------------------------------------------------------------------
 
 
 def gradients_compared(found: Any, expected: Any, ours: Any, theirs: Any) -> str | None:

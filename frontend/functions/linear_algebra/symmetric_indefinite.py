@@ -1,6 +1,6 @@
 """Symmetric matrices that need not be definite: A = P·L·D·Lᵀ·Pᵀ with 1x1 and 2x2 blocks on D's
-diagonal (J. Bunch and L. Kaufman, "Some stable methods for calculating inertia and solving symmetric
-linear systems", 1977). NumPy has no such factorization: these are its loops over the columns, in
+diagonal (J. Bunch and L. Kaufman, "Some stable methods for calculating inertia and solving
+symmetric linear systems", 1977). NumPy has no such factorization: these are its loops over the columns, in
 the form that LAPACK keeps the factors in. They run eagerly only."""
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def _eliminate(a: Array, k: int, size: int) -> None:
 
 
 def _factored(a: Array) -> tuple[Array, Array, int]:
-    """L and D in one lower triangle; the rows exchanged, counted from 1, negative in 2x2 blocks; and
-    the first step with a block of 0, counted from 1, or 0."""
+    """L and D in one lower triangle; the rows exchanged, counted from 1, negative in 2x2 blocks;
+    and the first step with a block of 0, counted from 1, or 0."""
     a = np.tril(a)
     count, info, k = len(a), 0, 0
     pivots = np.zeros(count, np.int32)

@@ -38,9 +38,7 @@ class _FractionalMaxPoolNd(Module):
         one = isinstance(output_ratio, int | float)
         self.output_ratio = (output_ratio,) * count if one else output_ratio
         if self.output_ratio is not None and not all(0 < share < 1 for share in self.output_ratio):
-            raise ValueError(
-                f"output_ratio must be between 0 and 1 (got {output_ratio})"
-            )
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def forward(self, input: Tensor) -> Any:
         samples: Any = self._random_samples
