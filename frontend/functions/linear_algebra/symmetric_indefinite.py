@@ -1,7 +1,7 @@
 """Symmetric matrices that need not be definite: A = P·L·D·Lᵀ·Pᵀ with 1x1 and 2x2 blocks on D's
 diagonal (J. Bunch and L. Kaufman, "Some stable methods for calculating inertia and solving
-symmetric linear systems", 1977). NumPy has no such factorization: these are its loops over the columns, in
-the form that LAPACK keeps the factors in. They run eagerly only."""
+symmetric linear systems", 1977). NumPy has no such factorization: these are its loops over the
+columns, in the form that LAPACK keeps the factors in. They run eagerly only."""
 
 from __future__ import annotations
 

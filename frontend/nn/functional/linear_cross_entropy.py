@@ -27,8 +27,8 @@ def linear_cross_entropy(
     linear_weight [C, F], or [C, d1, …, F] for scores [N, C, d1, …].
 
     With `options` (an `nn.LinearCrossEntropyOptions`) the scores are made a piece of the batch at a
-    time, and made again in backward, so that [N, C] never lies in memory; a warning says so where they are made at once after all.
-    Raises RuntimeError where shapes do not fit."""
+    time, and made again in backward, so that [N, C] never lies in memory; a warning says so where
+    they are made at once after all. Raises RuntimeError where shapes do not fit."""
     places, features, classes, outer = _checked(input, linear_weight, linear_bias)
     if tuple(target.shape) == (*places, classes, *outer) and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
