@@ -165,25 +165,10 @@ def tensor(value: Any) -> Any:
         made = frontend.empty(tuple(value.shape), dtype=kind, device=str(value.device))
     elif value.dim() > 64:
         raise Absent("tensors of more than 64 dimensions")
-    elif _is_part(value):
-        whole = frontend.from_numpy(array(_storage(value)).copy())
-        made = whole.as_strided(tuple(value.shape), value.stride(), value.storage_offset())
     else:
         made = frontend.from_numpy(array(value).copy())
     made = made if made.dtype == kind else made.to(kind)
     return made.requires_grad_() if value.requires_grad else made
-
-
-def _is_part(value: Any) -> bool:
-    """Whether a tensor lies in memory with other elements besides its own, without a gradient."""
-    whole = value.untyped_storage().nbytes() // value.element_size()
-    return not value.requires_grad and 0 < value.numel() < whole and not value.is_conj()
-
-
-def _storage(value: Any) -> Any:
-    """All elements of the memory that a tensor lies in."""
-    whole = value.untyped_storage().nbytes() // value.element_size()
-    return value.as_strided((whole,), (1,), 0)
 
 
 def array(value: Any) -> np.ndarray:
