@@ -111,7 +111,7 @@ _LATE = {
         "select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy "
         "transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy"
     ),
-    "frontend.functions.native_layers": (
+    "frontend.nn.functional.native_layers": (
         "affine_grid_generator embedding_renorm_ grid_sampler grid_sampler_2d grid_sampler_3d "
         "native_batch_norm native_dropout native_group_norm native_layer_norm native_norm"
     ),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from frontend.functions.creation import empty
@@ -77,7 +78,6 @@ class Buffer(metaclass=_BufferMeta):
 
 def __getattr__(name: str) -> Any:
     if name in ("UninitializedBuffer", "UninitializedParameter", "is_lazy"):
-        from frontend.nn import uninitialized  # few programs ask, and it needs this module
-
-        return getattr(uninitialized, name)
+        # Few programs ask, and it needs this module.
+        return getattr(import_module("frontend.nn.uninitialized"), name)
     raise AttributeError(f"module 'frontend.nn.parameter' has no attribute {name!r}")

@@ -39,7 +39,7 @@ class _Uninitialized(Tensor):
         self._requires_grad = requires_grad
 
     @property
-    def tensor_type(self) -> Any:
+    def tensor_type(self) -> Any:  # type: ignore[override]
         """Raises ValueError: all operations ask for it."""
         raise ValueError(_USED)
 
@@ -64,7 +64,7 @@ class _Uninitialized(Tensor):
         self._requires_grad = requires_grad
         return self
 
-    @property
+    @property  # type: ignore[misc]
     def grad(self) -> None:
         return None
 
@@ -86,7 +86,7 @@ class _Uninitialized(Tensor):
         wanted = self._requires_grad
         with no_grad():
             blank = empty((0,), dtype=self._dtype)
-        self.__class__ = type(self).cls_to_become  # type: ignore[assignment]
+        self.__class__ = type(self).cls_to_become
         plain: Any = self
         plain._value, plain.tensor_type, plain._counter = blank._value, blank.tensor_type, [0]
         plain._requires_grad = False

@@ -158,6 +158,9 @@ class Run:
                 self.errors(op)
             if self.options.verbose:
                 print(f"{label(op)}: {time.perf_counter() - start:.1f} s", file=sys.stderr)
+                for name, tally in self.samples.items():
+                    if tally.wrong.get(label(op)):
+                        print(name, *details(tally, label(op)), sep="\n", file=sys.stderr)
 
     def operator(self, op: Any, dtype: Any, tally: Tally) -> None:
         """All samples of one dtype."""
@@ -249,9 +252,11 @@ def table(run: Run) -> str:
     return "\n".join(lines)
 
 
-def details(tally: Tally) -> Iterator[str]:
+def details(tally: Tally, only: str | None = None) -> Iterator[str]:
     """By operator what went wrong, each thing once."""
     for name in sorted(tally.wrong, key=lambda name: (-len(tally.wrong[name]), name)):
+        if only not in (None, name):
+            continue
         found = Counter(tally.wrong[name])
         yield f"  {name} ({sum(found.values())})"
         for text, count in found.most_common(SHOWN):

@@ -1,6 +1,6 @@
 """`frontend.nn.functional`: layers as functions of tensors, a file per family."""
 
-# ruff: noqa: F403 (each file says in __all__ what is public)
+# ruff: noqa: F401, F403 (each file says in __all__ what is public)
 
 from frontend.nn.functional.activation import *
 from frontend.nn.functional.adaptive import *
@@ -25,3 +25,10 @@ from frontend.nn.functional.patches import *
 from frontend.nn.functional.pooling import *
 from frontend.nn.functional.sparse import *
 from frontend.nn.functional.vision import *
+from frontend.overrides.protocol import (
+    handle_torch_function,
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+)
+from frontend.tensors.tensor import Tensor

@@ -35,7 +35,7 @@ from frontend.nn.modules.upsampling import *
 _FILES = {
     "frontend.nn.modules.adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
     "frontend.nn.modules.fractional": "FractionalMaxPool2d FractionalMaxPool3d",
-    "frontend.nn.modules.cross_map": "CrossMapLRN2d",
+    "frontend.nn.modules.former": "Container CrossMapLRN2d",
     "frontend.nn.modules.lazy": (
         "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d "
         "LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d "

@@ -71,7 +71,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """Draw new initial values."""
         self.head.reset_parameters()
-        for projection, scores in self.tail:  # type: ignore[misc]
+        for projection, scores in self.tail:
             projection.reset_parameters()
             scores.reset_parameters()
 

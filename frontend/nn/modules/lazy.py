@@ -87,7 +87,7 @@ class LazyModuleMixin(Module):
         self._load_hook.remove()
         del self._initialize_hook, self._load_hook
         if self.cls_to_become is not None:
-            self.__class__ = self.cls_to_become  # type: ignore[assignment]
+            self.__class__ = self.cls_to_become
 
     def _lazy_load_hook(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         """What is loaded gives its shape to what has none."""
@@ -127,7 +127,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     def reset_parameters(self) -> None:
         _reset(self, Linear, self.in_features)
 
-    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Tensor) -> None:
         self.in_features = input.shape[-1]
         if not self.has_uninitialized_params():  # loaded from a state dict
             return
@@ -266,7 +266,7 @@ class _LazyNorm(LazyModuleMixin):
     def reset_parameters(self) -> None:
         _reset(self, self.cls_to_become, self.num_features)
 
-    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Tensor) -> None:
         self._check_input_dim(input)
         self.num_features = self._channels(input)
         if not self.has_uninitialized_params():

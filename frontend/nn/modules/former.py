@@ -1,12 +1,31 @@
-"""Local response normalisation over channels, under its older name."""
+"""Modules under names of before PyTorch 1.0: local response normalisation over channels, and a
+container of named modules."""
 
 from __future__ import annotations
+
+import warnings
+from typing import Any
 
 from frontend.nn import functional as F
 from frontend.nn.modules.module import Module
 from frontend.tensors.tensor import Tensor
 
-__all__ = ["CrossMapLRN2d"]
+__all__ = ["Container", "CrossMapLRN2d"]
+
+
+class Container(Module):
+    """Modules by name. Deprecated in PyTorch, with its warning."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__()
+        warnings.warn(
+            "nn.Container is deprecated. All of it's functionality is now implemented in "
+            "nn.Module. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class CrossMapLRN2d(Module):
