@@ -46,6 +46,7 @@ Caches, which change no result:
 - `tensors.state.PREPARED`: of ops (filled by `eager.dispatch`)
 - `eager.dispatch._FILLED`: of constants
 - `eager.native_ops._MEMO`: of kernels of single ops
+- `functions.random_fills._kernel`: of kernels of random fills
 - `tracing.guards.bytecode.scan_bytecode`: of code objects
 - `overrides.protocol.takes_over`: of types
 - `overrides.interception._template`: of code that asks

@@ -4,7 +4,8 @@ database of operators, run on the frontend beside PyTorch in one process.
 Every operator comes with samples (arguments that it takes) and error inputs (arguments that it
 refuses, with the kind of exception). The frontend gets both, converted through NumPy: its results
 have PyTorch's structure, shapes, dtypes and numbers, its refusals PyTorch's type. Prints a table by
-dtype, and fails where a dtype's share is below its least. Needs torch, and expecttest, which PyTorch's testing modules import.
+dtype, and fails where a dtype's share is below its least. Needs torch, and expecttest, which
+PyTorch's testing modules import.
 """
 
 from __future__ import annotations
