@@ -248,7 +248,7 @@ def _of_singular_values(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
     from frontend.functions.linear_algebra.spectra import svdvals
 
     values = svdvals(movedim(x, (row, column), (-2, -1)))
-    if ord == "nuc":
+    if ord == "nuc" or (ord > 0 and not values.shape[-1]):  # of nothing: 0
         return reduce.sum(values, -1)
     return (reduce.amax if ord > 0 else reduce.amin)(values, -1)
 
