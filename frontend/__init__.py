@@ -106,14 +106,23 @@ _LAZY = {
 }  # fmt: skip
 # The same, by module.
 _LATE = {
+    "frontend.functions.copies": (
+        "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy "
+        "select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy "
+        "transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy"
+    ),
+    "frontend.nn.functional.native_layers": (
+        "affine_grid_generator embedding_renorm_ grid_sampler grid_sampler_2d grid_sampler_3d "
+        "native_batch_norm native_dropout native_group_norm native_layer_norm native_norm"
+    ),
     "frontend.functions.differences": (
         "corrcoef cov cumulative_trapezoid diff gradient trapezoid trapz"
     ),
     "frontend.functions.histograms": "histogram histogramdd",
     "frontend.functions.number_functions": "frexp gcd lcm nextafter unravel_index",
     "frontend.functions.questions": (
-        "constant_pad_nd get_device is_inference is_inference_mode_enabled is_nonzero is_same_size "
-        "is_signed renorm"
+        "as_strided_scatter constant_pad_nd empty_permuted get_device is_inference "
+        "is_inference_mode_enabled is_nonzero is_same_size is_signed nonzero_static renorm"
     ),
     "frontend.functions.memory": "resize_as_",
     "frontend.nn.functional.short_time": "istft stft",
@@ -138,9 +147,9 @@ _LAZY |= {name: module for module, names in _LATE.items() for name in names.spli
 _MODULES = (
     "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "ao", "backends", "compiler", "cpu",
     "cuda", "distributed", "distributions", "export", "fft", "func", "fx", "hub", "jit", "library",
-    "linalg", "mps", "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "random",
-    "return_types", "safetensors", "serialization", "signal", "sparse", "special", "storage",
-    "testing", "types", "version", "vision", "xpu",
+    "linalg", "masked", "mps", "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler",
+    "random", "return_types", "safetensors", "serialization", "signal", "sparse", "special",
+    "storage", "testing", "types", "version", "vision", "xpu",
 )  # fmt: skip
 
 

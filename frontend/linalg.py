@@ -44,9 +44,13 @@ from frontend.functions.linear_algebra.spectra import (
     svd,
     svdvals,
 )
+from frontend.functions.linear_algebra.symmetric_indefinite import (
+    ldl_factor,
+    ldl_factor_ex,
+    ldl_solve,
+)
 from frontend.functions.matrix import matmul
 from frontend.functions.select import diagonal as _diagonal
-from frontend.planned import planned
 from frontend.tensors.tensor import Tensor
 
 __all__ = [
@@ -57,11 +61,6 @@ __all__ = [
     "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander",
     "vecdot", "vector_norm",
 ]  # fmt: skip
-
-_PIVOTING = "NumPy has no symmetric indefinite factorization; lu_factor and lu_solve do the same"
-ldl_factor = planned("linalg.ldl_factor", _PIVOTING)
-ldl_factor_ex = planned("linalg.ldl_factor_ex", _PIVOTING)
-ldl_solve = planned("linalg.ldl_solve", _PIVOTING)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:

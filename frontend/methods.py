@@ -65,7 +65,10 @@ LATE = {
     "frontend.functions.differences": "corrcoef cov diff",
     "frontend.functions.histograms": "histogram",
     "frontend.functions.number_functions": "frexp gcd lcm nextafter",
-    "frontend.functions.questions": ("fill_diagonal_ is_nonzero is_same_size renorm sum_to_size"),
+    "frontend.functions.questions": (
+        "as_strided_scatter fill_diagonal_ is_nonzero is_same_size nonzero_static renorm "
+        "sum_to_size"
+    ),
     "frontend.functions.linear_algebra.solving": "det logdet slogdet",
     "frontend.functions.linear_algebra.factorizations": (
         "cholesky_inverse cholesky_solve geqrf ormqr"

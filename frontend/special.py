@@ -5,6 +5,7 @@ from frontend.functions import special_functions as _functions
 from frontend.functions.reduce import log_softmax, logsumexp, softmax
 from frontend.functions.special import logit, sinc, xlogy
 from frontend.functions.special_functions import (
+    airy_ai,
     bessel_j0,
     bessel_j1,
     bessel_y0,
@@ -49,11 +50,9 @@ from frontend.functions.unary import (
 from frontend.functions.unary import digamma as psi
 from frontend.functions.unary import lgamma as gammaln
 from frontend.functions.unary import sigmoid as expit
-from frontend.planned import planned
 
 _CHEBYSHEV = [f"{kind}chebyshev_polynomial_{name}" for kind in ("", "shifted_") for name in "tuvw"]
 globals().update({name: getattr(_functions, name) for name in _CHEBYSHEV})
-airy_ai = planned("special.airy_ai", "it needs series of its own on four intervals")
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "digamma", "entr", "erf", "erfc",

@@ -18,7 +18,7 @@ class GraphError(RuntimeError):
         super().__init__(text)
 
 
-class ShapeError(GraphError):
+class ShapeError(GraphError, ValueError):
     """Shapes that do not fit: broadcasting, contraction, axes, geometry of windows."""
 
 

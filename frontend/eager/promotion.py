@@ -131,6 +131,8 @@ def binary(op: Any, left: Any, right: Any) -> Tensor:
         if kind.dtype.is_float and left.__class__ in (int, float, bool):
             return apply_binary(op, filled_like(left, kind), right)
     left, right = lifted(left), lifted(right)
+    if not isinstance(left, Tensor) and not isinstance(right, Tensor):
+        raise TypeError(f"{op.name}(): one of the arguments must be a Tensor")
     dtype = result_type(left, right)
     return CONTEXT.apply(op, aligned((left, right), dtype), {})[0]
 
@@ -144,7 +146,7 @@ def float_binary(op: Any, left: Any, right: Any) -> Tensor:
     """As `binary`, integers first turned to the default float dtype."""
     left, right = lifted(left), lifted(right)
     dtype = result_type(left, right)
-    if not dtype.is_float:
+    if not dtype.is_float and (isinstance(left, Tensor) or isinstance(right, Tensor)):
         dtype = STATE.default_dtype
         return CONTEXT.apply(op, aligned((left, right), dtype), {})[0]
     return binary(op, left, right)

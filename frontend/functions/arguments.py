@@ -19,11 +19,26 @@ from graphc.ir.types import DType
 # -- out= ----------------------------------------------------------------------------------------
 
 
+def stored_exactly(result: Any, out: Any) -> Any:
+    """`stored` of functions whose `out` has the dtype of the result: raises DTypeError else."""
+    if isinstance(out, Tensor) and isinstance(result, Tensor) and out.dtype is not result.dtype:
+        raise DTypeError(
+            f"Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead",
+            location=user_location(),
+        )
+    if isinstance(out, tuple | list) and isinstance(result, tuple) and len(out) == len(result):
+        for part, place in zip(result, out):
+            stored_exactly(part, place)
+        return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
+    return stored(result, out)
+
+
 def stored(result: Any, out: Any) -> Any:
     """`out` after taking the value of `result` (tensors, or equally long tuples of them); `result`
     where `out` is None. An `out` of another shape is resized, with PyTorch's warning unless it is
     empty. Raises ShapeError where it cannot be, being a view or in a trace, DTypeError where the
-    dtype is of a lower category, and RuntimeError where a gradient would be recorded."""
+    dtype is of a lower category, and RuntimeError where a gradient would be recorded or several
+    elements of `out` are one."""
     if out is None:
         return result
     if isinstance(result, tuple):
@@ -45,6 +60,11 @@ def stored(result: Any, out: Any) -> Any:
             location=user_location(),
         )
     new = casted(result, out.dtype)
+    if STATE.session is None and 0 in out._array("out=").strides and out.numel() > 1:
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
+        )
     if new.tensor_type == out.tensor_type:
         out._assign(new)
     elif STATE.session is None and out._view is None and out._frozen is None:

@@ -75,6 +75,7 @@ def gradient(
     axes = _axes(dim, input.dim())
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    spacing = 1 if spacing is None else spacing
     spacings = list(spacing) if isinstance(spacing, Sequence) else [spacing] * len(axes)
     if len(spacings) != len(axes):
         raise RuntimeError(
@@ -92,7 +93,10 @@ def gradient(
 
 def _axes(dim: Any, rank: int) -> list[int]:
     listed = range(rank) if dim is None else [dim] if isinstance(dim, int) else dim
-    return [dimension(axis, rank) for axis in listed]
+    axes = [dimension(axis, rank) for axis in listed]
+    if len(set(axes)) < len(axes):
+        raise RuntimeError(f"torch.gradient: a dimension appears multiple times in dim {dim}")
+    return axes
 
 
 def _derivative(x: Tensor, spacing: Any, axis: int, edge_order: int) -> Tensor:
@@ -212,7 +216,7 @@ def cov(
         norm = x.new_tensor(float(norm))
     apart = x - mean
     result = matmul(apart, weighted(apart).mH) / norm
-    return result.squeeze() if input.dim() < 2 else result
+    return result.reshape(()) if rows.shape[0] == 1 else result
 
 
 def _weights(count: int, fweights: Any, aweights: Any) -> Tensor | None:
@@ -228,6 +232,8 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Tensor | None:
         if w.dtype.is_float is (name == "fweights"):
             kind = "integral" if name == "fweights" else "floating point"
             raise RuntimeError(f"cov(): expected {name} to have {kind} dtype")
+        if STATE.session is None and bool(reduce.any(w < 0)):
+            raise RuntimeError(f"cov(): {name} cannot be negative")
         product = w if product is None else product * w
     return product
 

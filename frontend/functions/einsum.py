@@ -328,6 +328,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
         raise DTypeError("both inputs should have same dtype", location=user_location())
     left, right = ([dimension(d, x.dim()) for d in ds] for x, ds in zip((a, b), pairs))
     for i, j, first, second in zip(left, right, *pairs):
+        if a.shape[i] != b.shape[j] and 1 in (a.shape[i], b.shape[j]):
+            # A side of size 1 broadcasts: the other one is summed first.
+            a, b = (reduce.sum(x, axis, keepdim=True, dtype=x.dtype) if x.shape[axis] != 1 else x
+                    for x, axis in ((a, i), (b, j)))  # fmt: skip
         if a.shape[i] != b.shape[j]:
             raise ShapeError(
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim "

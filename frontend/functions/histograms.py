@@ -76,7 +76,7 @@ def _edges(name: str, points: Tensor, axis: int, bins: Any, bounds: Any) -> np.n
     if bins <= 0:
         raise RuntimeError(f"torch.{name}(): bins must be > 0, but got {bins} for dimension {axis}")
     column = points._array(name)[:, axis]
-    low, high = (column.min(), column.max()) if column.size else (0.0, 0.0)
+    low, high = (column.min(), column.max()) if column.size else (0.0, 1.0)
     if bounds is not None:
         low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -84,7 +84,7 @@ def _edges(name: str, points: Tensor, axis: int, bins: Any, bounds: Any) -> np.n
     if low > high:
         raise RuntimeError(f"torch.{name}: min should not exceed max, but got min {low} max {high}")
     if low == high:
-        low, high = low - 1, high + 1
+        low, high = low - 0.5, high + 0.5
     return np.linspace(low, high, bins + 1, dtype=kind.numpy)
 
 
@@ -102,10 +102,9 @@ def _counted(
     places = np.zeros(len(array), np.int64)
     inside = np.ones(len(array), bool)
     for column, edge, size in zip(array.T, edges, sizes):
+        inside &= (column >= edge[0]) & (column <= edge[-1])
         index = np.searchsorted(edge, column, side="right") - 1
-        index[column == edge[-1]] = size - 1
-        inside &= (index >= 0) & (index < size) & ~np.isnan(column)
-        places = places * size + index
+        places = places * size + np.clip(index, 0, size - 1)
     total = math.prod(sizes)
     counts = np.bincount(places[inside], weights[inside].astype(np.float64), minlength=total)
     counts = counts.reshape(sizes)

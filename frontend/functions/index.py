@@ -90,6 +90,9 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     items = tuple(slice(None) if item is None else _of_positions(item) for item in indices)
     part = IndexPart(input.tensor_type.shape, items)
     values = _same_dtype(input, values, part)
+    if accumulate and input.dtype is DType.bool:  # a sum of bools is whether one of them holds
+        held, more = casted(input, DType.i32), casted(values, DType.i32)
+        return casted(_put(held, part.positions(), more, indexing.index_add), DType.bool)
     if accumulate:
         return _put(input, part.positions(), values, indexing.index_add)
     return _placed(input, part, values)

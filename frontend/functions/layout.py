@@ -367,6 +367,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if isinstance(start, Tensor):
+        if start.dim() or not start.dtype.is_integer or start.dtype is DType.bool:
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
         start = int(start.item())
     axis = dimension(dim, len(shape))
     if not -shape[axis] <= start <= shape[axis]:

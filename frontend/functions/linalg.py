@@ -239,8 +239,10 @@ def matrix_norm(
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     summed, chosen = (row, column) if builtins.abs(ord) == 1 else (column, row)
     totals = reduce.sum(abs(A.to(kind)), summed, keepdim=True)
-    best = reduce.amax if ord > 0 else reduce.amin
-    norms = best(totals, chosen, keepdim=True)
+    if ord > 0 and not totals.shape[chosen]:
+        norms = reduce.sum(totals, chosen, keepdim=True)  # of nothing: 0
+    else:
+        norms = (reduce.amax if ord > 0 else reduce.amin)(totals, chosen, keepdim=True)
     return stored(norms if keepdim else norms.squeeze((row, column)), out)
 
 
@@ -248,7 +250,7 @@ def _of_singular_values(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
     from frontend.functions.linear_algebra.spectra import svdvals
 
     values = svdvals(movedim(x, (row, column), (-2, -1)))
-    if ord == "nuc":
+    if ord == "nuc" or (ord > 0 and not values.shape[-1]):  # of nothing: 0
         return reduce.sum(values, -1)
     return (reduce.amax if ord > 0 else reduce.amin)(values, -1)
 

@@ -39,12 +39,21 @@ def both_bool(x: Any, y: Any) -> bool:
 # -- comparisons ---------------------------------------------------------------------------------
 
 
+def _need_left(name: str, input: Any) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+
+
 def eq(input: Any, other: Any, *, out: Any = None) -> Tensor:
+    _need_left("eq", input)
     result = binary(e.eq, input, other)
     return result if out is None else stored(result, out)
 
 
 def ne(input: Any, other: Any, *, out: Any = None) -> Tensor:
+    _need_left("ne", input)
     result = binary(e.ne, input, other)
     return result if out is None else stored(result, out)
 
@@ -54,6 +63,7 @@ not_equal = ne
 
 def _ordered(op: Any, name: str) -> Any:
     def function(input: Any, other: Any, *, out: Any = None) -> Tensor:
+        _need_left(name, input)
         if both_bool(input, other):
             input, other = (
                 casted(x, DType.i32) if isinstance(x, Tensor) else int(x) for x in (input, other)

@@ -285,6 +285,8 @@ def addr(
         if x.dim() != 1:
             raise RuntimeError(f"addr: Expected 1-D argument vec{position}, but got {x.dim()}-D")
     kind = result_type(input, vec1, vec2)
+    if kind is DType.bool:
+        beta, alpha = bool(beta), bool(alpha)
     term = outer(casted(vec1, kind), casted(vec2, kind))
     return _plus(input, term, beta, alpha, out)
 

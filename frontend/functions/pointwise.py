@@ -115,6 +115,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha · input."""
+    need_tensors("rsub", input=input)
     return sub(other, input, alpha=alpha)
 
 
@@ -341,6 +342,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
             "numbers or both tensors"
         )
     kind = result_type(input, *present)
+    if kind is DType.bool and all(isinstance(x, Tensor) for x in present):
+        return stored(clamp(*[x if x is None else x.int() for x in (input, min, max)]).bool(), out)
     _no_bool(kind, "clamp_cpu")
     least, greatest = limits(kind)
     low, high = least if min is None else min, greatest if max is None else max

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from frontend.functions import reduce
-from frontend.functions.arguments import need_tensors, takes_out
+from frontend.functions.arguments import need_tensors, stored, takes_out
+from frontend.functions.creation import empty, full
+from frontend.functions.logic import logical_and
 from frontend.functions.norms import norm
+from frontend.functions.order import cumsum
 from frontend.functions.pointwise import where
+from frontend.functions.ranges import arange
 from frontend.functions.reduce import dimension
+from frontend.functions.scatter import put, scatter
 from frontend.functions.select import diagonal
-from frontend.functions.shape import padded
+from frontend.functions.shape import cat, padded
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 
 __all__ = [
-    "constant_pad_nd", "fill_diagonal_", "get_device", "is_inference", "is_inference_mode_enabled",
-    "is_nonzero", "is_same_size", "is_signed", "renorm", "sum_to_size",
+    "as_strided_scatter", "constant_pad_nd", "empty_permuted", "fill_diagonal_", "get_device",
+    "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_same_size", "is_signed",
+    "nonzero_static", "renorm", "sum_to_size",
 ]  # fmt: skip
 
 
@@ -95,6 +103,8 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed over the dimensions that broadcasting from `size` would repeat."""
     wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
     shape = self.tensor_type.shape
+    if not wanted:
+        return reduce.sum(self)
     lead = len(shape) - len(wanted)
     tail = shape[lead:] if lead >= 0 else ()
     if lead < 0 or any(w not in (1, s) for w, s in zip(wanted, tail)):
@@ -120,3 +130,78 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
         for start in range(columns + 1, rows, columns + 1):
             diagonal(self[start:]).fill_(fill_value)
     return self
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: Any) -> Tensor:
+    """A tensor of whatever lies in memory, whose dimensions lie there in the order given, the last
+    one densest."""
+    order = tuple(physical_layout)
+    if len(order) != len(size):
+        raise RuntimeError(
+            f"Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {len(size)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    for i, axis in enumerate(order):
+        if not 0 <= axis < len(size):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got "
+                f"{axis} at index {i}).  NB: negative dims not currently supported; file an issue "
+                "if you want it."
+            )
+        if axis in order[:i]:
+            raise RuntimeError("Duplicate dim not allowed")
+    inverse = [order.index(axis) for axis in range(len(order))]
+    stored_so = empty([size[axis] for axis in order], **options)
+    return stored_so.permute(*inverse) if inverse else stored_so
+
+
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:  # fmt: skip
+    """A copy of `input` with `src` where `as_strided` of the row-major copy would lie."""
+    need_tensors("as_strided_scatter", input=input, src=src)
+    shape = tuple(size)
+    if tuple(src.shape) != shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = "
+            f"{list(src.shape)}, slice size = {list(shape)}"
+        )
+    offset = storage_offset or 0
+    last = offset + sum((n - 1) * step for n, step in zip(shape, stride))
+    if 0 not in shape and last >= input.numel():
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(stride)}, storage offset {offset} are "
+            f"out of bounds for storage of {input.numel()} elements"
+        )
+    places: Any = full((1,) * len(shape), offset)
+    for axis, (count, step) in enumerate(zip(shape, stride)):
+        along = [1] * len(shape)
+        along[axis] = count
+        places = places + (arange(count) * step).reshape(along)
+    return put(input, places.expand(shape), src)
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any = None) -> Tensor:
+    """[size, dim]: the positions of the first `size` elements that are not 0, and rows of
+    `fill_value` behind them. Unlike `nonzero` it has a compiled form."""
+    need_tensors("nonzero_static", input=input)
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    kept = input.reshape(-1) != 0
+    rank = cumsum(kept, 0)
+    # What is not asked for goes to one place behind the last.
+    place = where(logical_and(kept, rank <= size), rank - 1, size)
+    positions = arange(input.numel())
+    found = scatter(full((size + 1,), -1), 0, place, positions)[:size]
+    columns = []
+    for axis in range(input.dim()):
+        behind = math.prod(input.shape[axis + 1 :])
+        columns.append(found // max(behind, 1) % max(input.shape[axis], 1))
+    if not columns:
+        return stored(found.new_empty((size, 0)), out)
+    rows = cat([column.unsqueeze(1) for column in columns], 1)
+    return stored(where((found < 0).unsqueeze(1), fill_value, rows), out)

@@ -22,6 +22,7 @@ from frontend.eager.uncompiled import joined
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
+from frontend.functions.random_fills import box_muller, normal_fill, uniform_fill
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.generator import Generator, default_generator, drawn_on
 from frontend.tensors.state import STATE, no_grad
@@ -110,7 +111,8 @@ def uniform(
     if kind.is_complex:
         return joined(*(uniform(shape, kind.computes_as, generator) for _ in range(2)))
     if kind is DType.f32:
-        return _drawn(shape, kind, generator)
+        native = uniform_fill(shape, 0.0, 1.0, generator)
+        return _drawn(shape, kind, generator) if native is None else native
     if kind is DType.f64:
         with no_grad():
             high, low = (_drawn(shape, kind, generator) for _ in range(2))
@@ -133,6 +135,12 @@ def normal_numbers(
             return joined(*parts) * math.sqrt(0.5)
     with no_grad():
         wide = kind.computes_as
+        native = normal_fill(shape, 0.0, 1.0, generator) if wide is DType.f32 else None
+        if native is not None:
+            return casted(native, kind)
+        if wide is DType.f32:
+            draws = [uniform(shape, wide, generator) for _ in range(2)]
+            return casted(box_muller(*draws), kind)
         radius = f.sqrt(f.log(1 - uniform(shape, wide, generator)) * -2)
         return casted(radius * f.cos(uniform(shape, wide, generator) * (2 * math.pi)), kind)
 

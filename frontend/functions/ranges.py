@@ -17,6 +17,8 @@ from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.tensors.host_data import overflow
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
+from graphc.errors import AttributeValueError
+from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops.conversion import convert
 from graphc.ops.generate import iota
@@ -78,6 +80,10 @@ def arange(
     _check_range(first, last, by)
     if not kind.is_float:
         first, last, by = int(first), int(last), int(by)
+        if by == 0:
+            raise AttributeValueError(
+                "step must be nonzero in the integers", location=user_location()
+            )
         if max(abs(first), abs(last), abs(by)) >= 2**63:
             raise overflow(DType.i64)
     count = -((first - last) // by) if isinstance(by, int) else math.ceil((last - first) / by)
@@ -129,16 +135,20 @@ def linspace(
     """`steps` numbers from `start` to `end`, both included, evenly spaced."""
     check_options(device, layout, pin_memory)
     kind = kind_of(dtype, out, STATE.default_dtype)
-    result = from_data(_in(kind, _spaced("linspace", start, end, steps)), copy=False)
+    result = from_data(_in(kind, _spaced("linspace", kind, start, end, steps)), copy=False)
     return stored(finished(result, requires_grad, device), out)
 
 
-def _spaced(name: str, start: Any, end: Any, steps: Any) -> np.ndarray:
+def _spaced(name: str, kind: DType, start: Any, end: Any, steps: Any) -> np.ndarray:
+    """The numbers as float64; between whole ends for an integer dtype."""
+    steps = steps.item() if isinstance(steps, Tensor) and not steps.dim() else steps
     if not isinstance(steps, int | np.integer) or isinstance(steps, bool):
         raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     first, last = _number(name, "start", start), _number(name, "end", end)
+    if not kind.is_float:
+        first, last = int(first), int(last)
     place = np.arange(steps)
     step = (last - first) / max(steps - 1, 1)
     # From both ends, so that both are met exactly.
@@ -153,7 +163,7 @@ def logspace(
     """`steps` numbers from base^start to base^end, evenly spaced in the exponent."""
     check_options(device, layout, pin_memory)
     kind = kind_of(dtype, out, STATE.default_dtype)
-    exponents = _spaced("logspace", start, end, steps)
+    exponents = _spaced("logspace", kind, start, end, steps)
     result = from_data(_in(kind, np.power(float(base), exponents)), copy=False)
     return stored(finished(result, requires_grad, device), out)
 

@@ -73,6 +73,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along `dims`, those that leave at one end entering at the other; without
     `dims` along the flattened tensor."""
     steps = [shifts] if isinstance(shifts, int) else list(shifts)
+    if not steps:
+        raise RuntimeError("`shifts` required")
     places = [] if dims is None else [dims] if isinstance(dims, int) else list(dims)
     if not places and len(steps) == 1:
         return reshaped(roll(ravel(input), steps, 0), input.tensor_type.shape)

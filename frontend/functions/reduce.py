@@ -13,7 +13,13 @@ from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, floating
 from frontend.functions import pointwise as f
 from frontend.functions import return_types
-from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
+from frontend.functions.arguments import (
+    need_tensors,
+    not_implemented,
+    numpy_names,
+    stored,
+    stored_exactly,
+)
 from frontend.functions.logic import isnan, truth
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.tensor import Tensor
@@ -110,7 +116,11 @@ def prod(
     """The product; integers and bools multiply to int64."""
     if dim is not None and not isinstance(dim, int):
         raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
-    product = reduced(reduce.prod, _summand("prod", input, dtype), dim, keepdim)
+    factors = _summand("prod", input, dtype)
+    if factors.dtype is DType.bool:
+        whole = reduced(reduce.prod, casted(factors, DType.i32), dim, keepdim)
+        return stored(casted(whole, DType.bool), out)
+    product = reduced(reduce.prod, factors, dim, keepdim)
     return product if out is None else stored(product, out)
 
 
@@ -137,13 +147,13 @@ def _needs_elements(name: str, x: Tensor, dim: Any) -> None:
 @numpy_names
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The greatest element; equal ones share the gradient."""
-    return stored(_extreme("amax", reduce.max, input, dim, keepdim), out)
+    return stored_exactly(_extreme("amax", reduce.max, input, dim, keepdim), out)
 
 
 @numpy_names
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The smallest element; equal ones share the gradient."""
-    return stored(_extreme("amin", reduce.min, input, dim, keepdim), out)
+    return stored_exactly(_extreme("amin", reduce.min, input, dim, keepdim), out)
 
 
 @numpy_names
@@ -153,7 +163,7 @@ def aminmax(
     """(min, max), over all elements or along `dim`; equal ones share the gradient."""
     low = _extreme("aminmax", reduce.min, input, dim, keepdim)
     high = _extreme("aminmax", reduce.max, input, dim, keepdim)
-    return stored(return_types.aminmax(low, high), out)
+    return stored_exactly(return_types.aminmax(low, high), out)
 
 
 def _extreme(name: str, op: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:

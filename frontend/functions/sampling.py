@@ -26,6 +26,7 @@ from frontend.functions.random import (
     uniform,
     whole_numbers,
 )
+from frontend.functions.random_fills import normal_fill
 from frontend.functions.shape import expand
 from frontend.functions.unary import tan
 from frontend.tensors.dtypes import SCALAR_NAMES
@@ -251,8 +252,20 @@ def normal_(
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     with no_grad():
-        numbers = _normal_numbers(self, generator) * std + mean
+        numbers = _scaled_normal(self, mean, std, generator)
     return _put(self, numbers)
+
+
+def _scaled_normal(self: Tensor, mean: float, std: float, generator: Generator | None) -> Tensor:
+    """Numbers from N(mean, std²) in its shape."""
+    wide = _wide(self)
+    native = None
+    if wide is DType.f32 and not self.is_meta:
+        native = normal_fill(self.tensor_type.shape, mean, std, generator)
+    if native is not None:
+        return native
+    source = drawn_on(self.device, generator)
+    return normal_numbers(self.tensor_type.shape, wide, source) * std + mean
 
 
 def log_normal_(

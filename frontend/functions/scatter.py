@@ -11,7 +11,7 @@ from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise as f
 from frontend.functions import shape as s
-from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.arguments import need_tensors, stored, stored_exactly
 from frontend.functions.indices import wrapped
 from frontend.functions.masks import fill_value
 from frontend.functions.reduce import dimension
@@ -36,6 +36,11 @@ IN_PLACE = "index_add index_copy index_fill index_reduce put scatter scatter_add
 
 
 def _apply(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
+    if operands[0].dtype is DType.bool and getattr(op, "combine", None) is not None:
+        # Sums of bools are "or", products "and": counted, then asked whether they are 0.
+        x, at, source = operands
+        counts = _apply(op, casted(x, DType.i32), at, casted(source, DType.i32), **attributes)
+        return casted(counts, DType.bool)
     result: Tensor = CONTEXT.apply(op, operands, attributes)[0]
     return result
 
@@ -65,6 +70,8 @@ def gather(
     RuntimeError where the index does not fit or is out of range; negative ones are."""
     need_tensors("gather", input=input)
     axis = dimension(dim, input.dim())
+    if not index.numel() and index.dtype.is_integer:
+        index = casted(index, DType.i64)
     _need_integer(index, "gather(): Expected dtype int32/int64 for index")
     x, at = _one_dimension(input), _one_dimension(index)
     shape, wanted = x.tensor_type.shape, at.tensor_type.shape
@@ -83,7 +90,7 @@ def gather(
                 f"larger than self {list(shape)} apart from dimension {axis}",
             )
     gathered = _apply(indexing.gather, x, at, axis=axis)
-    return stored(gathered if index.dim() else s.reshape(gathered, ()), out)
+    return stored_exactly(gathered if index.dim() else s.reshape(gathered, ()), out)
 
 
 def take_along_dim(

@@ -287,6 +287,8 @@ def _places(indices: Any, sections: Any, indices_or_sections: Any) -> Any:
     places = [x for x in (indices, sections, indices_or_sections) if x is not None]
     if len(places) != 1:
         raise TypeError("expected exactly one of 'indices' and 'sections'")
+    if isinstance(places[0], str):
+        raise TypeError("indices_or_sections must be int or a tuple of ints, not str")
     return places[0]
 
 

@@ -18,7 +18,7 @@ from frontend.functions.pointwise import where
 from frontend.functions.unary import erfc, exp, lgamma, log, log1p, sin
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
-from graphc.ops import bessel, quantiles
+from graphc.ops import airy, bessel, quantiles
 
 __all__ = ["i0", "igamma", "igammac", "mvlgamma"]
 
@@ -33,6 +33,7 @@ def _unary(op: Any, text: str) -> Any:
     return function
 
 
+airy_ai = _unary(airy.airy_ai, "The Airy function Ai, without a gradient")
 i0 = _unary(bessel.i0, "The modified Bessel function of the first kind, order 0")
 i0e = _unary(bessel.i0e, "exp(-|x|)·I₀(x)")
 i1 = _unary(bessel.i1, "The modified Bessel function of the first kind, order 1")
@@ -89,8 +90,8 @@ def xlog1py(input: Any, other: Any, *, out: Any = None) -> Tensor:
 
 
 def zeta(input: Any, other: Any, *, out: Any = None) -> Tensor:
-    """Hurwitz's zeta function Σ (other + k)^-input; NaN where other is negative. Its gradient is
-    that of `other`."""
+    """Hurwitz's zeta function Σ (other + k)^-input; infinite where other is 0 or a negative whole
+    number, NaN where it is another negative one. Its gradient is that of `other`."""
     return stored(float_binary(quantiles.zeta, input, other), out)
 
 

@@ -18,6 +18,8 @@ _MODULES = ("attention", "parallel")
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"frontend.nn.{name}")
+    if name in modules.RARE:
+        return getattr(modules, name)
     if name == "DataParallel":
         return import_module("frontend.nn.parallel").DataParallel
     raise AttributeError(f"module 'frontend.nn' has no attribute {name!r}")

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from frontend.functions import random
+from frontend.functions import random, random_fills
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor, from_data
+from graphc.ir.types import DType
 
 _UNIT_GAIN = (
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
@@ -76,11 +77,20 @@ def _normal(tensor: Tensor, generator: Any) -> Tensor:
     return random.randn(tuple(tensor.shape), dtype=kind, generator=generator, device=tensor.device)
 
 
+def _native(fill: Any, tensor: Tensor, *arguments: Any) -> Tensor | None:
+    """Large fills of plain f32 tensors by native code; None for others."""
+    plain = tensor.dtype.computes_as is DType.f32 and tensor.device.type == "cpu"
+    return fill(tuple(tensor.shape), *arguments) if plain else None
+
+
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Numbers from U(a, b). Raises RuntimeError where a is above b."""
     _require_float(tensor, "check_uniform_bounds")
     _check_bounds(a, b)
     with no_grad():
+        native = _native(random_fills.uniform_fill, tensor, a, b, generator)
+        if native is not None:
+            return tensor.copy_(native)
         drawn = _uniform(tensor, generator)
         return tensor.copy_(drawn * (b - a) + a)
 
@@ -98,6 +108,9 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     with no_grad():
+        native = _native(random_fills.normal_fill, tensor, mean, std, generator)
+        if native is not None:
+            return tensor.copy_(native)
         drawn = _normal(tensor, generator)
         return tensor.copy_(drawn * std + mean)
 
@@ -124,6 +137,10 @@ def trunc_normal_(
     low, high = (math.erf((bound - mean) / std / math.sqrt(2)) for bound in (a, b))
     _check_bounds(low, high)
     with no_grad():
+        numbers = (low, high - low, mean, std * math.sqrt(2), a, b)
+        native = _native(random_fills.truncated_fill, tensor, numbers, generator)
+        if native is not None:
+            return tensor.copy_(native)
         drawn = _uniform(tensor, generator)
         deviates = erfinv(drawn * (high - low) + low) * (std * math.sqrt(2)) + mean
         return tensor.copy_(deviates.clamp(a, b))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from frontend.functions.creation import empty
@@ -80,3 +81,10 @@ class Buffer(metaclass=_BufferMeta):
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("UninitializedBuffer", "UninitializedParameter", "is_lazy"):
+        # Few programs ask, and it needs this module.
+        return getattr(import_module("frontend.nn.uninitialized"), name)
+    raise AttributeError(f"module 'frontend.nn.parameter' has no attribute {name!r}")

@@ -10,14 +10,15 @@ from frontend.optim.optimizer import Optimizer
 from frontend.optim.sgd import SGD
 
 __all__ = [
-    "ASGD", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam",
-    "RMSprop", "Rprop", "lr_scheduler",
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon",
+    "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler",
 ]  # fmt: skip
 
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
-    "ASGD": "asgd", "Adadelta": "adagrad", "Adagrad": "adagrad", "Adamax": "adam_variants",
-    "NAdam": "adam_variants", "RAdam": "adam_variants", "RMSprop": "rmsprop", "Rprop": "rprop",
+    "ASGD": "asgd", "Adadelta": "adagrad", "Adafactor": "adafactor", "Adagrad": "adagrad",
+    "Adamax": "adam_variants", "LBFGS": "lbfgs", "Muon": "muon", "NAdam": "adam_variants",
+    "RAdam": "adam_variants", "RMSprop": "rmsprop", "Rprop": "rprop",
 }  # fmt: skip
 
 

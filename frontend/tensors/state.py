@@ -47,6 +47,7 @@ Caches, which change no result:
 - `eager.dispatch._FILLED`: of constants
 - `eager.native_ops._MEMO`: of kernels of single ops
 - `eager.tape._kind`: of classes that nodes show themselves as
+- `functions.random_fills._kernel`: of kernels of random fills
 - `tracing.guards.bytecode.scan_bytecode`: of code objects
 - `overrides.protocol.takes_over`: of types
 - `overrides.interception._template`: of code that asks

@@ -8,6 +8,7 @@ from graphc.ir.registry import all_ops as table
 from graphc.ir.registry import lookup
 from graphc.ops import (
     activations,
+    airy,
     attention,
     bessel,
     bitwise,
@@ -47,6 +48,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "activations",
+    "airy",
     "attention",
     "bessel",
     "bitwise",

@@ -192,7 +192,7 @@ conv = Contract(
         b[0], b[1] * (types[1].shape[0] // groups) + m[0], *n
     ),
     compute=conv_compute,
-    dtypes=FLOATS,
+    dtypes=NUMBERS,
     vjp=_conv_vjp,
     samples=lambda m: _conv_samples(m),
 )  # fmt: skip
@@ -219,7 +219,7 @@ conv_input_grad = Contract(
     out=lambda b, m, n, types, **_: (b[0], b[1] * types[1].shape[1] + m[0], *n),
     phases=lambda types, stride, **_: stride,
     compute=input_grad_compute,
-    dtypes=FLOATS,
+    dtypes=NUMBERS,
     vjp=_input_grad_vjp,
     samples=lambda m: _input_grad_samples(m),
 )

@@ -48,7 +48,7 @@ ndtri = elementwise(
 
 def _zeta(s: Any, x: Any, q: Any) -> Any:
     """Σ (q + k)⁻ˣ for k from 0, by Euler and Maclaurin's formula from k = 10. Infinite where x is 1
-    or q is 0, a pole; NaN where x is below 1 or q below 0."""
+    or q is 0 or a negative whole number, poles; NaN where x is below 1 or q below 0."""
     exponent, start = s.wide(x), s.wide(q)
     zero, one = s.constant(0, start), s.constant(1, start)
     minus = s.neg(exponent)
@@ -67,10 +67,12 @@ def _zeta(s: Any, x: Any, q: Any) -> Any:
         for step in (2 * k - 1, 2 * k):
             factor = s.mul(factor, s.add(exponent, s.constant(step, start)))
         term = s.mul(s.mul(term, inverse), inverse)
-    infinite = s.logical_or(s.eq(exponent, one), s.eq(start, zero))
-    none = s.logical_or(s.lt(exponent, one), s.lt(start, zero))
-    total = s.select(infinite, s.constant(math.inf, start), total)
-    total = s.select(none, s.constant(math.nan, start), total)
+    nan, infinity = s.constant(math.nan, start), s.constant(math.inf, start)
+    pole = s.logical_and(s.le(start, zero), s.eq(start, s.floor(start)))
+    total = s.select(s.lt(start, zero), nan, total)
+    total = s.select(pole, infinity, total)
+    total = s.select(s.lt(exponent, one), nan, total)
+    total = s.select(s.eq(exponent, one), infinity, total)
     return s.narrow(total, x)
 
 

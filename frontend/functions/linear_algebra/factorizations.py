@@ -213,10 +213,10 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
 def _reflected(name: str, A: Tensor, tau: Tensor, x: Tensor, backwards: bool) -> Tensor:
     """The product of I - tauᵢ·vᵢ·vᵢᴴ for all i with x; vᵢ is column i of A below a 1."""
     floats(name, input=A, tau=tau, other=x)
-    if A.dim() < 2 or A.shape[-2] < A.shape[-1]:
-        raise misfit(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if tau.shape[-1] > A.shape[-1]:
         raise misfit(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if tau.shape[-1] > A.shape[-2]:
+        raise misfit(f"{name}: input.shape[-2] must be greater than or equal to tau.shape[-1]")
     steps = range(tau.shape[-1])
     vectors = tril(A, -1) + eye(A.shape[-2], A.shape[-1], dtype=A.dtype)
     scales = tau if backwards else conj(tau)
@@ -230,6 +230,11 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
     """The first columns of the product of the reflections that `geqrf` gives."""
     matrices("linalg.householder_product", input=A)
     rows, columns = A.shape[-2:]
+    if rows < columns:
+        raise misfit(
+            "linalg.householder_product: input.shape[-2] must be greater than or equal to "
+            "input.shape[-1]"
+        )
     shape = (*A.tensor_type.shape[:-2], rows, columns)
     x = expand(eye(rows, columns, dtype=A.dtype), shape)
     return stored(_reflected("linalg.householder_product", A, tau, x, backwards=True), out)

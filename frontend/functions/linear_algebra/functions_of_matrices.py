@@ -72,8 +72,7 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0, 1, …, N - 1 (by default as many as elements) of each element of vectors, in a
     new last dimension."""
     need_tensors("linalg.vander", x=x)
-    if not x.dim():
-        raise misfit("linalg.vander: Expected a 1D tensor or higher")
+    x = x if x.dim() else x.reshape(1)
     count = x.shape[-1] if N is None else N
     if count < 2 and N is not None:
         raise RuntimeError("N must be greater than 1.")

@@ -155,10 +155,14 @@ def multilabel_margin_loss(
             f"inconsistent target size: {sizes(target)} for input of size: {sizes(input)}",
         )
     classes = input.shape[-1] if input.ndim else 1
+    if not classes:
+        raise fail(
+            ShapeError, f"Expected non-empty vector or matrix, got input of size: {sizes(input)}"
+        )
     count = math.prod(input.shape[:-1])
     rows, listed = input.reshape(count, classes), target.reshape(count, classes)
     place = creation.arange(classes)
-    if not classes or not count:
+    if not count:
         return reduced(input.sum(-1), reduction)
     first = pointwise.where(listed < 0, place, classes).amin(1, keepdim=True)
     valid = place < first

@@ -146,11 +146,16 @@ def _avg_pool(
     include_pad: bool, divisor: int | None,
 ) -> Tensor:  # fmt: skip
     op = f"avg_pool{count}d"
+    whole = x.dtype is DType.i64
+    x = x.to(DType.f64) if whole else x
     require_float(x, op)
     geometry = _geometry(op, count, x, kernel_size, stride, padding, 1, ceil_mode)
     del geometry["dilation"]
     if divisor == 0:
         raise fail(AttributeValueError, "divisor must be not zero")
+    if whole:  # means of whole numbers are rounded towards 0
+        options = {**geometry, "count_include_pad": bool(include_pad), "divisor": divisor}
+        return pooling.avg_pool(x, **options).to(DType.i64)
     return pooling.avg_pool(x, **geometry, count_include_pad=bool(include_pad), divisor=divisor)
 
 

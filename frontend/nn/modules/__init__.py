@@ -32,9 +32,29 @@ from frontend.nn.modules.sparse import *
 from frontend.nn.modules.transformer import *
 from frontend.nn.modules.upsampling import *
 
+_FILES = {
+    "frontend.nn.modules.adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
+    "frontend.nn.modules.fractional": "FractionalMaxPool2d FractionalMaxPool3d",
+    "frontend.nn.modules.former": "Container CrossMapLRN2d",
+    "frontend.nn.modules.lazy": (
+        "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d "
+        "LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d "
+        "LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear LazyModuleMixin"
+    ),
+    "frontend.nn.modules.linear_cross_entropy": (
+        "LinearCrossEntropyLoss LinearCrossEntropyOptions"
+    ),
+    "frontend.nn.uninitialized": "UninitializedBuffer UninitializedParameter",
+}
+RARE = {name: file for file, names in _FILES.items() for name in names.split()}
+"""Layers that few programs have, by the file that is imported when one is asked for."""
+
 
 def __getattr__(name: str) -> _Any:
-    """`utils`, which must not be one of the names that `frontend.nn` takes from here."""
+    """A rare layer; or `utils`, which must not be one of the names that `frontend.nn` takes from
+    here."""
+    if name in RARE:
+        return getattr(_import_module(RARE[name]), name)
     if name == "utils":
         return _import_module("frontend.nn.modules.utils")
     raise AttributeError(f"module 'frontend.nn.modules' has no attribute {name!r}")

@@ -123,12 +123,6 @@ def test_what_needs_no_lapack_is_compiled() -> None:
     np.testing.assert_allclose(function(x, tau.expand(2, 3)).numpy(), expected.numpy(), atol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["ldl_factor", "ldl_solve"])
-def test_what_is_planned_says_so(name: str) -> None:
-    with pytest.raises(NotImplementedError, match=f"linalg.{name}.*planned"):
-        getattr(torch.linalg, name)(torch.eye(2))
-
-
 def test_low_rank_approximations() -> None:
     torch.manual_seed(0)
     x = drawn(9, 3).detach() @ drawn(3, 7).detach()

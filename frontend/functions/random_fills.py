@@ -1,0 +1,133 @@
+"""Large draws of f32 by native code: a kernel for each distribution, of a fixed number of elements,
+made once in a process, fills them block by block.
+
+Element i of a draw depends on (seed, counter + i) alone, so a block is a draw with the counter
+further on, and the numbers are those of one draw. Uniform ones have the same bits as elsewhere; of
+others, logarithms and cosines are those of compiled code.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from frontend.tensors.generator import Generator, default_generator
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, make
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.types import DType, TensorType
+from graphc.ops import elementwise as e
+from graphc.ops import special
+from graphc.ops.generate import random_uniform
+from graphc.ops.movement import broadcast
+
+BLOCK = 1 << 12
+"""Elements of a kernel."""
+LEAST = 1 << 10
+"""Below so many elements NumPy is good enough, and native code need not be loaded. Uniform numbers,
+which have the same bits either way, are drawn natively once that is there."""
+
+Formula = Callable[..., Any]
+
+
+def _uniform(draws: list[Any], low: Any, width: Any) -> Any:
+    return draws[0] * width + low
+
+
+_SINE = (6.2831852802614145, -41.34168066806291, 81.6024807428489, -76.58128455898559,
+         39.760722073269854)  # fmt: skip
+"""sin(2πs) / s as a polynomial of s², fitted at Chebyshev's points of |s| <= 1/4."""
+
+
+def cosine_of_turns(turns: Any) -> Any:
+    """cos(2π · turns) for turns in [0, 1), to 2e-7: of f32 numbers, or of values of a graph."""
+    s = 0.25 - e.abs(turns - 0.5)  # exact, and cos(2π · turns) is -sin(2πs)
+    square = s * s
+    sine = square * _SINE[4] + _SINE[3]
+    for coefficient in _SINE[2::-1]:
+        sine = sine * square + coefficient
+    return -(sine * s)
+
+
+def box_muller(first: Any, second: Any) -> Any:
+    """Standard normal numbers from two draws of uniform ones, in f32 or as values of a graph."""
+    return e.sqrt(e.log(1 - first) * -2) * cosine_of_turns(second)
+
+
+def _normal(draws: list[Any], mean: Any, deviation: Any) -> Any:
+    return box_muller(*draws) * deviation + mean
+
+
+def _truncated(
+    draws: list[Any], low: Any, width: Any, mean: Any, scale: Any, least: Any, most: Any
+) -> Any:
+    numbers = special.erfinv(draws[0] * width + low) * scale + mean
+    return e.clamp(numbers, least, most)
+
+
+@functools.cache
+def _kernel(formula: Formula, draws: int, numbers: int) -> Any:
+    """Native code: from the states of the draws and 0-d numbers to a block of elements."""
+    from graphc.runtime.executable import compile  # not before it is needed: loads LLVM
+
+    builder = GraphBuilder(formula.__name__.lstrip("_"))
+    with builder.at(None):
+        states = [builder.input(f"state{i}", "i64[2]") for i in range(draws)]
+        attributes = {"shape": (BLOCK,), "dtype": DType.f32}
+        drawn = [builder.apply(random_uniform, (state,), attributes)[0] for state in states]
+        spread = [
+            broadcast(builder.input(f"number{i}", "f32[]"), shape=(BLOCK,)) for i in range(numbers)
+        ]
+        graph = builder.finish(formula(drawn, *spread))
+    return compile(graph, threads=1).run
+
+
+def _filled(
+    formula: Formula, draws: int, shape: tuple[int, ...], generator: Generator | None,
+    numbers: tuple[float, ...],
+) -> Tensor | None:  # fmt: skip
+    """A draw by a kernel; None where it is too small, or for a trace to record."""
+    count = math.prod(shape)
+    source = generator or default_generator
+    ready = formula is _uniform and _kernel.cache_info().currsize
+    if (count < LEAST and not ready) or STATE.session is not None or source.state.is_meta:
+        return None
+    state = source.state._array("a random draw")
+    run = _kernel(formula, draws, len(numbers))
+    given = [np.asarray(number, np.float32) for number in numbers]
+    result = np.empty(count, np.float32)
+    for start in range(0, count, BLOCK):
+        # Each draw takes `count` numbers of the stream.
+        states = [state + np.array([0, i * count + start]) for i in range(draws)]
+        part = run([*states, *given])[0]
+        result[start : start + BLOCK] = part[: count - start]
+    advanced = state + np.array([0, draws * count])
+    source.state._assign(make(advanced, TensorType.of(advanced)))
+    filled = result.reshape(shape)
+    return make(filled, TensorType.of(filled))
+
+
+def uniform_fill(
+    shape: tuple[int, ...], low: float, high: float, generator: Generator | None
+) -> Tensor | None:
+    """U(low, high) in f32, or None."""
+    return _filled(_uniform, 1, shape, generator, (low, high - low))
+
+
+def normal_fill(
+    shape: tuple[int, ...], mean: float, deviation: float, generator: Generator | None
+) -> Tensor | None:
+    """N(mean, deviation²) in f32, or None."""
+    return _filled(_normal, 2, shape, generator, (mean, deviation))
+
+
+def truncated_fill(
+    shape: tuple[int, ...], numbers: tuple[float, ...], generator: Generator | None
+) -> Tensor | None:
+    """`numbers` = (low, width, mean, scale, least, most): erfinv(U(low, low + width)) · scale +
+    mean in f32, within [least, most]; or None."""
+    return _filled(_truncated, 1, shape, generator, numbers)

@@ -1,0 +1,297 @@
+"""`python -m tests.zoo.opdb [--dtype D] [--ops a,b] [--compiled] [--gradients]`: PyTorch's own
+database of operators, run on the frontend beside PyTorch in one process.
+
+Every operator comes with samples (arguments that it takes) and error inputs (arguments that it
+refuses, with the kind of exception). The frontend gets both, converted through NumPy: its results
+have PyTorch's structure, shapes, dtypes and numbers, its refusals PyTorch's type. Prints a table by
+dtype, and fails where a dtype's share is below its least. Needs torch, and expecttest, which
+PyTorch's testing modules import.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import signal
+import sys
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import frontend
+from graphc.errors import TraceError
+from tests.zoo.opdb_compare import compared
+from tests.zoo.opdb_sides import Absent, converted, ours_of
+
+LEAST = {"float32": 99.5, "float64": 99.5, "int64": 99.0, "bool": 99.0, "complex64": 95.0}
+"""Of the samples in scope of each dtype, the least share to pass, in percent."""
+DTYPES = tuple(LEAST)
+
+OUT_OF_SCOPE = (
+    (r"^_|^torch\._|^torch\.ops\.|_backward$|^slice$", "PyTorch's internals"),
+    (r"^jiterator_", "other devices"),
+    (r"sparse", "sparse"),
+)
+"""What is not compared: a pattern of names, and why."""
+COMPLEX_WHEN_COMPILED = (r"^fft\.|^stft$|^istft$", "compiled complex and FFT")
+
+SHOWN = 3
+"""How many different things that went wrong are printed of an operator."""
+SECONDS = 60
+"""What one sample may take."""
+
+
+@dataclass
+class Tally:
+    """What came of the samples of one dtype: counts, and by operator what went wrong."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    wrong: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, name: str, verdict: str, detail: str) -> None:
+        self.counts[verdict] += 1
+        if verdict in ("failed", "missing", "not refused"):
+            self.wrong[name].append(f"{verdict}: {detail}")
+
+    @property
+    def share(self) -> float | None:
+        """Passed, of what could pass, in percent."""
+        asked = sum(self.counts[verdict] for verdict in ("passed", "failed", "missing"))
+        return 100 * self.counts["passed"] / asked if asked else None
+
+
+def operators(wanted: str | None) -> list[Any]:
+    """The database's entries of the names asked for (all of them: None)."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    names = None if wanted is None else set(wanted.split(","))
+    return [op for op in op_db if names is None or op.name in names]
+
+
+def reason(op: Any, compiled: bool) -> str | None:
+    """Why an operator is out of scope; None where it is in."""
+    patterns = (*OUT_OF_SCOPE, COMPLEX_WHEN_COMPILED) if compiled else OUT_OF_SCOPE
+    return next((why for pattern, why in patterns if re.search(pattern, op.name)), None)
+
+
+def samples(op: Any, dtype: Any, gradients: bool) -> Iterator[tuple[Any, tuple, dict]]:
+    """(the sample, its positional and keyword arguments)."""
+    wanted = gradients and op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
+    for sample in op.sample_inputs("cpu", dtype, requires_grad=wanted):
+        yield sample, (sample.input, *sample.args), sample.kwargs
+
+
+def outcome(run: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """What a call gives, and what it raises, in the time that it may take."""
+    signal.alarm(SECONDS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return run(), None
+    except Exception as error:
+        return None, error
+    finally:
+        signal.alarm(0)
+
+
+@contextlib.contextmanager
+def alarms() -> Iterator[None]:
+    """A call that takes too long raises TimeoutError."""
+
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"not done after {SECONDS} s")
+
+    previous = signal.signal(signal.SIGALRM, late)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+
+
+def said(error: Exception) -> str:
+    """An exception in one line."""
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:160]
+
+
+def shown(sample: Any) -> str:
+    """A sample's arguments in one line."""
+    text = re.sub(r', device="cpu"|torch\.|, contiguous=False', "", sample.summary())
+    text = text.replace("Tensor[size=", "[").replace(", broadcasts_input=False, name=''", "")
+    return "\n        " + text.removeprefix("SampleInput")[:400]
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether an exception says that there is no such function."""
+    if isinstance(error, AttributeError):
+        return "has no attribute" in str(error)
+    return isinstance(error, Absent) or (
+        isinstance(error, NotImplementedError) and "planned" in str(error)
+    )
+
+
+def by_value(error: Exception) -> bool:
+    """Whether a trace was refused since the operation depends on the tensors' values, or since it
+    runs eagerly only, as docs/coverage.md lists."""
+    return isinstance(error, TraceError)
+
+
+class Run:
+    """One pass over the database."""
+
+    def __init__(self, options: argparse.Namespace):
+        self.options = options
+        self.samples: dict[str, Tally] = {dtype: Tally() for dtype in options.dtype}
+        self.refusals = Tally()
+
+    def everything(self) -> None:
+        import torch
+
+        for op in operators(self.options.ops):
+            start = time.perf_counter()
+            for name, tally in self.samples.items():
+                dtype = getattr(torch, name)
+                if dtype in op.supported_dtypes("cpu"):
+                    self.operator(op, dtype, tally)
+            if op.error_inputs_func is not None and not self.options.compiled:
+                self.errors(op)
+            if self.options.verbose:
+                print(f"{label(op)}: {time.perf_counter() - start:.1f} s", file=sys.stderr)
+                for name, tally in self.samples.items():
+                    if tally.wrong.get(label(op)):
+                        print(name, *details(tally, label(op)), sep="\n", file=sys.stderr)
+
+    def operator(self, op: Any, dtype: Any, tally: Tally) -> None:
+        """All samples of one dtype."""
+        why = reason(op, self.options.compiled)
+        with contextlib.suppress(StopIteration):
+            drawn = samples(op, dtype, self.options.gradients)
+            for i, (sample, args, keywords) in enumerate(drawn):
+                if self.options.first is not None and i >= self.options.first:
+                    break
+                if why is None:
+                    verdict, detail = self.sample(op, sample, args, keywords)
+                else:
+                    verdict, detail = "out of scope", why
+                tally.add(label(op), verdict, detail)
+
+    def sample(self, op: Any, sample: Any, args: tuple, keywords: dict) -> tuple[str, str]:
+        """The verdict on one sample, and what went wrong."""
+        described = shown(sample) if self.options.verbose else ""
+        try:
+            function = ours_of(op)
+            taken, named = converted(args), converted(keywords)
+        except (Absent, NotImplementedError) as error:
+            return "missing", said(error)
+        if self.options.compiled:
+            function = frontend.compile(function)
+        expected, refused = outcome(lambda: op.op(*args, **keywords))
+        if refused is not None:
+            return "PyTorch refuses", said(refused)
+        found, error = outcome(lambda: function(*taken, **named))
+        if error is not None:
+            if self.options.compiled and by_value(error):
+                return "depends on values", said(error)
+            return "missing" if is_missing(error) else "failed", f"{said(error)} {described}"
+        different = compared(op, found, expected, args, keywords)
+        if different is None and self.options.gradients:
+            different = self.gradients(found, expected, (taken, named), (args, keywords))
+        return ("passed", "") if different is None else ("failed", f"{different} {described}")
+
+    def gradients(self, found: Any, expected: Any, ours: Any, theirs: Any) -> str | None:
+        from tests.zoo.opdb_compare import gradients_compared
+
+        try:
+            return gradients_compared(found, expected, ours, theirs)
+        except Exception as error:
+            return f"gradient: {said(error)}"
+
+    def errors(self, op: Any) -> None:
+        """All error inputs: the frontend raises the type that PyTorch does."""
+        if reason(op, compiled=False) is not None:
+            return
+        for given in op.error_inputs("cpu"):
+            sample = given.sample_input
+            try:
+                function = ours_of(op)
+                taken = converted((sample.input, *sample.args)), converted(sample.kwargs)
+            except (Absent, NotImplementedError) as error:
+                self.refusals.add(label(op), "missing", said(error))
+                continue
+            _, theirs = outcome(lambda: op.op(sample.input, *sample.args, **sample.kwargs))  # noqa: B023
+            if not isinstance(theirs, given.error_type):
+                self.refusals.add(label(op), "PyTorch takes it", "")
+                continue
+            _, error = outcome(lambda: function(*taken[0], **taken[1]))  # noqa: B023 (runs at once)
+            self.refusals.add(label(op), *self.refusal(given, error, sample))
+
+    def refusal(self, given: Any, error: Exception | None, sample: Any) -> tuple[str, str]:
+        described = shown(sample) if self.options.verbose else ""
+        if error is None:
+            return "failed", f"does not raise {given.error_type.__name__} {described}"
+        if is_missing(error) and not issubclass(given.error_type, AttributeError):
+            return "missing", said(error)
+        if not isinstance(error, given.error_type):
+            return "failed", f"not {given.error_type.__name__}: {said(error)} {described}"
+        return "passed", ""
+
+
+def label(op: Any) -> str:
+    """An operator's name, with that of its variant."""
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+def table(run: Run) -> str:
+    """The counts by dtype, as text."""
+    columns = ("passed", "failed", "missing", "depends on values", "out of scope")
+    lines = [f"{'':14}" + "".join(f"{name:>19}" for name in columns) + f"{'share':>12}"]
+    for name, tally in [*run.samples.items(), ("error inputs", run.refusals)]:
+        counts = "".join(f"{tally.counts[column]:19}" for column in columns)
+        share = "-" if tally.share is None else f"{tally.share:.2f} %"
+        lines.append(f"{name:14}{counts}{share:>12}")
+    return "\n".join(lines)
+
+
+def details(tally: Tally, only: str | None = None) -> Iterator[str]:
+    """By operator what went wrong, each thing once."""
+    for name in sorted(tally.wrong, key=lambda name: (-len(tally.wrong[name]), name)):
+        if only not in (None, name):
+            continue
+        found = Counter(tally.wrong[name])
+        yield f"  {name} ({sum(found.values())})"
+        for text, count in found.most_common(SHOWN):
+            yield f"    {count} x {text}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.zoo.opdb", description=__doc__)
+    parser.add_argument("--dtype", action="append", choices=DTYPES, help="one of them; repeatable")
+    parser.add_argument("--ops", help="names of operators, with commas between")
+    parser.add_argument("--compiled", action="store_true", help="compile each call")
+    parser.add_argument("--gradients", action="store_true", help="compare gradients as well")
+    parser.add_argument("--first", type=int, help="the first so many samples of each operator")
+    parser.add_argument("--verbose", action="store_true", help="with the samples that went wrong")
+    options = parser.parse_args()
+    options.dtype = options.dtype or DTYPES
+    run = Run(options)
+    with alarms(), np.errstate(all="ignore"):
+        run.everything()
+    for name, tally in [*run.samples.items(), ("error inputs", run.refusals)]:
+        print(f"\n{name}", *details(tally), sep="\n")
+    print(f"\n{table(run)}")
+    short = [
+        name
+        for name, tally in run.samples.items()
+        if tally.share is not None and tally.share < LEAST[name]
+    ]
+    if short:
+        raise SystemExit("below its least share: " + ", ".join(short))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""PyTorch's operators and their arguments, in terms of the frontend.
+
+In: entries of PyTorch's database, and samples. Out: the frontend's function of the same name, or
+the database's own small function with `torch` standing for the frontend; tensors through NumPy.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+import frontend
+
+
+class Absent(Exception):
+    """The frontend has no such name, dtype or layout."""
+
+
+SPACES = (
+    "torch", "torch.Tensor", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft",
+    "torch.signal.windows", "torch.masked", "torch.sparse",
+)  # fmt: skip
+"""Where PyTorch's functions are looked for by identity."""
+
+
+def place(path: str) -> Any:
+    """What the frontend has under one of PyTorch's names (`torch.linalg.inv`)."""
+    value: Any = frontend
+    for part in path.split(".")[1:]:
+        try:
+            value = getattr(value, part)
+        except (AttributeError, ModuleNotFoundError):
+            raise Absent(path) from None
+    return value
+
+
+@cache
+def _names() -> dict[int, str]:
+    import torch
+
+    found: dict[int, str] = {}
+    for space in SPACES:
+        target: Any = torch
+        for part in space.split(".")[1:]:
+            target = getattr(target, part)
+        for name in dir(target):
+            found.setdefault(id(getattr(target, name)), f"{space}.{name}")
+    return found
+
+
+def ours_of(op: Any) -> Callable[..., Any]:
+    """The frontend's function for an entry of the database. Raises Absent."""
+    function = op.op
+    if isinstance(function, FunctionType) and function.__module__.startswith("torch.testing."):
+        return rebound(function)
+    path = f"torch.{op.name}"
+    return named(function) if _at(path) is not function else place(path)
+
+
+def _at(path: str) -> Any:
+    import torch
+
+    value: Any = torch
+    for part in path.split(".")[1:]:
+        value = getattr(value, part, None)
+    return value
+
+
+def named(function: Any) -> Any:
+    """The frontend's function of the same name as one of PyTorch's."""
+    path = _names().get(id(function))
+    if path is None:
+        name = getattr(function, "__name__", repr(function))
+        is_method = "method" in type(function).__name__ or "slot" in type(function).__name__
+        path = f"torch.Tensor.{name}" if is_method else f"torch.{name}"
+    return place(path)
+
+
+def rebound(function: FunctionType) -> Any:
+    """A function of PyTorch's tests, with the frontend for `torch`."""
+    import torch
+
+    names = {**function.__globals__, "torch": frontend, "F": frontend.nn.functional}
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        if name == "wrapper_set_seed":
+            names[name] = seeded
+            continue
+        if isinstance(value, FunctionType) and value.__module__.startswith("torch.testing."):
+            names[name] = rebound(value)
+        elif callable(value) and id(value) in _names():
+            names[name] = named(value)
+    cells = tuple(CellType(_cell(cell.cell_contents)) for cell in function.__closure__ or ())
+    defaults = tuple(map(_cell, function.__defaults__ or ()))
+    made = FunctionType(function.__code__, names, function.__name__, defaults, cells)
+    made.__kwdefaults__ = function.__kwdefaults__
+    assert torch is not frontend
+    return made
+
+
+def seeded(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """What the database's own does: a call after the seed was set."""
+    frontend.manual_seed(42)
+    return function(*args, **keywords)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, FunctionType) and value.__module__.startswith("torch.testing."):
+        return rebound(value)
+    if callable(value) and not inspect.isclass(value):
+        return named(value)
+    return converted(value)
+
+
+def converted(value: Any) -> Any:
+    """An argument of the database's as the frontend takes it. Raises Absent."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return tensor(value)
+    if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+        return place(str(value))
+    if isinstance(value, torch.device):
+        return frontend.device(str(value))
+    if isinstance(value, torch.Size):
+        return frontend.Size(value)
+    if isinstance(value, torch.Generator):
+        return frontend.Generator()
+    if is_dataclass(value):
+        named_fields = {each.name: converted(getattr(value, each.name)) for each in fields(value)}
+        return place(f"torch.nn.{type(value).__name__}")(**named_fields)
+    if isinstance(value, torch.nn.Module):
+        return place(f"torch.nn.{type(value).__name__}")()
+    if isinstance(value, tuple | list):
+        made = [converted(item) for item in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    if isinstance(value, dict):
+        return {key: converted(item) for key, item in value.items()}
+    if isinstance(value, slice):
+        return slice(*map(converted, (value.start, value.stop, value.step)))
+    if isinstance(value, FunctionType) and value.__module__.startswith("torch.testing."):
+        return rebound(value)
+    if isinstance(value, BuiltinFunctionType | FunctionType) and id(value) in _names():
+        return named(value)
+    assert not isinstance(value, ModuleType)
+    return value
+
+
+def tensor(value: Any) -> Any:
+    """One of PyTorch's tensors as the frontend's, leaf or not as it is."""
+    import torch
+
+    if value.layout != torch.strided:
+        raise Absent(str(value.layout))
+    kind = place(str(value.dtype))
+    if not isinstance(kind, frontend.dtype):
+        raise Absent(str(value.dtype))
+    if value.device.type != "cpu":
+        made = frontend.empty(tuple(value.shape), dtype=kind, device=str(value.device))
+    elif value.dim() > 64:
+        raise Absent("tensors of more than 64 dimensions")
+    else:
+        made = frontend.from_numpy(array(value).copy())
+    made = made if made.dtype == kind else made.to(kind)
+    return made.requires_grad_() if value.requires_grad else made
+
+
+def array(value: Any) -> np.ndarray:
+    """The numbers of a tensor of PyTorch's; bfloat16 as float32, which holds them."""
+    import torch
+
+    value = value.detach().resolve_conj().resolve_neg()
+    return np.asarray((value.float() if value.dtype == torch.bfloat16 else value).numpy())

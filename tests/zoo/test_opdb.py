@@ -1,0 +1,25 @@
+"""A few of PyTorch's operators with its own samples, where PyTorch and its tests' needs are
+installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+MISSING = [name for name in ("torch", "expecttest") if find_spec(name) is None]
+
+
+@pytest.mark.skipif(
+    bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (tests/zoo/requirements.txt)"
+)
+def test_samples_agree() -> None:
+    names = "add,where,linalg.qr,masked.softmax,special.airy_ai,topk,normal,polygamma"
+    command = [sys.executable, "-m", "tests.zoo.opdb", "--dtype", "float32", "--ops", names]
+    root = Path(__file__).parents[2]
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=500)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "100.00 %" in result.stdout, result.stdout
