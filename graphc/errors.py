@@ -22,6 +22,11 @@ class ShapeError(GraphError):
     """Shapes that do not fit: broadcasting, contraction, axes, geometry of windows."""
 
 
+class UndecidedSizeError(ShapeError):
+    """A question about sizes that are known only when the program runs, which their bounds do not
+    answer."""
+
+
 class DTypeError(GraphError, TypeError):
     """A dtype an op does not take, or operands of different dtypes."""
 

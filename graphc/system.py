@@ -1,14 +1,18 @@
 """What the operating system offers, and what stands in where it does not offer it.
 
-In: nothing, or a name. Out: functions of the C library, hooks for forks, the number of processors.
+In: nothing, or a name. Out: functions of the C library, hooks for forks, the number of processors,
+a digest of the files of this package.
 Nothing here is looked up before it is asked for.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import hashlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -32,3 +36,13 @@ def processors() -> int:
     """Processors this process may use: its affinity, where the system knows one, else all."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+@functools.cache
+def source_digest() -> str:
+    """A digest of the compiler's own files: of what it makes and keeps, all depends on them."""
+    digest, root = hashlib.sha256(), Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -11,6 +11,7 @@ from pathlib import Path
 TWICE = {
     "CheckpointError": "of frontend.load, and PyTorch's torch.utils.checkpoint.CheckpointError",
     "Buffer": "PyTorch's nn.Buffer, and memory of a kernel",
+    "Dim": "PyTorch's torch.export.Dim, and a size known only at run time",
     "Graph": "PyTorch's fx.Graph, of Python calls, and the compiler's",
     "Node": "PyTorch's fx.Node and autograd.graph.Node, and the compiler's",
     "TraceError": "PyTorch's fx.proxy.TraceError, and of frontend.compile",

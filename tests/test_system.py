@@ -13,7 +13,7 @@ import pytest
 import graphc
 from graphc import system
 from graphc.codegen import target
-from graphc.codegen.loop_ir import interpreter
+from graphc.codegen.loop_ir import operations
 from graphc.errors import LoweringError
 from graphc.ir.types import DType
 from graphc.ops.kinds import numpy_algebra
@@ -71,7 +71,7 @@ def test_without_a_c_library_python_knows_the_gamma_function(
 
 def test_without_a_c_library_the_interpreter_says_what_it_lacks(no_c_library: None) -> None:
     with pytest.raises(LoweringError, match=r"C library .* has no fma"):
-        interpreter.libm_function.__wrapped__("fma", DType.f64, 3)
+        operations.libm_function.__wrapped__("fma", DType.f64, 3)
 
 
 @pytest.mark.parametrize("lacking", ["pthread_create", "pthread_cond_wait"])

@@ -25,11 +25,13 @@ from typing import Any
 from graphc.autodiff.joint import joint
 from graphc.codegen.llvm.jit import assembly, llvm_text
 from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.loop_ir.verifier import verify as verify_loops
 from graphc.codegen.program.link import plan_kernels
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.errors import GraphError
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
 from graphc.ir.verifier import verify
@@ -81,7 +83,7 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
         if options.threads == 1:
             yield str(_shown(plan, options.locations))
             return
-        extents = {spec: lower(spec, target).extent for spec in kernels(plan)}
+        extents = {spec: fixed(lower(spec, target).extent) for spec in kernels(plan)}
         plan, chosen = spread(plan, work_of(extents), options.threads)
         yield str(_shown(plan, options.locations))
         yield table(plan, chosen)
@@ -91,6 +93,7 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
 
 
 def _kernel_text(kernel: Kernel, stage: str, target: Target) -> str:
+    verify_loops(kernel)
     if stage == "loops":
         return str(kernel)
     if stage == "llvm":

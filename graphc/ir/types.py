@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from graphc.errors import DTypeError, ParseError, ShapeError
+from graphc.ir.dims import Dim
 
 
 class DType(Enum):
@@ -90,6 +91,8 @@ for _member, _numpy, _computes_as in (
 _BY_NUMPY: dict[np.dtype[Any], DType] = {member.numpy: member for member in DType}
 
 Shape = tuple[int, ...]
+"""In bodies of kernels there may be sizes among them that are known only at run time, of type
+`graphc.ir.dims.Dim`; all else still takes numbers, and is annotated so."""
 
 
 class TensorType:
@@ -115,7 +118,7 @@ class TensorType:
         type = super().__new__(cls)
         put = partial(object.__setattr__, type)
         put("dtype", dtype)
-        put("shape", tuple([int(dim) for dim in shape]))
+        put("shape", tuple([dim if isinstance(dim, Dim) else int(dim) for dim in shape]))
         put("numel", math.prod(type.shape))
         put("nbytes", type.numel * dtype.itemsize)
         put("text", f"{dtype.value}[{','.join(map(str, type.shape))}]")

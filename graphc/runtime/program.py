@@ -13,7 +13,6 @@ import hashlib
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from graphc.codegen.llvm.native import OBJECTS, DriverCode, driver_code, load, load_driver
@@ -23,6 +22,7 @@ from graphc.codegen.target import Target, running
 from graphc.ir.nodes import Constant, Graph
 from graphc.ir.types import TensorType
 from graphc.schedule.plan import Check, Launch, Plan, all_checks, all_steps
+from graphc.system import source_digest
 
 Details = Callable[[], tuple[Graph, Plan]]
 
@@ -54,20 +54,8 @@ def program_key(graph: Graph, target: Target, *options: Any) -> str:
     """The name of a graph's program: equal ones compile to the same, down to source lines."""
     from llvmlite import binding
 
-    facts = (_compiler(), binding.llvm_version_info, target, options, str(graph))
+    facts = (source_digest(), binding.llvm_version_info, target, options, str(graph))
     return "program_" + hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
-
-
-@functools.cache
-def _compiler() -> str:
-    """A digest of the compiler's own files, by size and time of last change."""
-    digest = hashlib.sha256()
-    root = Path(__file__).parent.parent
-    for path in sorted(root.rglob("*.py")):
-        status = path.stat()
-        text = f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}\n"
-        digest.update(text.encode())
-    return digest.hexdigest()
 
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
+from graphc.ir.dims import Extent
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape, row_major_strides
@@ -25,7 +26,7 @@ from graphc.ops.kinds.scan import Scan
 from graphc.ops.kinds.sort import Sort
 
 Index = tuple[Expr, ...]
-Guard = tuple[Expr, int, int]
+Guard = tuple[Expr, Extent, Extent]
 
 # Kinds a kernel can compute at any index it is asked for.
 LIGHT = ("elementwise", "movement", "gather", "generate")
@@ -65,14 +66,14 @@ def unflatten(flat: Expr, shape: Shape) -> Index:
     """The coordinate of a row-major flat position."""
     result = []
     for axis, (dim, stride) in enumerate(zip(shape, row_major_strides(shape), strict=True)):
-        quotient = flat // stride if stride else flat
-        result.append(quotient if axis == 0 else quotient % dim if dim else quotient)
+        quotient = flat // stride if stride != 0 else flat
+        result.append(quotient if axis == 0 else quotient % dim if dim != 0 else quotient)
     return tuple(result)
 
 
 def as_index(index: tuple[Expr | int, ...]) -> Index:
     """Index maps may give plain numbers; here they become expressions."""
-    return tuple(of(item) if isinstance(item, int) else item for item in index)
+    return tuple(item if isinstance(item, Expr) else of(item) for item in index)
 
 
 def movement_cases(op: Movement, graph: Graph, node_id: int, index: Index) -> list[Case]:
@@ -85,9 +86,8 @@ def movement_cases(op: Movement, graph: Graph, node_id: int, index: Index) -> li
         guards = []
         possible = True
         for expression, low, high in case.guards:
-            bounded = of(expression) if isinstance(expression, int) else expression
-            least, greatest = bounded.bounds()
-            if greatest < low or least >= high:
+            bounded = expression if isinstance(expression, Expr) else of(expression)
+            if bounded.below(low) or bounded.at_least(high):
                 possible = False
             if not bounded.within(low, high):
                 guards.append((bounded, low, high))
@@ -107,10 +107,9 @@ def reduced_index(op: Reduce, axes: Shape, index: Index, positions: Index) -> In
 
 
 def outer_axes(shape: Shape, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Of the axes that are reduced those ahead of the last kept one; axes of size 1 are not kept.
-    Their elements are not neighbours in a row."""
-    kept = [axis for axis, dim in enumerate(shape) if axis not in axes and dim > 1]
-    last = max(kept, default=-1)
+    """Of the axes that are reduced those ahead of the last kept one, whatever the sizes are. Their
+    elements are not neighbours in a row."""
+    last = max((axis for axis in range(len(shape)) if axis not in axes), default=-1)
     return tuple(axis for axis in axes if axis < last)
 
 

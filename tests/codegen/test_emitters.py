@@ -14,7 +14,7 @@ import pytest
 import graphc.codegen
 
 ROOT = Path(graphc.codegen.__file__).parent
-FOLDERS = ("recipes/contraction",)
+FOLDERS = ("recipes", "evaluate")
 CONSTRUCTORS = ("__init__", "__post_init__")
 
 

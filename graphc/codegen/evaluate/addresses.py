@@ -12,12 +12,14 @@ from typing import Any
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
+from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Atom, Expr, Quotient, Variable, of
 
-Guard = tuple[Expr, int, int]
+Guard = tuple[Expr, Extent, Extent]
 
 _NARROW = 1 << 31
+_NONE = (0, 0, "")
 
 
 class Addresses:
@@ -53,15 +55,16 @@ class Addresses:
         """The variable whose extent is the number of lanes."""
         return self._every.get(variable, variable)
 
-    def _rank(self, term: tuple[Atom, int]) -> tuple[Any, ...]:
+    def _rank(self, term: tuple[Atom, Extent]) -> tuple[Any, ...]:
         """A term's rank in a sum: in the order in which variables were bound. Names, which depend
         on what was lowered before, would make the text of equal kernels differ."""
         atom, coefficient = term
         if isinstance(atom, Variable):
-            return self._order[atom], 0, 0, 0, coefficient
+            return self._order[atom], 0, _NONE, _NONE, _by_size(coefficient)
         last = max(self._order[variable] for variable in atom.dividend.variables())
         inside = sorted(map(self._rank, atom.dividend.terms))
-        return last, 1, atom.divisor, atom.dividend.constant, coefficient, inside
+        numbers = map(_by_size, (atom.divisor, atom.dividend.constant, coefficient))
+        return last, 1, *numbers, inside
 
     # -- what an expression is ---------------------------------------------------------------
 
@@ -74,7 +77,7 @@ class Addresses:
     def lanes_of(self, expr: Expr) -> int:
         for variable in expr.variables():
             if variable in self._lanes:
-                return self.every_lane(variable).extent
+                return fixed(self.every_lane(variable).extent)
             if not self._bound[variable][0].type.is_scalar:
                 return self._bound[variable][0].type.lanes
         return 1
@@ -89,9 +92,10 @@ class Addresses:
         return None
 
     def lane_step(self, linear: Expr) -> int | None:
-        """Elements from one lane to the next, where it is the same for all."""
+        """Elements from one lane to the next, where it is the same number for all."""
         lane = self.lane_of(linear)
-        return None if lane is None else linear.coefficient(lane)
+        step = None if lane is None else linear.coefficient(lane)
+        return step if isinstance(step, int) else None
 
     def lane_of(self, linear: Expr) -> Variable | None:
         """The lane variable, where nothing else of the expression is a vector."""
@@ -134,8 +138,29 @@ class Addresses:
         for atom, coefficient in sorted(linear.terms, key=self._rank):
             if isinstance(atom, Variable) and atom in self._lanes:
                 continue
-            terms.append((self._atom(atom), coefficient))
-        return Index(linear.constant, tuple(terms)), self.block_of(linear)
+            if isinstance(coefficient, int):
+                terms.append((self._atom(atom), coefficient))
+            else:
+                terms.append((self._term(atom, coefficient), 1))
+        if isinstance(linear.constant, int):
+            return Index(linear.constant, tuple(terms)), self.block_of(linear)
+        terms.append((self.builder.size(linear.constant), 1))
+        return Index(0, tuple(terms)), self.block_of(linear)
+
+    def _term(self, atom: Atom, coefficient: Extent) -> LoopValue:
+        """`coefficient` times an atom without lanes, as an i64 value."""
+        if coefficient == 1:
+            return self._atom(atom)
+        key, block = ("term", atom, coefficient), self._block_of_atom(atom)
+        known = self._known(key, block)
+        if known is not None:
+            return known
+        with self.builder.at(block):
+            product = self.builder.mul(self._atom(atom), self.builder.size(coefficient))
+        return self._remember(key, product, block)
+
+    def _block_of_atom(self, atom: Atom) -> OpenBlock:
+        return self._bound[atom][1] if isinstance(atom, Variable) else self.block_of(atom.dividend)
 
     def scalar(self, expr: Expr) -> LoopValue:
         """A lane-free expression as an i64 value."""
@@ -148,12 +173,12 @@ class Addresses:
             for atom, coefficient in sorted(expr.terms, key=self._rank):
                 term = self._atom(atom)
                 if coefficient != 1:
-                    term = self.builder.mul(term, self.builder.const(DType.i64, coefficient))
+                    term = self.builder.mul(term, self.builder.size(coefficient))
                 total = term if total is None else self.builder.add(total, term)
             if total is None:
-                total = self.builder.const(DType.i64, expr.constant)
-            elif expr.constant:
-                total = self.builder.add(total, self.builder.const(DType.i64, expr.constant))
+                total = self.builder.size(expr.constant)
+            elif expr.constant != 0:
+                total = self.builder.add(total, self.builder.size(expr.constant))
         return self._remember(expr, total, block)
 
     def _atom(self, atom: Atom) -> LoopValue:
@@ -170,8 +195,8 @@ class Addresses:
 
     def _divided(self, dividend: LoopValue, atom: Quotient) -> LoopValue:
         # Of a non-negative number, truncating division is rounding down, and cheaper.
-        opcode = "div" if atom.dividend.bounds()[0] >= 0 else "floordiv"
-        divisor = self.builder.const(dividend.type.dtype, atom.divisor)
+        opcode = "div" if atom.dividend.at_least(0) else "floordiv"
+        divisor = self.builder.size(atom.divisor, dividend.type.dtype)
         return self.builder.op(opcode, dividend, divisor)
 
     # -- vectors -----------------------------------------------------------------------------
@@ -184,8 +209,7 @@ class Addresses:
 
     def positions(self, linear: Expr, lanes: int) -> tuple[LoopValue, OpenBlock]:
         """Element positions per lane, i32 where they fit; `lanes` for a lane-free expression."""
-        least, greatest = linear.bounds()
-        narrow = least >= -_NARROW and greatest < _NARROW
+        narrow = linear.within(-_NARROW, _NARROW)
         vector = self._vector(linear, DType.i32 if narrow else DType.i64,
                               lanes or self.lanes_of(linear))  # fmt: skip
         return vector, self.block_of(linear)
@@ -205,11 +229,11 @@ class Addresses:
         base = self._converted(Expr(0, uniform), dtype) if uniform else None
         with self.builder.at(block):
             parts = [
-                atom if factor == 1 else self.builder.mul(atom, self.builder.const(dtype, factor))
+                atom if factor == 1 else self.builder.mul(atom, self.builder.size(factor, dtype))
                 for atom, factor in atoms
             ]
-            if expr.constant or not (parts or uniform):
-                parts.append(self.builder.const(dtype, expr.constant))
+            if expr.constant != 0 or not (parts or uniform):
+                parts.append(self.builder.size(expr.constant, dtype))
             if base is not None:
                 parts.append(base)
             total = parts[0]
@@ -253,10 +277,9 @@ class Addresses:
         """Whether all guards hold, per lane where one varies; and where it stands."""
         tests: list[tuple[LoopValue, OpenBlock]] = []
         for expr, low, high in guards:
-            least, greatest = expr.bounds()
-            if least < low:
+            if not expr.at_least(low):
                 tests.append(self._compared(expr, "ge", low))
-            if greatest >= high:
+            if not expr.below(high):
                 tests.append(self._compared(expr, "lt", high))
         if not tests:
             with self.builder.at(self.root):
@@ -268,19 +291,19 @@ class Addresses:
                 held = self.builder.op("and", held, test)
         return held, block
 
-    def _compared(self, expr: Expr, opcode: str, bound: int) -> tuple[LoopValue, OpenBlock]:
+    def _compared(self, expr: Expr, opcode: str, bound: Extent) -> tuple[LoopValue, OpenBlock]:
         block = self.block_of(expr)
         key = (expr, opcode, bound)
         known = self._known(key, block)
         if known is not None:
             return known, block
         if self.is_vector(expr):
-            number, _ = self.positions(expr, 0)
+            value, _ = self.positions(expr, 0)
         else:
-            number = self.scalar(expr)
+            value = self.scalar(expr)
         with self.builder.at(block):
-            limit = self.builder.const(number.type.dtype, bound)
-            holds = self.builder.compare(opcode, number, limit)
+            limit = self.builder.size(bound, value.type.dtype)
+            holds = self.builder.compare(opcode, value, limit)
         return self._remember(key, holds, block), block
 
     def leading(self, guards: tuple[Guard, ...], lanes: int) -> int | None:
@@ -293,7 +316,10 @@ class Addresses:
             plain = [atom for atom, factor in expr.terms if factor == 1 and atom in self._lanes]
             if len(plain) != len(expr.terms) or len(plain) != 1 or expr.constant < low:
                 return None
-            count = min(count, max(high - expr.constant, 0))
+            left = high - expr.constant
+            if not isinstance(left, int):
+                return None
+            count = min(count, max(left, 0))
         return count
 
     def whole_or_rest(self, guards: tuple[Guard, ...], lanes: int) -> tuple[LoopValue, int] | None:
@@ -305,9 +331,10 @@ class Addresses:
             return None
         expr, low, high = unsure[0]
         start = expr - of(lane)
-        least, greatest = start.bounds()
-        aligned = not any(n % lanes for n in (start.constant, *(n for _, n in start.terms)))
-        if not aligned or self.is_vector(start) or least < low or greatest >= high:
+        aligned = all(n % lanes == 0 for n in (start.constant, *(n for _, n in start.terms)))
+        if not isinstance(high, int) or not aligned or self.is_vector(start):
+            return None
+        if not start.within(low, high):
             return None
         is_whole, _ = self.mask(((start, low, high - lanes + 1),))
         return is_whole, high % lanes
@@ -323,3 +350,8 @@ class Addresses:
     def _remember(self, key: object, value: LoopValue, block: OpenBlock) -> LoopValue:
         self._memo.setdefault(key, []).append((value, block))
         return value
+
+
+def _by_size(extent: Extent) -> tuple[int, int, str]:
+    """Sorts numbers by value, sizes known only at run time behind them by their texts."""
+    return (0, extent, "") if isinstance(extent, int) else (1, 0, str(extent))

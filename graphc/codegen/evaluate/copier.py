@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
+from graphc.ir.dims import Extent, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 Element = Callable[[Expr, Expr, tuple[Guard, ...]], LoopValue]
@@ -30,15 +32,24 @@ class Copier:
     evaluator: Evaluator
     lanes: int
 
-    def loop(self, extent: int, name: str, body: Callable[[Expr], None]) -> None:
+    def loop(self, extent: Extent, name: str, body: Callable[[Expr], None]) -> None:
         """`body` for each position below `extent`."""
         if extent == 1:
             body(of(0))
             return
-        with self.builder.loop(0, extent, hint=name) as loop:
+        with self.builder.loop(0, self.builder.bound(extent), hint=name) as loop:
             variable = Variable(f"{name}{next(_names)}", extent)
             self.evaluator.integers.bind(variable, loop.variable, self.builder.block)
             body(of(variable))
+
+    def tiles(
+        self, extent: Extent, size: int, name: str, body: Callable[[Expr, int], None]
+    ) -> None:
+        """`body(number, elements)` for each tile of `size`, the last of which may have fewer."""
+        LoopCut(extent, size).each(
+            self.evaluator.integers, f"{name}_{next(_names)}",
+            lambda number, rest: body(number, size if rest is None else fixed(rest)),
+        )  # fmt: skip
 
     def lane(self) -> Expr:
         variable = Variable(f"lane{next(_names)}", self.lanes)
@@ -47,11 +58,10 @@ class Copier:
 
     def row(self, count: int, element: Element, position: Position, memory: Buffer) -> None:
         """memory[position(0, i)] = element(0, i) for i < count, by vectors along i."""
-        whole, rest = divmod(count, self.lanes)
-        if whole:
-            self.loop(whole, "v", lambda block: self.vector(block, 0, element, position, memory))
-        if rest:
-            self.vector(of(whole), rest, element, position, memory)
+        LoopCut(count, self.lanes).each(
+            self.evaluator.integers, f"v_{next(_names)}",
+            lambda block, rest: self.vector(block, fixed(rest or 0), element, position, memory),
+        )  # fmt: skip
 
     def vector(
         self, block: Expr, rest: int, element: Element, position: Position, memory: Buffer,
@@ -71,25 +81,18 @@ class Copier:
         """memory[position(r, c)] = element(r, c), read by vectors along r, stored by vectors along
         c: blocks of lanes x lanes are transposed in registers."""
 
-        def blocks(of_rows: Expr, row_count: int) -> None:
-            whole, rest = divmod(columns, self.lanes)
-            if whole:
-                self.loop(
-                    whole, "tc",
-                    lambda block: self._block(
-                        of_rows, row_count, block * self.lanes, self.lanes, element, position,
-                        memory,
-                    ),
-                )  # fmt: skip
-            if rest:
-                first = of(whole * self.lanes)
-                self._block(of_rows, row_count, first, rest, element, position, memory)
+        lanes, integers = self.lanes, self.evaluator.integers
 
-        whole, rest = divmod(rows, self.lanes)
-        if whole:
-            self.loop(whole, "tr", lambda block: blocks(block * self.lanes, self.lanes))
-        if rest:
-            blocks(of(whole * self.lanes), rest)
+        def row_block(row: Expr, rows: Extent | None) -> None:
+            def block(column: Expr, columns: Extent | None) -> None:
+                self._block(
+                    row * lanes, fixed(rows or lanes), column * lanes, fixed(columns or lanes),
+                    element, position, memory,
+                )  # fmt: skip
+
+            LoopCut(columns, lanes).each(integers, f"tc_{next(_names)}", block)
+
+        LoopCut(rows, lanes).each(integers, f"tr_{next(_names)}", row_block)
 
     def _block(
         self, row: Expr, rows: int, column: Expr, columns: int, element: Element,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from graphc.codegen.llvm.function_text import ELEMENT, FunctionText, scalar_literal
-from graphc.codegen.loop_ir.interpreter import OPERATIONS
 from graphc.codegen.loop_ir.nodes import Let, LoopValue
+from graphc.codegen.loop_ir.operations import OPERATIONS
 from graphc.ir.types import DType
 
 Array = np.ndarray[Any, Any]

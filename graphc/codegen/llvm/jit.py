@@ -32,10 +32,10 @@ from graphc.codegen.llvm.native import (
     joined,
     load,
 )
+from graphc.codegen.loop_ir.arguments import buffer_lengths
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.target import Target, running
-from graphc.errors import ArgumentError
-from graphc.ir.types import DType
+from graphc.ir.dims import evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +150,11 @@ def call_kernel(
     begin: int = 0,
     end: int | None = None,
     target: Target | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> None:
-    """Runs the native kernel once on contiguous arrays, one per buffer; writes in place."""
-    kernel_caller(kernel, target)(arrays, begin, end)
+    """Runs the native kernel once on contiguous arrays, one per buffer, and `sizes`, its dims by
+    name; writes in place."""
+    kernel_caller(kernel, target)(arrays, begin, end, sizes)
 
 
 def kernel_caller(kernel: Kernel, target: Target | None = None) -> Callable[..., None]:
@@ -160,28 +162,21 @@ def kernel_caller(kernel: Kernel, target: Target | None = None) -> Callable[...,
     function = KERNEL_FUNCTION(kernel_address(kernel, target))
 
     def call(
-        arrays: Sequence[np.ndarray[Any, Any]], begin: int = 0, end: int | None = None
+        arrays: Sequence[np.ndarray[Any, Any]],
+        begin: int = 0,
+        end: int | None = None,
+        sizes: Mapping[str, int] | None = None,
     ) -> None:
-        _check_arrays(kernel, arrays)
+        sizes = sizes or {}
+        buffer_lengths(kernel, arrays, sizes)
         table = (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
         scratch = np.empty(scratch_layout(kernel)[1] + 64, np.uint8)
         aligned = -(-scratch.ctypes.data // 64) * 64
-        function(table, None, begin, kernel.extent if end is None else end, aligned)
+        dims = (ctypes.c_int64 * max(1, len(kernel.dims)))(*(sizes[d.name] for d in kernel.dims))
+        last = evaluate(kernel.extent, sizes) if end is None else end
+        function(table, dims, begin, last, aligned)
 
     return call
-
-
-def _check_arrays(kernel: Kernel, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
-    if len(arrays) != len(kernel.buffers):
-        raise ArgumentError(f"{len(kernel.buffers)} buffers, {len(arrays)} arrays")
-    for buffer, array in zip(kernel.buffers, arrays):
-        if DType.of(array.dtype) is not buffer.dtype or array.size < buffer.size:
-            raise ArgumentError(
-                f"buffer {buffer} wants {buffer.size} elements of {buffer.dtype.value}, "
-                f"the array has {array.size} of {array.dtype}"
-            )
-        if not array.flags.c_contiguous:
-            raise ArgumentError(f"the array for buffer {buffer} is not contiguous")
 
 
 KERNEL_FUNCTION = ctypes.CFUNCTYPE(

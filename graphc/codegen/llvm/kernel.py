@@ -4,10 +4,11 @@ In: a verified Kernel. Out: the text of a module with one function
 
     void @symbol(ptr buffers, ptr dims, i64 begin, i64 end, ptr scratch)
 
-`buffers` is the table of pointers in the order of kernel.buffers; `scratch` is one 64-byte aligned
-block laid out by `scratch_layout`. Vectors are explicit, carried values are phi nodes, memory is
-aligned to its element and reached by getelementptr only. Buffers may be the same memory, so none
-is declared noalias; scratch is known apart from them, and from other scratch buffers.
+`buffers` is the table of pointers in the order of kernel.buffers, `dims` that of its sizes;
+`scratch` is one 64-byte aligned block laid out by `scratch_layout`. Vectors are explicit, carried
+values are phi nodes, memory is aligned to its element and reached by getelementptr only. Buffers
+may be the same memory, so none is declared noalias; scratch is known apart from them, and from
+other scratch buffers.
 """
 
 from __future__ import annotations
@@ -113,9 +114,12 @@ class _Emitter(MemoryText):
                 f"getelementptr i8, ptr %scratch, i64 {offset}"
             )
         self.declare_aliasing(kernel)
+        for position, size in enumerate(kernel.dims):
+            address = function.temporary(f"getelementptr i64, ptr %dims, i64 {position}")
+            function.define(size, f"load i64, ptr {address}, align 8")
         function.alias(kernel.begin, "%begin")
         function.alias(kernel.end, "%end")
-        self.seen(kernel.begin, kernel.end)
+        self.seen(kernel.begin, kernel.end, *kernel.dims)
         self.block(kernel.body)
         function.emit("ret void")
 

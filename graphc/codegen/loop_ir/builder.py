@@ -1,7 +1,7 @@
 """LoopBuilder: makes kernels statement by statement, inferring each type where it is written.
 
-In: calls. Out: a verified `Kernel` from `finish`. A type that does not fit raises VerifyError right
-at the call that made it.
+In: calls. Out: a `Kernel` from `finish`, verified where graphs are after each pass (GRAPHC_VERIFY).
+A type that does not fit raises VerifyError right at the call that made it.
 
     b = LoopBuilder("dot")
     x, y = b.buffer("x", DType.f32, 64, "read"), b.buffer("y", DType.f32, 1, "write")
@@ -18,16 +18,13 @@ is appended there lands before the loops still open inside it, which hoists it o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from graphc.codegen.loop_ir.nodes import (
     INDEX_TYPE,
-    OPCODES,
     Access,
     Barrier,
     Buffer,
@@ -47,9 +44,18 @@ from graphc.codegen.loop_ir.nodes import (
     While,
     result_type,
 )
-from graphc.codegen.loop_ir.open_blocks import OpenBlock, OpenBranch, OpenLoop, OpenWhile
+from graphc.codegen.loop_ir.opcodes import OPCODES, exact_constant
+from graphc.codegen.loop_ir.open_blocks import (
+    OpenBlock,
+    OpenBranch,
+    OpenLoop,
+    OpenWhile,
+    check_yields,
+)
 from graphc.codegen.loop_ir.verifier import verify
+from graphc.config import verify_passes
 from graphc.errors import VerifyError
+from graphc.ir.dims import DimQuotient, Extent, Symbol, ordered_terms
 from graphc.ir.types import DType
 
 
@@ -67,12 +73,13 @@ class LoopBuilder:
         self._leading: list[Statement] = []
         self._buffers: list[Buffer] = []
         self._scratch: list[Buffer] = []
+        self._dims: dict[str, LoopValue] = {}
         self.begin = self.fresh(INDEX_TYPE, "begin")
         self.end = self.fresh(INDEX_TYPE, "end")
 
     # -- memory -----------------------------------------------------------------------------------
 
-    def buffer(self, name: str, dtype: DType, size: int, access: Access) -> Buffer:
+    def buffer(self, name: str, dtype: DType, size: Extent, access: Access) -> Buffer:
         """The next entry of the kernel's pointer table, `size` in elements."""
         buffer = Buffer(name, dtype, size, access)
         self._buffers.append(buffer)
@@ -96,7 +103,7 @@ class LoopBuilder:
 
     def prefetch(self, buffer: Buffer, index: Index | LoopValue | int) -> None:
         """Ask for an element that will be read later, or is not there."""
-        self.append(Prefetch(buffer, _as_index(index)))
+        self.append(Prefetch(buffer, Index.over(index)))
 
     def load(
         self,
@@ -106,7 +113,7 @@ class LoopBuilder:
         mask: LoopValue | None = None,
     ) -> LoopValue:
         result = self.fresh(VectorType(buffer.dtype, lanes))
-        self.append(Load(result, buffer, _as_index(index), mask))
+        self.append(Load(result, buffer, Index.over(index), mask))
         return result
 
     def store(
@@ -116,7 +123,7 @@ class LoopBuilder:
         value: LoopValue,
         mask: LoopValue | None = None,
     ) -> None:
-        self.append(Store(buffer, _as_index(index), value, mask))
+        self.append(Store(buffer, Index.over(index), value, mask))
 
     def gather(
         self, buffer: Buffer, indices: LoopValue, mask: LoopValue | None = None
@@ -132,6 +139,41 @@ class LoopBuilder:
 
     def barrier(self) -> None:
         self.append(Barrier())
+
+    # -- sizes ------------------------------------------------------------------------------------
+
+    def size(self, extent: Extent, dtype: DType = DType.i64) -> LoopValue:
+        """An extent as a scalar integer, which has to hold it. It stands ahead of all statements,
+        once."""
+        if isinstance(extent, int):
+            return self.const(dtype, extent)
+        if dtype is not DType.i64:
+            wide = self.size(extent)
+            return self._constant(VectorType(dtype), "convert", (wide,), dtype)
+        total: LoopValue | None = None if extent.constant == 0 else self.size(extent.constant)
+        for monomial, coefficient in ordered_terms(extent):
+            factors = [self._factor(factor) for factor in monomial]
+            if coefficient != 1:
+                factors.append(self.const(DType.i64, coefficient))
+            term = functools.reduce(functools.partial(self._of_sizes, "mul"), factors)
+            total = term if total is None else self._of_sizes("add", total, term)
+        assert total is not None
+        return total
+
+    def bound(self, extent: Extent) -> int | LoopValue:
+        """An extent as the bound of a loop."""
+        return extent if isinstance(extent, int) else self.size(extent)
+
+    def _factor(self, factor: Symbol | DimQuotient) -> LoopValue:
+        if isinstance(factor, DimQuotient):
+            divided = self.size(factor.dividend), self.size(factor.divisor)
+            return self._of_sizes("floordiv", *divided)
+        if factor.name not in self._dims:
+            self._dims[factor.name] = self.fresh(INDEX_TYPE, factor.name)
+        return self._dims[factor.name]
+
+    def _of_sizes(self, opcode: str, *operands: LoopValue) -> LoopValue:
+        return self._constant(INDEX_TYPE, opcode, operands, None)
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -149,7 +191,7 @@ class LoopBuilder:
         """`value` rounded to `dtype`. Integers out of range raise OverflowError. Constants stand
         ahead of all loops, each once."""
         # The text of a float tells -0.0 from 0.0, and NaN equals itself in it.
-        exact = _exact(dtype, value, repr(value))
+        exact = exact_constant(dtype, value, repr(value))
         return self._constant(VectorType(dtype, lanes), "const", (), exact)
 
     def _constant(
@@ -295,7 +337,7 @@ class LoopBuilder:
         loop = OpenLoop(self.fresh(INDEX_TYPE, hint), parameters)
         with self.inside() as block:
             yield loop
-        _check_yields("loop", parameters, loop.yields)
+        check_yields("loop", parameters, loop.yields)
         loop.results = tuple(self.fresh(value.type) for value in carried)
         pairs = tuple(zip(parameters, carried, strict=True))
         self.append(
@@ -312,7 +354,7 @@ class LoopBuilder:
         branch = OpenBranch(self.inside)
         yield branch
         (then, then_yields), (other, else_yields) = branch.blocks
-        _check_yields("branch", then_yields, else_yields)
+        check_yields("branch", then_yields, else_yields)
         branch.results = tuple(self.fresh(value.type) for value in then_yields)
         self.append(
             If(
@@ -329,7 +371,7 @@ class LoopBuilder:
         yield loop
         if loop.tested is None:
             raise VerifyError("a while loop without a condition", hint="call loop.test(condition)")
-        _check_yields("while", parameters, loop.yields)
+        check_yields("while", parameters, loop.yields)
         loop.results = tuple(self.fresh(value.type) for value in carried)
         self.append(
             While(
@@ -339,35 +381,16 @@ class LoopBuilder:
             )
         )  # fmt: skip
 
-    def finish(self, extent: int, note: str = "") -> Kernel:
-        """The kernel over [0, extent), verified. `note`: see Kernel."""
+    def finish(self, extent: Extent, note: str = "") -> Kernel:
+        """The kernel over [0, extent), verified where passes are. `note`: see Kernel."""
         if self.block is not self._root:
             raise VerifyError("a loop or branch is still open")
         self._root.is_open = False
         kernel = Kernel(
             self.name, tuple(self._buffers), tuple(self._scratch),
             (*self._leading, *self._root.statements), self.begin, self.end, extent,
-            note,
+            note, tuple(self._dims[name] for name in sorted(self._dims)),
         )  # fmt: skip
-        verify(kernel)
+        if verify_passes():
+            verify(kernel)
         return kernel
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _exact(dtype: DType, value: float | int | bool, text: str) -> Any:
-    """`value` rounded to the dtype, as a Python number. `text` is the value's, for the memo."""
-    with np.errstate(over="ignore"):
-        return dtype.numpy.type(value).item()
-
-
-def _as_index(index: Index | LoopValue | int) -> Index:
-    if isinstance(index, Index):
-        return index
-    return Index(index) if isinstance(index, int) else Index(0, ((index, 1),))
-
-
-def _check_yields(kind: str, wanted: Sequence[LoopValue], yields: Sequence[LoopValue]) -> None:
-    if [value.type for value in yields] == [value.type for value in wanted]:
-        return
-    have, want = (", ".join(str(value.type) for value in all) for all in (yields, wanted))
-    raise VerifyError(f"the {kind} yields ({have}), not ({want})")

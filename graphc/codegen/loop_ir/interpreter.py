@@ -15,18 +15,15 @@ Scratch starts as NaN (integers: the least value), so that reading it before wri
 
 from __future__ import annotations
 
-import ctypes
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from graphc.codegen.loop_ir.arguments import buffer_lengths
 from graphc.codegen.loop_ir.nodes import (
-    LIBM_ARITY,
     Barrier,
     Block,
-    Buffer,
     For,
     If,
     Index,
@@ -40,12 +37,11 @@ from graphc.codegen.loop_ir.nodes import (
     VectorScatter,
     While,
 )
-from graphc.codegen.loop_ir.opcodes import TABLE_SIZE
+from graphc.codegen.loop_ir.operations import OPERATIONS
 from graphc.codegen.loop_ir.printer import statement_text
-from graphc.errors import ArgumentError, LoweringError, VerifyError
+from graphc.errors import VerifyError
+from graphc.ir.dims import evaluate
 from graphc.ir.types import DType
-from graphc.ops.conversion import convert
-from graphc.system import c_function
 
 Array = np.ndarray[Any, Any]
 
@@ -56,46 +52,44 @@ def run(
     begin: int = 0,
     end: int | None = None,
     *,
+    sizes: Mapping[str, int] | None = None,
     fills: bool = False,
 ) -> None:
-    """Runs `kernel` over [begin, end), `end` None meaning its extent, on contiguous arrays. With
-    `fills` it is held to R2 and R3, as each kernel of a plan over its whole extent has to be."""
-    if len(arrays) != len(kernel.buffers):
-        raise ArgumentError(f"{len(kernel.buffers)} buffers, {len(arrays)} arrays")
+    """Runs `kernel` over [begin, end), `end` None meaning its extent, on contiguous arrays; `sizes`
+    are its dims by name. With `fills` it is held to R2 and R3, as each kernel of a plan over its
+    whole extent has to be."""
+    sizes = sizes or {}
+    lengths = buffer_lengths(kernel, arrays, sizes)
     memory = {}
     for buffer, array in zip(kernel.buffers, arrays):
-        if DType.of(array.dtype) is not buffer.dtype or array.size < buffer.size:
-            raise ArgumentError(
-                f"buffer {buffer} wants {buffer.size} elements of {buffer.dtype.value}, "
-                f"the array has {array.size} of {array.dtype}"
-            )
-        if not array.flags.c_contiguous:
-            raise ArgumentError(f"the array for buffer {buffer} is not contiguous")
-        memory[buffer.name] = array.reshape(-1)[: buffer.size]
+        memory[buffer.name] = array.reshape(-1)[: lengths[buffer.name]]
     for buffer in kernel.scratch:
-        memory[buffer.name] = _undefined(buffer)
+        memory[buffer.name] = _undefined(buffer.dtype, lengths[buffer.name])
     results = [buffer for buffer in kernel.buffers if buffer.access != "read"] if fills else []
-    written = {buffer.name: np.zeros(buffer.size, np.bool_) for buffer in results}
+    written = {buffer.name: np.zeros(lengths[buffer.name], np.bool_) for buffer in results}
     machine = _Machine(memory, written)
     machine.integer(kernel.begin, begin)
-    machine.integer(kernel.end, kernel.extent if end is None else end)
+    machine.integer(kernel.end, evaluate(kernel.extent, sizes) if end is None else end)
+    for value in kernel.dims:
+        machine.integer(value, sizes[value.name])
     with np.errstate(all="ignore"):
         machine.block(kernel.body)
     for buffer in results:
         if not written[buffer.name].all():
             first = int(np.argmin(written[buffer.name]))
             raise VerifyError(
-                f"R3: element {first} of buffer {buffer} with {buffer.size} is never written\n"
+                f"R3: element {first} of buffer {buffer} with {lengths[buffer.name]} is never "
+                f"written\n"
                 f"  of kernel {kernel.name}"
             )
 
 
-def _undefined(buffer: Buffer) -> Array:
-    if buffer.dtype.is_float:
-        return np.full(buffer.size, np.nan, buffer.dtype.numpy)
-    if buffer.dtype is DType.bool:
-        return np.zeros(buffer.size, np.bool_)
-    return np.full(buffer.size, np.iinfo(buffer.dtype.numpy).min, buffer.dtype.numpy)
+def _undefined(dtype: DType, size: int) -> Array:
+    if dtype.is_float:
+        return np.full(size, np.nan, dtype.numpy)
+    if dtype is DType.bool:
+        return np.zeros(size, np.bool_)
+    return np.full(size, np.iinfo(dtype.numpy).min, dtype.numpy)
 
 
 class _Machine:
@@ -232,164 +226,3 @@ class _Machine:
             self.block(statement.body)
             state = self.read(statement.yields)
         self.bind(statement.results, state)
-
-
-# -- arithmetic -----------------------------------------------------------------------------------
-
-
-def fma32(a: Array, b: Array, c: Array) -> Array:
-    """a*b + c of f32, rounded once.
-
-    The product is exact in f64. The sum is rounded to odd there, by the error that Knuth's two-sum
-    gives, so that rounding it again to f32 rounds the exact sum (Boldo and Melquiond, 2008).
-    """
-    product = a.astype(np.float64) * b.astype(np.float64)
-    addend = c.astype(np.float64)
-    total = product + addend
-    back = total - product
-    error = (product - (total - back)) + (addend - back)
-    even = (total.view(np.int64) & 1) == 0
-    wrong = np.isfinite(total) & (error != 0) & even
-    odd = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
-    return np.where(wrong, odd, total).astype(np.float32)
-
-
-def _fma(statement: Let, a: Array, b: Array, c: Array) -> Array:
-    if a.dtype == np.float32:
-        return fma32(a, b, c)
-    function = libm_function("fma", DType.f64, 3)
-    return np.array([function(*lane) for lane in zip(a, b, c)], np.float64)
-
-
-@functools.cache
-def libm_function(name: str, dtype: DType, arity: int) -> Callable[..., float]:
-    """The process's own libm function, the one native code calls."""
-    kind = ctypes.c_float if dtype is DType.f32 else ctypes.c_double
-    function = c_function(name + ("f" if dtype is DType.f32 else ""))
-    if function is None:
-        raise LoweringError(f"this system's C library is not at hand, or has no {name}")
-    function.restype = kind
-    function.argtypes = [kind] * arity
-    return cast("Callable[..., float]", function)
-
-
-def _call(statement: Let, *operands: Array) -> Array:
-    name = statement.attribute
-    function = libm_function(name, statement.result.type.dtype, LIBM_ARITY[name])
-    return np.array([function(*lane) for lane in zip(*operands)], operands[0].dtype)
-
-
-def _divide(a: Array, b: Array) -> tuple[Array, Array]:
-    """Quotient and remainder of integers, truncated."""
-    special = (b == 0) | (b == -1)
-    safe = np.where(special, 1, b)
-    quotient = a // safe
-    remainder = a - quotient * safe
-    raised = (remainder != 0) & ((a < 0) != (safe < 0))
-    quotient, remainder = quotient + raised, remainder - raised * safe
-    quotient = np.where(b == -1, -a, np.where(b == 0, 0, quotient))
-    return quotient.astype(a.dtype), np.where(special, 0, remainder).astype(a.dtype)
-
-
-def _div(statement: Let, a: Array, b: Array) -> Array:
-    return a / b if a.dtype.kind == "f" else _divide(a, b)[0]
-
-
-def _rem(statement: Let, a: Array, b: Array) -> Array:
-    result: Array = np.fmod(a, b) if a.dtype.kind == "f" else _divide(a, b)[1]
-    return result
-
-
-def _floordiv(statement: Let, a: Array, b: Array) -> Array:
-    quotient, remainder = _divide(a, b)
-    below: Array = (remainder != 0) & ((remainder < 0) != (b < 0))
-    return quotient - below
-
-
-def _mod(statement: Let, a: Array, b: Array) -> Array:
-    remainder = _divide(a, b)[1]
-    below: Array = (remainder != 0) & ((remainder < 0) != (b < 0))
-    result: Array = remainder + below * b
-    return result
-
-
-def _minimum(statement: Let, a: Array, b: Array) -> Array:
-    result: Array = np.where((a < b) | (a != a), a, b)
-    return result
-
-
-def _maximum(statement: Let, a: Array, b: Array) -> Array:
-    result: Array = np.where((a > b) | (a != a), a, b)
-    return result
-
-
-def _amount(amount: Array) -> Array:
-    return amount & (8 * amount.itemsize - 1)
-
-
-def _lshr(statement: Let, a: Array, amount: Array) -> Array:
-    unsigned = np.dtype(f"u{a.itemsize}")
-    shifted: Array = a.view(unsigned) >> _amount(amount).view(unsigned)
-    return shifted.view(a.dtype)
-
-
-def _convert(statement: Let, a: Array) -> Array:
-    result: Array = convert(a, statement.result.type.dtype)
-    return result
-
-
-def _insert(statement: Let, a: Array, scalar: Array) -> Array:
-    result = a.copy()
-    result[statement.attribute] = scalar[0]
-    return result
-
-
-def _plain(function: Callable[..., Any]) -> Callable[..., Array]:
-    def operation(statement: Let, *operands: Array) -> Array:
-        result: Array = function(*operands)
-        return result
-
-    return operation
-
-
-OPERATIONS: dict[str, Callable[..., Array]] = {
-    "add": _plain(np.add),
-    "sub": _plain(np.subtract),
-    "mul": _plain(np.multiply),
-    "div": _div,
-    "rem": _rem,
-    "floordiv": _floordiv,
-    "mod": _mod,
-    "neg": _plain(np.negative),
-    "abs": _plain(np.abs),
-    "fma": _fma,
-    "sqrt": _plain(np.sqrt),
-    "floor": _plain(np.floor),
-    "ceil": _plain(np.ceil),
-    "trunc": _plain(np.trunc),
-    "round": _plain(np.rint),
-    "minimum": _minimum,
-    "maximum": _maximum,
-    "eq": _plain(np.equal),
-    "ne": _plain(np.not_equal),
-    "lt": _plain(np.less),
-    "le": _plain(np.less_equal),
-    "gt": _plain(np.greater),
-    "ge": _plain(np.greater_equal),
-    "and": _plain(np.bitwise_and),
-    "or": _plain(np.bitwise_or),
-    "xor": _plain(np.bitwise_xor),
-    "not": _plain(np.invert),
-    "shl": lambda statement, a, amount: a << _amount(amount),
-    "lshr": _lshr,
-    "ashr": lambda statement, a, amount: a >> _amount(amount),
-    "select": _plain(np.where),
-    "convert": _convert,
-    "bitcast": lambda statement, a: a.view(statement.attribute.numpy),
-    "splat": lambda statement, a: np.repeat(a, statement.attribute),
-    "extract": lambda statement, a: a[statement.attribute : statement.attribute + 1],
-    "insert": _insert,
-    "lookup": lambda statement, a: np.array(statement.attribute, np.int32)[a % TABLE_SIZE],
-    "shuffle": lambda statement, a, b: np.concatenate((a, b))[list(statement.attribute)],
-    "call": _call,
-}

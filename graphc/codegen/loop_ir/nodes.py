@@ -15,6 +15,9 @@ llvm/ turns them into native code. opcodes.py says what each opcode means.
 
 A name is defined once in a kernel and visible from there to the end of its block, in blocks inside
 it too. A value is a scalar or a vector of fixed lanes. Buffers are flat, offsets count elements.
+
+Sizes may be known only when the kernel is called: `dims` are scalar i64 values of the call, named
+like the symbols that extents and buffers' sizes are polynomials in (graphc.ir.dims).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from graphc.codegen.loop_ir.opcodes import (
     check_constant,
     result_type,
 )
+from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import DType
 
 __all__ = [
@@ -64,7 +68,7 @@ class Buffer:
 
     name: str
     dtype: DType
-    size: int
+    size: Extent
     access: Access
 
     def __str__(self) -> str:
@@ -72,7 +76,8 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
+        """Raises UndecidedSizeError where the size is known only at run time."""
+        return fixed(self.size) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,13 @@ class Index:
             value, factor = (term, 1) if isinstance(term, LoopValue) else term
             factors[value] = factors.get(value, 0) + factor
         return Index(const, tuple((value, factor) for value, factor in factors.items() if factor))
+
+    @staticmethod
+    def over(index: Index | LoopValue | int) -> Index:
+        """A value or a number as an offset."""
+        if isinstance(index, Index):
+            return index
+        return Index(index) if isinstance(index, int) else Index(0, ((index, 1),))
 
     def __add__(self, other: Index | LoopValue | int) -> Index:
         if isinstance(other, int):
@@ -243,9 +255,11 @@ class Kernel:
     body: Block
     begin: LoopValue
     end: LoopValue
-    extent: int
+    extent: Extent
     note: str = field(default="", compare=False)
     """What the recipe chose, and why: shown with the text, part of nothing else."""
+    dims: tuple[LoopValue, ...] = ()
+    """The sizes of the call, in the order of its table of dims."""
 
     def __str__(self) -> str:
         from graphc.codegen.loop_ir.printer import print_kernel

@@ -320,3 +320,10 @@ def check_constant(value: object, type: VectorType) -> None:
         )
     if not fits:
         raise _fail(f"const: {value!r} is no value of {type}", "LoopBuilder.const rounds it")
+
+
+@lru_cache(maxsize=4096, typed=True)
+def exact_constant(dtype: DType, value: float | int | bool, text: str) -> Any:
+    """`value` rounded to the dtype, as a Python number. `text` is the value's, for the memo."""
+    with np.errstate(over="ignore"):
+        return dtype.numpy.type(value).item()

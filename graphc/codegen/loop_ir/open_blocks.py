@@ -5,10 +5,11 @@ Loops and branches of several blocks get `inside`, which opens a block in the cu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from graphc.codegen.loop_ir.nodes import LoopValue, Statement
+from graphc.errors import VerifyError
 
 
 class OpenBlock:
@@ -109,3 +110,11 @@ class OpenWhile:
     def yield_(self, *values: LoopValue) -> None:
         """What the next test gets for the carried values."""
         self.yields = values
+
+
+def check_yields(kind: str, wanted: Sequence[LoopValue], yields: Sequence[LoopValue]) -> None:
+    """Raises VerifyError where a block yields other types than are wanted of it."""
+    if [value.type for value in yields] == [value.type for value in wanted]:
+        return
+    have, want = (", ".join(str(value.type) for value in all) for all in (yields, wanted))
+    raise VerifyError(f"the {kind} yields ({have}), not ({want})")

@@ -53,8 +53,11 @@ class _Printer:
 
     def kernel(self, kernel: Kernel, name: str) -> list[str]:
         listed = ", ".join(
-            f"{buffer.name}: {buffer.access} {buffer.dtype.value}[{buffer.size}]"
-            for buffer in kernel.buffers + kernel.scratch
+            [f"{size.name}: size" for size in kernel.dims]
+            + [
+                f"{buffer.name}: {buffer.access} {buffer.dtype.value}[{buffer.size}]"
+                for buffer in kernel.buffers + kernel.scratch
+            ]
         )
         begin, end = kernel.begin.name, kernel.end.name
         head = f"kernel {name}({listed}) over {begin} to {end} of {kernel.extent} {{"

@@ -17,8 +17,9 @@ In: a Kernel. Out: nothing, or a VerifyError that names the rule and the stateme
 | L11 | a condition is a scalar bool |
 | L12 | a constant is an exact value of its type |
 
-L8 leaves out what stands under an `if` or `while`: those may guard the access. A variable of a loop
-over exactly the kernel's begin to end in steps of 1 counts as one over 0 to extent.
+L8 leaves out what stands under an `if` or `while`: those may guard the access; and buffers whose
+size is known only at run time (R1 of the interpreter holds it there). A variable of a loop over
+exactly the kernel's begin to end in steps of 1 counts as one over 0 to extent.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from graphc.codegen.loop_ir.nodes import (
 )
 from graphc.codegen.loop_ir.printer import statement_text
 from graphc.errors import VerifyError
+from graphc.ir.dims import always_lt
 from graphc.ir.types import DType
 
 _CONDITION = VectorType(DType.bool)
@@ -81,14 +83,14 @@ class _Verifier:
         for buffer in kernel.buffers + kernel.scratch:
             if buffer.name in self.buffers:
                 raise self.fail("L4", f"buffer {buffer} is declared twice")
-            if buffer.size < 0:
+            if always_lt(buffer.size, 0):
                 raise self.fail("L4", f"buffer {buffer} has size {buffer.size}")
             if (buffer.access == "scratch") != (buffer in kernel.scratch):
                 raise self.fail("L4", f"buffer {buffer} with access {buffer.access} is misplaced")
             self.buffers[buffer.name] = buffer
-        if kernel.extent < 0:
+        if always_lt(kernel.extent, 0):
             raise self.fail("L9", f"the extent is {kernel.extent}")
-        for bound in (kernel.begin, kernel.end):
+        for bound in (kernel.begin, kernel.end, *kernel.dims):
             self.bound(bound)
             self.define([bound])
         self.block(kernel.body)
@@ -186,8 +188,10 @@ class _Verifier:
         begin, end = statement.begin, statement.end
         if isinstance(begin, int) and isinstance(end, int):
             return begin, begin + (end - 1 - begin) // statement.step * statement.step
-        if (begin, end, statement.step) == (self.kernel.begin, self.kernel.end, 1):
-            return 0, self.kernel.extent - 1
+        extent = self.kernel.extent
+        own_part = (begin, end, statement.step) == (self.kernel.begin, self.kernel.end, 1)
+        if own_part and isinstance(extent, int):
+            return 0, extent - 1
         return None
 
     def if_(self, statement: If) -> None:
@@ -268,6 +272,8 @@ class _Verifier:
                 raise self.fail("L7", f"index term {value} is {value.type}, not a scalar i64")
 
     def in_range(self, buffer: Buffer, index: Index, lanes: int) -> None:
+        if not isinstance(buffer.size, int):
+            return  # the interpreter's R1 holds it for the sizes of the run
         low = high = index.const
         for value, factor in index.terms:
             bounds = self.ranges.get(value.name)

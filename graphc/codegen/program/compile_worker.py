@@ -3,7 +3,7 @@
 In: kernels to compile. Out: their object code. Lowering is Python, and LLVM here compiles one
 module at a time, so a second processor helps only another process. The worker is started where many
 kernels are missing, or already while a large graph is planned; gets one after the other over a pipe
-(a pair of spec and target in, a `WorkerResult` out), and ends when its input does. Its side of
+(a pair of spec and target in, a `CompiledSpec` out), and ends when its input does. Its side of
 the pipe is graphc.codegen.program.compile_worker_main.
 
 With the setting GRAPHC_PROCESSES=1 there is none. If it cannot be started or dies, this process
@@ -21,9 +21,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from graphc.codegen.program.compiled_spec import CompiledSpec
 from graphc.codegen.target import Target
 from graphc.config import compile_processes
 from graphc.schedule.plan import KernelSpec
@@ -35,16 +35,6 @@ NODES = 200
 """Nodes of a graph that promise so many kernels: then it is started before the plan."""
 PROGRAM = "from graphc.codegen.program.compile_worker_main import main; main()"
 _log = logging.getLogger("graphc.compile")
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerResult:
-    """A kernel as the worker gives it."""
-
-    symbol: str
-    extent: int
-    scratch_bytes: int
-    object: bytes = field(repr=False)
 
 
 _early_workers: list[subprocess.Popen[bytes]] = []
@@ -97,11 +87,11 @@ def _processors() -> int:
 
 def compile_all(
     specs: Sequence[KernelSpec], target: Target, compile_here: Callable[[KernelSpec], object]
-) -> dict[KernelSpec, WorkerResult]:
+) -> dict[KernelSpec, CompiledSpec]:
     """Compile all: some by `compile_here(spec)`, the others by a worker, whose results are
     returned. Small numbers are all compiled here."""
     work = deque(specs)
-    from_worker: dict[KernelSpec, WorkerResult] = {}
+    from_worker: dict[KernelSpec, CompiledSpec] = {}
     feeder = None
     if len(specs) >= MANY and _worker_helps():
         feeder = threading.Thread(target=_feed, args=(work, target, from_worker), daemon=True)
@@ -124,7 +114,7 @@ def compile_all(
 
 
 def _feed(
-    work: deque[KernelSpec], target: Target, from_worker: dict[KernelSpec, WorkerResult]
+    work: deque[KernelSpec], target: Target, from_worker: dict[KernelSpec, CompiledSpec]
 ) -> None:
     """Hand work to a worker until there is none."""
     try:

@@ -1,7 +1,7 @@
 """The compile worker's own side: kernels in from a pipe, object code out.
 
 In: pairs of kernel spec and target, pickled, one after the other on the standard input. Out: a
-`WorkerResult` for each, pickled, on what was the standard output. It ends when its input does.
+`CompiledSpec` for each, pickled, on what was the standard output. It ends when its input does.
 """
 
 from __future__ import annotations
@@ -12,31 +12,18 @@ import pickle
 import sys
 from typing import IO, Any
 
-from graphc.codegen.program.compile_worker import WorkerResult
-from graphc.codegen.target import Target
-from graphc.schedule.plan import KernelSpec
-
 
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     """Compile what is asked for until the input ends."""
+    from graphc.codegen.program.compiled_spec import compiled_spec
+
     while True:
         try:
             spec, target = pickle.load(requests)
         except EOFError:
             return
-        pickle.dump(_compiled(spec, target), replies)
+        pickle.dump(compiled_spec(spec, target, {}), replies)
         replies.flush()
-
-
-def _compiled(spec: KernelSpec, target: Target) -> WorkerResult:
-    from graphc.codegen.llvm.jit import compile_kernel
-    from graphc.codegen.llvm.kernel import scratch_layout
-    from graphc.codegen.llvm.object_cache import user_cache
-    from graphc.codegen.recipes.lower import lower
-
-    kernel = lower(spec, target)
-    code = compile_kernel(kernel, target, user_cache())
-    return WorkerResult(code.symbol, kernel.extent, scratch_layout(kernel)[1], code.object)
 
 
 def main() -> None:

@@ -4,14 +4,14 @@ order (see `driver`), on as many threads as the schedule says."""
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
-from graphc.codegen.llvm.jit import compile_kernel
-from graphc.codegen.llvm.kernel import scratch_layout
 from graphc.codegen.llvm.native import DRIVER_LEVEL, OBJECTS, compile_driver, load
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.compile_worker import compile_all
+from graphc.codegen.program.compiled_spec import CompiledSpec, compiled_spec
 from graphc.codegen.program.driver import NativeKernel, block_bytes, driver_text, verdict_start
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.recipes.lower import lower
@@ -27,15 +27,7 @@ def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -
     """The kernel compiled and loaded; `timings` (seconds by phase) is added to."""
     key = (spec, target)
     if key not in _native:
-        started = time.perf_counter()
-        kernel = lower(spec, target)
-        lowered = time.perf_counter()
-        compiled = compile_kernel(kernel, target, user_cache())
-        address = load({compiled.symbol: compiled.object})[compiled.symbol]
-        timings["loops"] = timings.get("loops", 0.0) + lowered - started
-        timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - lowered
-        scratch = scratch_layout(kernel)[1]
-        _native[key] = NativeKernel(compiled.symbol, address, kernel.extent, scratch)
+        _load({spec: compiled_spec(spec, target, timings)}, target, timings)
     return _native[key]
 
 
@@ -49,12 +41,21 @@ def _compile_missing(plan: Plan, target: Target, timings: dict[str, float]) -> N
     from_worker = compile_all(
         list(specs), target, lambda spec: native_kernel(spec, target, timings)
     )
+    _load(from_worker, target, timings)
+
+
+def _load(
+    compiled: Mapping[KernelSpec, CompiledSpec], target: Target, timings: dict[str, float]
+) -> None:
+    """Loads object code and remembers where it is."""
     started = time.perf_counter()
-    OBJECTS.update({compiled.symbol: compiled.object for compiled in from_worker.values()})
-    addresses = load({compiled.symbol: compiled.object for compiled in from_worker.values()})
-    for spec, compiled in from_worker.items():
+    objects = {each.facts.symbol: each.object for each in compiled.values()}
+    OBJECTS.update(objects)
+    addresses = load(objects)
+    for spec, each in compiled.items():
+        facts = each.facts
         _native[(spec, target)] = NativeKernel(
-            compiled.symbol, addresses[compiled.symbol], compiled.extent, compiled.scratch_bytes
+            facts.symbol, addresses[facts.symbol], facts.extent, facts.scratch_bytes
         )
     timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - started
 

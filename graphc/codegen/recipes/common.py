@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Access, Buffer
 from graphc.codegen.target import Target
+from graphc.ir.dims import always_le
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 
@@ -28,7 +29,7 @@ def lanes_for(body: Graph, target: Target) -> int:
     """Lanes of a full vector of the widest float (else integer) the body computes with. Single
     elements are computed once, outside of vectors: an f64 learning rate halves no width."""
     types = [type for node in body.nodes for type in node.types]
-    many = [type for type in types if type.numel > 1]
+    many = [type for type in types if not always_le(type.numel, 1)]
     dtypes = {type.dtype.computes_as for type in many or types}
     floats = [dtype for dtype in dtypes if dtype.is_float]
     numbers = floats or [dtype for dtype in dtypes if dtype.is_integer] or [DType.f32]

@@ -7,10 +7,12 @@ import math
 from typing import Any
 
 from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel
 from graphc.codegen.recipes.common import declare_buffers, lanes_for
 from graphc.codegen.target import Target
+from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ops.kinds.index import Scatter
@@ -35,20 +37,15 @@ def _copy(builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, o
     shape = body.type_of(node.operands[0]).shape
     lanes = evaluator.lanes
     lane = Variable("copy_lane", lanes)
-    whole, rest = divmod(math.prod(shape), lanes)
 
-    def store(position: Expr, guards: Any) -> None:
+    def store(number: Expr, rest: Extent | None) -> None:
         evaluator.integers.bind_lane(lane, builder.block)
+        position = number * lanes + of(lane)
+        guards = () if rest is None else ((of(lane), 0, rest),)
         value = evaluator.value(node.operands[0], unflatten(position, shape), guards)
         evaluator.store(out, position, value, guards)
 
-    if whole:
-        with builder.loop(0, whole, hint="v") as loop:
-            block = Variable("copy_block", whole)
-            evaluator.integers.bind(block, loop.variable, builder.block)
-            store(of(block) * lanes + of(lane), ())
-    if rest:
-        store(of(lane) + whole * lanes, ((of(lane), 0, rest),))
+    LoopCut(math.prod(shape), lanes).each(evaluator.integers, "v_copy", store)
 
 
 def _combine(
@@ -93,16 +90,13 @@ def _combine(
     def rows(index: Index, extent: int) -> None:
         lanes = evaluator.lanes
         lane = Variable("source_lane", lanes)
-        whole, rest = divmod(extent, lanes)
-        if whole:
-            with builder.loop(0, whole, hint="v") as loop:
-                block = Variable("source_block", whole)
-                evaluator.integers.bind(block, loop.variable, builder.block)
-                evaluator.integers.bind_lane(lane, builder.block)
-                put((*index, of(block) * lanes + of(lane)), ())
-        if rest:
+
+        def vector(number: Expr, rest: Extent | None) -> None:
             evaluator.integers.bind_lane(lane, builder.block)
-            put((*index, of(lane) + whole * lanes), ((of(lane), 0, rest),))
+            guards = () if rest is None else ((of(lane), 0, rest),)
+            put((*index, number * lanes + of(lane)), guards)
+
+        LoopCut(extent, lanes).each(evaluator.integers, "v_source", vector)
 
     nest(0, ())
 

@@ -4,6 +4,8 @@ An expression is `constant + Σ coefficient · atom`; an atom is a variable with
 floor quotient. `e % c` is written `e - c·(e // c)`, so that reshapes cancel: splitting a flat index
 into coordinates and joining them again gives back the flat index. The operators work the same on
 these expressions and on NumPy integer arrays, so one index map serves code and reference.
+
+Extents, coefficients and divisors are ints, or sizes known only at run time (`graphc.ir.dims`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from graphc.errors import UndecidedSizeError
+from graphc.ir.dims import Dim, Extent, always_le, always_lt, exact_quotient
+
 # Named tuples, all three: expressions live in sets and tables, and tuples are hashed and compared
 # without Python code. (A frozenset keeps its hash, so nothing is hashed to its full depth again.)
 
@@ -22,14 +27,14 @@ class Variable(NamedTuple):
     """An integer in [0, extent)."""
 
     name: str
-    extent: int
+    extent: Extent
 
 
 class Quotient(NamedTuple):
     """`dividend // divisor`, rounded down."""
 
     dividend: Expr
-    divisor: int
+    divisor: Extent
 
 
 Atom = Variable | Quotient
@@ -43,11 +48,11 @@ FINEST = 32
 class Expr(NamedTuple):
     """`constant + Σ coefficient · atom`; `terms` holds each atom once, coefficients nonzero."""
 
-    constant: int
-    terms: frozenset[tuple[Atom, int]] = frozenset()
+    constant: Extent
+    terms: frozenset[tuple[Atom, Extent]] = frozenset()
 
-    def __add__(self, other: Expr | int) -> Expr:  # type: ignore[override]
-        if isinstance(other, int):
+    def __add__(self, other: Expr | Extent) -> Expr:  # type: ignore[override]
+        if not isinstance(other, Expr):
             return Expr(self.constant + other, self.terms) if other else self
         if not other.terms:
             return Expr(self.constant + other.constant, self.terms)
@@ -55,22 +60,22 @@ class Expr(NamedTuple):
             return Expr(self.constant + other.constant, other.terms)
         return _combine(self.constant + other.constant, (*self.terms, *other.terms))
 
-    def __radd__(self, other: int) -> Expr:
+    def __radd__(self, other: Extent) -> Expr:
         return self + other
 
     def __neg__(self) -> Expr:
         return self * -1
 
-    def __sub__(self, other: Expr | int) -> Expr:
-        if isinstance(other, int) or not other.terms:
+    def __sub__(self, other: Expr | Extent) -> Expr:
+        if not isinstance(other, Expr) or not other.terms:
             return self + -other
         away = [(atom, -c) for atom, c in other.terms]
         return _combine(self.constant - other.constant, (*self.terms, *away))
 
-    def __rsub__(self, other: int) -> Expr:
+    def __rsub__(self, other: Extent) -> Expr:
         return -self + other
 
-    def __mul__(self, factor: int) -> Expr:  # type: ignore[override]
+    def __mul__(self, factor: Extent) -> Expr:  # type: ignore[override]
         if factor == 1:
             return self
         if factor == 0 or not self.terms:
@@ -78,23 +83,38 @@ class Expr(NamedTuple):
         terms = frozenset([(atom, c * factor) for atom, c in self.terms])
         return Expr(self.constant * factor, terms)
 
-    def __rmul__(self, factor: int) -> Expr:  # type: ignore[override]
+    def __rmul__(self, factor: Extent) -> Expr:  # type: ignore[override]
         return self * factor
 
-    def __floordiv__(self, divisor: int) -> Expr:
+    def __floordiv__(self, divisor: Extent) -> Expr:
         return _floordiv(self, divisor)
 
-    def __mod__(self, divisor: int) -> Expr:
+    def __mod__(self, divisor: Extent) -> Expr:
         return _modulo(self, divisor)
 
-    def bounds(self) -> tuple[int, int]:
-        """Least and greatest value, both inclusive (never too narrow; may be too wide)."""
+    def bounds(self) -> tuple[Extent, Extent]:
+        """Least and greatest value, both inclusive (never too narrow; may be too wide), where no
+        variable's extent is 0: where one is, nobody asks for an element. Raises UndecidedSizeError
+        where they depend on the sign of a size."""
         return _bounds(self)
 
-    def within(self, low: int, high: int) -> bool:
+    def within(self, low: Extent, high: Extent) -> bool:
         """True where low <= self < high is certain."""
-        least, greatest = self.bounds()
-        return low <= least and greatest < high
+        return self.at_least(low) and self.below(high)
+
+    def at_least(self, low: Extent) -> bool:
+        """True where low <= self is certain."""
+        try:
+            return always_le(low, _bounds(self)[0])
+        except UndecidedSizeError:
+            return False
+
+    def below(self, high: Extent) -> bool:
+        """True where self < high is certain."""
+        try:
+            return always_lt(_bounds(self)[1], high)
+        except UndecidedSizeError:
+            return False
 
     @property
     def is_constant(self) -> bool:
@@ -104,9 +124,9 @@ class Expr(NamedTuple):
         """Every variable, also inside quotients."""
         return _variables(self)
 
-    def coefficient(self, variable: Variable) -> int | None:
+    def coefficient(self, variable: Variable) -> Extent | None:
         """The coefficient of `variable` where the expression is affine in it, else None."""
-        result = 0
+        result: Extent = 0
         for atom, coefficient in self.terms:
             if atom == variable:
                 result = coefficient
@@ -127,24 +147,25 @@ class Expr(NamedTuple):
 
     def __str__(self) -> str:
         texts = [_term_text(atom, c) for atom, c in sorted(self.terms, key=_order)]
-        if self.constant or not texts:
+        if self.constant != 0 or not texts:
             texts.append(str(self.constant))
         return " + ".join(texts)
 
 
-def of(value: Variable | int) -> Expr:
+def of(value: Variable | Extent) -> Expr:
     """A variable or number as an expression."""
-    if isinstance(value, int):
+    if not isinstance(value, Variable):
         return Expr(value)
     # A variable of extent 1 is always 0: unit dimensions vanish from every index.
     return Expr(0, frozenset(((value, 1),))) if value.extent != 1 else Expr(0)
 
 
-def flatten(index: Iterable[Expr], shape: Iterable[int]) -> Expr:
+def flatten(index: Iterable[Expr], shape: Iterable[Extent]) -> Expr:
     """The row-major flat position of a coordinate."""
     parts = list(zip(index, shape, strict=True))
-    constant, step = 0, 1
-    terms: list[tuple[Atom, int]] = []
+    constant: Extent = 0
+    step: Extent = 1
+    terms: list[tuple[Atom, Extent]] = []
     for coordinate, dim in reversed(parts):
         constant += step * coordinate.constant
         terms += [(atom, step * c) for atom, c in coordinate.terms]
@@ -152,20 +173,31 @@ def flatten(index: Iterable[Expr], shape: Iterable[int]) -> Expr:
     return _combine(constant, terms)
 
 
-def _order(term: tuple[Atom, int]) -> tuple[Any, ...]:
+def _order(term: tuple[Atom, Extent]) -> tuple[Any, ...]:
     """Greatest coefficients first, then by name, the numbers in names by value: names are numbered
     as variables are made, and how many were made before must not matter."""
-    parts = _NUMBER.split(str(term[0]))
-    return -abs(term[1]), *(int(part) if i % 2 else part for i, part in enumerate(parts)), term[1]
+    atom, coefficient = term
+    parts = _NUMBER.split(str(atom))
+    named = (int(part) if i % 2 else part for i, part in enumerate(parts))
+    if isinstance(coefficient, Dim):  # behind the numbers
+        return math.inf, *named, str(coefficient)
+    return -abs(coefficient), *named, coefficient
 
 
-def _term_text(atom: Atom, coefficient: int) -> str:
-    text = atom.name if isinstance(atom, Variable) else f"({atom.dividend})//{atom.divisor}"
-    return text if coefficient == 1 else f"{coefficient}*{text}"
+def _term_text(atom: Atom, coefficient: Extent) -> str:
+    if isinstance(atom, Variable):
+        text = atom.name
+    else:
+        text = f"({atom.dividend})//{_factor(atom.divisor)}"
+    return text if coefficient == 1 else f"{_factor(coefficient)}*{text}"
 
 
-def _combine(constant: int, terms: Iterable[tuple[Atom, int]]) -> Expr:
-    total: dict[Atom, int] = {}
+def _factor(extent: Extent) -> str:
+    return f"({extent})" if isinstance(extent, Dim) else str(extent)
+
+
+def _combine(constant: Extent, terms: Iterable[tuple[Atom, Extent]]) -> Expr:
+    total: dict[Atom, Extent] = {}
     for atom, coefficient in terms:
         total[atom] = total.get(atom, 0) + coefficient
     if 0 in total.values():
@@ -173,10 +205,19 @@ def _combine(constant: int, terms: Iterable[tuple[Atom, int]]) -> Expr:
     return Expr(constant, frozenset(total.items()))
 
 
+def _is_fixed(expr: Expr) -> bool:
+    """Whether constant and coefficients are numbers."""
+    if type(expr.constant) is not int:
+        return False
+    return all([type(coefficient) is int for _, coefficient in expr.terms])
+
+
 @lru_cache(maxsize=65536)
-def _floordiv(expr: Expr, divisor: int) -> Expr:
+def _floordiv(expr: Expr, divisor: Extent) -> Expr:
     if divisor == 1:
         return expr
+    if not isinstance(divisor, int) or not _is_fixed(expr):
+        return _symbolic_floordiv(expr, divisor)
     outside = Expr(
         expr.constant // divisor,
         frozenset((atom, c // divisor) for atom, c in expr.terms if c % divisor == 0),
@@ -188,7 +229,7 @@ def _floordiv(expr: Expr, divisor: int) -> Expr:
     least, greatest = rest.bounds()
     if least // divisor == greatest // divisor:
         return outside + least // divisor
-    common = math.gcd(divisor, *(c for _, c in rest.terms))
+    common = math.gcd(divisor, *(c for _, c in rest.terms))  # type: ignore[arg-type]
     if common > 1:
         # (g·a + r) // (g·b) = (a + r // g) // b, since 0 <= r % g < g adds nothing.
         reduced = Expr(
@@ -207,8 +248,25 @@ def _floordiv(expr: Expr, divisor: int) -> Expr:
     return outside + _quotient(rest, divisor)
 
 
+def _symbolic_floordiv(expr: Expr, divisor: Extent) -> Expr:
+    """As `_floordiv` where sizes take part: terms that are multiples are taken out. What divides is
+    taken to be 1 at least: where a size is 0 nobody asks for an element."""
+    outside: list[tuple[Atom, Extent]] = []
+    rest: list[tuple[Atom, Extent]] = []
+    for atom, coefficient in expr.terms:
+        whole = exact_quotient(coefficient, divisor)
+        if whole is None:
+            rest.append((atom, coefficient))
+        else:
+            outside.append((atom, whole))
+    whole = exact_quotient(expr.constant, divisor)
+    left = _combine(expr.constant if whole is None else 0, rest)
+    quotients = Expr(whole or 0, frozenset(outside))
+    return quotients if left.within(0, divisor) else quotients + _quotient(left, divisor)
+
+
 @lru_cache(maxsize=65536)
-def _modulo(expr: Expr, divisor: int) -> Expr:
+def _modulo(expr: Expr, divisor: Extent) -> Expr:
     return expr - expr // divisor * divisor
 
 
@@ -218,9 +276,11 @@ def resolved(expr: Expr) -> Expr:
     for atom, coefficient in expr.terms:
         term = Expr(0, frozenset(((atom, 1),)))
         if isinstance(atom, Quotient):
-            dividend = resolved(atom.dividend)
-            coarse = _without_fine_part(dividend, atom.divisor, 1)
-            term = dividend // atom.divisor if coarse is None else coarse
+            dividend, divisor = resolved(atom.dividend), atom.divisor
+            coarse = None
+            if isinstance(divisor, int) and _is_fixed(dividend):
+                coarse = _without_fine_part(dividend, divisor, 1)
+            term = dividend // divisor if coarse is None else coarse
         result = result + term * coefficient
     return result
 
@@ -235,7 +295,7 @@ def _without_fine_part(expr: Expr, divisor: int, finest: int = FINEST) -> Expr |
     """
     terms = sorted(expr.terms, key=_order)
     for count in range(1, len(terms)):
-        step = math.gcd(divisor, *(c for _, c in terms[:count]))
+        step = math.gcd(divisor, *(c for _, c in terms[:count]))  # type: ignore[arg-type]
         fine = Expr(expr.constant % step, frozenset(terms[count:]))
         if step >= finest and fine.within(0, step):
             a = Expr(expr.constant // step, frozenset((t, c // step) for t, c in terms[:count]))
@@ -243,23 +303,26 @@ def _without_fine_part(expr: Expr, divisor: int, finest: int = FINEST) -> Expr |
     return None
 
 
-def _quotient(dividend: Expr, divisor: int) -> Expr:
+def _quotient(dividend: Expr, divisor: Extent) -> Expr:
     least, greatest = dividend.bounds()
-    if least // divisor == greatest // divisor:
-        return Expr(least // divisor)
+    if isinstance(least, int) and isinstance(greatest, int) and isinstance(divisor, int):
+        if least // divisor == greatest // divisor:
+            return Expr(least // divisor)
     return Expr(0, frozenset(((Quotient(dividend, divisor), 1),)))
 
 
 @lru_cache(maxsize=65536)
-def _bounds(expr: Expr) -> tuple[int, int]:
+def _bounds(expr: Expr) -> tuple[Extent, Extent]:
     # Which is taken first may decide how wide the bounds are: not the order of a set.
-    falling = [term for term in expr.terms if isinstance(term[0], Quotient) and term[1] < 0]
+    falling = [
+        term for term in expr.terms if isinstance(term[0], Quotient) and always_lt(term[1], 0)
+    ]
     for atom, coefficient in sorted(falling, key=_order) if len(falling) > 1 else falling:
         assert isinstance(atom, Quotient)
-        if coefficient % atom.divisor:
-            continue
         # k·(q - d·(q // d)) is k·(q % d), which lies in [0, k·(d - 1)].
-        factor = -coefficient // atom.divisor
+        factor = exact_quotient(-coefficient, atom.divisor)
+        if factor is None:
+            continue
         remainder = (atom.dividend - Expr(0, frozenset(((atom, atom.divisor),)))) * factor
         left = expr - remainder
         if len(left.terms) < len(expr.terms):
@@ -267,13 +330,22 @@ def _bounds(expr: Expr) -> tuple[int, int]:
             return least, greatest + factor * (atom.divisor - 1)
     least = greatest = expr.constant
     for atom, coefficient in expr.terms:
-        if isinstance(atom, Variable):
-            low, high = 0, max(atom.extent - 1, 0)
+        low, high = _atom_bounds(atom)
+        if coefficient >= 0:
+            least, greatest = least + coefficient * low, greatest + coefficient * high
         else:
-            low, high = (bound // atom.divisor for bound in atom.dividend.bounds())
-        least += min(coefficient * low, coefficient * high)
-        greatest += max(coefficient * low, coefficient * high)
+            least, greatest = least + coefficient * high, greatest + coefficient * low
     return least, greatest
+
+
+def _atom_bounds(atom: Atom) -> tuple[Extent, Extent]:
+    if isinstance(atom, Quotient):
+        least, greatest = atom.dividend.bounds()
+        if isinstance(atom.divisor, int):
+            return least // atom.divisor, greatest // atom.divisor
+        return 0 if least >= 0 else least, greatest
+    extent = atom.extent
+    return 0, max(extent - 1, 0) if isinstance(extent, int) else extent - 1
 
 
 @lru_cache(maxsize=65536)

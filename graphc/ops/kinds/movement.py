@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
+from graphc.ir.dims import Extent
 from graphc.ir.types import Shape, TensorType
 from graphc.ops.kinds.op import Array, Arrays, Op, Types, keyword_parameters
 
@@ -20,7 +21,7 @@ class Case:
 
     operand: int
     index: tuple[Any, ...]
-    guards: tuple[tuple[Any, int, int], ...] = ()
+    guards: tuple[tuple[Any, Extent, Extent], ...] = ()
 
 
 class Movement(Op):
@@ -73,7 +74,7 @@ class Movement(Op):
         return (out,)
 
 
-def guards_hold(guards: tuple[tuple[Any, int, int], ...], shape: Shape) -> Array:
+def guards_hold(guards: tuple[tuple[Any, Extent, Extent], ...], shape: Shape) -> Array:
     """Where all guards hold, as a bool array (NumPy form of a case's guards)."""
     held = np.ones(shape, bool)
     for expression, low, high in guards:

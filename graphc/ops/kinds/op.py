@@ -20,6 +20,7 @@ from graphc.errors import (
     GraphError,
     IndexRangeError,
 )
+from graphc.ir.dims import Dim
 from graphc.ir.handle import apply
 from graphc.ir.nodes import Constant, Graph
 from graphc.ir.registry import register
@@ -232,7 +233,9 @@ def _plain(op: str, name: str, value: Any) -> Any:
         return tuple(_plain(op, name, item) for item in value)
     if isinstance(value, float) and value != value:
         raise AttributeValueError(f"{op}: attribute {name} is NaN", hint="pass it as an operand")
-    if value is None or isinstance(value, int | float | bool | str | DType | Constant | Graph):
+    if value is None or isinstance(
+        value, int | float | bool | str | Dim | DType | Constant | Graph
+    ):
         return value
     raise AttributeValueError(f"{op}: attribute {name} cannot be {value!r}")
 

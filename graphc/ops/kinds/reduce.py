@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
+from graphc.ir.dims import always_le
 from graphc.ir.types import DType, Shape, TensorType
 from graphc.ops.kinds.op import REQUIRED, Arrays, Op, Types
 
@@ -79,7 +80,7 @@ class ArgReduce(Reduce):
         dtype, extent = attributes["dtype"], types[0].shape[attributes["axes"][0]]
         if dtype not in (DType.i64, DType.i32):
             raise DTypeError(f"{self.name} gives positions as i64 or i32, not {dtype.value}")
-        if extent - 1 > np.iinfo(dtype.numpy).max:
+        if dtype is DType.i32 and not always_le(extent - 1, np.iinfo(np.int32).max):
             raise ShapeError(f"{self.name} of {extent} elements: positions exceed {dtype.value}")
         return (TensorType(dtype, kept.shape),)
 

@@ -10,8 +10,9 @@ import pytest
 from graphc.codegen import target
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.interpreter import fma32, run
+from graphc.codegen.loop_ir.interpreter import run
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue, VectorType, result_type
+from graphc.codegen.loop_ir.operations import fma32
 from graphc.errors import VerifyError
 from graphc.ir.types import DType
 

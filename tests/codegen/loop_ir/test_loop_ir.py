@@ -357,7 +357,7 @@ def test_guarded_masked_and_exact_accesses_are_accepted(fine: Kernel) -> None:
 
 def test_all_opcodes_have_a_native_and_an_interpreted_form() -> None:
     from graphc.codegen.llvm.ops import _EMITTERS
-    from graphc.codegen.loop_ir.interpreter import OPERATIONS
+    from graphc.codegen.loop_ir.operations import OPERATIONS
 
     assert set(_EMITTERS) == set(OPCODES)
     assert set(OPERATIONS) | {"const", "iota"} == set(OPCODES)

@@ -61,7 +61,7 @@ def test_both_processes_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     for spec, made in found.items():
         own = link.native_kernel(spec, running(), {})
         assert (own.symbol, own.extent, own.scratch_bytes) == (
-            made.symbol, made.extent, made.scratch_bytes,
+            made.facts.symbol, made.facts.extent, made.facts.scratch_bytes,
         )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import graphc
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir import interpreter
-from graphc.codegen.loop_ir.interpreter import fma32
+from graphc.codegen.loop_ir.operations import fma32
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target, executable, named, running

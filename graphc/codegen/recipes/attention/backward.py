@@ -8,12 +8,24 @@ rows. The bits are those of the definition (ops/attention.py).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
-from graphc.codegen.recipes.attention.heads import Body, HeadRows, Matrix, Number
-from graphc.codegen.recipes.attention.operands import GROUP
+from graphc.codegen.recipes.attention.heads import (
+    AttentionContext,
+    Body,
+    Head,
+    HeadRows,
+    Matrix,
+    Number,
+    attention_context,
+)
+from graphc.codegen.recipes.attention.operands import GROUP, Taint
 from graphc.codegen.recipes.attention.parts import AttentionKernel, Finish
+from graphc.codegen.recipes.attention.plan import attention_plan
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.ops.kinds.index_expr import Expr
 
@@ -21,73 +33,118 @@ BLOCK_ROWS = 64
 """Rows whose scores lie in scratch: partial sums of dk and dv are read and written once a block."""
 
 
+@dataclass(frozen=True, slots=True)
+class BackwardMemory:
+    """Scratch: copies of the operands, weights and gradients of a block of rows; by results 1 and 2
+    their sums over rows, and those of one chain of blocks (the same, where there is one)."""
+
+    queries: Matrix
+    keys: Matrix
+    weights: Matrix
+    by_out: Matrix
+    values: Matrix | None
+    by_scores: Matrix | None
+    key_rows: Matrix | None
+    sums: dict[int, Matrix]
+    chains: dict[int, Matrix]
+
+    @staticmethod
+    def of(context: AttentionContext) -> BackwardMemory:
+        plan, scratch, wanted = context.plan, context.scratch, context.outputs
+        queries = scratch("queries", plan.block, plan.depth)
+        keys = context.packed(plan.operand("k"), "keys")
+        weights = context.scores("weights")
+        by_out = scratch("by_out", plan.block, plan.width)
+        values = by_scores = key_rows = None
+        if 0 in wanted or 1 in wanted:
+            values = context.packed(plan.operand("v"), "values")
+            by_scores = context.scores("by_scores")
+        if 0 in wanted:
+            key_rows = scratch("key_rows", plan.columns, plan.depth)
+        columns = {1: plan.depth, 2: plan.width}
+        sums = {
+            index: scratch(f"sums{index}", plan.columns, columns[index])
+            for index in columns if index in wanted
+        }  # fmt: skip
+        chains = dict(sums)
+        if plan.rows > K_BLOCK:
+            chains = {
+                index: scratch(f"chain{index}", plan.columns, columns[index]) for index in sums
+            }
+        return BackwardMemory(
+            queries, keys, weights, by_out, values, by_scores, key_rows, sums, chains
+        )
+
+
 def lower_attention_grad(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body around one `attention_grad`; its outputs are some of the op's."""
-    return _AttentionGrad(name, body, target, BLOCK_ROWS, 2).build()
+    names = ("g", "q", "k", "v", "logsumexp", "delta")
+    plan = attention_plan(body, target, names, BLOCK_ROWS, 2)
+    context = attention_context(name, body, plan)
+    memory = BackwardMemory.of(context)
+
+    def write(head: Head) -> None:
+        kernel = _AttentionGrad(context, head, None, memory)
+        taint = kernel.prepare()
+
+        def block(rows: HeadRows) -> None:
+            whole = kernel.copies(rows, taint)
+            _AttentionGrad(context, head, whole, memory).rows_of(rows)
+
+        kernel.each_block(block)
+        for index, matrix in memory.sums.items():
+            kernel.write_sums(index, matrix)
+
+    return context.each_head(write)
 
 
 class _AttentionGrad(AttentionKernel):
-    def build(self) -> Kernel:
-        self.g, self.q, self.k, self.v, self.logsumexp, self.delta, *mask = self.operands
-        self.shaped(self.q, self.v, mask)
-        size = self.block * self.stride
-        self.queries = self.scratch("queries", self.block, self.depth)
-        self.keys = self.packed(self.k, "keys")
-        self.weights = Matrix(self.builder.scratch("weights", self.dtype, size), self.stride)
-        self.by_out = self.scratch("by_out", self.block, self.width)
-        if self.by_scores_needed:
-            self.values = self.packed(self.v, "values")
-            by_scores = self.builder.scratch("by_scores", self.dtype, size)
-            self.by_scores = Matrix(by_scores, self.stride)
-        if 0 in self.outputs:
-            self.key_rows = self.scratch("key_rows", self.columns, self.depth)
-        self.sums = {
-            index: self.scratch(f"sums{index}", self.columns, columns)
-            for index, columns in ((1, self.depth), (2, self.width)) if index in self.outputs
-        }  # fmt: skip
-        self.chains = dict(self.sums)
-        if self.rows > K_BLOCK:
-            self.chains = {
-                index: Matrix(
-                    self.builder.scratch(f"chain{index}", self.dtype, matrix.memory.size),
-                    matrix.stride,
-                )
-                for index, matrix in self.sums.items()
-            }
-        return self.builder.finish(extent=self.each_head(self._head))
+    """One head, and of it blocks of rows."""
 
-    @property
-    def by_scores_needed(self) -> bool:
-        return 0 in self.outputs or 1 in self.outputs
+    def __init__(
+        self, context: AttentionContext, head: Head, whole: LoopValue | None, memory: BackwardMemory
+    ):
+        super().__init__(context, head, whole)
+        self.operand, self.memory = context.plan.operand, memory
 
-    def _head(self) -> None:
-        self.pack(self.k, self.keys, [])
+    def prepare(self) -> Taint:
+        """Copies what all blocks read, and clears sums; what was read of which a part may be not
+        finite."""
+        memory = self.memory
+        self.pack(self.operand("k"), memory.keys, [])
         taint = self.untainted()
-        if self.by_scores_needed:
-            taint = self.pack(self.v, self.values, taint)
-        if 0 in self.outputs:
-            taint = self.copy(self.k, 0, self.columns, self.key_rows, taint)
-        for matrix in {id(m): m for m in (*self.sums.values(), *self.chains.values())}.values():
+        if memory.values is not None:
+            taint = self.pack(self.operand("v"), memory.values, taint)
+        if memory.key_rows is not None:
+            taint = self.copy(self.operand("k"), 0, self.columns, memory.key_rows, taint)
+        every = (*memory.sums.values(), *memory.chains.values())
+        for matrix in {id(each): each for each in every}.values():
             self._each_place(matrix, lambda at, m=matrix: self._clear(m, at))  # type: ignore[misc]
-        taint = self.read(self.delta, taint)
-        self.taint = self.read(self.logsumexp, taint, self.finite)
-        self.each_block(self._block)
-        for index, matrix in self.sums.items():
-            self._out(index, matrix)
+        taint = self.read(self.operand("delta"), taint)
+        return self.read(self.operand("logsumexp"), taint, self.finite)
 
-    def _block(self, rows: HeadRows) -> None:
-        taint = self.copy(self.q, rows.first, rows.count, self.queries, self.taint, self.scaled)
-        self.meet_all(self.copy(self.g, rows.first, rows.count, self.by_out, taint))
-        self.scores(rows, self.queries, self.keys, self.depth, self._keep(rows))
+    def copies(self, rows: HeadRows, taint: Taint) -> LoopValue | None:
+        """Copies a block's own rows; whether all is to meet all, see `meets_all`."""
+        memory, q, g = self.memory, self.operand("q"), self.operand("g")
+        taint = self.copy(q, rows.first, rows.count, memory.queries, taint, self.scaled)
+        return self.meets_all(self.copy(g, rows.first, rows.count, memory.by_out, taint))
+
+    def rows_of(self, rows: HeadRows) -> None:
+        """One block."""
+        memory = self.memory
+        self.scores(rows, memory.queries, memory.keys, self.depth, self._keep(rows))
         self.row_tiles(rows, 0, lambda row, count: self._weights(rows, row, count))
-        if self.by_scores_needed:
-            self.scores(rows, self.by_out, self.values, self.width, self._by_scores(rows))
-        if 0 in self.outputs:
-            self.rows_times(rows, self.by_scores, self.key_rows, self.depth, self._scale(rows))
-        if 1 in self.outputs:
-            self._over_rows(rows, self.by_scores, self.queries, self.depth, self.chains[1])
+        if memory.by_scores is not None and memory.values is not None:
+            by_scores = self._by_scores(rows, memory.by_scores)
+            self.scores(rows, memory.by_out, memory.values, self.width, by_scores)
+            if memory.key_rows is not None:
+                scale = self._scale(rows)
+                self.rows_times(rows, memory.by_scores, memory.key_rows, self.depth, scale)
+            if 1 in self.outputs:
+                sums = memory.chains[1]
+                self._over_rows(rows, memory.by_scores, memory.queries, self.depth, sums)
         if 2 in self.outputs:
-            self._over_rows(rows, self.weights, self.by_out, self.width, self.chains[2])
+            self._over_rows(rows, memory.weights, memory.by_out, self.width, memory.chains[2])
         if self.rows > K_BLOCK:
             self._end_chains(rows)
 
@@ -99,7 +156,7 @@ class _AttentionGrad(AttentionKernel):
         def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i, scores in enumerate(self.hide(rows, sums, row, column, vectors)):
                 lane = self.plus(column, i % vectors * self.lanes)
-                self.store(self.weights, self.plus(row, i // vectors), lane, scores)
+                self.store(self.memory.weights, self.plus(row, i // vectors), lane, scores)
 
         return finish
 
@@ -108,32 +165,34 @@ class _AttentionGrad(AttentionKernel):
         levels = []
         for i in range(count):
             place = self.expression(self.plus(rows.first, self.plus(row, i)), self.rows)
-            level = self.finite(self.evaluator.value(self.logsumexp, (*self.lead, place)))
+            level = self.finite(
+                self.evaluator.value(self.operand("logsumexp"), (*self.lead, place))
+            )
             levels.append(self.builder.splat(level, self.lanes))
 
         def vector(number: Number) -> None:
             column = self.times(number, self.lanes)
             for i, level in enumerate(levels):
-                scores = self.load(self.weights, self.plus(row, i), column)
+                scores = self.load(self.memory.weights, self.plus(row, i), column)
                 weight = self.evaluator.algebra.exp(self.builder.sub(scores, level))
-                self.store(self.weights, self.plus(row, i), column, weight)
+                self.store(self.memory.weights, self.plus(row, i), column, weight)
 
         self.loop(0, self.vector_end(self.plus(rows.first, row)), "exp", vector)
 
-    def _by_scores(self, rows: HeadRows) -> Finish:
+    def _by_scores(self, rows: HeadRows, by_scores: Matrix) -> Finish:
         """From g vᵀ the gradient of the scores."""
 
         def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i in range(len(sums) // vectors):
                 at = self.plus(row, i)
                 place: Expr = self.expression(self.plus(rows.first, at), self.rows)
-                delta = self.evaluator.value(self.delta, (*self.lead, place))
+                delta = self.evaluator.value(self.operand("delta"), (*self.lead, place))
                 wide = self.builder.splat(delta, self.lanes)
                 for u in range(vectors):
                     lane = self.plus(column, u * self.lanes)
                     by_weight = self.builder.sub(sums[i * vectors + u], wide)
-                    weight = self.load(self.weights, at, lane)
-                    self.store(self.by_scores, at, lane, self.builder.mul(weight, by_weight))
+                    weight = self.load(self.memory.weights, at, lane)
+                    self.store(by_scores, at, lane, self.builder.mul(weight, by_weight))
 
         return finish
 
@@ -187,7 +246,7 @@ class _AttentionGrad(AttentionKernel):
         self.column_tiles(columns, across)
 
     def _each_place(self, matrix: Matrix, body: Body) -> None:
-        whole, rest = divmod(matrix.memory.size // self.lanes, GROUP)
+        whole, rest = divmod(fixed(matrix.memory.size) // self.lanes, GROUP)
 
         def several(first: Number, count: int) -> None:
             for i in range(count):
@@ -210,7 +269,7 @@ class _AttentionGrad(AttentionKernel):
 
         def add(index: int, number: Number) -> None:
             at = self.at((number, self.lanes))
-            total, chain = self.sums[index].memory, self.chains[index].memory
+            total, chain = self.memory.sums[index].memory, self.memory.chains[index].memory
             made = self.builder.add(
                 self.builder.load(total, at, self.lanes), self.builder.load(chain, at, self.lanes)
             )
@@ -219,12 +278,13 @@ class _AttentionGrad(AttentionKernel):
 
         with self.builder.if_(at_end) as branch:
             with branch.then():
-                for index, matrix in self.sums.items():
+                for index, matrix in self.memory.sums.items():
                     self._each_place(matrix, lambda at, i=index: add(i, at))  # type: ignore[misc]
             with branch.otherwise():
                 pass
 
-    def _out(self, index: int, matrix: Matrix) -> None:
+    def write_sums(self, index: int, matrix: Matrix) -> None:
+        """The gradient of k or v."""
         columns = self.depth if index == 1 else self.width
 
         def row(number: Number) -> None:

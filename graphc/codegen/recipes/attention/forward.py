@@ -8,11 +8,22 @@ The bits are those of the definition (ops/attention.py).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from graphc.codegen.evaluate.algebra import LoopAlgebra
-from graphc.codegen.evaluate.reduction import LANES
+from graphc.codegen.evaluate.combination import LANES
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
-from graphc.codegen.recipes.attention.heads import HeadRows, Matrix, Number
+from graphc.codegen.recipes.attention.heads import (
+    AttentionContext,
+    Head,
+    HeadRows,
+    Matrix,
+    Number,
+    attention_context,
+)
+from graphc.codegen.recipes.attention.operands import Operands
 from graphc.codegen.recipes.attention.parts import AttentionKernel, Finish
+from graphc.codegen.recipes.attention.plan import attention_plan
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 
@@ -20,42 +31,75 @@ BLOCK_ROWS = 32
 """Rows whose scores lie in scratch: with a panel of kᵀ and of v they are to fit the first cache."""
 
 
+@dataclass(frozen=True, slots=True)
+class ForwardMemory:
+    """Scratch: copies of the operands, the weights of a block of rows, and numbers of its rows."""
+
+    panels: Matrix
+    values: Matrix
+    queries: Matrix
+    weights: Matrix
+    best: Matrix
+    lane_sums: Matrix
+    levels: Matrix
+    totals: Matrix
+    divisors: Matrix
+
+    @staticmethod
+    def of(context: AttentionContext) -> ForwardMemory:
+        plan, scratch = context.plan, context.scratch
+        return ForwardMemory(
+            panels=context.packed(plan.operand("k"), "keys"),
+            values=scratch("values", plan.columns, plan.width),
+            queries=scratch("queries", plan.block, plan.depth),
+            weights=context.scores("weights"),
+            best=scratch("best", plan.block, plan.lanes),
+            lane_sums=scratch("lane_sums", plan.tile_rows, LANES),
+            levels=scratch("levels", 1, plan.block),
+            totals=scratch("totals", 1, plan.block),
+            divisors=scratch("divisors", 1, plan.block),
+        )
+
+
 def lower_attention(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body around one `attention`; its outputs are some of the op's results."""
-    return _Attention(name, body, target, BLOCK_ROWS, 1).build()
+    plan = attention_plan(body, target, ("q", "k", "v"), BLOCK_ROWS, 1)
+    context = attention_context(name, body, plan)
+    memory = ForwardMemory.of(context)
+
+    def write(head: Head) -> None:
+        whole, copies = None, Operands(context, head)
+        copies.pack(plan.operand("k"), memory.panels, [])
+        if 0 in context.outputs:
+            start = copies.untainted()
+            v = copies.copy(plan.operand("v"), 0, plan.columns, memory.values, start)
+            whole = copies.meets_all(v)
+        kernel = _Attention(context, head, whole, memory)
+        kernel.each_block(kernel.rows_of)
+
+    return context.each_head(write)
 
 
 class _Attention(AttentionKernel):
-    def build(self) -> Kernel:
-        self.q, self.k, self.v, *mask = self.operands
-        self.shaped(self.q, self.v, mask)
-        self.panels = self.packed(self.k, "keys")
-        self.values = self.scratch("values", self.columns, self.width)
-        self.queries = self.scratch("queries", self.block, self.depth)
-        weights = self.builder.scratch("weights", self.dtype, self.block * self.stride)
-        self.weights = Matrix(weights, self.stride)
-        self.best = self.scratch("best", self.block, self.lanes)
-        self.lane_sums = self.scratch("lane_sums", self.tile_rows, LANES)
-        self.levels = self.scratch("levels", 1, self.block)
-        self.totals = self.scratch("totals", 1, self.block)
-        self.divisors = self.scratch("divisors", 1, self.block)
-        return self.builder.finish(extent=self.each_head(self._head))
+    """Blocks of rows of one head."""
 
-    def _head(self) -> None:
-        self.pack(self.k, self.panels, [])
-        if 0 in self.outputs:
-            self.meet_all(self.copy(self.v, 0, self.columns, self.values, self.untainted()))
-        self.each_block(self._block)
+    def __init__(
+        self, context: AttentionContext, head: Head, whole: LoopValue | None, memory: ForwardMemory
+    ):
+        super().__init__(context, head, whole)
+        self.q, self.memory = context.plan.operand("q"), memory
 
-    def _block(self, rows: HeadRows) -> None:
-        self.copy(self.q, rows.first, rows.count, self.queries, [], self.scaled)
-        self.loop(0, rows.count, "best", lambda row: self.store(self.best, row, 0, self.hidden))
-        self.scores(rows, self.queries, self.panels, self.depth, self._keep(rows))
+    def rows_of(self, rows: HeadRows) -> None:
+        """One block."""
+        memory = self.memory
+        self.copy(self.q, rows.first, rows.count, memory.queries, [], self.scaled)
+        self.loop(0, rows.count, "best", lambda row: self.store(memory.best, row, 0, self.hidden))
+        self.scores(rows, memory.queries, memory.panels, self.depth, self._keep(rows))
         self.row_tiles(rows, 0, lambda row, count: self._softmax(rows, row, count))
         if 1 in self.outputs:
             self._logsumexps(rows)
         if 0 in self.outputs:
-            self.rows_times(rows, self.weights, self.values, self.width, self._divide(rows))
+            self.rows_times(rows, memory.weights, memory.values, self.width, self._divide(rows))
 
     # -- rows --------------------------------------------------------------------------------
 
@@ -66,11 +110,13 @@ class _Attention(AttentionKernel):
             sums = self.hide(rows, sums, row, column, vectors)
             for i in range(len(sums) // vectors):
                 place = self.plus(row, i)
-                best = self.load(self.best, place, 0)
+                best = self.load(self.memory.best, place, 0)
                 for u, scores in enumerate(sums[i * vectors : (i + 1) * vectors]):
-                    self.store(self.weights, place, self.plus(column, u * self.lanes), scores)
+                    self.store(
+                        self.memory.weights, place, self.plus(column, u * self.lanes), scores
+                    )
                     best = self._greater(scores, best)
-                self.store(self.best, place, 0, best)
+                self.store(self.memory.best, place, 0, best)
 
         return finish
 
@@ -85,35 +131,37 @@ class _Attention(AttentionKernel):
         per_block = max(LANES // self.lanes, 1)
         levels = []
         for i, place in enumerate(places):
-            best = self.horizontal(self.load(self.best, place, 0), self._greater)
+            best = self.horizontal(self.load(self.memory.best, place, 0), self._greater)
             level = self.finite(best)
-            self._put(self.levels, place, level)
+            self._put(self.memory.levels, place, level)
             levels.append(builder.splat(level, self.lanes))
             for part in range(per_block):
-                self.store(self.lane_sums, i, part * self.lanes, self.zero)
+                self.store(self.memory.lane_sums, i, part * self.lanes, self.zero)
 
         def vector(number: Number) -> None:
             column = self.times(number, self.lanes)
             lane = self.times(self.computed("and", number, per_block - 1), self.lanes)
             for i, place in enumerate(places):
-                scores = self.load(self.weights, place, column)
+                scores = self.load(self.memory.weights, place, column)
                 below = builder.sub(scores, levels[i])
                 weight = LoopAlgebra(builder).exp_of_nonpositive(below)
-                self.store(self.weights, place, column, weight)
-                total = builder.add(self.load(self.lane_sums, i, lane), weight)
-                self.store(self.lane_sums, i, lane, total)
+                self.store(self.memory.weights, place, column, weight)
+                total = builder.add(self.load(self.memory.lane_sums, i, lane), weight)
+                self.store(self.memory.lane_sums, i, lane, total)
 
         self.loop(0, self.vector_end(self.plus(rows.first, row)), "exp", vector)
         for i, place in enumerate(places):
-            lanes = [self.load(self.lane_sums, i, part * self.lanes) for part in range(per_block)]
+            lanes = [
+                self.load(self.memory.lane_sums, i, part * self.lanes) for part in range(per_block)
+            ]
             while len(lanes) > 1:
                 half = len(lanes) // 2
                 lanes = [builder.add(lanes[j], lanes[j + half]) for j in range(half)]
             total = self.horizontal(lanes[0], builder.add)
-            self._put(self.totals, place, total)
+            self._put(self.memory.totals, place, total)
             blind = builder.compare("eq", total, builder.const(self.dtype, 0))
             one = builder.const(self.dtype, 1)
-            self._put(self.divisors, place, builder.select(blind, one, total))
+            self._put(self.memory.divisors, place, builder.select(blind, one, total))
 
     def _put(self, matrix: Matrix, row: Number, value: LoopValue) -> None:
         self.builder.store(matrix.memory, self.at((row, 1)), value)
@@ -121,12 +169,12 @@ class _Attention(AttentionKernel):
     def _logsumexps(self, rows: HeadRows) -> None:
         def vector(number: Number) -> None:
             column = self.times(number, self.lanes)
-            total = self.evaluator.algebra.log(self.load(self.totals, 0, column))
-            level = self.load(self.levels, 0, column)
-            self.store(self.levels, 0, column, self.builder.add(level, total))
+            total = self.evaluator.algebra.log(self.load(self.memory.totals, 0, column))
+            level = self.load(self.memory.levels, 0, column)
+            self.store(self.memory.levels, 0, column, self.builder.add(level, total))
 
         def out(row: Number) -> None:
-            value = self.builder.load(self.levels.memory, self.at((row, 1)))
+            value = self.builder.load(self.memory.levels.memory, self.at((row, 1)))
             index = self.at((self.head, self.rows), (rows.first, 1), (row, 1))
             self.builder.store(self.outputs[1][0].buffer, index, value)
 
@@ -137,7 +185,7 @@ class _Attention(AttentionKernel):
         def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i in range(len(sums) // vectors):
                 at = self.plus(row, i)
-                divisor = self.element(self.divisors, 0, at)
+                divisor = self.element(self.memory.divisors, 0, at)
                 place = self.plus(rows.first, at)
                 for u in range(vectors):
                     value = self.builder.div(sums[i * vectors + u], divisor)

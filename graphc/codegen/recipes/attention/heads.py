@@ -1,26 +1,25 @@
-"""A kernel of attention, head by head: its sizes, its numbers, its loops, its scratch.
+"""A kernel of attention, head by head: its numbers, its loops, its scratch.
 
-in : a kernel's body around one composite of q, k, v and a mask, and a target
-out: `Heads`, which writes loops over heads, blocks of rows, and tiles of rows and columns
+in : a kernel's body around one composite of q, k, v and a mask, and its plan
+out: an `AttentionContext`, which writes the loop over heads; `Heads`, which for one of them writes
+     loops over blocks of rows, and tiles of rows and columns
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Index, LoopValue
-from graphc.codegen.recipes.attention.results import stored
+from graphc.codegen.loop_ir.nodes import Buffer, Index, Kernel, LoopValue
+from graphc.codegen.recipes.attention.plan import TILE_VECTORS, AttentionPlan
+from graphc.codegen.recipes.attention.results import Destination, stored
 from graphc.codegen.recipes.common import declare_buffers
-from graphc.codegen.recipes.contraction.tiles import vector_registers
-from graphc.codegen.target import Target
-from graphc.ir.nodes import INPUT, Graph
+from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
-from graphc.ir.registry import lookup
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import unflatten
@@ -48,59 +47,87 @@ class HeadRows:
     has_rest: Number
 
 
-class Heads:
-    """One kernel over all heads; `block_rows` rows of scores are in scratch at a time."""
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head at hand: its number, its index, and where its matrices start in the outputs."""
 
-    def __init__(self, name: str, body: Graph, target: Target, block_rows: int, matrices: int):
-        self.builder = LoopBuilder(name)
-        inputs, outputs = declare_buffers(self.builder, body)
-        self.body = body
-        self.anchor = next(
-            i for i, node in enumerate(body.nodes)
-            if node.op not in (INPUT, "constant") and lookup(node.op).kind == "composite"
-        )  # fmt: skip
-        node = body.nodes[self.anchor]
-        self.operands = node.operands
-        self.outputs = stored(body, self.anchor, outputs)
-        self.scale = float(node.attribute("scale"))
-        self.causal = bool(node.attribute("causal"))
-        self.dtype = node.types[0].dtype
-        self.lanes = target.lanes(self.dtype)
-        self.evaluator = Evaluator(self.builder, body, inputs, self.lanes)
-        self.integers = self.evaluator.integers
-        # Powers of two rows, so that blocks of rows are whole tiles and chains whole blocks.
-        self.tile_rows = 8 if vector_registers(target) == 32 else 4
-        self.tile_vectors = 3
+    number: LoopValue
+    lead: tuple[Expr, ...]
+    starts: dict[Destination, LoopValue]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionContext:
+    """A kernel being written: its builder, the evaluator of its body, its plan, its outputs."""
+
+    builder: LoopBuilder
+    evaluator: Evaluator
+    body: Graph
+    plan: AttentionPlan
+    outputs: dict[int, list[Destination]]
+    names: Iterator[int]
+    """Names of its own for each kernel: its loops do not depend on what was lowered before."""
+
+    def scratch(self, name: str, rows: int, columns: int) -> Matrix:
+        stride = self.plan.padded(columns)
+        return Matrix(self.builder.scratch(name, self.plan.dtype, rows * stride), stride)
+
+    def scores(self, name: str) -> Matrix:
+        """Scratch for a block of rows of scores."""
+        plan = self.plan
+        memory = self.builder.scratch(name, plan.dtype, plan.block * plan.stride)
+        return Matrix(memory, plan.stride)
+
+    def packed(self, source: GraphValue, name: str) -> Matrix:
+        """Scratch for the transpose of an operand, as panels of a tile's columns: [panel][depth]
+        [columns of a tile], the columns being the operand's rows."""
+        panels = -(-self.plan.vectors // TILE_VECTORS)
+        depth = self.body.type_of(source).shape[-1]
+        return self.scratch(name, panels * depth, TILE_VECTORS * self.plan.lanes)
+
+    def each_head(self, body: Callable[[Head], None]) -> Kernel:
+        """The kernel: `body` for the heads of a call."""
+        count, integers = math.prod(self.plan.heads), self.evaluator.integers
+        with self.builder.loop(self.builder.begin, self.builder.end, hint="head") as scope:
+            variable = Variable(f"attention{next(self.names)}", count)
+            integers.bind(variable, scope.variable, self.builder.block)
+            lead = unflatten(of(variable), self.plan.heads)
+            every = [target for targets in self.outputs.values() for target in targets]
+            starts = {t: integers.number(t.start(lead))[0] for t in every}
+            body(Head(scope.variable, lead, starts))
+        return self.builder.finish(extent=count)
+
+
+def attention_context(name: str, body: Graph, plan: AttentionPlan) -> AttentionContext:
+    """A new kernel."""
+    builder = LoopBuilder(name)
+    inputs, outputs = declare_buffers(builder, body)
+    evaluator = Evaluator(builder, body, inputs, plan.lanes)
+    return AttentionContext(
+        builder, evaluator, body, plan, stored(body, plan.anchor, outputs), itertools.count()
+    )
+
+
+class Heads:
+    """Writes the loops of one head."""
+
+    def __init__(self, context: AttentionContext, head: Head):
+        plan = context.plan
+        self.builder, self.evaluator = context.builder, context.evaluator
+        self.integers = context.evaluator.integers
+        self.body, self.outputs, self.names = context.body, context.outputs, context.names
+        self.head, self.lead, self.starts = head.number, head.lead, head.starts
+        self.scale, self.causal, self.mask = plan.scale, plan.causal, plan.mask
+        self.dtype, self.lanes = plan.dtype, plan.lanes
+        self.rows, self.depth = plan.rows, plan.depth
+        self.columns, self.width, self.vectors = plan.columns, plan.width, plan.vectors
+        self.block, self.stride = plan.block, plan.stride
+        self.tile_rows, self.tile_vectors = plan.tile_rows, TILE_VECTORS
+        self.padded = plan.padded
         self.zero = self.builder.splat(self.builder.const(self.dtype, 0), self.lanes)
         self.hidden = self.builder.splat(self.builder.const(self.dtype, -math.inf), self.lanes)
-        self.block_limit = (block_rows, matrices, target.l2_bytes)
-        # Names of its own for each kernel: its loops do not depend on what was lowered before.
-        self.names = itertools.count()
-        self.lead: tuple[Expr, ...] = ()
-        self.whole: LoopValue | None = None
-        """S where nothing may be skipped, else 0."""
-
-    def shaped(self, q: GraphValue, v: GraphValue, mask: Sequence[GraphValue]) -> None:
-        """Sizes of the problem, and its mask."""
-        shape = self.body.type_of(q).shape
-        self.heads = shape[:-2]
-        self.rows, self.depth = shape[-2:]
-        self.columns, self.width = self.body.type_of(v).shape[-2:]
-        self.mask = mask[0] if mask else None
-        self.vectors = -(-self.columns // self.lanes)
-        stride = self.padded(self.columns)
-        # Rows a multiple of 1024 bytes apart would share few sets of the cache.
-        stride += self.lanes if stride * self.dtype.itemsize % 1024 == 0 else 0
-        size, matrices, cache = self.block_limit
-        while size > 16 and size * stride * self.dtype.itemsize * matrices > cache // 2:
-            size //= 2
-        self.block = min(size, -(-self.rows // self.tile_rows) * self.tile_rows)
-        self.stride = stride
 
     # -- numbers and loops -------------------------------------------------------------------
-
-    def padded(self, columns: int) -> int:
-        return -(-columns // self.lanes) * self.lanes
 
     def value(self, number: Number) -> LoopValue:
         return number if isinstance(number, LoopValue) else self.builder.const(DType.i64, number)
@@ -160,10 +187,6 @@ class Heads:
         self.integers.bind_lane(variable, self.builder.block)
         return of(variable)
 
-    def scratch(self, name: str, rows: int, columns: int) -> Matrix:
-        stride = self.padded(columns)
-        return Matrix(self.builder.scratch(name, self.dtype, rows * stride), stride)
-
     def load(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> LoopValue:
         """A vector at `column + plus` of a row."""
         index = self.at((row, matrix.stride), (column, 1), (plus, 1))
@@ -177,18 +200,7 @@ class Heads:
         index = self.at((row, matrix.stride), (column, 1))
         self.builder.store(matrix.memory, index, value)
 
-    # -- heads and blocks of rows ------------------------------------------------------------
-
-    def each_head(self, body: Callable[[], None]) -> int:
-        """`body` for the heads of this call, with `lead` as their index; gives their number."""
-        count = math.prod(self.heads)
-        with self.builder.loop(self.builder.begin, self.builder.end, hint="head") as scope:
-            self.head: LoopValue = scope.variable
-            self.lead = unflatten(self.expression(scope.variable, count), self.heads)
-            every = [target for targets in self.outputs.values() for target in targets]
-            self.starts = {t: self.integers.number(t.start(self.lead))[0] for t in every}
-            body()
-        return count
+    # -- blocks of rows ----------------------------------------------------------------------
 
     def each_block(self, body: Callable[[HeadRows], None]) -> None:
         rest = self.rows % self.tile_rows

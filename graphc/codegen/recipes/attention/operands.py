@@ -14,6 +14,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.recipes.attention.heads import Heads, Matrix, Number
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import INPUT
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
@@ -93,13 +94,6 @@ class Operands(Heads):
 
     # -- transposes --------------------------------------------------------------------------
 
-    def packed(self, source: GraphValue, name: str) -> Matrix:
-        """Scratch for the transpose of an operand, as panels of a tile's columns: [panel][depth]
-        [columns of a tile], the columns being the operand's rows."""
-        panels = -(-self.vectors // self.tile_vectors)
-        depth = self.body.type_of(source).shape[-1]
-        return self.scratch(name, panels * depth, self.tile_vectors * self.lanes)
-
     def pack(self, source: GraphValue, panels: Matrix, taint: Taint) -> Taint:
         """The operand's transpose. Columns behind the last are copies of it, or zeros."""
         depth = self.body.type_of(source).shape[-1]
@@ -153,7 +147,8 @@ class Operands(Heads):
                 for row in rows
             ]
             known = number.is_constant
-            count = min(self.lanes, depth - number.constant * self.lanes) if known else self.lanes
+            behind = depth - fixed(number.constant) * self.lanes if known else self.lanes
+            count = min(self.lanes, behind)
             start, _ = self.integers.offset(number * (self.lanes * panels.stride))
             for i, vector in enumerate(transpose(self.builder, vectors)[:count]):
                 self.builder.store(panels.memory, base + start + i * panels.stride, vector)
@@ -197,12 +192,13 @@ class Operands(Heads):
 
         return self.across(self.rows, taint, vector) if taint else taint
 
-    def meet_all(self, taint: Taint) -> None:
-        """Sets `whole`: whether something was not finite, so that rows are to meet all columns. A
-        sum of what is finite may overflow: then nothing is skipped without need."""
+    def meets_all(self, taint: Taint) -> LoopValue | None:
+        """S where something was not finite, so that rows are to meet all columns, else 0; None
+        where nothing was tested. A sum of what is finite may overflow: then nothing is skipped
+        without need."""
         if not taint:
-            return
+            return None
         total = self.horizontal(functools.reduce(self.builder.add, taint), self.builder.add)
         zero = self.builder.const(self.dtype, 0)
         bad = self.builder.compare("ne", self.builder.sub(total, total), zero)
-        self.whole = self.builder.select(bad, self.value(self.columns), self.value(0))
+        return self.builder.select(bad, self.value(self.columns), self.value(0))

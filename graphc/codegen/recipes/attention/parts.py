@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.attention.heads import HeadRows, Matrix, Number
+from graphc.codegen.recipes.attention.heads import AttentionContext, Head, HeadRows, Matrix, Number
 from graphc.codegen.recipes.attention.operands import Operands
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.ir.types import DType
@@ -24,7 +24,12 @@ Finish = Callable[[list[LoopValue], Number, Number, int], None]
 
 
 class AttentionKernel(Operands):
-    """The tiles of a kernel over all heads."""
+    """The tiles of one head. `whole`: S where nothing may be skipped, else 0; None: nothing is
+    known to be not finite."""
+
+    def __init__(self, context: AttentionContext, head: Head, whole: LoopValue | None):
+        super().__init__(context, head)
+        self.whole = whole
 
     # -- what is seen ------------------------------------------------------------------------
 

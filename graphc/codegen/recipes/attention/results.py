@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphc.codegen.loop_ir.nodes import Buffer
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph, Value
 from graphc.ops.kinds.index_expr import Expr, flatten
 from graphc.schedule.access import Index, coordinates
@@ -27,7 +28,7 @@ class Destination:
     def stride(self, axis: int) -> int:
         """How far two neighbours along an axis are apart."""
         variables = self.index[axis].variables()
-        return sum(self.place.coefficient(variable) or 0 for variable in variables)
+        return sum(fixed(self.place.coefficient(variable) or 0) for variable in variables)
 
     def start(self, lead: Index) -> Expr:
         """Where the matrix of a head starts."""

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel, Tiles
 from graphc.codegen.recipes.contraction.view import operand_value
+from graphc.ir.dims import fixed
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, unflatten
@@ -135,16 +137,16 @@ class BroadcastPacker:
 
     def copy_run(self, begin: Expr, count: int) -> None:
         """All rows, a run of k, which lies behind those before it."""
-        whole, rest = divmod(self.emit.problem.rows, self.packing.group_rows)
+        rows = LoopCut(self.emit.problem.rows, self.packing.group_rows)
 
         def place(group: Expr) -> Expr:
             return self.batch_start + begin * self.groups + group * count
 
-        if whole:
-            groups = partial(self.emit.copier.loop, whole, "pt")
+        if rows.whole:
+            groups = partial(self.emit.copier.loop, rows.whole, "pt")
             self.copy(groups, self.packing.group_rows, place, begin, count)
-        if rest:
-            self.copy(lambda one: one(of(whole)), rest, place, begin, count)
+        if rows.rest:
+            self.copy(lambda one: one(of(rows.whole)), fixed(rows.rest), place, begin, count)
 
     def reader(self, filled: FilledPanel) -> PackedBroadcast:
         return PackedBroadcast(self.emit, self.packing, self.batch_start, filled)
@@ -182,7 +184,7 @@ def broadcast_ahead(
     problem, view = emit.problem, emit.view
     probe = view.broadcast(problem.batch, problem.m(of(0)), problem.k(of(0)))
     used = [v for v in loops if probe is None or any(v in i.variables() for i in probe.index)]
-    extents = tuple(variable.extent for variable in used)
+    extents = tuple(fixed(variable.extent) for variable in used)
     depth = packing.groups(problem.rows) * math.prod(extents) * problem.depth
     panel = Panel(emit.copier, view, "broadcast", depth, packing.width)
     packer = BroadcastPacker(emit, packing, panel, (tuple(of(v) for v in used), extents))
@@ -200,8 +202,6 @@ def broadcast_ahead(
 
 def k_block_runs(emit: Emitter, body: Callable[[Expr, int], None]) -> None:
     """K block after K block: what is in use then lies together, spread over all sets of L2."""
-    whole, rest = divmod(emit.problem.depth, K_BLOCK)
-    if whole:
-        emit.copier.loop(whole, "pc", lambda block: body(block * K_BLOCK, K_BLOCK))
-    if rest:
-        body(of(whole * K_BLOCK), rest)
+    emit.copier.tiles(
+        emit.problem.depth, K_BLOCK, "pc", lambda block, count: body(block * K_BLOCK, count)
+    )

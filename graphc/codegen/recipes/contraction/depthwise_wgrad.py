@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, group_size, note
 from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
@@ -28,6 +29,7 @@ from graphc.codegen.recipes.contraction.view import (
     group_variable,
 )
 from graphc.codegen.target import Target
+from graphc.ir.dims import Extent, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
@@ -131,16 +133,14 @@ class ChannelNest:
     def whole_batch(self, split: bool) -> int:
         """What is split are blocks of channels."""
         emit, lanes = self.emit, self.emit.lanes
-        channels: int = emit.view.batch[-1]
-        whole, rest = divmod(channels, lanes)
-        begin, end = emit.range_of(0, whole, split)
-        if whole:
-            with emit.builder.loop(begin, end, hint="channels") as loop:
-                self._block(emit.builder.mul(loop.variable, emit.number(lanes)), lanes)
-        if rest:
-            first = emit.number(whole * lanes)
-            emit.last(whole if split else None, lambda: self._block(first, rest))
-        return -(-channels // lanes)
+        blocks = LoopCut(emit.view.batch[-1], lanes)
+
+        def block(number: Expr, rest: Extent | None) -> None:
+            self._block(emit.integers.scalar(number * lanes), fixed(rest or lanes))
+
+        part = (emit.builder.begin, emit.builder.end) if split else None
+        blocks.each(emit.integers, "channels_block", block, part)
+        return fixed(blocks.tiles)
 
     def _block(self, first: LoopValue, channels: int) -> None:
         """So many channels from `first` on, for every index of the axes before them."""
@@ -155,7 +155,7 @@ class ChannelNest:
     def _channels(self, channels: int) -> None:
         """All results of neighbouring channels."""
         emit, builder = self.emit, self.emit.builder
-        with builder.loop(0, self.groups.extent, hint="group") as loop:
+        with builder.loop(0, builder.bound(self.groups.extent), hint="group") as loop:
             emit.integers.bind(self.groups, loop.variable, builder.block)
             broadcast, vectors = self.broadcast.fill(channels), self.vectors.fill(channels)
             step = emit.number(self.plan.group)

@@ -33,6 +33,7 @@ from graphc.codegen.recipes.contraction.transposed_epilogue import transposed_ep
 from graphc.codegen.recipes.contraction.vector_operand import VectorInPlace
 from graphc.codegen.recipes.contraction.view import ResidueClass, operand_value
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
@@ -144,7 +145,7 @@ class LineNest:
         over_k_blocks(emit, self.sums, self.rows * self.tile.vectors, k_block)
         first, along = vector * emit.lanes, vectors * emit.lanes
         if first.is_constant:
-            along = min(along, self.columns.lanes_used - first.constant)
+            along = min(along, self.columns.lanes_used - fixed(first.constant))
         self.epilogue.store(
             self.sums, lambda position: position * self.width, along,
             lambda i, position: self.view.out(problem.batch, problem.m(position), (first + i,)),

@@ -18,6 +18,7 @@ from graphc.codegen.recipes.contraction.guarded_sums import GuardedSums
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import TileRun
 from graphc.codegen.recipes.contraction.view import batch_variables
+from graphc.ir.dims import Extent
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, behind_reshape
@@ -57,7 +58,7 @@ class Emitter:
         return [v for v in batch_variables(self.view)[first:] if v.extent != 1]
 
     def over_batch(
-        self, loops: Sequence[Variable], element: Callable[[bool], int], note: str
+        self, loops: Sequence[Variable], element: Callable[[bool], Extent], note: str
     ) -> Kernel:
         """The kernel: `element(split)` for each batch element. Its range is that of the outermost
         of these loops; where there is none the element is split, and `element(True)` writes the
@@ -74,7 +75,7 @@ class Emitter:
         if not variables:
             body()
             return
-        with self.builder.loop(0, variables[0].extent, hint=name) as loop:
+        with self.builder.loop(0, self.builder.bound(variables[0].extent), hint=name) as loop:
             self.integers.bind(variables[0], loop.variable, self.builder.block)
             self.nested(variables[1:], name, body)
 

@@ -148,13 +148,13 @@ class Streams:
     def write(self, split: bool) -> None:
         emit, row = self.emit, self.row
         self._clear(self.totals, split)
-        whole, rest = divmod(self.depth, K_BLOCK)
         if self.totals is self.sums:
             self._products(of(0), self.depth, split)
         else:
-            emit.copier.loop(whole, "k_block", lambda i: self._k_block(i * K_BLOCK, K_BLOCK, split))
-            if rest:
-                self._k_block(of(whole * K_BLOCK), rest, split)
+            emit.copier.tiles(
+                self.depth, K_BLOCK, "kblock",
+                lambda i, count: self._k_block(i * K_BLOCK, count, split),
+            )  # fmt: skip
         filled_in = emit.builder.block
 
         def finish(first: Expr, vectors: int) -> None:
@@ -196,13 +196,9 @@ class Streams:
 
     def _products(self, begin: Expr, count: int, split: bool) -> None:
         """Adds the products of `count` rows of the matrix, a few at a time."""
-        whole, rest = divmod(count, STREAMS)
-        if whole:
-            self.emit.copier.loop(
-                whole, "k", lambda i: self._rows(begin + i * STREAMS, STREAMS, split)
-            )
-        if rest:
-            self._rows(begin + whole * STREAMS, rest, split)
+        self.emit.copier.tiles(
+            count, STREAMS, "k", lambda i, some: self._rows(begin + i * STREAMS, some, split)
+        )
 
     def _rows(self, k: Expr, count: int, split: bool) -> None:
         """Products of rows k…k + count of the matrix, added to the sums of all columns."""

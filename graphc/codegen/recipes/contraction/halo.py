@@ -18,6 +18,7 @@ from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.view import ContractionView, operand_value
+from graphc.ir.dims import fixed
 from graphc.ir.types import Shape, row_major_strides
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, of
 from graphc.ops.kinds.movement import Case
@@ -219,7 +220,8 @@ def plan_halo(
                 return None
             moving = frozenset(t for t in expression.terms if t[0] in inner)
             bases.add(Expr(0, expression.terms - moving))
-            bounds.append(Expr(expression.constant, moving).bounds())
+            low, high = Expr(expression.constant, moving).bounds()
+            bounds.append((fixed(low), fixed(high)))
         if len(bases) != 1:
             return None
         base = bases.pop()

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.errors import UndecidedSizeError
+from graphc.ir.dims import Extent, always_le, fixed
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.schedule.access import Index
@@ -25,12 +27,16 @@ K_BLOCK = 256
 
 def cut(k: Shape) -> tuple[int, int]:
     """Where K blocks end: after each `step` indices of `axis` of the reduced coordinates, with all
-    indices of the axes behind it: as many as make at most `K_BLOCK` products."""
+    indices of the axes behind it: as many as make at most `K_BLOCK` products. Of sizes known only
+    at run time the first axis may be one; others raise UndecidedSizeError."""
     inner = 1
     for axis in reversed(range(len(k))):
-        if inner * k[axis] > K_BLOCK:
+        extent: Extent = k[axis]
+        if not always_le(inner * extent, K_BLOCK):
+            if axis > 0 and not isinstance(extent, int):
+                raise UndecidedSizeError(f"where sums over {extent} are cut depends on it")
             return axis, max(K_BLOCK // inner, 1)
-        inner *= k[axis]
+        inner *= fixed(extent)
     return 0, k[0] if k else 1
 
 
@@ -58,9 +64,25 @@ class KLoops:
         """The sums over all of k."""
         if 0 in self.k:
             return self.zeros
-        if math.prod(self.k) <= K_BLOCK:
-            return self._nest(0, (), self.zeros, 0, self.k[0] if self.k else 1)
-        return self._blocks(0, (), self.zeros, (0, self.k[0]))
+        products: Extent = math.prod(self.k)
+        if always_le(products, K_BLOCK):
+            return self._nest(0, (), self.zeros, 0, self._end(0) if self.k else 1)
+        start = self.zeros if isinstance(products, int) else self._start(products)
+        return self._blocks(0, (), start, (0, self._end(0)))
+
+    def _end(self, level: int) -> int | LoopValue:
+        return self.builder.bound(self.k[level])
+
+    def _start(self, products: Extent) -> list[LoopValue]:
+        """What the first K block is added to where it may be the only one, whose sum is the result
+        as it is: -0, which changes no bit of it."""
+        b, zero = self.builder, self.zeros[0]
+        if not zero.type.dtype.is_float:
+            return self.zeros
+        count, none = b.size(products), b.const(DType.i64, 0)
+        only = b.op("and", b.compare("le", count, b.size(K_BLOCK)), b.compare("ne", count, none))
+        minus = b.splat(b.const(zero.type.dtype, -0.0), zero.type.lanes)
+        return [b.select(only, minus, zero)] * len(self.zeros)
 
     def added_to(
         self, start: list[LoopValue], first: int | LoopValue, last: int | LoopValue
@@ -73,7 +95,7 @@ class KLoops:
         bounds: tuple[int | LoopValue, int | LoopValue],
     ) -> list[LoopValue]:  # fmt: skip
         extent, step = self.k[level], self.step if level == self.axis else 1
-        if level == self.axis and bounds == (0, extent) and step >= extent:
+        if level == self.axis and bounds == (0, extent) and always_le(extent, step):
             return self._added(totals, self._nest(level, prefix, self.zeros, 0, extent))
         begin, end = bounds
         with self.builder.loop(begin, end, step, carried=totals, hint="k_block") as loop:
@@ -85,7 +107,7 @@ class KLoops:
                 block = self._nest(level, prefix, self.zeros, loop.variable, limit)
                 loop.yield_(*self._added(carried, block))
             else:
-                inner = (0, self.k[level + 1])
+                inner = (0, self._end(level + 1))
                 loop.yield_(*self._blocks(level + 1, (*prefix, of(variable)), carried, inner))
         return list(loop.results)
 
@@ -127,4 +149,4 @@ class KLoops:
     def _inner(self, level: int, prefix: Index, sums: list[LoopValue]) -> list[LoopValue]:
         if level + 1 == len(self.k):
             return self.body(prefix, sums)
-        return self._nest(level + 1, prefix, sums, 0, self.k[level + 1])
+        return self._nest(level + 1, prefix, sums, 0, self._end(level + 1))

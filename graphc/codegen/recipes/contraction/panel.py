@@ -81,11 +81,9 @@ class Panel:
             tiles(lambda tile: one(tile, begin, count))
 
         together = depth if transposed else ROWS_AT_ONCE if len(view.k) == 1 else 1
-        whole, rest = divmod(depth, max(together, 1))
-        if whole:
-            copier.loop(whole, "pk", lambda block: rows(block * together, together))
-        if rest:
-            rows(of(whole * together), rest)
+        copier.tiles(
+            depth, max(together, 1), "pk", lambda block, count: rows(block * together, count)
+        )
         return filled
 
     def filled_here(self) -> FilledPanel:

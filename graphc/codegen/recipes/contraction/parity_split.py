@@ -153,7 +153,6 @@ class ParityResults:
         emit, lanes, residues = self.emit, self.emit.lanes, even.residues
         odd = self.columns[(*residues.offsets[:-1], 1)]
         extents = tuple(residues.extents[axis] for axis in even.row_axes)
-        whole, rest = divmod(emit.view.n[-1], 2 * lanes)
 
         def row(r: Expr) -> None:
             at = unflatten(r, extents)
@@ -176,10 +175,7 @@ class ParityResults:
                     index = emit.view.out(emit.problem.batch, emit.problem.m(m), (*outer, w))
                     emit.finish(index, guards, vector)
 
-            if whole:
-                emit.copier.loop(whole, "pair", lambda block: pair(block, 2 * lanes))
-            if rest:
-                pair(of(whole), rest)
+            emit.copier.tiles(emit.view.n[-1], 2 * lanes, "pair", pair)
 
         emit.copier.loop(math.prod(extents), "r", row)
 

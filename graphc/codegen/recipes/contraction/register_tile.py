@@ -14,9 +14,10 @@ tiles of a batch element.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastOperand, KRun
 from graphc.codegen.recipes.contraction.emitter import Emitter
@@ -24,6 +25,8 @@ from graphc.codegen.recipes.contraction.k_blocks import Accumulate, KLoops
 from graphc.codegen.recipes.contraction.tile_results import store_tile
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Place, Tile
 from graphc.codegen.recipes.contraction.vector_operand import ForBatchElement, VectorOperand
+from graphc.ir.dims import Extent, always_le
+from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
@@ -47,7 +50,7 @@ class RegisterTile:
         one index k is row `start` + k."""
         emit = self.emit
         places = at.places(lane)
-        m = [emit.problem.m(at.row + r) for r in range(at.rows)]
+        m = [emit.problem.m(at.row_number(r)) for r in range(at.rows)]
         first = of(start) if isinstance(start, int) else start
 
         def body(k: Index, sums: list[LoopValue]) -> list[LoopValue]:
@@ -100,12 +103,16 @@ class TileNest:
     vectors: ForBatchElement
     store: StoreTile
 
-    def write(self, split: bool) -> int:
+    @property
+    def _rows(self) -> LoopCut:
+        return LoopCut(self.emit.problem.rows, self.tile.rows)
+
+    def write(self, split: bool) -> Extent:
         """What is split are tiles of columns, or, where there is one, of rows."""
         runs = [columns.tiles(self.tile) for columns in self.columns]
         count = sum(run.count for each in runs for run in each)
-        row_tiles = -(-self.emit.problem.rows // self.tile.rows)
-        by_rows = split and count == 1 < row_tiles
+        row_tiles = self._rows.tiles
+        by_rows = split and count == 1 and not always_le(row_tiles, 1)
         split = split and count > 1
         done = 0
         for columns, each in zip(self.columns, runs, strict=True):
@@ -117,25 +124,18 @@ class TileNest:
     def _columns(self, columns: Columns, by_rows: bool, first: Expr, vectors: int) -> None:
         """One tile of columns, all rows; or tiles begin…end of them."""
         emit, height = self.emit, self.tile.rows
-        whole, rest = divmod(emit.problem.rows, height)
+        at = OutputTile(emit.problem.batch, of(0), height, columns, first, vectors)
+        registers = RegisterTile(emit, self.broadcast, self.vectors.for_columns(at))
 
-        def tile(number: Expr, rows: int) -> OutputTile:
-            return OutputTile(emit.problem.batch, number * height, rows, columns, first, vectors)
+        def tile(number: Expr, rest: Extent | None) -> None:
+            here = replace(at, row=number * height)
+            if rest is None or isinstance(rest, int):
+                self._tile(registers, replace(here, rows=rest or height), number)
+            else:
+                self._cut_tile(registers, here, number, rest)
 
-        reader = self.vectors.for_columns(tile(of(0), height))
-        registers = RegisterTile(emit, self.broadcast, reader)
-        if whole and by_rows:
-            with emit.builder.loop(*emit.range_of(0, whole, True), hint="tile") as loop:
-                number = Variable("row_tile", whole)
-                emit.integers.bind(number, loop.variable, emit.builder.block)
-                self._tile(registers, tile(of(number), height), of(number))
-        elif whole:
-            emit.copier.loop(whole, "tile", lambda i: self._tile(registers, tile(i, height), i))
-        if rest:
-            last = of(whole)
-            emit.last(
-                whole if by_rows else None, lambda: self._tile(registers, tile(last, rest), last)
-            )
+        part = (emit.builder.begin, emit.builder.end) if by_rows else None
+        self._rows.each(emit.integers, "tile_row", tile, part)
 
     def _tile(self, registers: RegisterTile, at: OutputTile, number: Expr) -> None:
         lane = self.emit.tile_lane()
@@ -143,3 +143,29 @@ class TileNest:
         if self.recomputed:
             totals = self.emit.guarded.tile(at, totals)
         self.store(at, lane, totals)
+
+    def _cut_tile(
+        self, registers: RegisterTile, at: OutputTile, number: Expr, rest: Extent
+    ) -> None:
+        """A tile that has only `rest` rows, known at run time: the others are computed from the
+        last one there is, and are not stored."""
+        b, lane = self.emit.builder, self.emit.tile_lane()
+        rows = self.emit.problem.rows
+        first, last = b.size(at.row.constant), b.size(rows - 1)
+        numbers = [b.add(first, b.const(DType.i64, r)) for r in range(at.rows)]
+        clamped = [self._bound(b.minimum(number, last)) for number in numbers]
+        inside = replace(at, clamped=tuple(clamped))
+        totals = registers.k_loops(inside, lane, number, self.unrolled).total()
+        for r, row in enumerate(numbers):
+            with b.if_(b.compare("lt", row, b.size(rows))) as branch:
+                with branch.then():
+                    one = replace(at, row=self._bound(row), rows=1)
+                    self.store(one, lane, totals[r * at.vectors : (r + 1) * at.vectors])
+                with branch.otherwise():
+                    pass
+
+    def _bound(self, row: LoopValue) -> Expr:
+        """A row's number, as known in the block at hand."""
+        variable = Variable(f"row{row.name}", self.emit.problem.rows)
+        self.emit.integers.bind(variable, row, self.emit.builder.block)
+        return of(variable)

@@ -131,7 +131,7 @@ class SplitKNest:
             self._row_blocks(split, lambda rows: self._products_of(registers, rows, None))
             return count
         self._row_blocks(split, self._clear)
-        with emit.builder.loop(0, self.groups.extent, hint="group") as loop:
+        with emit.builder.loop(0, emit.builder.bound(self.groups.extent), hint="group") as loop:
             emit.integers.bind(self.groups, loop.variable, emit.builder.block)
             registers = self._registers()
             step = emit.number(self.plan.group)
@@ -256,12 +256,12 @@ class SplitKNest:
 
         # So many at a time that coordinates differ from those of the first by constants.
         step = math.prod(shape[1:]) * lanes
-        whole, rest = divmod(math.prod(shape), step)
 
         def one(row: Expr, kept: Expr) -> None:
-            if whole:
-                emit.copier.loop(whole, "out", lambda block: vectors(row, kept, block * step, step))
-            vectors(row, kept, of(whole * step), rest)
+            emit.copier.tiles(
+                math.prod(shape), step, "out",
+                lambda block, count: vectors(row, kept, block * step, count),
+            )  # fmt: skip
 
         self._tiles(
             rows,

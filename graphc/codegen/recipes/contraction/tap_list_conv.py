@@ -34,6 +34,7 @@ from graphc.codegen.recipes.contraction.windows import (
     windows_of,
 )
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
@@ -167,7 +168,7 @@ class TapNest:
         """The operand as [first of k, place, what runs along vectors], of the latter a part."""
         emit, windows, view = self.emit, self.windows, self.view
         if self.width != self.along:
-            emit.clear(self.copy, self.copy.size // emit.lanes, lambda at: at * emit.lanes)
+            emit.clear(self.copy, fixed(self.copy.size) // emit.lanes, lambda at: at * emit.lanes)
 
         def plane(number: Expr) -> None:
             def read(place: Expr, along: Expr, guards: tuple[Guard, ...]) -> LoopValue:

@@ -180,6 +180,11 @@ class OutputTile:
     columns: Columns
     vector: Expr
     vectors: int
+    clamped: tuple[Expr, ...] = ()
+    """The numbers of its rows where some of them are not there: those are that of the last one."""
+
+    def row_number(self, r: int) -> Expr:
+        return self.clamped[r] if self.clamped else self.row + r
 
     def places(self, lane: Expr) -> list[Place]:
         """The n coordinates of each vector."""

@@ -17,6 +17,7 @@ from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_var
 from graphc.codegen.recipes.contraction.tiles import Columns, Tile, choose_tile, vector_registers
 from graphc.codegen.recipes.contraction.view import ContractionView, ResidueClass
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Variable, of
 
 TAPS, TAP_AXIS = 32, 7
@@ -153,7 +154,7 @@ def _packing(
     # Transposed: each k of a tile lies on another line, each line holds several tiles. Else a
     # tile's rows are a few runs of memory, also where these lie a power of two apart.
     transposed = along_rows == 1 and bool(along_k)
-    transposed = transposed and abs(along_k[-1] or 0) * view.dtype.itemsize >= 64
+    transposed = transposed and abs(fixed(along_k[-1] or 0)) * view.dtype.itemsize >= 64
     large = depth >= 64 and max(depth, vectors * lanes) >= 256
     if len(view.k) == 1 and large and rows > tile.rows and transposed:
         batched = any(v in linear.variables() for i in problem.batch for v in i.variables())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.ops.kinds.index_expr import Expr, of
+from graphc.ops.kinds.index_expr import Expr
 from graphc.schedule.access import Index
 
 
@@ -53,11 +53,7 @@ class TransposedEpilogue:
             emit.finish(index(run, start + lane), guards, emit.builder.splat(total, lanes))
 
         def one(run: Expr) -> None:
-            whole, rest = divmod(size, lanes)
-            if whole:
-                emit.copier.loop(whole, "out", lambda at: vector(run, at * lanes, lanes))
-            if rest:
-                vector(run, of(whole * lanes), rest)
+            emit.copier.tiles(size, lanes, "out", lambda at, count: vector(run, at * lanes, count))
 
         emit.copier.loop(runs, "run", one)
 

@@ -22,6 +22,7 @@ from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
 from graphc.codegen.recipes.contraction.vector_operand import vector_memory
 from graphc.codegen.recipes.contraction.vector_read import VectorRead, column_read, halo_read
 from graphc.codegen.target import Target
+from graphc.ir.dims import Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class UnblockedPlan:
         broadcast = broadcast_ahead(emit, tiling.packing, loops)
         memory = vector_memory(emit, read, tiling.tile.rows, tiling.tile.vectors)
 
-        def element(split: bool) -> int:
+        def element(split: bool) -> Extent:
             return TileNest(
                 emit, tiling.columns, tiling.tile, tiling.unrolled,
                 recomputed=read.guarded and emit.dtype.is_float and self.problem.depth > 0,

@@ -19,6 +19,7 @@ from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile
 from graphc.codegen.recipes.contraction.vector_read import VectorRead
 from graphc.codegen.recipes.contraction.view import operand_value
+from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index
 
@@ -92,7 +93,7 @@ class PanelPerTile:
         problem, lanes = self.emit.problem, self.emit.lanes
         start, width = at.vector * lanes, at.vectors * lanes
         if start.is_constant:
-            width = min(width, at.columns.lanes_used - start.constant)
+            width = min(width, at.columns.lanes_used - fixed(start.constant))
         filled = self.panel.fill(
             lambda run: run(of(0)), width, problem.depth,
             lambda _, k, c: problem.view.vector(

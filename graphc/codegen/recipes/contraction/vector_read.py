@@ -24,6 +24,7 @@ from graphc.codegen.recipes.contraction.tiles import Columns
 from graphc.codegen.recipes.contraction.tilings import Tiling
 from graphc.codegen.recipes.contraction.view import ContractionView, group_variable
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
@@ -207,7 +208,7 @@ def axes_of(case: Case, lanes: list[Variable]) -> tuple[tuple[int, ...] | None, 
         if len(steps) != 1:
             return None, 1
         axes.append(steps[0][0])
-        step = steps[0][1] or 1
+        step = fixed(steps[0][1] or 1)
     if not axes or step < 1 or len(set(axes)) != len(axes):
         return None, 1
     return tuple(axes), step
@@ -225,7 +226,8 @@ def _lane_step(axes: tuple[HaloAxis, ...], case: Case, lane: Variable) -> int | 
             at = at // axis.split
         dims.append(-(-axis.extent // axis.split))
         index.append(at)
-    return flatten(index, dims).coefficient(lane)
+    step = flatten(index, dims).coefficient(lane)
+    return None if step is None else fixed(step)
 
 
 def _contiguous_axis(view: ContractionView, halo: HaloPlan, case: Case) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -104,7 +105,7 @@ class ContractionView:
             steps = self.op.phases(self.types, **self.attributes)
         classes = []
         for flat in range(math.prod(steps)):
-            offsets = tuple(item.constant for item in unflatten(of(flat), steps))
+            offsets = tuple(fixed(item.constant) for item in unflatten(of(flat), steps))
             extents = tuple(
                 -(-(dim - offset) // step)
                 for dim, offset, step in zip(self.n, offsets, steps, strict=True)
@@ -144,7 +145,8 @@ class ContractionView:
         if case is None or case.guards:
             return None
         linear = self.linear(case)
-        return None if linear is None else linear.coefficient(along)
+        step = None if linear is None else linear.coefficient(along)
+        return step if isinstance(step, int) else None
 
     def is_affine(self, case: Case | None) -> bool:
         """Whether the element is one unguarded read, its address free of quotients."""
@@ -180,8 +182,7 @@ def settled(case: Case) -> Case | None:
     guards: list[Guard] = []
     for item, low, high in case.guards:
         expression = of(item) if isinstance(item, int) else item
-        least, greatest = expression.bounds()
-        if greatest < low or least >= high:
+        if expression.below(low) or expression.at_least(high):
             return None
         if not expression.within(low, high):
             guards.append((expression, low, high))

@@ -1,4 +1,4 @@
-"""The recipe `nest` for reductions over leading axes: sums of columns, a few rows at a time.
+"""Strategy: sums of columns, a few rows at a time, for reductions over leading axes.
 
 A column by itself would be read with the stride of a row. So a few rows at once are read along all
 columns, tile by tile, and added to running sums in scratch; when these hold a block of 16 rows,
@@ -18,28 +18,24 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
-from graphc.codegen.evaluate.reduction import BLOCK
+from graphc.codegen.evaluate.loop_cut import LoopCut, Part
+from graphc.codegen.evaluate.outer_blocks import BLOCK, levels_of
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
-from graphc.codegen.recipes.nest.destinations import StoreDestination
-from graphc.codegen.recipes.nest.rows import Nest
+from graphc.codegen.recipes.nest.emitter import NestEmitter
+from graphc.codegen.recipes.nest.problem import LoopNest
+from graphc.ir.dims import Extent, always_le
 from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
-from graphc.ir.types import DType
+from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.reduce import ArgReduce, Reduce
-from graphc.schedule.access import (
-    Index,
-    coordinates,
-    outer_axes,
-    reads,
-    reduced_index,
-    unflatten,
-)
+from graphc.schedule.access import Index, coordinates, outer_axes, reads, reduced_index, unflatten
 
 # Rows read at once: the sums of level 0 are loaded and stored once for all. More rows would be more
 # streams than the processor follows. A divisor of BLOCK.
@@ -102,67 +98,71 @@ class _Vector:
     guards: tuple[Guard, ...]
 
 
-class ColumnNest(Nest):
-    """A nest whose outputs are read off sums over leading axes, all of one shape."""
+@dataclass(frozen=True, slots=True)
+class ColumnsPlan:
+    """The reductions of a body, all over the same leading axes, and how columns are tiled."""
 
-    def __init__(
-        self,
-        builder: LoopBuilder,
-        evaluator: Evaluator,
-        body: Graph,
-        outputs: list[StoreDestination],
-    ):
-        super().__init__(builder, evaluator, body, outputs)
-        self.sums = _reductions(self)
-        shape, self.axes = _source(self, self.sums[0])
-        self.reduced_shape = tuple(shape[axis] for axis in self.axes)
-        self.count = math.prod(self.reduced_shape)
-        columns = self.loops[-1].variable.extent
-        self.tiling = _Tiling.of(columns, self.lanes, len(self.sums), len(body.nodes))
+    nest: LoopNest
+    sums: tuple[int, ...]
+    axes: Shape
+    reduced_shape: Shape
+    tiling: _Tiling
 
     @staticmethod
-    def fits(nest: Nest) -> bool:
-        """Whether all reductions of the nest are over the same leading axes of operands of one
-        shape, none of another, and vectors run along the columns."""
-        body = nest.body
-        sums = _reductions(nest)
-        if not sums or nest.lanes < 2:
-            return False
-        shape, axes = _source(nest, sums[0])
-        if any(_source(nest, identity) != (shape, axes) for identity in sums):
-            return False
-        count = math.prod(shape[axis] for axis in axes)
-        if outer_axes(shape, axes) != axes or count <= BLOCK:
-            return False
-        if any(type.shape != nest.domain for type in body.output_types):
-            return False
-        return _read_in_place(nest, sums) and not _nested(nest, sums)
+    def of(nest: LoopNest) -> ColumnsPlan | None:
+        """For a nest all of whose reductions are over the same leading axes of operands of one
+        shape, none of another, where vectors run along the columns."""
+        body, sums = nest.body, _reductions(nest.body)
+        columns = nest.inner.variable.extent if nest.loops else 0
+        if not sums or nest.lanes < 2 or not isinstance(columns, int):
+            return None
+        shape, axes = _source(body, sums[0])
+        if any(_source(body, identity) != (shape, axes) for identity in sums):
+            return None
+        reduced = tuple(shape[axis] for axis in axes)
+        if outer_axes(shape, axes) != axes or always_le(math.prod(reduced), BLOCK):
+            return None
+        if any(type.shape != nest.domain.shape for type in body.output_types):
+            return None
+        if not _read_in_place(nest, sums) or _nested(body, sums):
+            return None
+        tiling = _Tiling.of(columns, nest.lanes, len(sums), len(body.nodes))
+        return ColumnsPlan(nest, tuple(sums), axes, reduced, tiling)
 
-    def build(self) -> Kernel:
-        outer = self.loops[:-1]
-        if not outer:
-            self._chunks((), self.builder.begin, self.builder.end)
-            return self.builder.finish(extent=self.tiling.tiles)
-        with self.builder.loop(self.builder.begin, self.builder.end, hint="i0") as loop:
-            self._outer(0, loop.variable, ())
-        return self.builder.finish(extent=outer[0].variable.extent)
+    @property
+    def count(self) -> Extent:
+        """How many elements a sum has."""
+        return math.prod(self.reduced_shape)
 
-    def _outer(self, level: int, variable: LoopValue, index: Index) -> None:
-        loop = self.loops[level]
-        self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
-        index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
-        if level + 2 == len(self.loops):
-            self._chunks(index, 0, self.builder.const(DType.i64, self.tiling.tiles))
-            return
-        extent = self.loops[level + 1].variable.extent
-        with self.builder.loop(0, extent, hint=f"i{level + 1}") as inner:
-            self._outer(level + 1, inner.variable, index)
+    def lower(self, emit: NestEmitter) -> Kernel:
+        return emit.over_loops(self.nest, 1, ColumnSums(emit, self).write)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSums:
+    """Writes the innermost loop, over columns."""
+
+    emit: NestEmitter
+    plan: ColumnsPlan
+
+    @property
+    def builder(self) -> LoopBuilder:
+        return self.emit.builder
+
+    @property
+    def evaluator(self) -> Evaluator:
+        return self.emit.evaluator
+
+    def write(self, index: Index, part: Part | None) -> int:
+        tiles = self.plan.tiling.tiles
+        self._chunks(index, *(part or (0, self._number(tiles))))
+        return tiles
 
     # -- columns -----------------------------------------------------------------------------
 
     def _chunks(self, index: Index, begin: int | LoopValue, end: LoopValue) -> None:
         """Tiles `begin` to below `end`, as many at a time as have their sums in scratch."""
-        builder, tiling = self.builder, self.tiling
+        builder, tiling = self.builder, self.plan.tiling
         with builder.loop(begin, end, step=tiling.chunk, hint="chunk") as loop:
             first = loop.variable
             ahead = builder.sub(end, first)
@@ -176,7 +176,7 @@ class ColumnNest(Nest):
 
     def _each_tile(self, chunk: _Chunk, body: Callable[[list[_Vector]], None]) -> None:
         """`body` for each tile of the chunk; the last one of all may be smaller."""
-        builder, integers, tiling = self.builder, self.evaluator.integers, self.tiling
+        builder, integers, tiling = self.builder, self.evaluator.integers, self.plan.tiling
         size = tiling.tile
         if tiling.whole:
             with builder.loop(0, chunk.present_whole, hint="tile") as loop:
@@ -197,12 +197,14 @@ class ColumnNest(Nest):
                 pass
 
     def _vectors(self, column: Expr, offset: Expr, count: int) -> list[_Vector]:
-        lane = Variable(f"lane{next(_count)}", self.lanes)
+        lane = Variable(f"lane{next(_count)}", self.plan.nest.lanes)
         self.evaluator.integers.bind_lane(lane, self.builder.block)
         vectors = []
-        for start in range(0, count, self.lanes):
+        for start in range(0, count, self.plan.nest.lanes):
             left = count - start
-            guards: tuple[Guard, ...] = ((of(lane), 0, left),) if left < self.lanes else ()
+            guards: tuple[Guard, ...] = (
+                ((of(lane), 0, left),) if left < self.plan.nest.lanes else ()
+            )
             at = of(lane) + start
             vectors.append(_Vector(column + at, offset + at, guards))
         return vectors
@@ -211,29 +213,33 @@ class ColumnNest(Nest):
 
     def _sweep(self, chunk: _Chunk) -> None:
         """All rows, and the outputs, of a chunk of columns."""
-        groups, rest = divmod(self.count, ROWS)
+        rows = LoopCut(self.plan.count, ROWS)
         self._each_tile(chunk, lambda tile: self._clear(chunk, tile))
-        with self.builder.loop(0, groups, hint="rows") as loop:
-            group = Variable(f"rows{next(_count)}", groups)
-            self.evaluator.integers.bind(group, loop.variable, self.builder.block)
-            self._each_tile(chunk, lambda tile: self._rows(chunk, of(group) * ROWS, ROWS, tile))
-            self._carry_over(chunk, self.builder.add(loop.variable, self._number(1)), 0)
-        if rest:
-            last = of(groups * ROWS)
-            self._each_tile(chunk, lambda tile: self._rows(chunk, last, rest, tile))
+        rows.each(self.evaluator.integers, f"rows_{next(_count)}", partial(self._group, chunk))
         self._each_tile(chunk, lambda tile: self._finish(chunk, tile))
 
-    def _levels(self) -> list[Level]:
-        count, held = 1, BLOCK
-        while held < self.count:
-            count, held = count + 1, held * BLOCK
-        return [self._level(number) for number in range(count)]
+    def _group(self, chunk: _Chunk, group: Expr, rest: Extent | None) -> None:
+        """A group of rows, or what is left behind the whole ones."""
+        first, builder = group * ROWS, self.builder
+        if rest is None or isinstance(rest, int):
+            self._each_tile(chunk, lambda tile: self._rows(chunk, first, rest or ROWS, tile))
+        else:
+            with builder.loop(0, builder.bound(rest), hint="row") as loop:
+                row = Variable(f"row{next(_count)}", ROWS)
+                self.evaluator.integers.bind(row, loop.variable, builder.block)
+                self._each_tile(chunk, lambda tile: self._rows(chunk, first + of(row), 1, tile))
+        if rest is None:
+            done = builder.add(self.evaluator.integers.scalar(group), self._number(1))
+            self._carry_over(chunk, done, 0)
 
-    def _level(self, number: int) -> Level:
-        size = self.tiling.chunk * self.tiling.tile
+    def _levels(self) -> list[Level]:
+        return [self._level(i) for i in range(levels_of(self.plan.count))]
+
+    def _level(self, level: int) -> Level:
+        size = self.plan.tiling.chunk * self.plan.tiling.tile
         return [
-            self.builder.scratch(f"level{number}_{i}", self._dtype(identity), size)
-            for i, identity in enumerate(self.sums)
+            self.builder.scratch(f"level{level}_{i}", self._dtype(identity), size)
+            for i, identity in enumerate(self.plan.sums)
         ]
 
     def _clear(self, chunk: _Chunk, tile: list[_Vector]) -> None:
@@ -259,7 +265,7 @@ class ColumnNest(Nest):
         for row in range(count):
             elements = [
                 self._element(chunk, identity, start + row, vector)
-                for vector in tile for identity in self.sums
+                for vector in tile for identity in self.plan.sums
             ]  # fmt: skip
             sums = self._combined(sums, elements)
         self._store(chunk.levels[0], tile, sums)
@@ -272,31 +278,35 @@ class ColumnNest(Nest):
 
     def _element(self, chunk: _Chunk, identity: int, row: Expr, vector: _Vector) -> LoopValue:
         """What a row adds to a sum."""
-        columns = self.loops[-1]
-        at = unflatten(vector.column, self.domain[columns.first : columns.last + 1])
-        op, node = lookup(self.body.nodes[identity].op), self.body.nodes[identity]
+        at = self.plan.nest.domain.at(self.plan.nest.inner, vector.column)
+        op, node = (
+            lookup(self.plan.nest.body.nodes[identity].op),
+            self.plan.nest.body.nodes[identity],
+        )
         assert isinstance(op, Reduce)
-        element = reduced_index(op, self.axes, chunk.index + at, unflatten(row, self.reduced_shape))
+        element = reduced_index(
+            op, self.plan.axes, chunk.index + at, unflatten(row, self.plan.reduced_shape)
+        )
         value = self.evaluator.value(node.operands[0], element, vector.guards)
-        return self.builder.splat(value, self.lanes)
+        return self.builder.splat(value, self.plan.nest.lanes)
 
     # -- sums --------------------------------------------------------------------------------
 
     def _dtype(self, identity: int) -> DType:
-        return self.body.type_of(GraphValue(identity, 0)).dtype
+        return self.plan.nest.body.type_of(GraphValue(identity, 0)).dtype
 
     def _identities(self, tile: list[_Vector]) -> list[LoopValue]:
         identities = []
-        for identity in self.sums:
-            op, dtype = lookup(self.body.nodes[identity].op), self._dtype(identity)
+        for identity in self.plan.sums:
+            op, dtype = lookup(self.plan.nest.body.nodes[identity].op), self._dtype(identity)
             assert isinstance(op, Reduce)
-            identities.append(self.builder.const(dtype, op.identity(dtype), self.lanes))
+            identities.append(self.builder.const(dtype, op.identity(dtype), self.plan.nest.lanes))
         return identities * len(tile)
 
     def _combined(self, left: list[LoopValue], right: list[LoopValue]) -> list[LoopValue]:
         combined = []
         for i, (a, b) in enumerate(zip(left, right, strict=True)):
-            op = lookup(self.body.nodes[self.sums[i % len(self.sums)]].op)
+            op = lookup(self.plan.nest.body.nodes[self.plan.sums[i % len(self.plan.sums)]].op)
             assert isinstance(op, Reduce)
             combined.append(op.combine(self.evaluator.algebra, a, b))
         return combined
@@ -315,42 +325,40 @@ class ColumnNest(Nest):
 
     def _finish(self, chunk: _Chunk, tile: list[_Vector]) -> None:
         """What the levels hold, combined, and the tile's outputs."""
-        columns = self.loops[-1]
+        nest = self.plan.nest
         total = self._load(chunk.levels[0], tile)
         for level in chunk.levels[1:]:
             total = self._combined(self._load(level, tile), total)
         sums = iter(total)
         for vector in tile:
-            at = chunk.index + unflatten(
-                vector.column, self.domain[columns.first : columns.last + 1]
-            )
-            for identity in self.sums:
+            at = chunk.index + nest.domain.at(nest.inner, vector.column)
+            for identity in self.plan.sums:
                 value = GraphValue(identity, 0)
                 self.evaluator.bind(value, at, next(sums), self.builder.block)
-            self._store_level(len(self.loops), at, vector.guards)
+            self.emit.store(nest, len(nest.loops), at, vector.guards)
 
 
-def _reductions(nest: Nest) -> list[int]:
+def _reductions(body: Graph) -> list[int]:
     """The reductions of the body, none where one is of another kind."""
     sums = [
         identity
-        for identity, node in enumerate(nest.body.nodes)
+        for identity, node in enumerate(body.nodes)
         if node.op not in (INPUT, CONSTANT) and isinstance(lookup(node.op), Reduce)
     ]
-    if any(isinstance(lookup(nest.body.nodes[identity].op), ArgReduce) for identity in sums):
+    if any(isinstance(lookup(body.nodes[identity].op), ArgReduce) for identity in sums):
         return []
     return sums
 
 
-def _source(nest: Nest, identity: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    node = nest.body.nodes[identity]
-    return nest.body.type_of(node.operands[0]).shape, node.attribute("axes")
+def _source(body: Graph, identity: int) -> tuple[Shape, Shape]:
+    node = body.nodes[identity]
+    return body.type_of(node.operands[0]).shape, node.attribute("axes")
 
 
-def _read_in_place(nest: Nest, reductions: list[int]) -> bool:
+def _read_in_place(nest: LoopNest, reductions: list[int]) -> bool:
     """Whether each output at a place of the domain needs the reductions at that place alone, and
     each reduction is needed."""
-    at = coordinates(nest.domain)
+    at = coordinates(nest.domain.shape)
     needed = {output.node for output in nest.body.outputs}
     for output in nest.body.outputs:
         for read in reads(nest.body, output, at, lambda v: v.node in reductions):
@@ -360,14 +368,13 @@ def _read_in_place(nest: Nest, reductions: list[int]) -> bool:
     return needed.issuperset(reductions)
 
 
-def _nested(nest: Nest, reductions: list[int]) -> bool:
+def _nested(body: Graph, reductions: list[int]) -> bool:
     """Whether what is reduced depends on a reduction."""
     for identity in reductions:
-        operand = nest.body.nodes[identity].operands[0]
-        at = coordinates(nest.body.type_of(operand).shape)
+        operand = body.nodes[identity].operands[0]
+        at = coordinates(body.type_of(operand).shape)
         reductions_read = {
-            read.value.node
-            for read in reads(nest.body, operand, at, lambda v: v.node in reductions)
+            read.value.node for read in reads(body, operand, at, lambda v: v.node in reductions)
         }
         if operand.node in reductions or not reductions_read.isdisjoint(reductions):
             return True

@@ -34,7 +34,7 @@ class StoreDestination:
         return flatten(at, self.shape)
 
 
-def by_parts(body: Graph, buffers: list[Buffer]) -> tuple[Graph, list[StoreDestination]]:
+def by_parts(body: Graph, buffers: list[Buffer]) -> tuple[Graph, tuple[StoreDestination, ...]]:
     """The body whose outputs are parts where they can be, and where each is stored."""
     outputs: list[Value] = []
     destinations: list[StoreDestination] = []
@@ -50,4 +50,4 @@ def by_parts(body: Graph, buffers: list[Buffer]) -> tuple[Graph, list[StoreDesti
         destinations += [
             StoreDestination(buffer, shape, axis, i * size, True) for i in range(len(parts))
         ]
-    return Graph(body.name, body.nodes, tuple(outputs), body.aliases), destinations
+    return Graph(body.name, body.nodes, tuple(outputs), body.aliases), tuple(destinations)

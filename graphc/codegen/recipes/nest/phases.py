@@ -1,4 +1,4 @@
-"""The recipe `nest` where what is read depends on quotients of the position: by phases.
+"""Strategy: by phases, where what is read depends on quotients of the position.
 
 Gradients of windows, upsampling by repetition and dilation read element `x // 2`, or only where
 `x % 2` is 0. Vectors along x would gather, and test each lane. So the domain is cut into cells of
@@ -16,21 +16,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.evaluate.reduction import UNROLL_LIMIT
 from graphc.codegen.evaluate.shuffles import pick
-from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.nest.destinations import StoreDestination
-from graphc.codegen.recipes.nest.rows import AxisLoop, Nest, longest_shape
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.recipes.nest.emitter import NestEmitter
+from graphc.codegen.recipes.nest.problem import Domain, LoopNest, loop_nest
+from graphc.ir.dims import Extent, fixed, is_symbolic
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Quotient, flatten, of
 from graphc.ops.kinds.reduce import Reduce
-from graphc.schedule.access import Index, coordinates, reads, unflatten
+from graphc.schedule.access import Index, coordinates, reads
 
 # Phases along one axis: as many vectors are shuffled to store one. And of a cell: its code is
 # written out for each.
@@ -38,102 +40,90 @@ LONGEST_PERIOD = 4
 MOST_PHASES = 16
 
 
-class PhasedNest(Nest):
-    """A nest whose `domain` counts cells; `period` is their size along each axis of `shape`."""
+@dataclass(frozen=True, slots=True)
+class PhasesPlan:
+    """Loops over cells, which have a period along each axis."""
 
-    def __init__(
-        self,
-        builder: LoopBuilder,
-        evaluator: Evaluator,
-        body: Graph,
-        outputs: list[StoreDestination],
-        period: Shape,
-    ):
-        self.period = period
-        self.shape = longest_shape(body)
-        super().__init__(builder, evaluator, body, outputs)
+    nest: LoopNest
 
     @staticmethod
-    def instead_of(nest: Nest) -> PhasedNest | None:
-        """Instead of a nest all of whose outputs have one shape, where vectors along its last axis
-        meet quotients in addresses, and cells resolve them."""
-        body, shape = nest.body, nest.domain
-        if nest.lanes < 2 or 0 in shape or nest.is_affine():
+    def of(nest: LoopNest) -> PhasesPlan | None:
+        """For a nest all of whose outputs have one shape, where vectors along its last axis meet
+        quotients in addresses, and cells resolve them."""
+        body, shape = nest.body, nest.domain.shape
+        if nest.lanes < 2 or 0 in shape or is_symbolic(shape) or nest.is_affine():
             return None
         if any(type.shape != shape for type in body.output_types):
             return None
-        if any(destination.is_part for destination in nest.outputs):
+        if any(destination.is_part for destination in nest.problem.outputs):
             return None
         if any(_reduces_many(body, node) for node in body.nodes):
             return None
         for period in _candidates(body, shape):
-            phased = PhasedNest(nest.builder, nest.evaluator, body, nest.outputs, period)
+            phased = loop_nest(Domain(nest.problem, period))
             if phased.lanes > 1 and phased.is_affine():
-                return phased
+                return PhasesPlan(phased)
         return None
 
-    # -- choices -----------------------------------------------------------------------------
+    def lower(self, emit: NestEmitter) -> Kernel:
+        return emit.over_loops(self.nest, 1, Cells(emit, self.nest).write)
 
-    def _domain(self) -> Shape:
-        return tuple(-(-dim // p) for dim, p in zip(self.shape, self.period, strict=True))
 
-    def _index(self, loops: tuple[AxisLoop, ...]) -> Index:
-        return self._element(super()._index(loops), (0,) * len(self.period))
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Writes the innermost loop: vectors of neighbouring cells, phase by phase."""
 
-    def _is_affine(self, loops: tuple[AxisLoop, ...]) -> bool:
-        """Also of what is stored: neighbouring cells must be neighbours in memory."""
-        stored = flatten(self._index(loops), self.shape)
-        along = stored.coefficient(loops[-1].variable)
-        return along == self.period[-1] and super()._is_affine(loops)
+    emit: NestEmitter
+    nest: LoopNest
 
-    # -- cells -------------------------------------------------------------------------------
+    def write(self, index: Index, part: Part | None) -> Extent:
+        inner, lanes = self.nest.inner, self.nest.lanes
+        cut = LoopCut(inner.variable.extent, lanes)
 
-    def _keep_rows(self, loop: AxisLoop, index: Index) -> None:
-        """Nothing: a row is swept once."""
+        def vector(number: Expr, rest: Extent | None) -> None:
+            self.emit.vector(self.nest, lanes, number, rest, partial(self._store, index))
 
-    def _element(self, cell: Index, phases: tuple[int, ...]) -> Index:
-        """The index of one of the elements of a cell."""
-        steps = zip(cell, self.period, phases, strict=True)
-        return tuple(item * period + phase for item, period, phase in steps)
+        cut.each(self.emit.evaluator.integers, f"v_{inner.first}", vector, part)
+        return cut.tiles
 
-    def _store_inner(
-        self, loop: AxisLoop, index: Index, position: Expr, guards: tuple[Guard, ...]
-    ) -> None:
-        cell = index + unflatten(position, self.domain[loop.first : loop.last + 1])
-        *outer, last = (range(period) for period in self.period)
+    def _store(self, index: Index, position: Expr, guards: tuple[Guard, ...]) -> None:
+        domain = self.nest.domain
+        cell = index + domain.at(self.nest.inner, position)
+        *outer, last = (range(period) for period in domain.period)
         for phases in itertools.product(*outer):
-            elements = [self._element(cell, (*phases, phase)) for phase in last]
+            elements = [domain.element(cell, (*phases, phase)) for phase in last]
             inside = [guards + self._inside(element) for element in elements]
             # All values first: an output may take the place of something another still reads.
             ready = [
                 [
-                    self.evaluator.value(output, *where)
+                    self.emit.evaluator.value(output, *where)
                     for where in zip(elements, inside, strict=True)
                 ]
-                for output in self.body.outputs
+                for output in self.nest.body.outputs
             ]
-            for number, values in enumerate(ready):
-                self._store_cells(number, elements, values, guards)
+            for output, values in enumerate(ready):
+                self._store_cells(output, elements, values, guards)
 
     def _inside(self, element: Index) -> tuple[Guard, ...]:
         """Guards along the axes whose last cell is cut off, of those that `element` has."""
-        limits = zip(element, self.shape, self.period, strict=False)
+        limits = zip(element, self.nest.problem.shape, self.nest.domain.period, strict=False)
         return tuple((item, 0, dim) for item, dim, period in limits if dim % period)
 
     def _store_cells(
-        self, number: int, elements: list[Index], values: list[LoopValue], guards: tuple[Guard, ...]
+        self, output: int, elements: list[Index], values: list[LoopValue], guards: tuple[Guard, ...]
     ) -> None:
         """Stores a value for each phase along the last axis, at `elements`, into an output."""
-        evaluator, buffer = self.evaluator, self.outputs[number].buffer
-        first = flatten(elements[0], self.shape)
+        evaluator, buffer = self.emit.evaluator, self.emit.outputs[output].buffer
+        builder, shape = self.emit.builder, self.nest.problem.shape
+        first = flatten(elements[0], shape)
         lane = evaluator.integers.lane_of(first)
         if lane is None:
             for element, value in zip(elements, values, strict=True):
-                evaluator.store(buffer, flatten(element, self.shape), value, self._inside(element))
+                evaluator.store(buffer, flatten(element, shape), value, self._inside(element))
             return
         every = evaluator.integers.every_lane(lane)
-        period, lanes = len(elements), every.extent
-        parts = [self.builder.splat(value, lanes) for value in values]
+        period, lanes = len(elements), fixed(every.extent)
+        parts = [builder.splat(value, lanes) for value in values]
         for start in range(0, period * lanes, lanes):
             # From `start` on behind the first cell neighbours are stored, so one by one.
             def along(expr: Expr, start: int = start) -> Expr:
@@ -141,12 +131,12 @@ class PhasedNest(Nest):
 
             there = [(along(e * period), low * period, high * period) for e, low, high in guards]
             there += self._inside(elements[0][:-1])
-            if self.shape[-1] % period:
-                there.append((along(elements[0][-1]), 0, self.shape[-1]))
-            if any(e.bounds()[0] >= high for e, _, high in there):
+            if shape[-1] % period:
+                there.append((along(elements[0][-1]), 0, shape[-1]))
+            if any(e.at_least(high) for e, _, high in there):
                 continue
             order = [(i % period, i // period) for i in range(start, start + lanes)]
-            vector = pick(self.builder, parts, order)
+            vector = pick(builder, parts, order)
             evaluator.store(buffer, along(first), vector, tuple(there))
 
 
@@ -160,7 +150,8 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
             for quotient in _quotients(flatten(read.index, body.type_of(read.value).shape)):
                 for axis, item in enumerate(at):
                     slope = _slope(quotient.dividend, item)
-                    periods[axis].add(quotient.divisor // math.gcd(quotient.divisor, slope))
+                    divisor = fixed(quotient.divisor)
+                    periods[axis].add(divisor // math.gcd(divisor, slope))
     short = [{p for p in axis if 1 < p <= LONGEST_PERIOD} or {1} for axis in periods]
     for choice in (min, max):
         period = tuple(choice(axis) for axis in short)
@@ -170,7 +161,7 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
 
 def _slope(expr: Expr, item: Expr) -> int:
     """How fast `expr` grows with a coordinate; 0 where a quotient inside it does not tell."""
-    return sum(expr.coefficient(variable) or 0 for variable in item.variables())
+    return sum(fixed(expr.coefficient(variable) or 0) for variable in item.variables())
 
 
 def _quotients(expr: Expr) -> Iterator[Quotient]:

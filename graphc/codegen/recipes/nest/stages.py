@@ -1,4 +1,4 @@
-"""The nest for long chains of operations that wait for one another: stages, each a loop of its own.
+"""Strategy: stages, each a loop of its own, for long chains of operations that wait for another.
 
 Before, for `exp(x * sigmoid(x))`:         After:
 
@@ -13,9 +13,16 @@ is kept is a block's, and stays in L1. The bits of a result do not depend on it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
+from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
-from graphc.codegen.recipes.nest.rows import AxisLoop, Nest
-from graphc.codegen.recipes.nest.widths import CHAIN, chain_length
+from graphc.codegen.recipes.nest.emitter import NestEmitter
+from graphc.codegen.recipes.nest.problem import LoopNest
+from graphc.codegen.recipes.nest.widths import CHAIN, chain_length, registers
+from graphc.ir.dims import Extent, fixed
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
@@ -28,88 +35,120 @@ MOST_KEPT = 3
 """Values that may be kept; storing and reading five of an LSTM's cell again took what it gained."""
 
 
-class StagedNest(Nest):
-    """A nest whose innermost loop goes through blocks of vectors, stage by stage."""
+@dataclass(frozen=True, slots=True)
+class StagesPlan:
+    """The lanes, which fill several registers, and what each stage but the last keeps."""
 
-    stages: list[list[GraphValue]]
-    """What each stage but the last keeps; that one stores the outputs."""
+    nest: LoopNest
+    lanes: int
+    stages: tuple[tuple[GraphValue, ...], ...]
 
     @staticmethod
-    def instead_of(nest: Nest) -> StagedNest | None:
-        """Instead of an elementwise nest of long chains whose lanes are chosen. None where no two
-        of them wait for one another."""
-        stages = values_to_keep(nest)
-        if not stages or nest.loops[-1].variable.extent < VECTORS[-1] * nest.lanes:
+    def of(nest: LoopNest) -> StagesPlan | None:
+        """For an elementwise nest of long chains. None where no two of them wait for one
+        another."""
+        lanes = nest.lanes * registers(nest)
+        if lanes == nest.lanes:
             return None
-        staged = StagedNest(nest.builder, nest.evaluator, nest.body, nest.outputs)
-        staged.lanes, staged.stages = nest.lanes, stages
-        return staged
+        stages, extent = values_to_keep(nest), nest.inner.variable.extent
+        if not stages or not isinstance(extent, int) or extent < VECTORS[-1] * lanes:
+            return None
+        return StagesPlan(nest, lanes, stages)
 
-    def build(self) -> Kernel:
-        if len(self.loops) > 1:
-            return super().build()
-        blocks = self._blocks(self.loops[0])
-        begin, end = self.builder.begin, self.builder.end
-        self._vector_loop(self.loops[0], (), begin, end, blocks)
-        return self.builder.finish(extent=blocks)
+    def lower(self, emit: NestEmitter) -> Kernel:
+        return emit.over_loops(self.nest, 1, StagedRow(emit, self).write)
 
-    def _vectors(self, loop: AxisLoop) -> int:
-        """Vectors of a block."""
-        whole = loop.variable.extent // self.lanes
+
+@dataclass(frozen=True, slots=True)
+class StagedRow:
+    """Writes the innermost loop: through blocks of vectors, stage by stage."""
+
+    emit: NestEmitter
+    plan: StagesPlan
+
+    @property
+    def cut(self) -> LoopCut:
+        return LoopCut(self.plan.nest.inner.variable.extent, self.plan.lanes)
+
+    @property
+    def vectors(self) -> int:
+        """Those of a block."""
+        whole = fixed(self.cut.whole)
         return next((count for count in VECTORS if whole % count == 0), VECTORS[-1])
 
-    def _blocks(self, loop: AxisLoop) -> int:
-        return -(-(loop.variable.extent // self.lanes) // self._vectors(loop))
-
-    def _whole_vectors(
-        self, loop: AxisLoop, index: Index, begin: int | LoopValue, end: int | LoopValue | None
-    ) -> None:
-        """As Nest's; `begin` and `end` number blocks. The last block may have fewer vectors."""
-        b, vectors, whole = self.builder, self._vectors(loop), loop.variable.extent // self.lanes
-        blocks = self._blocks(loop)
-        with b.loop(begin, blocks if end is None else end, hint="u") as blocks_loop:
-            block = Variable(f"u_{loop.first}", blocks)
-            self.evaluator.integers.bind(block, blocks_loop.variable, b.block)
+    def write(self, index: Index, part: Part | None) -> int:
+        """The parts are blocks. The last block may have fewer vectors."""
+        emit, nest, lanes = self.emit, self.plan.nest, self.plan.lanes
+        b, integers, whole, vectors = (
+            emit.builder,
+            emit.evaluator.integers,
+            self.cut.whole,
+            self.vectors,
+        )
+        parts = -(-fixed(whole) // vectors)
+        if part is None:
+            emit.store(nest, len(nest.loops) - 1, index)
+        begin, end = part or (0, parts)
+        with b.loop(begin, end, hint="u") as blocks_loop:
+            block = Variable(f"u_{nest.inner.first}", parts)
+            integers.bind(block, blocks_loop.variable, b.block)
             count: int | LoopValue = vectors
-            if whole % vectors:
+            if fixed(whole) % vectors:
                 most = b.const(DType.i64, vectors)
-                left = b.sub(b.const(DType.i64, whole), b.mul(blocks_loop.variable, most))
+                left = b.sub(b.size(whole), b.mul(blocks_loop.variable, most))
                 count = b.minimum(most, left)
-            self._block(loop, index, of(block) * vectors, count)
+            self._block(index, of(block) * vectors, count)
 
-    def _block(self, loop: AxisLoop, index: Index, first: Expr, count: int | LoopValue) -> None:
+        def rest(number: Expr, rest: Extent | None) -> None:
+            emit.vector(nest, lanes, number, rest, partial(self._store, index))
+
+        self.cut.last(integers, rest, part, parts)
+        return parts
+
+    def _store(self, index: Index, position: Expr, guards: tuple[Guard, ...] = ()) -> None:
+        nest = self.plan.nest
+        element = index + nest.domain.at(nest.inner, position)
+        self.emit.store(nest, len(nest.loops), element, guards)
+
+    def _block(self, index: Index, first: Expr, count: int | LoopValue) -> None:
         """All stages for `count` vectors from `first` on."""
-        shape, vectors = self.domain[loop.first :], self._vectors(loop)
+        builder, evaluator, body = self.emit.builder, self.emit.evaluator, self.plan.nest.body
+        lanes, inner = self.plan.lanes, self.plan.nest.inner.first
+        shape = self.plan.nest.domain.shape[inner:]
 
         def inside(at: Index) -> Expr:
-            return flatten(at[loop.first :], shape) - first * self.lanes
+            return flatten(at[inner:], shape) - first * lanes
 
-        for stage in self.stages:
+        for stage in self.plan.stages:
             rows = {
-                value: self.builder.scratch(
-                    f"stage{value.node}", self.body.type_of(value).dtype, vectors * self.lanes
+                value: builder.scratch(
+                    f"stage{value.node}", body.type_of(value).dtype, self.vectors * lanes
                 )
                 for value in stage
             }
-            with self.builder.loop(0, count, hint="s") as vector_loop:
-                at = index + unflatten(self._position(first, vector_loop.variable, vectors), shape)
+            with builder.loop(0, count, hint="s") as vector_loop:
+                at = index + unflatten(self._position(first, vector_loop.variable), shape)
                 for value, row in rows.items():
-                    self.evaluator.store(row, inside(at), self.evaluator.value(value, at), ())
+                    evaluator.store(row, inside(at), evaluator.value(value, at), ())
             for value, row in rows.items():
-                self.evaluator.keep_row(value, index, row, inside, self.builder.block)
-        with self.builder.loop(0, count, hint="v") as vector_loop:
-            self._store_inner(loop, index, self._position(first, vector_loop.variable, vectors), ())
+                evaluator.keep_row(value, index, row, inside, builder.block)
+        with builder.loop(0, count, hint="v") as vector_loop:
+            self._store(index, self._position(first, vector_loop.variable))
 
-    def _position(self, first: Expr, number: LoopValue, vectors: int) -> Expr:
+    def _position(self, first: Expr, number: LoopValue) -> Expr:
         """The elements of one vector of a block."""
-        integers, inside = self.evaluator.integers, self.builder.block
-        vector, lane = Variable(number.name, vectors), Variable(f"lane_{number.name}", self.lanes)
+        integers, inside, lanes = (
+            self.emit.evaluator.integers,
+            self.emit.builder.block,
+            self.plan.lanes,
+        )
+        vector, lane = Variable(number.name, self.vectors), Variable(f"lane_{number.name}", lanes)
         integers.bind(vector, number, inside)
         integers.bind_lane(lane, inside)
-        return (first + of(vector)) * self.lanes + of(lane)
+        return (first + of(vector)) * lanes + of(lane)
 
 
-def values_to_keep(nest: Nest) -> list[list[GraphValue]]:
+def values_to_keep(nest: LoopNest) -> tuple[tuple[GraphValue, ...], ...]:
     """For each stage what later ones read of it, in order; none where that is not to be kept.
 
     A long chain that waits for another one of its stage begins the next stage. Of what stages read
@@ -117,28 +156,30 @@ def values_to_keep(nest: Nest) -> list[list[GraphValue]]:
     body, stages = nest.body, list[int]()
     behind: set[int] = set()
     crossing: set[GraphValue] = set()
-    for number, node in enumerate(body.nodes):
+    for identity, node in enumerate(body.nodes):
         stage = max((stages[operand.node] for operand in node.operands), default=0)
         waits = [operand for operand in node.operands if operand.node in behind]
-        is_long = chain_length(nest, node) >= CHAIN
+        is_long = chain_length(body, node) >= CHAIN
         stage += is_long and any(stages[operand.node] == stage for operand in waits)
         stages.append(stage)
-        behind |= {number} if is_long or waits else set()
+        behind |= {identity} if is_long or waits else set()
         crossing |= {operand for operand in waits if stages[operand.node] < stage}
     last = max(stages)
     crossing |= {v for v in body.outputs if v.node in behind and stages[v.node] < last}
     if not last or len(crossing) > MOST_KEPT or not _can_be_kept(nest, crossing):
-        return []
-    return [
-        sorted(value for value in crossing if stages[value.node] == stage) for stage in range(last)
-    ]
+        return ()
+    return tuple(
+        tuple(sorted(value for value in crossing if stages[value.node] == stage))
+        for stage in range(last)
+    )
 
 
-def _can_be_kept(nest: Nest, values: set[GraphValue]) -> bool:
+def _can_be_kept(nest: LoopNest, values: set[GraphValue]) -> bool:
     """Whether each is a number over the whole domain, as all outputs are, that is read at its own
     place only."""
-    body, at = nest.body, coordinates(nest.domain)
-    if any(body.type_of(value).shape != nest.domain for value in (*values, *body.outputs)):
+    body, shape = nest.body, nest.domain.shape
+    at = coordinates(shape)
+    if any(body.type_of(value).shape != shape for value in (*values, *body.outputs)):
         return False
     own_reads = [
         read

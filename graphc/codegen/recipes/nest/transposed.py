@@ -1,4 +1,4 @@
-"""The recipe `nest` where an input is contiguous along another axis than the output: a transpose.
+"""Strategy: transposes, where an input is contiguous along another axis than the output.
 
 Vectors along the output's last axis would gather such an input element by element. So blocks of
 lanes x lanes are read by vectors along the input's axis, transposed in registers, and computed and
@@ -7,125 +7,136 @@ stored by vectors along the output's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
-from graphc.codegen.recipes.nest.destinations import StoreDestination
-from graphc.codegen.recipes.nest.rows import Nest
-from graphc.ir.nodes import CONSTANT, INPUT, Graph
+from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.recipes.nest.emitter import NestEmitter
+from graphc.codegen.recipes.nest.problem import AxisLoop, LoopNest
+from graphc.ir.dims import Extent, always_le
+from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.registry import lookup
-from graphc.ir.types import DType
 from graphc.ops.kinds.elementwise import Elementwise
-from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Movement
-from graphc.schedule.access import Index, Read, reads, unflatten
+from graphc.schedule.access import Index
 
 
-class TransposedNest(Nest):
-    """A nest whose two innermost loops, over `rows` and `columns`, run in blocks."""
+@dataclass(frozen=True, slots=True)
+class TransposedPlan:
+    """The two innermost loops run in blocks of lanes x lanes."""
 
-    def __init__(
-        self,
-        builder: LoopBuilder,
-        evaluator: Evaluator,
-        body: Graph,
-        outputs: list[StoreDestination],
-    ):
-        super().__init__(builder, evaluator, body, outputs)
-        self.rows, self.columns = self.loops[-2:]
+    nest: LoopNest
 
     @staticmethod
-    def fits(nest: Nest) -> bool:
-        """Whether the nest is elementwise, with an input that lies along its second-last loop."""
+    def of(nest: LoopNest) -> TransposedPlan | None:
+        """For an elementwise nest with an input that lies along its second-last loop."""
         body = nest.body
         plain = all(
             node.op in (INPUT, CONSTANT) or isinstance(lookup(node.op), Elementwise | Movement)
             for node in body.nodes
         )
         if not plain or len(nest.loops) < 2 or nest.lanes < 4:
-            return False
-        if any(type.shape != nest.domain for type in body.output_types):
-            return False
+            return None
+        if any(type.shape != nest.domain.shape for type in body.output_types):
+            return None
         row, column = nest.loops[-2].variable, nest.loops[-1].variable
-        if min(row.extent, column.extent) < nest.lanes or any(r.guarded for r in nest.all_reads()):
-            return False
-        return any(_lies_along_rows(nest, read, row, column) for read in nest.all_reads())
+        if not all(always_le(nest.lanes, loop.extent) for loop in (row, column)):
+            return None
+        reads = nest.reads()
+        if any(read.guarded for read in reads):
+            return None
+        along_rows = any(_lies_along_rows(nest.problem.linear(read), row, column) for read in reads)
+        return TransposedPlan(nest) if along_rows else None
 
-    def build(self) -> Kernel:
-        outer = self.loops[:-2]
-        if not outer:
-            whole, rest = divmod(self.rows.variable.extent, self.lanes)
-            extent = whole + bool(rest)
-            self._row_blocks((), self.builder.begin, self.builder.end)
-            return self.builder.finish(extent=extent)
-        with self.builder.loop(self.builder.begin, self.builder.end, hint="i0") as loop:
-            self._outer(0, loop.variable, ())
-        return self.builder.finish(extent=outer[0].variable.extent)
+    def lower(self, emit: NestEmitter) -> Kernel:
+        return emit.over_loops(self.nest, 2, TransposedRows(emit, self.nest).write)
 
-    def _outer(self, level: int, variable: LoopValue, index: Index) -> None:
-        loop = self.loops[level]
-        self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
-        index += unflatten(of(loop.variable), self.domain[loop.first : loop.last + 1])
-        if level + 3 == len(self.loops):
-            self._row_blocks(index, 0, None)
-            return
-        extent = self.loops[level + 1].variable.extent
-        with self.builder.loop(0, extent, hint=f"i{level + 1}") as inner:
-            self._outer(level + 1, inner.variable, index)
 
-    def _row_blocks(self, prefix: Index, begin: int | LoopValue, end: LoopValue | None) -> None:
-        """All blocks of rows, or those from `begin` to below `end`."""
-        whole, rest = divmod(self.rows.variable.extent, self.lanes)
-        limit: int | LoopValue = whole
-        if end is not None:
-            limit = self.builder.minimum(end, self.builder.const(DType.i64, whole))
-        with self.builder.loop(begin, limit, hint="rows") as loop:
-            block = Variable("row_block", whole)
-            self.evaluator.integers.bind(block, loop.variable, self.builder.block)
-            self._block_row(prefix, of(block) * self.lanes)
-        if not rest:
-            return
-        if end is None:
-            self._single_rows(prefix, of(whole * self.lanes), rest)
-            return
-        last = self.builder.const(DType.i64, whole + 1)
-        with self.builder.if_(self.builder.compare("eq", end, last)) as branch:
-            with branch.then():
-                self._single_rows(prefix, of(whole * self.lanes), rest)
-            with branch.otherwise():
-                pass
+@dataclass(frozen=True, slots=True)
+class TransposedRows:
+    """Writes the two innermost loops, over `rows` and `columns`."""
+
+    emit: NestEmitter
+    nest: LoopNest
+
+    @property
+    def builder(self) -> LoopBuilder:
+        return self.emit.builder
+
+    @property
+    def evaluator(self) -> Evaluator:
+        return self.emit.evaluator
+
+    @property
+    def lanes(self) -> int:
+        return self.nest.lanes
+
+    @property
+    def rows(self) -> AxisLoop:
+        return self.nest.loops[-2]
+
+    @property
+    def columns(self) -> AxisLoop:
+        return self.nest.loops[-1]
+
+    def write(self, prefix: Index, part: Part | None) -> Extent:
+        self._row_blocks(prefix, part)
+        return self._cut(self.rows).tiles
+
+    def _cut(self, loop: AxisLoop) -> LoopCut:
+        return LoopCut(loop.variable.extent, self.lanes)
+
+    def _row_blocks(self, prefix: Index, part: Part | None) -> None:
+        """All blocks of rows, or a part of them."""
+
+        def rows(number: Expr, rest: Extent | None) -> None:
+            first = number * self.lanes
+            if rest is None:
+                self._block_row(prefix, first)
+            else:
+                self._single_rows(prefix, first, rest)
+
+        self._cut(self.rows).each(self.evaluator.integers, "rows_block", rows, part)
 
     def _block_row(self, prefix: Index, first: Expr) -> None:
         """Rows first…first + lanes."""
-        whole, rest = divmod(self.columns.variable.extent, self.lanes)
-        with self.builder.loop(0, whole, hint="columns") as loop:
-            block = Variable("column_block", whole)
-            self.evaluator.integers.bind(block, loop.variable, self.builder.block)
-            self._block(prefix, first, of(block) * self.lanes)
-        if rest:
-            self._single_rows(prefix, first, self.lanes, whole)
+
+        def columns(number: Expr, rest: Extent | None) -> None:
+            if rest is None:
+                self._block(prefix, first, number * self.lanes)
+                return
+            with self._each_row(first, self.lanes) as row:
+                self._row_vector(prefix, row, number, rest)
+
+        self._cut(self.columns).each(self.evaluator.integers, "columns_block", columns)
 
     def _block(self, prefix: Index, row: Expr, column: Expr) -> None:
         lane = Variable("transposed_lane", self.lanes)
         block = self.builder.block
         self.evaluator.integers.bind_lane(lane, block)
-        sample = self._reads_at(self._index_at(prefix, row + of(lane), column))
+        sample = self.nest.problem.reads(self._index_at(prefix, row + of(lane), column))
         transposed = [
             position for position, read in enumerate(sample)
-            if flatten(read.index, self.body.type_of(read.value).shape).coefficient(lane) == 1
+            if self.nest.problem.linear(read).coefficient(lane) == 1
         ]  # fmt: skip
         along = [
-            self._reads_at(self._index_at(prefix, row + of(lane), column + c))
+            self.nest.problem.reads(self._index_at(prefix, row + of(lane), column + c))
             for c in range(self.lanes)
         ]
         across = [
-            self._reads_at(self._index_at(prefix, row + r, column + of(lane)))
+            self.nest.problem.reads(self._index_at(prefix, row + r, column + of(lane)))
             for r in range(self.lanes)
         ]
         for position in transposed:
-            if _lane_step(self, across[0][position], lane) in (0, 1):
+            if self.nest.problem.linear(across[0][position]).coefficient(lane) in (0, 1):
                 continue
             vectors = [
                 self.evaluator.value(at_column[position].value, at_column[position].index)
@@ -135,46 +146,37 @@ class TransposedNest(Nest):
                 read = across[r][position]
                 self.evaluator.bind(read.value, read.index, vector, block)
         for r in range(self.lanes):
-            self._store_level(len(self.loops), self._index_at(prefix, row + r, column + of(lane)))
+            self._store(self._index_at(prefix, row + r, column + of(lane)))
 
-    def _single_rows(self, prefix: Index, first: Expr, count: int, from_block: int = 0) -> None:
-        """Rows one by one, from a block of columns on."""
-        whole, rest = divmod(self.columns.variable.extent, self.lanes)
-        with self.builder.loop(0, count, hint="row") as loop:
-            row = Variable(f"single{count}_{from_block}", count)
+    def _single_rows(self, prefix: Index, first: Expr, count: Extent) -> None:
+        """Rows one by one."""
+        with self._each_row(first, count) as row:
+            self._cut(self.columns).each(
+                self.evaluator.integers, "v_single", partial(self._row_vector, prefix, row)
+            )
+
+    @contextmanager
+    def _each_row(self, first: Expr, count: Extent) -> Iterator[Expr]:
+        """A loop over `count` rows, with the number of the row."""
+        with self.builder.loop(0, self.builder.bound(count), hint="row") as loop:
+            row = Variable(f"single_{count}", count)
             self.evaluator.integers.bind(row, loop.variable, self.builder.block)
-            if from_block < whole:
-                with self.builder.loop(from_block, whole, hint="v") as vectors:
-                    block = Variable("single_block", whole)
-                    self.evaluator.integers.bind(block, vectors.variable, self.builder.block)
-                    self._vector(prefix, first + of(row), of(block) * self.lanes, ())
-            if rest:
-                lane = Variable("single_lane", self.lanes)
-                guards: tuple[Guard, ...] = ((of(lane), 0, rest),)
-                self._vector(prefix, first + of(row), of(whole * self.lanes), guards)
+            yield first + of(row)
 
-    def _vector(self, prefix: Index, row: Expr, column: Expr, guards: tuple[Guard, ...]) -> None:
+    def _row_vector(self, prefix: Index, row: Expr, number: Expr, rest: Extent | None) -> None:
         lane = Variable("single_lane", self.lanes)
         self.evaluator.integers.bind_lane(lane, self.builder.block)
-        index = self._index_at(prefix, row, column + of(lane))
-        self._store_level(len(self.loops), index, guards)
+        guards: tuple[Guard, ...] = () if rest is None else ((of(lane), 0, rest),)
+        index = self._index_at(prefix, row, number * self.lanes + of(lane))
+        self._store(index, guards)
+
+    def _store(self, index: Index, guards: tuple[Guard, ...] = ()) -> None:
+        self.emit.store(self.nest, len(self.nest.loops), index, guards)
 
     def _index_at(self, prefix: Index, row: Expr, column: Expr) -> Index:
-        for loop, position in ((self.rows, row), (self.columns, column)):
-            prefix += unflatten(position, self.domain[loop.first : loop.last + 1])
-        return prefix
-
-    def _reads_at(self, index: Index) -> list[Read]:
-        from_memory: list[Read] = []
-        for output in self.body.outputs:
-            from_memory += reads(self.body, output, index, self.is_input)
-        return from_memory
+        at = self.nest.domain.at
+        return prefix + at(self.rows, row) + at(self.columns, column)
 
 
-def _lies_along_rows(nest: Nest, read: Read, row: Variable, column: Variable) -> bool:
-    linear = flatten(read.index, nest.body.type_of(read.value).shape)
+def _lies_along_rows(linear: Expr, row: Variable, column: Variable) -> bool:
     return linear.coefficient(row) == 1 and linear.coefficient(column) not in (0, 1)
-
-
-def _lane_step(nest: Nest, read: Read, lane: Variable) -> int | None:
-    return flatten(read.index, nest.body.type_of(read.value).shape).coefficient(lane)

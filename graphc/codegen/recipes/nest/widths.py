@@ -13,16 +13,16 @@ import functools
 from typing import Any
 
 from graphc.codegen.evaluate.algebra import LoopAlgebra
-from graphc.codegen.evaluate.reduction import MOST_REGISTERS
+from graphc.codegen.evaluate.outer_blocks import MOST_REGISTERS
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Let, walk
-from graphc.codegen.recipes.nest.rows import Nest
-from graphc.ir.nodes import CONSTANT, INPUT, Node
+from graphc.codegen.recipes.nest.problem import LoopNest
+from graphc.ir.dims import Extent, always_le, always_lt
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.generate import Generate
-from graphc.ops.kinds.index_expr import flatten
 
 CHAIN = 10
 """Operations of an op from which on it counts as a long chain."""
@@ -30,38 +30,38 @@ LEAST_VECTORS = 8
 """Whole vectors of a loop from which on a masked rest costs little."""
 
 
-def registers(nest: Nest) -> int:
+def registers(nest: LoopNest) -> int:
     """Registers a vector of the innermost loop should fill: a power of two up to MOST_REGISTERS,
     1 where no op is a long chain, or one that is is computed in f64."""
-    if not nest.loops or nest.lanes < nest.evaluator.lanes:
+    if not nest.loops or nest.lanes < nest.problem.lanes:
         return 1
-    lengths = [chain_length(nest, node) for node in nest.body.nodes]
+    lengths = [chain_length(nest.body, node) for node in nest.body.nodes]
     if max(lengths) < CHAIN or min(lengths) < 0 or not _is_streaming(nest):
         return 1
     count = MOST_REGISTERS
-    while count > 1 and not _fits(nest.loops[-1].variable.extent, count * nest.lanes):
+    while count > 1 and not _fits(nest.inner.variable.extent, count * nest.lanes):
         count //= 2
     return count
 
 
-def _fits(extent: int, lanes: int) -> bool:
+def _fits(extent: Extent, lanes: int) -> bool:
     """Whether a masked rest behind whole vectors costs little, or there is none."""
     whole, rest = divmod(extent, lanes)
-    return whole >= LEAST_VECTORS or (whole > 0 and rest == 0)
+    return always_le(LEAST_VECTORS, whole) or (always_lt(0, whole) and rest == 0)
 
 
-def _is_streaming(nest: Nest) -> bool:
+def _is_streaming(nest: LoopNest) -> bool:
     """Whether the innermost loop only reads neighbours, or the same element for all, unguarded."""
-    inner = nest.loops[-1].variable
-    for read in nest.all_reads():
-        linear = flatten(read.index, nest.body.type_of(read.value).shape)
+    inner = nest.inner.variable
+    for read in nest.reads():
+        linear = nest.problem.linear(read)
         moves = inner in linear.variables()
         if moves and (read.reduced or read.guarded or linear.coefficient(inner) != 1):
             return False
     return True
 
 
-def chain_length(nest: Nest, node: Node) -> int:
+def chain_length(body: Graph, node: Node) -> int:
     """Operations of a node that is computed for each element; -1 for a long chain in f64."""
     if node.op in (INPUT, CONSTANT) or all(type.numel == 1 for type in node.types):
         return 0
@@ -70,7 +70,7 @@ def chain_length(nest: Nest, node: Node) -> int:
         return op.cost
     if not isinstance(op, Elementwise):
         return 0
-    dtypes = tuple(nest.body.type_of(operand).dtype for operand in node.operands)
+    dtypes = tuple(body.type_of(operand).dtype for operand in node.operands)
     return operations(node.op, dtypes, node.attributes)
 
 

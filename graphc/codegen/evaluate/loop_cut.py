@@ -1,0 +1,97 @@
+"""Loops over a range in tiles: whole ones, and what is left of the last.
+
+    for tile = 0 to extent // size:          whole tiles
+      body(tile, None)
+    if extent % size:                        what is left
+      body(extent // size, extent % size)
+
+This is the one place where a range is cut. The extent may be a number, or a size known only at run
+time: then what is left is a size too, in the block where there is any. Tiles need not divide it.
+A thread does its part of the tiles, and the last one what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphc.codegen.evaluate.addresses import Addresses
+from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.ir.dims import Extent, ceil_div
+from graphc.ir.types import DType
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+
+TileBody = Callable[[Expr, Extent | None], None]
+"""What is done with the tile of a number: with all of it, or with so many of its elements."""
+Part = tuple[LoopValue, LoopValue]
+"""The tiles a thread does: from, to below."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCut:
+    """The range [0, extent) in tiles of `size`."""
+
+    extent: Extent
+    size: int
+
+    @property
+    def whole(self) -> Extent:
+        """How many tiles are whole."""
+        return self.extent // self.size
+
+    @property
+    def rest(self) -> Extent:
+        """Elements of the tile behind them; 0 where there is none."""
+        return self.extent % self.size
+
+    @property
+    def tiles(self) -> Extent:
+        """How many tiles there are."""
+        return ceil_div(self.extent, self.size)
+
+    def each(
+        self, addresses: Addresses, name: str, body: TileBody, part: Part | None = None
+    ) -> None:
+        """Writes `body` for all tiles in order, or those of a part; `name` is the loop's."""
+        if self.whole != 0:
+            self._each_whole(addresses, name, body, part)
+        self.last(addresses, body, part, self.tiles)
+
+    def _each_whole(
+        self, addresses: Addresses, name: str, body: TileBody, part: Part | None
+    ) -> None:
+        b, whole = addresses.builder, self.whole
+        begin: int | LoopValue = 0
+        end = b.bound(whole)
+        if part is not None:
+            begin, end = part
+            if self.rest != 0:
+                end = b.minimum(end, b.size(whole))
+        elif whole == 1:
+            body(of(0), None)
+            return
+        with b.loop(begin, end, hint=name.partition("_")[0]) as loop:
+            tile = Variable(name, whole)
+            addresses.bind(tile, loop.variable, b.block)
+            body(of(tile), None)
+
+    def last(self, addresses: Addresses, body: TileBody, part: Part | None, parts: Extent) -> None:
+        """Writes `body` for what is left behind the whole tiles, if anything is. With a part, of
+        `parts` in all, only the one that ends there does it."""
+        b = addresses.builder
+        if self.rest == 0:
+            return
+        tests = []
+        if part is not None:
+            tests.append(b.compare("eq", part[1], b.size(parts)))
+        if not isinstance(self.rest, int):
+            tests.append(b.compare("ne", b.size(self.rest), b.const(DType.i64, 0)))
+        if not tests:
+            body(of(self.whole), self.rest)
+            return
+        condition = tests[0] if len(tests) == 1 else b.op("and", *tests)
+        with b.if_(condition) as branch:
+            with branch.then():
+                body(of(self.whole), self.rest)
+            with branch.otherwise():
+                pass

@@ -1,0 +1,377 @@
+"""Extents that are known only when a program runs: integer polynomials in named sizes.
+
+An extent is an int or a `Dim`: `constant + Σ coefficient · monomial`, a monomial being a product of
+symbols and of floor quotients of such polynomials. There is one normal form, so equal extents
+compare equal, and arithmetic that cancels to a number gives an int. What bounds of the symbols
+decide is decided; a comparison they leave open raises UndecidedSizeError, so that no code takes one
+of two ways by accident. Code that may take the careful way asks `always_le` and `always_lt`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from graphc.errors import UndecidedSizeError
+
+__all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "ceil_div", "dim",
+           "evaluate", "exact_quotient", "fixed", "is_symbolic", "ordered_terms"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A size with a name, in [least, most]; `most` None where nothing bounds it."""
+
+    name: str
+    least: int = 0
+    most: int | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class DimQuotient:
+    """`dividend // divisor`, rounded down, where that is no polynomial."""
+
+    dividend: Dim
+    divisor: Extent
+
+    def __str__(self) -> str:
+        divisor = f"({self.divisor})" if isinstance(self.divisor, Dim) else self.divisor
+        return f"({self.dividend})//{divisor}"
+
+
+Factor = Symbol | DimQuotient
+Monomial = tuple[Factor, ...]
+"""Factors in the order of their texts, each as often as its power."""
+
+Bound = int | float
+"""An int, or an infinity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """`constant + Σ coefficient · monomial`, with at least one monomial; see `dim`."""
+
+    constant: int
+    terms: frozenset[tuple[Monomial, int]]
+
+    # -- arithmetic --------------------------------------------------------------------------
+
+    def __add__(self, other: Extent) -> Extent:
+        if isinstance(other, int):
+            return Dim(self.constant + other, self.terms)
+        if isinstance(other, Dim):
+            return _sum(self.constant + other.constant, (*self.terms, *other.terms))
+        return NotImplemented
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Extent:
+        return self * -1
+
+    def __sub__(self, other: Extent) -> Extent:
+        return self + -other
+
+    def __rsub__(self, other: int) -> Extent:
+        return -self + other
+
+    def __mul__(self, other: Extent) -> Extent:
+        if isinstance(other, int):
+            return _sum(self.constant * other, [(m, c * other) for m, c in self.terms])
+        if isinstance(other, Dim):
+            terms = [
+                (_product(a, b), c * d) for a, c in _with_unit(self) for b, d in _with_unit(other)
+            ]
+            return _sum(0, terms)
+        return NotImplemented
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: Extent) -> Extent:
+        return _floordiv(self, divisor)
+
+    def __rfloordiv__(self, dividend: int) -> Extent:
+        return _floordiv(dividend, self)
+
+    def __mod__(self, divisor: Extent) -> Extent:
+        return self - self // divisor * divisor
+
+    def __rmod__(self, dividend: int) -> Extent:
+        return dividend - dividend // self * self
+
+    def __divmod__(self, divisor: Extent) -> tuple[Extent, Extent]:
+        quotient = self // divisor
+        return quotient, self - quotient * divisor
+
+    def __rdivmod__(self, dividend: int) -> tuple[Extent, Extent]:
+        quotient = dividend // self
+        return quotient, dividend - quotient * self
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def bounds(self) -> tuple[Bound, Bound]:
+        """Least and greatest value, both inclusive (never too narrow; may be too wide)."""
+        return _bounds(self)
+
+    def symbols(self) -> frozenset[Symbol]:
+        """Every symbol, also inside quotients."""
+        return frozenset().union(*(_symbols(factor) for m, _ in self.terms for factor in m))
+
+    def __lt__(self, other: Extent) -> bool:
+        return _decided(self, "<", other, always_lt(self, other), always_le(other, self))
+
+    def __le__(self, other: Extent) -> bool:
+        return _decided(self, "<=", other, always_le(self, other), always_lt(other, self))
+
+    def __gt__(self, other: Extent) -> bool:
+        return _decided(self, ">", other, always_lt(other, self), always_le(self, other))
+
+    def __ge__(self, other: Extent) -> bool:
+        return _decided(self, ">=", other, always_le(other, self), always_lt(self, other))
+
+    def __bool__(self) -> bool:
+        low, high = self.bounds()
+        return _decided(self, "!=", 0, low > 0 or high < 0, low == high == 0)
+
+    def __str__(self) -> str:
+        texts = [_term_text(m, c) for m, c in ordered_terms(self)]
+        if self.constant:
+            texts.append(str(self.constant))
+        return " + ".join(texts).replace("+ -", "- ")
+
+
+Extent = int | Dim
+
+
+def dim(name: str, least: int = 0, most: int | None = None) -> Dim:
+    """The size `name`, in [least, most]."""
+    return Dim(0, frozenset((((Symbol(name, least, most),), 1),)))
+
+
+def is_symbolic(extents: Iterable[Extent]) -> bool:
+    """Whether any of them is known only when the program runs."""
+    return any(isinstance(extent, Dim) for extent in extents)
+
+
+def fixed(extent: Extent) -> int:
+    """The extent as an int, for code that is written out for one size. Raises UndecidedSizeError
+    for one that is known only at run time."""
+    if isinstance(extent, int):
+        return extent
+    raise UndecidedSizeError(f"the size {extent} has to be a number here")
+
+
+def ceil_div(extent: Extent, divisor: int) -> Extent:
+    """`extent` divided by `divisor`, rounded up."""
+    return (extent + (divisor - 1)) // divisor
+
+
+def exact_quotient(dividend: Extent, divisor: Extent) -> Extent | None:
+    """The polynomial that times `divisor` is `dividend`, where it is found; None elsewhere. The
+    divisor is taken not to be 0."""
+    by, scale = _single_term(divisor)
+    if by is None:
+        return 1 if dividend == divisor else 0 if dividend == 0 else None
+    terms = _with_unit(dividend) if isinstance(dividend, Dim) else [((), dividend)]
+    parts = []
+    for monomial, coefficient in terms:
+        left = _quotient_of(monomial, by)
+        if coefficient == 0:
+            continue
+        if left is None or coefficient % scale:
+            return None
+        parts.append((left, coefficient // scale))
+    return _sum(0, parts)
+
+
+def always_le(a: Extent, b: Extent) -> bool:
+    """Whether a <= b for all sizes within their bounds. False where it is not known, too."""
+    difference = b - a
+    return (difference if isinstance(difference, int) else difference.bounds()[0]) >= 0
+
+
+def always_lt(a: Extent, b: Extent) -> bool:
+    """Whether a < b for all sizes within their bounds. False where it is not known, too."""
+    difference = b - a
+    return (difference if isinstance(difference, int) else difference.bounds()[0]) > 0
+
+
+def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
+    """The extent where each symbol has the size of its name. Raises KeyError for one without."""
+    if isinstance(extent, int):
+        return extent
+    return extent.constant + sum(
+        coefficient * math.prod(_value(factor, sizes) for factor in monomial)
+        for monomial, coefficient in extent.terms
+    )
+
+
+def _value(factor: Factor, sizes: Mapping[str, int]) -> int:
+    if isinstance(factor, Symbol):
+        return sizes[factor.name]
+    return evaluate(factor.dividend, sizes) // evaluate(factor.divisor, sizes)
+
+
+# -- normal form ------------------------------------------------------------------------------
+
+
+def _sum(constant: int, terms: Iterable[tuple[Monomial, int]]) -> Extent:
+    total: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        if monomial:
+            total[monomial] = total.get(monomial, 0) + coefficient
+        else:
+            constant += coefficient
+    left = frozenset([(m, c) for m, c in total.items() if c])
+    return Dim(constant, left) if left else constant
+
+
+def _with_unit(extent: Dim) -> list[tuple[Monomial, int]]:
+    """The terms, the constant as one of the empty monomial."""
+    return [*extent.terms, ((), extent.constant)]
+
+
+def _product(a: Monomial, b: Monomial) -> Monomial:
+    return tuple(sorted((*a, *b), key=str))
+
+
+def _quotient_of(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """The monomial that times `divisor` is `monomial`, if there is one."""
+    left = list(monomial)
+    for factor in divisor:
+        if factor not in left:
+            return None
+        left.remove(factor)
+    return tuple(left)
+
+
+@lru_cache(maxsize=65536)
+def _floordiv(dividend: Extent, divisor: Extent) -> Extent:
+    if not always_lt(0, divisor):
+        raise UndecidedSizeError(f"a division by {divisor}, which may be 0 or below")
+    terms = _with_unit(dividend) if isinstance(dividend, Dim) else [((), dividend)]
+    by, scale = _single_term(divisor)
+    outside: list[tuple[Monomial, int]] = []
+    rest: list[tuple[Monomial, int]] = []
+    for monomial, coefficient in terms:
+        left = None if by is None else _quotient_of(monomial, by)
+        if left is None:
+            rest.append((monomial, coefficient))
+            continue
+        whole, over = divmod(coefficient, scale)
+        # A constant is split; of a term with symbols, only whole multiples are taken out.
+        if over and left:
+            rest.append((monomial, coefficient))
+            continue
+        outside.append((left, whole))
+        rest.append((monomial, over))
+    inner = _sum(0, rest)
+    if always_le(0, inner) and always_lt(inner, divisor):
+        return _sum(0, outside)
+    if isinstance(inner, int):  # below 0, or of a divisor that may be less
+        inner = Dim(inner, frozenset())
+    return _sum(0, [*outside, ((DimQuotient(inner, divisor),), 1)])
+
+
+def _single_term(divisor: Extent) -> tuple[Monomial | None, int]:
+    """The monomial and coefficient of a divisor that is one term; None where it is more."""
+    if isinstance(divisor, int):
+        return (), divisor
+    if divisor.constant or len(divisor.terms) != 1:
+        return None, 1
+    ((monomial, coefficient),) = divisor.terms
+    return monomial, coefficient
+
+
+# -- bounds -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=65536)
+def _bounds(extent: Dim) -> tuple[Bound, Bound]:
+    for monomial, coefficient in ordered_terms(extent):
+        # k·(q - d·(q // d)) is k·(q % d), which lies between 0 and k·(d - 1).
+        quotient = monomial[0] if len(monomial) == 1 else None
+        if not isinstance(quotient, DimQuotient) or not isinstance(quotient.divisor, int):
+            continue
+        factor, over = divmod(-coefficient, quotient.divisor)
+        if not factor or over:
+            continue
+        own = Dim(0, frozenset(((monomial, quotient.divisor),)))
+        left = extent - (quotient.dividend - own) * factor
+        count = len(left.terms) if isinstance(left, Dim) else 0
+        if count < len(extent.terms):
+            low, high = (left, left) if isinstance(left, int) else left.bounds()
+            reach = factor * (quotient.divisor - 1)
+            return low + min(reach, 0), high + max(reach, 0)
+    low = high = extent.constant
+    for monomial, coefficient in extent.terms:
+        least, greatest = _monomial_bounds(monomial)
+        ends = [_times(coefficient, least), _times(coefficient, greatest)]
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _monomial_bounds(monomial: Monomial) -> tuple[Bound, Bound]:
+    low: Bound = 1
+    high: Bound = 1
+    for factor in monomial:
+        least, greatest = _factor_bounds(factor)
+        ends = [_times(a, b) for a in (low, high) for b in (least, greatest)]
+        low, high = min(ends), max(ends)
+    return low, high
+
+
+def _factor_bounds(factor: Factor) -> tuple[Bound, Bound]:
+    if isinstance(factor, Symbol):
+        return factor.least, math.inf if factor.most is None else factor.most
+    low, high = factor.dividend.bounds()
+    if isinstance(factor.divisor, int):
+        return _divided(low, factor.divisor), _divided(high, factor.divisor)
+    # The divisor is at least 1, so a quotient is no further from 0 than its dividend.
+    return (0 if low >= 0 else low), (high if high >= 0 else -1)
+
+
+def _divided(bound: Bound, divisor: int) -> Bound:
+    return bound // divisor if isinstance(bound, int) else bound
+
+
+def _times(a: Bound, b: Bound) -> Bound:
+    return a * b if a and b else 0
+
+
+def _decided(left: Dim, sign: str, right: Extent, yes: bool, no: bool) -> bool:
+    if yes == no:
+        raise UndecidedSizeError(f"{left} {sign} {right} depends on the size")
+    return yes
+
+
+def _symbols(factor: Factor) -> frozenset[Symbol]:
+    if isinstance(factor, Symbol):
+        return frozenset((factor,))
+    inner = factor.dividend.symbols()
+    return inner | factor.divisor.symbols() if isinstance(factor.divisor, Dim) else inner
+
+
+# -- text -------------------------------------------------------------------------------------
+
+
+def ordered_terms(extent: Dim) -> list[tuple[Monomial, int]]:
+    """Monomials and coefficients in an order that depends on nothing else."""
+    return sorted(extent.terms, key=_by_degree)
+
+
+def _by_degree(term: tuple[Monomial, int]) -> tuple[Any, ...]:
+    """Monomials of most factors first, then by their texts."""
+    return -len(term[0]), *map(str, term[0])
+
+
+def _term_text(monomial: Monomial, coefficient: int) -> str:
+    text = "*".join(map(str, monomial))
+    if abs(coefficient) == 1:
+        return text if coefficient == 1 else f"-{text}"
+    return f"{coefficient}*{text}"

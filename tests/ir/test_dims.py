@@ -1,0 +1,66 @@
+"""Extents known only at run time: arithmetic, bounds and comparisons against plain integers."""
+
+from __future__ import annotations
+
+import operator
+import random
+
+import pytest
+
+from graphc.errors import UndecidedSizeError
+from graphc.ir.dims import Dim, Extent, always_le, always_lt, ceil_div, dim, evaluate
+
+N, M = dim("n"), dim("m", 1, 64)
+
+
+def _drawn(draw: random.Random, depth: int = 3) -> Extent:
+    if depth == 0 or draw.random() < 0.2:
+        return draw.choice([N, M, draw.randint(-4, 20)])
+    a, b = _drawn(draw, depth - 1), _drawn(draw, depth - 1)
+    operation = draw.choice([operator.add, operator.sub, operator.mul, "floordiv", "mod"])
+    if operation == "floordiv":
+        return a // draw.choice([1, 2, 3, 16, M, 4 * M])
+    if operation == "mod":
+        return a % draw.choice([1, 2, 3, 16, M, 4 * M])
+    return operation(a, b)  # type: ignore[operator,no-any-return]
+
+
+def _plain(draw: random.Random, sizes: dict[str, int], depth: int = 3) -> int:
+    """What `_drawn` of the same draws is, in integers."""
+    if depth == 0 or draw.random() < 0.2:
+        return draw.choice([sizes["n"], sizes["m"], draw.randint(-4, 20)])
+    a, b = _plain(draw, sizes, depth - 1), _plain(draw, sizes, depth - 1)
+    operation = draw.choice([operator.add, operator.sub, operator.mul, "floordiv", "mod"])
+    if operation in ("floordiv", "mod"):
+        divisor = draw.choice([1, 2, 3, 16, sizes["m"], 4 * sizes["m"]])
+        return a // divisor if operation == "floordiv" else a % divisor
+    return operation(a, b)  # type: ignore[operator,no-any-return]
+
+
+def test_arithmetic_and_bounds_are_those_of_integers() -> None:
+    for seed in range(400):
+        extent = _drawn(random.Random(seed))
+        low, high = extent.bounds() if isinstance(extent, Dim) else (extent, extent)
+        for n, m in [(0, 1), (1, 1), (7, 64), (16, 3), (129, 16)]:
+            sizes = {"n": n, "m": m}
+            expected = _plain(random.Random(seed), sizes)
+            assert evaluate(extent, sizes) == expected, f"{seed}: {extent} at {sizes}"
+            assert low <= expected <= high, f"{seed}: {extent} in [{low}, {high}] at {sizes}"
+
+
+def test_equal_extents_are_equal_and_numbers_are_ints() -> None:
+    assert (N + 1) * (N - 1) == N * N - 1
+    assert type(N - N) is int and N - N == 0
+    assert (N * M * 4 + 3) // (2 * M) == 2 * N + 3 // (2 * M)
+    assert (N * M) // M == N and (N * M) % M == 0
+    assert hash(N * 2) == hash(2 * N) and dim("n", 1) != N
+    assert str(4 * N * M - N + 3) == "4*m*n - n + 3" and str(ceil_div(N, 16)) == "(n + 15)//16"
+
+
+def test_comparisons_are_decided_by_bounds_or_refused() -> None:
+    assert N >= 0 and M < 65 and N * M >= 0 and not N < 0 and M
+    assert always_le(N, N * 1) and always_lt(N % 16, 16) and always_le(N - N % 16, N)
+    assert not always_le(N, 5) and not always_lt(5, N)
+    for undecided in (lambda: N < 5, lambda: N > M, lambda: bool(N), lambda: N // (N - 3)):
+        with pytest.raises(UndecidedSizeError):
+            undecided()
