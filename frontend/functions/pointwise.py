@@ -343,7 +343,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
         )
     kind = result_type(input, *present)
     if kind is DType.bool and all(isinstance(x, Tensor) for x in present):
-        return stored(clamp(*[x if x is None else x.int() for x in (input, min, max)]).bool(), out)
+        low, high = (x if x is None else x.int() for x in (min, max))
+        return stored(clamp(input.int(), low, high).bool(), out)
     _no_bool(kind, "clamp_cpu")
     least, greatest = limits(kind)
     low, high = least if min is None else min, greatest if max is None else max
