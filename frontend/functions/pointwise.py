@@ -56,6 +56,7 @@ from frontend.functions.unary import (
     tanh,
     trunc,
 )
+from frontend.tensors.limits import limits
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
@@ -353,14 +354,6 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
 
 
 clip = clamp
-
-
-def limits(kind: DType) -> tuple[Any, Any]:
-    """The least and the greatest value of a dtype, for floats the infinities."""
-    if kind.is_float:
-        return -math.inf, math.inf
-    info = np.iinfo(kind.numpy)
-    return int(info.min), int(info.max)
 
 
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:

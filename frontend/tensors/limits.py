@@ -1,4 +1,4 @@
-"""Numbers about dtypes: `finfo` and `iinfo`, with PyTorch's texts."""
+"""Numbers about dtypes: `finfo` and `iinfo`, with PyTorch's texts; the ends of a range."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from frontend.tensors.absent_dtypes import AbsentDType
 from frontend.tensors.dtypes import as_dtype
 from frontend.tensors.state import STATE
+from graphc.ir.types import DType
 
 __all__ = ["finfo", "iinfo"]
 
@@ -78,3 +79,11 @@ class iinfo(_Limits):
         self.bits = limits.bits
         self.dtype = kind.numpy.name
         self.max, self.min = int(limits.max), int(limits.min)
+
+
+def limits(kind: DType) -> tuple[Any, Any]:
+    """The least and the greatest value of a dtype, for floats the infinities."""
+    if kind.is_float:
+        return -math.inf, math.inf
+    info = np.iinfo(kind.numpy)
+    return int(info.min), int(info.max)

@@ -266,7 +266,7 @@ class Tensor(AutogradMembers):
 def make_writable(array: np.ndarray) -> None:
     """Let an array be written that is read-only for being part of one that repeats elements. Raises
     RuntimeError where it repeats some itself, or nothing may write its memory."""
-    if any(step == 0 and count > 1 for step, count in zip(array.strides, array.shape)):
+    if _repeats(array):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
@@ -278,6 +278,16 @@ def make_writable(array: np.ndarray) -> None:
             "the memory of this tensor is read-only: it was made from a read-only array, or is a "
             "view of a frozen tensor"
         ) from None
+
+
+def _repeats(array: np.ndarray) -> bool:
+    """Whether elements of an array may be one another: a step within the reach of shorter ones."""
+    reach = array.itemsize
+    for step, count in sorted((abs(s), n) for s, n in zip(array.strides, array.shape) if n > 1):
+        if step < reach:
+            return True
+        reach += step * (count - 1)
+    return False
 
 
 _OWN = {*AutogradMembers.__annotations__, "_value", "tensor_type"}

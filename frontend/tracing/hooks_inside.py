@@ -15,7 +15,7 @@ class HooksInside:
         self._handles: list[RemovableHandle] = []
         self._hooks: list[Any] = []
 
-    def add(self, handle: RemovableHandle, hook: Any) -> None:
+    def registered(self, handle: RemovableHandle, hook: Any) -> None:
         self._handles.append(handle)
         self._hooks.append(hook)
 

@@ -91,7 +91,7 @@ def note_hook(handle: RemovableHandle, hook: Any) -> None:
     """Called where a hook is registered that runs around forward. One registered while tracing is
     of the trace, and has to be removed before that ends."""
     if STATE.session is not None:
-        STATE.session.hooks.add(handle, hook)
+        STATE.session.hooks.registered(handle, hook)
         STATE.session.refuse_in_region("registering a hook")
 
 

@@ -128,7 +128,8 @@ def is_state(value: Any, changing: set[str]) -> bool:
     if isinstance(value, threading.local | itertools.count | types.MethodWrapperType):
         return True
     kind = type(value)
-    return hasattr(value, "cache_clear") or f"{kind.__module__}.{kind.__qualname__}" in changing
+    filled = hasattr(value, "cache_clear") and not isinstance(value, type)
+    return filled or f"{kind.__module__}.{kind.__qualname__}" in changing
 
 
 def state_in_modules(changing: set[str], known: set[str]) -> set[str]:
