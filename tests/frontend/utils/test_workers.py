@@ -235,7 +235,8 @@ def test_two_loaders_at_once_and_one_inside_the_other() -> None:
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 from frontend.utils.data import DataLoader
 
 class Slow:
