@@ -47,7 +47,11 @@ def fill_value(name: str, input: Tensor, value: Any) -> Tensor:
                 f"{value.dim()} dimension(s).",
             )
         return casted(value, input.dtype)
-    if isinstance(value, complex) or (input.dtype.is_integer and not math.isfinite(value)):
+    if isinstance(value, complex):
+        unfit = not input.dtype.is_complex
+    else:
+        unfit = input.dtype.is_integer and not math.isfinite(value)
+    if unfit:
         raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
     return filled(value, input.dtype, ())
 

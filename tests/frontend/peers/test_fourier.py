@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import frontend
-from tests.frontend.peers.test_complex import agree, evaluated
+from tests.frontend.peers.expressions import agree, evaluated
 
 torch = pytest.importorskip("torch")
 

@@ -425,7 +425,6 @@ def test_masks(peer: Any, name: str) -> None:
 
 DYNAMIC = {
     "masked_select": lambda s, x: x.masked_select(x > 0),
-    "masked_select, broadcast": lambda s, x: x.masked_select(T(s, [True, False, False, True])),
     "nonzero": lambda s, x: (x > 0).nonzero(),
     "nonzero as tuple": lambda s, x: s.nonzero(x > 0, as_tuple=True),
     "nonzero of a number": lambda s, x: s.nonzero(T(s, 3.0)),
@@ -441,6 +440,11 @@ def test_shapes_that_depend_on_data(peer: Any, name: str) -> None:
     with pytest.raises(frontend.errors.TraceError if hasattr(frontend, "errors") else RuntimeError):
         frontend.compile(lambda x: DYNAMIC[name](frontend, x) if "number" not in name
                          else frontend.nonzero(x))(frontend.ones(3, 4))  # fmt: skip
+
+
+def test_a_mask_that_depends_on_no_input(peer: Any) -> None:
+    """Its size is known while a function is traced."""
+    peer.function(lambda s, x: x.masked_select(T(s, [True, False, False, True])), peer.normal(3, 4))
 
 
 # -- parts by position ----------------------------------------------------------------------------
