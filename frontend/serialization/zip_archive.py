@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+import threading
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ class ByteSource:
     def __init__(self, data: bytes | None = None, file: Any = None):
         self._view = None if data is None else memoryview(data)
         self._file = file
+        self._turn = threading.Lock()  # a place is sought and read from by one thread at a time
         self.size = len(data) if data is not None else file.seek(0, 2)
 
     def read(self, start: int, count: int) -> bytes:
@@ -43,8 +45,9 @@ class ByteSource:
             raise ValueError(f"it is cut short: {count} bytes at {start} of {self.size}")
         if self._view is not None:
             return bytes(self._view[start : start + count])
-        self._file.seek(start)
-        data: bytes = self._file.read(count)
+        with self._turn:
+            self._file.seek(start)
+            data: bytes = self._file.read(count)
         if len(data) != count:
             raise ValueError("it became shorter while it was read")
         return data

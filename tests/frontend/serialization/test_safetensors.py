@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -104,3 +105,13 @@ def test_storages_of_tensors() -> None:
     x = torch.arange(6.0)
     assert files.storage_ptr(x[2:]) == files.storage_ptr(x) and files.storage_size(x[2:]) == 24
     assert files.storage_ptr(torch.zeros(0)) == 0
+
+
+def test_threads_read_one_file(tmp_path: Path) -> None:
+    """As loaders of large models do."""
+    path = tmp_path / "x.safetensors"
+    files.save_file({f"x{i}": torch.full((300 + i,), float(i)) for i in range(40)}, path)
+    with files.safe_open(path, "pt") as file, ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            read = list(pool.map(file.get_tensor, [f"x{i}" for i in range(40)]))
+            assert all(x.shape == (300 + i,) and (x == i).all() for i, x in enumerate(read))
