@@ -13,7 +13,7 @@ from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Launch
 
 LOCATIONS = {
-    "model.py:12": Location("/work/model.py", 12),
+    "model.py:12": Location("/project/model.py", 12),
     "model.py:12 in forward": Location("model.py", 12, "forward"),
     "model.py:12 in <lambda> [blocks.0]": Location("a/model.py", 12, "<lambda>", "blocks.0"),
     "model.py:12 in forward backward": Location("model.py", 12, "forward", "", BACKWARD),
