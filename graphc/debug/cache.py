@@ -23,7 +23,8 @@ def _cache() -> ObjectCache:
 
 
 def listing() -> Iterator[str]:
-    """A line per kept kernel, driver or whole program, latest used first, and the total."""
+    """A line per kept kernel, specification, driver or whole program, latest used first, and the
+    total."""
     cache = _cache()
     entries = cache.entries()
     for kept in entries:

@@ -164,6 +164,10 @@ def test_products_with_rows_and_batch(target: Target) -> None:
     sizes = along(0, 1, 5, 6, 7, 13)
     compare(product, [(N, 19), (19, 33), (N, 33)], sizes, target)
     compare(product, [(N, 3, 4), (N, 4, 5), (N, 3, 5)], along(0, 1, 3), target)
+    few = dim("n", 0, 2)  # costs are compared within its bounds
+    compare(product, [(few, 19), (19, 33), (few, 33)], along(0, 1, 2), target)
+    none = dim("n", 0, 0)
+    compare(product, [(none, 19), (19, 33), (none, 33)], along(0), target)
     compare(
         lambda x, w: ops.matmul(x, ops.transpose(w, permutation=(1, 0))),
         [(N, 19), (7, 19)], sizes, target,

@@ -28,7 +28,9 @@ def choose_sized(body: Graph, lanes: int, target: Target) -> UnblockedPlan:
     """The cheapest plan at typical sizes that is right at all. Raises LoweringError where there is
     none."""
     sizes = {
-        symbol.name: max(symbol.least, min(TYPICAL, symbol.most or TYPICAL))
+        symbol.name: max(
+            symbol.least, TYPICAL if symbol.most is None else min(TYPICAL, symbol.most)
+        )
         for symbol in symbols_of(body)
     }
     typical = at_sizes(body, sizes)
