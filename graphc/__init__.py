@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from graphc.ir.parser import parse
     from graphc.ops.interpreter import run
     from graphc.passes.pipelines import optimize
-    from graphc.runtime.executable import Executable, compile
+    from graphc.runtime.compile import compile
+    from graphc.runtime.executable import Executable
 
 __version__ = "0.1.0"
 
@@ -44,7 +45,7 @@ _LAZY = {
     "parse": "graphc.ir.parser",
     "run": "graphc.ops.interpreter",
     "optimize": "graphc.passes.pipelines",
-    "compile": "graphc.runtime.executable",
+    "compile": "graphc.runtime.compile",
     "Executable": "graphc.runtime.executable",
 }
 

@@ -22,6 +22,10 @@ class ShapeError(GraphError, ValueError):
     """Shapes that do not fit: broadcasting, contraction, axes, geometry of windows."""
 
 
+class SizeBoundError(ShapeError):
+    """A size known only when the program runs that is out of its bounds, or that does not fit."""
+
+
 class UndecidedSizeError(ShapeError):
     """A question about sizes that are known only when the program runs, which their bounds do not
     answer."""

@@ -112,7 +112,7 @@ class NativeOp:
         if layouts not in self._by_layout:
             if len(self._by_layout) >= _LAYOUTS:
                 self._by_layout.clear()
-            from graphc.runtime.executable import compile  # not before it is needed: loads LLVM
+            from graphc.runtime.compile import compile  # not before it is needed: loads LLVM
 
             self._by_layout[layouts] = compile(self._graph(layouts), threads=1).run
         return self._by_layout[layouts]

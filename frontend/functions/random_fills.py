@@ -72,7 +72,7 @@ def _truncated(
 @functools.cache
 def _kernel(formula: Formula, draws: int, numbers: int) -> Any:
     """Native code: from the states of the draws and 0-d numbers to a block of elements."""
-    from graphc.runtime.executable import compile  # not before it is needed: loads LLVM
+    from graphc.runtime.compile import compile  # not before it is needed: loads LLVM
 
     builder = GraphBuilder(formula.__name__.lstrip("_"))
     with builder.at(None):

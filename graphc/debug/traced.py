@@ -50,13 +50,16 @@ class TracedCall:
 
     def executable(self, threads: int | None = None) -> Executable:
         """The call compiled; `threads` instead of those of its options."""
-        from graphc.runtime.executable import compile
+        from graphc.runtime.compile import compile
+        from graphc.runtime.executable import Executable
 
         options = self.options
-        return compile(
+        executable = compile(
             self.graph, options.level, target=options.target, threads=threads or options.threads,
             max_bytes=options.max_bytes,
         )  # fmt: skip
+        assert isinstance(executable, Executable), "a traced call has the sizes of its arrays"
+        return executable
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from keyword import iskeyword
 from typing import Any
 
-from graphc.errors import UndecidedSizeError
+from graphc.errors import SizeBoundError, UndecidedSizeError
+from graphc.ir.undecided import undecided
 
 __all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "ceil_div", "dim",
            "evaluate", "exact_quotient", "fixed", "is_symbolic", "ordered_terms"]  # fmt: skip
@@ -28,6 +30,14 @@ class Symbol:
     name: str
     least: int = 0
     most: int | None = None
+
+    def check(self, size: int) -> None:
+        """Raise SizeBoundError for a size out of the bounds."""
+        if size < self.least or (self.most is not None and size > self.most):
+            most = "" if self.most is None else f" to {self.most}"
+            raise SizeBoundError(
+                f"size {self.name} is {size}, not in {self.least}{most or ' upward'}"
+            )
 
     def __str__(self) -> str:
         return self.name
@@ -42,7 +52,7 @@ class DimQuotient:
 
     def __str__(self) -> str:
         divisor = f"({self.divisor})" if isinstance(self.divisor, Dim) else self.divisor
-        return f"({self.dividend})//{divisor}"
+        return f"(({self.dividend}) floordiv {divisor})"
 
 
 Factor = Symbol | DimQuotient
@@ -114,6 +124,15 @@ class Dim:
 
     # -- questions ---------------------------------------------------------------------------
 
+    @property
+    def symbol(self) -> Symbol | None:
+        """The symbol that this is and nothing else; None for all others."""
+        if self.constant or len(self.terms) != 1:
+            return None
+        ((monomial, coefficient),) = self.terms
+        only = monomial[0] if len(monomial) == 1 and coefficient == 1 else None
+        return only if isinstance(only, Symbol) else None
+
     def bounds(self) -> tuple[Bound, Bound]:
         """Least and greatest value, both inclusive (never too narrow; may be too wide)."""
         return _bounds(self)
@@ -146,10 +165,15 @@ class Dim:
 
 
 Extent = int | Dim
+FLOORDIV = "floordiv"
+"""How texts write a floor quotient (`//` begins a comment there)."""
 
 
 def dim(name: str, least: int = 0, most: int | None = None) -> Dim:
-    """The size `name`, in [least, most]."""
+    """The size `name`, in [least, most]. Raises SizeBoundError for what is no name."""
+    taken = iskeyword(name) or name == FLOORDIV
+    if taken or not (name.isidentifier() and name.isascii() and name[0] != "_"):
+        raise SizeBoundError(f"{name!r} is no name of a size")
     return Dim(0, frozenset((((Symbol(name, least, most),), 1),)))
 
 
@@ -345,9 +369,7 @@ def _times(a: Bound, b: Bound) -> Bound:
 
 
 def _decided(left: Dim, sign: str, right: Extent, yes: bool, no: bool) -> bool:
-    if yes == no:
-        raise UndecidedSizeError(f"{left} {sign} {right} depends on the size")
-    return yes
+    return yes if yes != no else undecided(left, sign, right)
 
 
 def _symbols(factor: Factor) -> frozenset[Symbol]:

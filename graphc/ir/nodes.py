@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from graphc.ir.dims import Dim
 from graphc.ir.types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Constant:
         return first.item() if same else None
 
 
-Attribute = int | float | bool | str | None | DType | Constant | tuple["Attribute", ...]
+Attribute = int | float | bool | str | None | Dim | DType | Constant | tuple["Attribute", ...]
 Attributes = tuple[tuple[str, Attribute], ...]
 
 

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from graphc.errors import DTypeError, ParseError, ShapeError
-from graphc.ir.dims import Dim
+from graphc.ir.dims import Dim, is_symbolic
 
 
 class DType(Enum):
@@ -134,24 +134,29 @@ class TensorType:
     Equal types are one object, so comparing and hashing them costs what it costs for an object.
     """
 
-    __slots__ = ("dtype", "nbytes", "numel", "shape", "text")
+    __slots__ = ("dtype", "is_symbolic", "nbytes", "numel", "shape", "text")
 
     dtype: DType
     shape: Shape
     numel: int
     nbytes: int
     text: str
+    is_symbolic: bool  # whether a dimension is known only when the program runs
 
     def __new__(cls, dtype: DType, shape: Shape) -> TensorType:
         known = _INTERNED.get((dtype, shape))
-        if known is not None:
+        # Whether a size can be negative is asked each time: the answer may be an example's.
+        if known is not None and not known.is_symbolic:
             return known
         if any(dim < 0 for dim in shape):
             raise ShapeError(f"negative dimension in shape {list(shape)}")
+        if known is not None:
+            return known
         type = super().__new__(cls)
         put = partial(object.__setattr__, type)
         put("dtype", dtype)
         put("shape", tuple([dim if isinstance(dim, Dim) else int(dim) for dim in shape]))
+        put("is_symbolic", is_symbolic(type.shape))
         put("numel", math.prod(type.shape))
         put("nbytes", type.numel * dtype.itemsize)
         put("text", f"{dtype.value}[{','.join(map(str, type.shape))}]")

@@ -1,4 +1,4 @@
-"""Executable: a compiled graph that is called with NumPy arrays.
+"""Executable: a compiled graph of fixed sizes that is called with NumPy arrays.
 
 One call is one foreign call (`native_call`): the arrays' pointers go into a table, the driver runs
 the kernels over a block of planned memory. Memory of a call belongs to that call, so Python threads
@@ -7,122 +7,36 @@ may call one executable at once.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import gc
 import math
 import operator
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING
-from graphc.codegen.target import Target, running
+from graphc.codegen.program.native_program import verdict_start
+from graphc.codegen.target import Target
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import Shape
 from graphc.runtime.allocator import keep_freed_memory
 from graphc.runtime.native_call import NO_WORKERS, CallFrame, entering, slots
-from graphc.runtime.pool import CELL, chosen_threads, ensure
-from graphc.runtime.program import Details, Program, keep, kept, program_key, program_of
-from graphc.schedule.memory import check_limit, summary
+from graphc.runtime.pool import CELL, ensure
+from graphc.runtime.program import Details, Program
+from graphc.schedule.memory import summary
 from graphc.schedule.plan import Plan
 
 if TYPE_CHECKING:
-    from graphc.passes.recorder import Recorder
+    pass
 
 Array = np.ndarray[Any, Any]
 
 CACHE_LINE = 64
 ALIGNED_FROM = 1 << 16
 """Bytes from which an output is worth aligning."""
-
-
-def compile(
-    graph: Graph,
-    level: str = "exact",
-    *,
-    target: Target | str | None = None,
-    recorder: Recorder | None = None,
-    threads: int | None = None,
-    fusion: bool = True,
-    plan_memory: bool = True,
-    layouts: bool = True,
-    max_bytes: int | None = None,
-) -> Executable:
-    """Compile a graph to native code.
-
-    `level`: `none` (a kernel per op), `exact` (all passes and fusion, same bits for any layout and
-    number of threads), `relaxed`. `recorder` notes what each pass does, and gets the plan; nothing
-    is taken from disk then. `threads`: the most threads a call may run on, None for all
-    processors this process may use; it runs on fewer where the work is small. `target`: what the
-    code is made for, or its name, None for that of the setting GRAPHC_TARGET. `fusion`,
-    `plan_memory` and `layouts` switch off what the level would do, to measure what it gains.
-    `max_bytes`: the most memory a call may take for intermediate values and scratch. Raises
-    GraphError for a graph that breaks the rules, MemoryLimitError where `max_bytes` is too little,
-    TargetError for a target this machine cannot run, TypeError or ValueError for `threads`.
-    """
-    most, why = chosen_threads(threads)
-    if not isinstance(graph, Graph):
-        raise GraphError(
-            f"graphc.compile takes a Graph, not {type(graph).__name__}",
-            hint="frontend.compile for a Python function or Module",
-        )
-    started = time.perf_counter()
-    chosen = running(target)
-    store = user_cache() if recorder is None else None
-    key = ""
-    if store is not None:
-        options = (level, most, why, fusion, plan_memory, layouts, max_bytes is None)
-        key = program_key(graph, chosen, *options)
-        stored = kept(store, key)
-        if stored is not None:
-            timings = {"load": time.perf_counter() - started}
-            return _within(max_bytes, Executable(graph, *stored, chosen, timings))
-    # Imported here, as what follows: a graph that was compiled before needs none of it.
-    from graphc.codegen.program.compile_worker import worker_started_early
-
-    with _uncollected(), worker_started_early(len(graph.nodes)):
-        from graphc.codegen.program.link import link
-        from graphc.codegen.recipes.preferred_layouts import preferred_layouts
-        from graphc.schedule.build import plan_graph
-
-        optimised, plan = plan_graph(
-            graph, level, recorder, preferred=preferred_layouts(chosen) if layouts else None,
-            fusion=fusion, plan_memory=plan_memory,
-        )  # fmt: skip
-        planned = time.perf_counter()
-        native, plan = link(plan, chosen, most, why, grows=max_bytes is None)
-    program = program_of(plan, native)
-    timings = {"plan": planned - started, **native.timings}
-    if store is not None:
-        keep(store, key, program, optimised, plan)
-    executable = Executable(graph, program, lambda: (optimised, plan), chosen, timings)
-    return _within(max_bytes, executable)
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without Python's search for cycles: compiling makes many objects that stay, and looking
-    through them again and again is a fifth of its time in Python."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
-def _within(max_bytes: int | None, executable: Executable) -> Executable:
-    """The executable, if it keeps to the limit."""
-    if max_bytes is not None and executable.memory_bytes > max_bytes:
-        check_limit(executable.plan, executable.graph.name, executable.memory_bytes, max_bytes)
-    return executable
 
 
 class Executable:
@@ -271,7 +185,7 @@ class Executable:
         dtype, shape = self._types[slot]
         if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
             raise self._refused(
-                f"argument {self._names[slot]!r} is {_described(array)}, "
+                f"argument {self._names[slot]!r} is {described(array)}, "
                 f"expected {dtype.name}{list(shape)}"
             )
         if slot in self._updated and not array.flags.writeable:
@@ -336,15 +250,17 @@ class _CallMemory:
         program = owner._program
         arguments, outputs = len(program.argument_types), len(program.output_types)
         count = arguments + outputs + len(program.constants)
-        self.table: Any = (ctypes.c_void_p * max(count, 1))()
+        self.table: Any = (ctypes.c_void_p * (count + 1))()
         native = program.native
         self._memory = np.empty(native.block_bytes + PADDING, np.uint8)
         start = -self._memory.ctypes.data % PADDING
-        self._verdict = native.verdict
+        self._verdict = verdict_start(native.arena_bytes)
         self._block = self._memory.ctypes.data + start
         self._constants = [constant.array for constant in program.constants]
         for slot, array in enumerate(self._constants):
             self.table[arguments + outputs + slot] = array.ctypes.data
+        self._sizes = (ctypes.c_int64 * max(len(program.table), 1))(*program.table)
+        self.table[count] = ctypes.addressof(self._sizes)
         self._call = CallFrame(
             arguments + len(owner._fresh), arguments,
             ctypes.addressof(owner._slots), ctypes.addressof(self.table),
@@ -390,7 +306,7 @@ def _share_memory(one: Array, other: Array) -> bool:
         return True
 
 
-def _described(array: Any) -> str:
+def described(array: Any) -> str:
     """An argument in messages, whatever it is."""
     if not isinstance(array, np.ndarray):
         return f"a {type(array).__name__}"

@@ -11,15 +11,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from graphc.codegen.llvm.native import OBJECTS, DriverCode, driver_code, load, load_driver
 from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
 from graphc.codegen.program.native_program import NativeProgram
+from graphc.codegen.program.size_table import ARENA
 from graphc.codegen.target import Target, running
+from graphc.ir.instances import substitute, type_at
 from graphc.ir.nodes import Constant, Graph
+from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
 from graphc.schedule.plan import Check, Launch, Plan, all_checks, all_steps
 from graphc.system import source_digest
@@ -29,7 +32,11 @@ Details = Callable[[], tuple[Graph, Plan]]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A linked plan without its steps. `checks` are in the order of the driver's verdicts."""
+    """A linked plan without its steps. `checks` are in the order of the driver's verdicts.
+
+    Where sizes are known only at run time, types and bounds hold extents, and `example` and
+    `guards` are the plan's; `program_at` gives the program at certain sizes, which has the `table`
+    that the driver reads."""
 
     argument_types: tuple[TensorType, ...]
     output_types: tuple[TensorType, ...]
@@ -40,6 +47,9 @@ class Program:
     arena_lower_bound: int
     launches: int
     native: NativeProgram
+    example: tuple[tuple[str, int], ...] = ()
+    guards: tuple[SizeGuard, ...] = ()
+    table: tuple[int, ...] = ()
 
 
 def program_of(plan: Plan, native: NativeProgram) -> Program:
@@ -47,7 +57,28 @@ def program_of(plan: Plan, native: NativeProgram) -> Program:
     return Program(
         plan.argument_types, plan.output_types, plan.aliases, plan.constants,
         tuple(all_checks(plan)), plan.arena_bytes, plan.arena_lower_bound, launches, native,
+        plan.example, plan.guards,
     )  # fmt: skip
+
+
+def program_at(program: Program, sizes: Mapping[str, int]) -> Program:
+    """The program at these sizes."""
+    assert program.native.sizes is not None
+    table = program.native.sizes.table(sizes)
+    return replace(
+        program,
+        argument_types=tuple([type_at(type, sizes) for type in program.argument_types]),
+        output_types=tuple([type_at(type, sizes) for type in program.output_types]),
+        checks=tuple([_check_at(check, sizes) for check in program.checks]),
+        arena_bytes=table[ARENA], arena_lower_bound=0, table=tuple(table),
+        native=replace(program.native, arena_bytes=table[ARENA]),
+    )  # fmt: skip
+
+
+def _check_at(check: Check, sizes: Mapping[str, int]) -> Check:
+    if check.bound is None or isinstance(check.bound, int):
+        return check
+    return replace(check, bound=substitute(check.bound, sizes))
 
 
 def program_key(graph: Graph, target: Target, *options: Any) -> str:

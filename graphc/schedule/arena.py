@@ -40,6 +40,29 @@ def plan_offsets(sizes: list[int], ranges: list[Range]) -> tuple[list[int], int]
     return best if best is not None else ([], 0)
 
 
+def plan_slots(sizes: list[int], ranges: list[Range]) -> tuple[list[int], int]:
+    """The same where buffers share an offset or lie apart, whatever their sizes come to be: each
+    has a slot, as long as the longest in it, the first with none that is alive with it."""
+    slots: list[list[int]] = []
+    for i in sorted(range(len(sizes)), key=lambda i: (-sizes[i], ranges[i])):
+        apart = (slot for slot in slots if not any(_meet(ranges[i], ranges[j]) for j in slot))
+        slot = next(apart, None)
+        if slot is None:
+            slots.append([i])
+        else:
+            slot.append(i)
+    offsets, total = [0] * len(sizes), 0
+    for slot in slots:
+        for i in slot:
+            offsets[i] = total
+        total += max(aligned(max(sizes[i] for i in slot)), ALIGNMENT)
+    return offsets, total
+
+
+def _meet(one: Range, other: Range) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
 def _greedy(sizes: list[int], ranges: list[Range], order: list[int]) -> tuple[list[int], int]:
     offsets, total = [0] * len(sizes), 0
     # Of those placed, in that order: from and to which byte, first and last step.

@@ -7,11 +7,15 @@ end. So a run that raises leaves state as it was.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from graphc.ir.builder import GraphBuilder
+from graphc.ir.dims import Extent
+from graphc.ir.instances import symbols_of, with_own_names
 from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Value
+from graphc.ir.size_guards import answered_by, current_example, nearest
 from graphc.ir.verifier import verify
 from graphc.passes.layouts import Preferred
 from graphc.passes.pipelines import optimize
@@ -44,18 +48,30 @@ def plan_graph(
     preferred: Preferred | None = None,
     fusion: bool = True,
     plan_memory: bool = True,
+    example: Mapping[str, int] | None = None,
 ) -> tuple[Graph, Plan]:
     """Verify, optimise and schedule a graph: the optimised graph and its verified plan.
     `recorder` notes the passes, and gets the plan. `preferred` are the layouts of the target
     (`optimize`). There is no fusion at level `none`; `fusion` and
-    `plan_memory` are those of `make_plan`."""
-    optimised = optimize(verify(graph), level, recorder, preferred)
+    `plan_memory` are those of `make_plan`. Sizes known only at run time are decided on as for the
+    `example`; the plan's guards say where that is right."""
     fused = fusion and level != "none"
-    plan = make_plan(optimised, fusion=fused, plan_memory=plan_memory, recorder=recorder)
-    verify_plan(plan)
+    with answered_by(example_for(graph, example or {})) as answers:
+        optimised = optimize(verify(graph), level, recorder, preferred)
+        plan = make_plan(optimised, fusion=fused, plan_memory=plan_memory, recorder=recorder)
+    plan = verify_plan(replace(plan, guards=answers.guards))
     if recorder is not None:
         recorder.plan = plan
     return optimised, plan
+
+
+def example_for(graph: Graph, known: Mapping[str, int]) -> dict[str, int]:
+    """A size for each symbol of a graph: what is known, or something in its bounds. Raises
+    SizeBoundError for one out of its bounds."""
+    example = {s.name: known.get(s.name, nearest(s)) for s in symbols_of(graph)}
+    for symbol in symbols_of(graph):
+        symbol.check(example[symbol.name])
+    return example
 
 
 def make_plan(
@@ -134,8 +150,9 @@ class Scheduler:
                 )  # fmt: skip
             if isinstance(runs, Graph):
                 location = graph.nodes[main_node(graph, group)].location
-                kernel = KernelSpec(recipe_of(graph, group.anchor), runs)
-                self._launch(kernel, reads, writes, location, nodes)
+                body, sizes = with_own_names(runs)
+                kernel = KernelSpec(recipe_of(graph, group.anchor), body)
+                self._launch(kernel, reads, writes, sizes, location, nodes)
             else:
                 self._run_region(group.nodes[0], runs, reads, writes, stacks)
             done.update(writes)
@@ -226,13 +243,14 @@ class Scheduler:
 
     def _launch(
         self, kernel: KernelSpec, reads: list[Value], writes: list[Value],
-        location: Location | None, nodes: list[int],
+        sizes: tuple[Extent, ...], location: Location | None, nodes: list[int],
     ) -> None:  # fmt: skip
         self.steps.append(
             Launch(
                 kernel,
                 tuple(self._source(value) for value in reads),
                 tuple(self.buffer_of[value] for value in writes),
+                sizes,
                 location,
                 tuple(nodes),
             )
@@ -301,7 +319,8 @@ class Scheduler:
             else:
                 handle = builder.input("x0", self.graph.type_of(value))
                 body, reads = builder.finish(handle), (self._source(value),)
-        self.steps.append(Launch(KernelSpec("nest", body), reads, (target,), node.location))
+        own, sizes = with_own_names(body)
+        self.steps.append(Launch(KernelSpec("nest", own), reads, (target,), sizes, node.location))
 
     def _placed(self, outputs: list[int]) -> Plan:
         graph = self.graph
@@ -312,6 +331,7 @@ class Scheduler:
         return Plan(
             graph.name, graph.input_types, graph.output_types[: self.output_count], graph.aliases,
             buffers, steps, tuple(self.constants), tuple(outputs), total, least, graph,
+            tuple(sorted(current_example().items())),
         )  # fmt: skip
 
 

@@ -78,13 +78,8 @@ def reordered(plan: Plan, order: Sequence[StepGroup]) -> Plan:
     memory."""
     steps = tuple(plan.steps[step] for group in order for step, _ in group)
     when = [time for time, group in enumerate(order) for _ in group]
-    buffers = [
-        buffer if buffer.within is None
-        else replace(buffer, slot=buffer.slot - plan.buffers[buffer.within].slot)
-        for buffer in plan.buffers
-    ]  # fmt: skip
     used = zip(plan.buffers, live_ranges(steps, plan.buffers))
     apiece = [aligned(b.type.nbytes) for b, life in used if b.place == "arena" and life is not None]
     share = plan.arena_bytes < sum(apiece)
-    placed, total, least = laid_out(steps, buffers, when, share)
+    placed, total, least = laid_out(steps, plan.buffers, when, share)
     return replace(plan, steps=steps, buffers=placed, arena_bytes=total, arena_lower_bound=least)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphc.errors import MemoryLimitError
-from graphc.schedule.arena import aligned, lower_bound, plan_offsets
+from graphc.ir.size_guards import typical
+from graphc.schedule.arena import aligned, lower_bound, plan_offsets, plan_slots
 from graphc.schedule.plan import Plan, PlanBuffer, Step, live_ranges
 
 SHOWN = 5
@@ -23,21 +24,24 @@ def laid_out(
 ) -> tuple[tuple[PlanBuffer, ...], int, int]:
     """The buffers with their offsets in the arena, its size and its lower bound. Step i runs at
     `when[i]`, together with others of that time; parts have offsets in what they are parts of. With
-    `share` false no two buffers lie in one place."""
+    `share` false no two buffers lie in one place. Where sizes are known only at run time, whole
+    slots are shared (`plan_slots`), so that what overlaps is the same at all sizes."""
     arena, sizes, lives = [], [], []
     for number, (buffer, used) in enumerate(zip(buffers, live_ranges(steps, buffers), strict=True)):
         if buffer.place == "arena" and used is not None:
             arena.append(number)
-            sizes.append(buffer.type.nbytes)
+            sizes.append(typical(buffer.type.nbytes))
             lives.append((when[used[0]], when[used[1]]))
     everywhere = [(0, len(steps))] * len(lives)
-    offsets, total = plan_offsets(sizes, lives if share else everywhere)
+    place = plan_slots if any(b.type.is_symbolic for b in buffers) else plan_offsets
+    offsets, total = place(sizes, lives if share else everywhere)
     placed = list(buffers)
     for number, offset in zip(arena, offsets, strict=True):
         placed[number] = replace(buffers[number], slot=offset)
     for number, buffer in enumerate(buffers):
         if buffer.within is not None:
-            placed[number] = replace(buffer, slot=placed[buffer.within].slot + buffer.slot)
+            slot = placed[buffer.within].slot + typical(buffer.offset)
+            placed[number] = replace(buffer, slot=slot)
     return tuple(placed), total, lower_bound(sizes, lives)
 
 

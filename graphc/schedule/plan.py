@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from graphc.errors import GraphError
+from graphc.ir.dims import Extent, fixed
 from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Constant, Graph, Location
 from graphc.ir.registry import lookup
+from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.op import broken
 from graphc.schedule.access import ANCHORS, REDUCTIONS
@@ -26,13 +28,15 @@ SHOWN = 3
 @dataclass(frozen=True, slots=True)
 class PlanBuffer:
     """Where a value lies. `place`: `argument` (number `slot`), `output` (number `slot`),
-    `constant` (number `slot` of the plan's constants) or `arena` (byte offset `slot`). `within`:
-    the buffer of the arena that this one is a part of."""
+    `constant` (number `slot` of the plan's constants) or `arena` (byte offset `slot`, in a plan of
+    sizes that of its example). `within`: the buffer of the arena that this one is a part of, from
+    its byte `offset` on."""
 
     type: TensorType
     place: str
     slot: int
     within: int | None = None
+    offset: Extent = 0
 
     def __str__(self) -> str:
         at = f"arena+{self.slot}" if self.place == "arena" else f"{self.place} {self.slot}"
@@ -52,11 +56,12 @@ class KernelSpec:
 class Launch:
     """One run of a kernel: the buffers its body's inputs and outputs stand for. `nodes[i]` is the
     node of the plan's graph that the body's node `len(reads) + i` computes; `location` that of the
-    node it is built around."""
+    node it is built around. `sizes[i]` is what the kernel's own size `s<i>` stands for."""
 
     kernel: KernelSpec
     reads: tuple[int, ...]
     writes: tuple[int, ...]
+    sizes: tuple[Extent, ...] = ()
     location: Location | None = field(default=None, compare=False)
     nodes: tuple[int, ...] = field(default=(), compare=False)
 
@@ -72,7 +77,7 @@ class Check:
 
     least: int
     greatest: int
-    bound: int | None
+    bound: Extent | None
     message: str
     location: Location | None = field(default=None, compare=False)
 
@@ -82,7 +87,8 @@ class Check:
 
     def error(self, least: int, greatest: int) -> GraphError:
         bad = least if least < 0 else greatest
-        return broken(self.message, self.bound, bad, self.location)
+        bound = None if self.bound is None else fixed(self.bound)
+        return broken(self.message, bound, bad, self.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,7 @@ class Loop:
     writes: tuple[int, ...]
     sliced: tuple[bool, ...]
     memory: int | None
-    count: int | None = None
+    count: Extent | None = None
     reverse: bool = False
     condition: Plan | None = None
     flag: int | None = None
@@ -151,7 +157,11 @@ Step = Launch | Check | Loop | Branch
 class Plan:
     """Steps in order over `buffers`. `outputs[i]` is the buffer of the graph's output i; an output
     that updates an argument in place has that argument's buffer. `graph` is what was scheduled: the
-    optimised graph with its content checks, and for the plan of a loop or branch its body."""
+    optimised graph with its content checks, and for the plan of a loop or branch its body.
+
+    A plan of sizes known only at run time was decided on for an `example` (name and size of each).
+    Offsets and sums of bytes are those of the example; at other sizes `plan_at` gives the plan
+    (graphc.schedule.instances). It is right where the `guards` hold."""
 
     name: str
     argument_types: tuple[TensorType, ...]
@@ -164,6 +174,8 @@ class Plan:
     arena_bytes: int
     arena_lower_bound: int
     graph: Graph | None = field(default=None, compare=False)
+    example: tuple[tuple[str, int], ...] = ()
+    guards: tuple[SizeGuard, ...] = ()
 
     def __str__(self) -> str:
         return print_plan(self)
@@ -238,7 +250,10 @@ def print_plan(plan: Plan, *, locations: bool = True) -> str:
 def _frame_lines(plan: Plan) -> list[str]:
     """The arena and the buffers."""
     ratio = plan.arena_bytes / plan.arena_lower_bound if plan.arena_lower_bound else 1.0
+    sizes = ", ".join(f"{name} = {size}" for name, size in plan.example)
     return [
+        *([f"  example {sizes}"] if sizes else []),
+        *(f"  where {guard}" for guard in plan.guards),
         f"  arena {plan.arena_bytes} bytes  // {ratio:.2f} of the greatest sum of live sizes",
         *(f"  buffer b{i}: {buffer}" for i, buffer in enumerate(plan.buffers)),
     ]
@@ -265,7 +280,8 @@ def _step_lines(plan: Plan, names: dict[KernelSpec, str], shown: bool) -> list[s
             continue
         read = ", ".join(f"b{i}" for i in step.reads)
         written = ", ".join(f"b{i}" for i in step.writes)
-        lines.append(f"  {written} = {names[step.kernel]}({read}){comment}")
+        sizes = "".join(f", s{i} = {size}" for i, size in enumerate(step.sizes))
+        lines.append(f"  {written} = {names[step.kernel]}({read}{sizes}){comment}")
     return [*lines, "  return " + ", ".join(f"b{i}" for i in plan.outputs)]
 
 

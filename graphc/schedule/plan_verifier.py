@@ -23,9 +23,11 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 
 from graphc.errors import VerifyError
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 from graphc.schedule.access import parts_of
+from graphc.schedule.instances import plan_at
 from graphc.schedule.plan import (
     Branch,
     Check,
@@ -40,7 +42,10 @@ from graphc.schedule.plan import (
 
 
 def verify_plan(plan: Plan) -> Plan:
-    """`plan`, where all rules hold."""
+    """`plan`, where all rules hold; of one of sizes known only at run time, its example's."""
+    if plan.example:
+        verify_plan(plan_at(plan, dict(plan.example)))
+        return plan
     written = _Written(plan.buffers)
     holding = [i for i, step in enumerate(plan.steps) if _holds_checks(step)]
     last_check = max(holding, default=-1)
@@ -113,7 +118,7 @@ class _Written:
         """Whether what the first run of a loop reads was written."""
         for buffer, sliced in zip(loop.reads, loop.sliced):
             owner, first, end = self._span(buffer)
-            size = (end - first) // max(loop.count or 1, 1)
+            size = (end - first) // max(fixed(loop.count or 1), 1)
             if sliced:
                 first, end = (end - size, end) if loop.reverse else (first, first + size)
             if buffer not in self.whole and not self._covers(owner, first, end):
@@ -138,7 +143,7 @@ def _holds_checks(step: Step) -> bool:
 
 def _verify_region(plan: Plan, step: Loop | Branch, position: int) -> None:
     sliced = step.sliced if isinstance(step, Loop) else (False,) * len(step.buffers)
-    count = step.count or 1 if isinstance(step, Loop) else 1
+    count = fixed(step.count or 1) if isinstance(step, Loop) else 1
     # A buffer of another shape will do, if the elements are as many.
     bound = [
         (plan.buffers[i].type.dtype, plan.buffers[i].type.numel / (count if cut else 1))

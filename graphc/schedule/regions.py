@@ -96,7 +96,7 @@ def stack_buffers(node: Node, carry: int, add: Add) -> StackBuffers:
 
     def part(start: int, slices: int | None) -> int:
         shape = one.shape if slices is None else (slices, *one.shape)
-        return add(PlanBuffer(one.with_shape(shape), "arena", start * one.nbytes, base))
+        return add(PlanBuffer(one.with_shape(shape), "arena", -1, base, start * one.nbytes))
 
     begun, left = (1, 0) if reverse else (0, 1)
     first, last = (length, 0) if reverse else (0, length)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.dims import fixed
 from graphc.ir.types import TensorType
 from graphc.ops.interpreter import evaluate
 from graphc.schedule.plan import Branch, KernelSpec, Launch, Loop, Plan
@@ -80,10 +81,11 @@ def _run_region(step: Loop | Branch, views: list[Array], run_kernel: RunKernel) 
                 return
             _run_plan(step.body, reads, writes, memory, run_kernel)
     assert step.count is not None
-    for run in range(step.count):
-        t = step.count - 1 - run if step.reverse else run
+    count = fixed(step.count)
+    for run in range(count):
+        t = count - 1 - run if step.reverse else run
         cut = [
-            array.reshape(step.count, array.size // step.count)[t] if sliced else array
+            array.reshape(count, array.size // count)[t] if sliced else array
             for array, sliced in zip((*reads, *writes), step.sliced)
         ]
         _run_plan(step.body, cut[: len(reads)], cut[len(reads) :], memory, run_kernel)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import CONSTANT, INPUT, Node
 from graphc.ir.registry import lookup
 from graphc.ops.work import additions
@@ -246,7 +247,7 @@ def _choice(step: Step, work: Mapping[KernelSpec, Work], threads: int) -> _Choic
 def _region_choice(step: Loop | Branch, work: Mapping[KernelSpec, Work], threads: int) -> _Choice:
     """A loop or branch: through all threads where that saves time, or where it makes checks."""
     inner = tuple(tuple(_choice(each, work, threads) for each in plan.steps) for plan in step.plans)
-    runs = 1 if isinstance(step, Branch) else RUNS if step.count is None else step.count
+    runs = 1 if isinstance(step, Branch) else RUNS if step.count is None else fixed(step.count)
     every = [choice for choices in inner for choice in choices]
     time = runs * sum(choice.time for choice in every)
     gain = runs * (sum(choice.gain for choice in every) - BARRIER_NS * (len(every) + 1))

@@ -20,7 +20,7 @@ from graphc.debug.ledger import from_json
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph
 from graphc.ops.elementwise import cast, tanh
-from graphc.runtime.executable import compile
+from graphc.runtime.compile import compile
 from graphc.schedule.build import plan_graph
 
 

@@ -23,7 +23,7 @@ from graphc.debug.profile.table import grouped, text
 from graphc.debug.profile.work import work_of_body
 from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, drawn
 from graphc.ir.parser import parse
-from graphc.runtime.executable import compile
+from graphc.runtime.compile import compile
 from graphc.runtime.step_clock import StepClock
 from graphc.schedule.plan import all_steps
 

@@ -283,7 +283,7 @@ def test_where_the_system_gives_no_thread_calls_run_on_one_with_a_warning(
 
 def test_native_code_of_a_call_names_no_allocator() -> None:
     from graphc.codegen.program.barrier import barrier_text
-    from graphc.codegen.program.driver import driver_text
+    from graphc.codegen.program.driver import Driver
     from graphc.codegen.program.link import native_kernel
     from graphc.runtime.pool_text import pool_text
     from graphc.schedule.plan import Launch
@@ -295,7 +295,7 @@ def test_native_code_of_a_call_names_no_allocator() -> None:
         if isinstance(step, Launch)
     }
     triple = executable.target.triple
-    driver = driver_text(executable.plan, kernels, triple, executable.schedule)
+    driver = Driver(executable.plan, kernels, executable.schedule).text(triple)
     declared = {
         line.split("@")[1].split("(")[0]
         for text in (driver, barrier_text(triple), pool_text(triple, pool._parking()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from graphc.codegen.llvm.jit import LEVELS, compile_kernel
@@ -19,7 +19,9 @@ from graphc.codegen.llvm.native import OBJECTS
 from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
+from graphc.ir.dims import Dim, Extent, Symbol, dim
+from graphc.ir.extent_text import parse_extent
+from graphc.ir.instances import symbols_of
 from graphc.ir.printer import print_graph
 from graphc.schedule.plan import KernelSpec
 from graphc.system import source_digest
@@ -31,8 +33,10 @@ class KernelFacts:
     the memory it works in."""
 
     symbol: str
-    extent: int
+    extent: Extent
     scratch_bytes: int
+    sizes: tuple[str, ...] = ()
+    """Names of the sizes it takes, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +52,18 @@ def compiled_spec(spec: KernelSpec, target: Target, timings: dict[str, float]) -
     added to."""
     store, started = user_cache(), time.perf_counter()
     key = spec_key(spec, target)
-    known = None if store is None else _kept(store, key)
+    known = None if store is None else _kept(store, key, spec)
     if known is not None:
         timings["loops"] = timings.get("loops", 0.0) + time.perf_counter() - started
         return known
     kernel = lower(spec, target)
     lowered = time.perf_counter()
     code = compile_kernel(kernel, target, store)
-    facts = KernelFacts(code.symbol, fixed(kernel.extent), scratch_layout(kernel)[1])
+    sizes = tuple(size.name for size in kernel.dims)
+    facts = KernelFacts(code.symbol, kernel.extent, scratch_layout(kernel)[1], sizes)
     if store is not None:
         named = {"kernel": f"{spec.recipe} of {code.symbol}", "target": target.key}
-        store.put(key, json.dumps(asdict(facts)).encode(), named)
+        store.put(key, json.dumps(asdict(facts), default=str).encode(), named)
     timings["loops"] = timings.get("loops", 0.0) + lowered - started
     timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - lowered
     return CompiledSpec(facts, code.object)
@@ -73,10 +78,10 @@ def spec_key(spec: KernelSpec, target: Target) -> str:
     return "spec_" + hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 
-def _kept(store: ObjectCache, key: str) -> CompiledSpec | None:
+def _kept(store: ObjectCache, key: str, spec: KernelSpec) -> CompiledSpec | None:
     """What is kept under a key, if its code is kept too."""
     payload = store.get(key)
-    facts = None if payload is None else _facts(json.loads(payload))
+    facts = None if payload is None else _facts(json.loads(payload), symbols_of(spec.body))
     if facts is None:
         return None
     code = OBJECTS.get(facts.symbol) or store.get(facts.symbol)
@@ -86,9 +91,16 @@ def _kept(store: ObjectCache, key: str) -> CompiledSpec | None:
     return CompiledSpec(facts, code)
 
 
-def _facts(entry: Mapping[str, object]) -> KernelFacts | None:
-    """Facts as they were written; None for an entry of another form."""
-    symbol, extent, scratch = (entry.get(name) for name in ("symbol", "extent", "scratch_bytes"))
-    if isinstance(symbol, str) and isinstance(extent, int) and isinstance(scratch, int):
-        return KernelFacts(symbol, extent, scratch)
-    return None
+def _facts(entry: Mapping[str, object], symbols: Sequence[Symbol]) -> KernelFacts | None:
+    """Facts as they were written; None for an entry of another form. `symbols` are the kernel's
+    sizes."""
+    symbol, extent, scratch, sizes = (
+        entry.get(name) for name in ("symbol", "extent", "scratch_bytes", "sizes")
+    )
+    if isinstance(extent, str):
+        extent = parse_extent(extent, {s.name: dim(s.name, s.least, s.most) for s in symbols})
+    if not (isinstance(symbol, str) and isinstance(scratch, int) and isinstance(sizes, list)):
+        return None
+    if not isinstance(extent, int | Dim):
+        return None
+    return KernelFacts(symbol, extent, scratch, tuple(map(str, sizes)))

@@ -1,8 +1,9 @@
 """Plan and schedule → the LLVM IR of the driver, which calls the kernels in order.
 
 Its signature is `i64 (ptr arguments, ptr arena, i64 thread, i64 threads, ptr counter)`: a table of
-pointers (the graph's arguments, then its outputs, then the plan's constants), one aligned block for
-arena and scratch, and which thread of how many this is. It returns 0, or 1 + the number of the
+pointers (the graph's arguments, then its outputs, then the plan's constants; where sizes are known
+only at run time, then the table of `SizeTable`), one aligned block for arena and scratch, and which
+thread of how many this is. It returns 0, or 1 + the number of the
 content check that failed (in the order of `all_checks(plan)`), the same on every thread. The least
 and greatest value which that check saw then stand as two i64 at `verdict_start`.
 
@@ -19,8 +20,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.codegen.program.barrier import PADDING
-from graphc.ir.types import DType
-from graphc.schedule.arena import aligned
+from graphc.codegen.program.native_program import verdict_start
+from graphc.codegen.program.size_table import SizeTable
+from graphc.errors import LoweringError
+from graphc.ir.dims import Extent, exact_quotient
+from graphc.ir.instances import substitute
+from graphc.ir.types import DType, TensorType
 from graphc.schedule.plan import (
     Branch,
     Check,
@@ -42,8 +47,10 @@ class NativeKernel:
 
     symbol: str
     address: int
-    extent: int
+    extent: Extent
     scratch_bytes: int
+    sizes: tuple[str, ...] = ()
+    """Names of the sizes it takes, in order: of its own, s0, s1 …"""
 
 
 def scratch_stride(kernels: Mapping[KernelSpec, NativeKernel]) -> int:
@@ -52,21 +59,14 @@ def scratch_stride(kernels: Mapping[KernelSpec, NativeKernel]) -> int:
     return -(-most // PADDING) * PADDING
 
 
+def bytes_behind_arena(kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule) -> int:
+    """Bytes of the block the driver works in behind the arena: verdict, scratch of each thread."""
+    return PADDING + chosen.threads * scratch_stride(kernels)
+
+
 def block_bytes(plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule) -> int:
-    """Bytes of the block the driver works in: arena, verdict, scratch of each thread."""
-    return verdict_start(plan) + PADDING + chosen.threads * scratch_stride(kernels)
-
-
-def verdict_start(plan: Plan) -> int:
-    """Where in the block a failing check leaves what it saw."""
-    return -(-aligned(plan.arena_bytes) // PADDING) * PADDING
-
-
-def driver_text(
-    plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], triple: str, chosen: Schedule
-) -> str:
-    """The LLVM IR of the driver."""
-    return Driver(plan, kernels, chosen).text(triple)
+    """Bytes of the block: arena, and what is behind it."""
+    return verdict_start(plan.arena_bytes) + bytes_behind_arena(kernels, chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,12 @@ class Driver:
         self.several = chosen.threads > 1
         self.lines: list[str] = []
         self.counters: list[str] = []  # of loops: all stack is taken at the entry
+        self.sizes = SizeTable(plan)
         self._names = 0
         self._checks = 0
 
     def text(self, triple: str) -> str:
+        """The LLVM IR of the driver."""
         longest = max((len(s.buffers) for s in all_steps(self.plan)), default=0)
         symbols = sorted({kernel.symbol for kernel in self.kernels.values()})
         head = [f'target triple = "{triple}"', ""]
@@ -108,10 +110,22 @@ class Driver:
         frame = self._root_frame()
         self._sequence(frame, self.chosen.steps)
         head += [f"  {name} = alloca i64" for name in self.counters]
+        if self.sizes.is_used:
+            head += [
+                f"  %sizes.at = getelementptr ptr, ptr %arguments, i64 {self._pointers()}",
+                "  %sizes = load ptr, ptr %sizes.at",
+                *self.sizes.loads(),
+            ]
         return "\n".join([*head, *self.lines, "  ret i64 0", "}", ""])
 
     def _scratch(self) -> None:
-        verdict = verdict_start(self.plan)
+        verdict = str(verdict_start(self.plan.arena_bytes))
+        if self.sizes.is_used:
+            verdict = "%verdict.start"
+            self.lines += [
+                f"  %verdict.up = add i64 {self.sizes.arena_bytes()}, {PADDING - 1}",
+                f"  {verdict} = and i64 %verdict.up, {-PADDING}",
+            ]
         self.lines.append(f"  %verdict = getelementptr i8, ptr %arena, i64 {verdict}")
         if not self.several:
             self.lines.append(f"  %scratch = getelementptr i8, ptr %verdict, i64 {PADDING}")
@@ -128,6 +142,11 @@ class Driver:
         for thread in sorted({split.thread for split in self.chosen.steps} - {0}):
             self.lines.append(f"  %is{thread} = icmp eq i64 %thread, {thread}")
             self.lines.append(f"  %runs{thread} = or i1 %alone, %is{thread}")
+
+    def _pointers(self) -> int:
+        """How many pointers to arrays the table of arguments has."""
+        plan = self.plan
+        return len(plan.argument_types) + len(plan.output_types) + len(plan.constants)
 
     def _root_frame(self) -> BoundPlan:
         """The plan's own buffers: table and arena."""
@@ -155,7 +174,8 @@ class Driver:
                 continue
             name = f"%b{self._name()}"
             pointers.append(name)
-            self.lines.append(f"  {name} = getelementptr i8, ptr {arena}, i64 {buffer.slot}")
+            start = self.sizes.start_of(plan, buffer)
+            self.lines.append(f"  {name} = getelementptr i8, ptr {arena}, i64 {start}")
         return BoundPlan(plan, tuple(pointers))
 
     def _name(self) -> int:
@@ -221,7 +241,7 @@ class Driver:
             self._branch(frame, step, split)
         elif split.threads == 1:
             kernel = self.kernels[step.kernel]
-            self._launch(frame, step, kernel, "0", str(kernel.extent))
+            self._launch(frame, step, kernel, "0", self._extent(step, kernel))
         else:
             self._part(frame, step, split.threads)
 
@@ -232,7 +252,7 @@ class Driver:
         """This thread's part of the range; all of it where the call has one thread."""
         kernel = self.kernels[step.kernel]
         n = self._name()
-        extent = kernel.extent
+        extent = self._extent(step, kernel)
         self.lines += [
             f"  %begin{n}.0 = mul i64 %thread, {extent}",
             f"  %begin{n}.1 = udiv i64 %begin{n}.0, {parts}",
@@ -251,6 +271,10 @@ class Driver:
         if parts < self.chosen.threads:
             self.lines += [f"  br label %parted{n}", f"parted{n}:"]
 
+    def _extent(self, step: Launch, kernel: NativeKernel) -> str:
+        """What stands for the range of a kernel."""
+        return self.sizes.operand(substitute(kernel.extent, own_sizes(step)))
+
     def _launch(
         self, frame: BoundPlan, step: Launch, kernel: NativeKernel, begin: str, end: str
     ) -> None:
@@ -258,8 +282,14 @@ class Driver:
         for slot, buffer in enumerate(step.buffers):
             self.lines.append(f"  %t{n}_{slot} = getelementptr ptr, ptr %table, i64 {slot}")
             self.lines.append(f"  store ptr {frame.pointers[buffer]}, ptr %t{n}_{slot}")
+        dims = "null"
+        if kernel.sizes:
+            sizes = own_sizes(step)
+            first = self.sizes.consecutive([sizes[name] for name in kernel.sizes])
+            dims = f"%dims{n}"
+            self.lines.append(f"  {dims} = getelementptr i64, ptr %sizes, i64 {first}")
         self.lines.append(
-            f"  call void @{kernel.symbol}(ptr %table, ptr null, i64 {begin}, i64 {end}, "
+            f"  call void @{kernel.symbol}(ptr %table, ptr {dims}, i64 {begin}, i64 {end}, "
             "ptr %scratch)"
         )
 
@@ -277,7 +307,7 @@ class Driver:
         else:
             self.lines += [
                 f"  %low{n} = icmp slt {type_} %least{n}, 0",
-                f"  %high{n} = icmp sge {type_} %greatest{n}, {check.bound}",
+                f"  %high{n} = icmp sge {type_} %greatest{n}, {self._bound_of(check, type_)}",
                 f"  %bad{n} = or i1 %low{n}, %high{n}",
             ]
         self.lines += [f"  br i1 %bad{n}, label %fail{n}, label %next{n}", f"fail{n}:"]
@@ -291,6 +321,16 @@ class Driver:
                 f"  store i64 {wide}, ptr %{name}{n}.at",
             ]
         self.lines += [f"  ret i64 {self._checks}", f"next{n}:"]
+
+    def _bound_of(self, check: Check, type_: str) -> str:
+        """What stands for the bound of a check, in the type of what is checked."""
+        assert check.bound is not None
+        bound = self.sizes.operand(check.bound)
+        if isinstance(check.bound, int) or type_ == "i64":
+            return bound
+        name = f"%bound{self._name()}"
+        self.lines.append(f"  {name} = trunc i64 {bound} to {type_}")
+        return name
 
     # -- loops and branches ------------------------------------------------------------------
 
@@ -313,7 +353,9 @@ class Driver:
         self.lines.append(f"  %i{n} = load i64, ptr %count{n}")
         arena = "null" if step.memory is None else frame.pointers[step.memory]
         if step.condition is None:
-            self.lines.append(f"  %more{n} = icmp slt i64 %i{n}, {step.count}")
+            assert step.count is not None
+            runs = self.sizes.operand(step.count)
+            self.lines.append(f"  %more{n} = icmp slt i64 %i{n}, {runs}")
         else:
             assert step.flag is not None
             flag = frame.pointers[step.flag]
@@ -341,14 +383,14 @@ class Driver:
         at = f"%i{n}"
         if step.reverse:
             assert step.count is not None
-            self.lines.append(f"  %at{n} = sub i64 {step.count - 1}, %i{n}")
+            self.lines.append(f"  %at{n} = sub i64 {self.sizes.operand(step.count - 1)}, %i{n}")
             at = f"%at{n}"
         bound = []
         for k, (number, cut) in enumerate(zip((*step.reads, *step.writes), step.sliced)):
             pointer = frame.pointers[number]
             if cut:
                 type = frame.plan.buffers[number].type
-                size = type.nbytes // max(step.count or 0, 1)
+                size = self.sizes.operand(slice_bytes(type, step.count))
                 self.lines.append(f"  %cut{n}_{k}.at = mul i64 {at}, {size}")
                 self.lines.append(
                     f"  %cut{n}_{k} = getelementptr i8, ptr {pointer}, i64 %cut{n}_{k}.at"
@@ -376,3 +418,18 @@ class Driver:
 
 
 _ONE = WorkSplit(1, False, "")
+
+
+def own_sizes(launch: Launch) -> dict[str, Extent]:
+    """What the sizes of a launch's kernel stand for, by name."""
+    return {f"s{i}": size for i, size in enumerate(launch.sizes)}
+
+
+def slice_bytes(type: TensorType, count: Extent | None) -> Extent:
+    """Bytes of one of `count` slices."""
+    if not count:
+        return type.nbytes
+    size = exact_quotient(type.nbytes, count)
+    if size is None:
+        raise LoweringError(f"{type} has no {count} slices")
+    return size

@@ -12,12 +12,15 @@ from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.compile_worker import compile_all
 from graphc.codegen.program.compiled_spec import CompiledSpec, compiled_spec
-from graphc.codegen.program.driver import NativeKernel, block_bytes, driver_text, verdict_start
+from graphc.codegen.program.driver import Driver, NativeKernel, bytes_behind_arena
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
+from graphc.ir.instances import substitute
+from graphc.schedule.instances import plan_at
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
-from graphc.schedule.threads import one_thread, spread, work_of
+from graphc.schedule.threads import Schedule, one_thread, schedule, spread, work_of
 
 # Equal kernels are lowered and compiled once per process: a memo of a pure function.
 _native: dict[tuple[KernelSpec, Target], NativeKernel] = {}
@@ -55,7 +58,7 @@ def _load(
     for spec, each in compiled.items():
         facts = each.facts
         _native[(spec, target)] = NativeKernel(
-            facts.symbol, addresses[facts.symbol], facts.extent, facts.scratch_bytes
+            facts.symbol, addresses[facts.symbol], facts.extent, facts.scratch_bytes, facts.sizes
         )
     timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - started
 
@@ -75,8 +78,7 @@ def link(
     }
     started = time.perf_counter()
     if threads > 1:
-        work = work_of({spec: kernel.extent for spec, kernel in kernels.items()})
-        plan, chosen = spread(plan, work, threads, grows=grows)
+        plan, chosen = _scheduled(plan, kernels, threads, grows)
     else:
         chosen = one_thread(plan, reason or "one thread is asked for")
     addresses = {kernel.symbol: kernel.address for kernel in kernels.values()}
@@ -87,15 +89,36 @@ def link(
             barrier_text(target.triple), {}, "barrier", target, user_cache()
         )
         drivers.append(("barrier", addresses["barrier"]))
-    text = driver_text(plan, kernels, target.triple, chosen)
+    driver = Driver(plan, kernels, chosen)
+    text = driver.text(target.triple)
     address = compile_driver(text, addresses, target=target, store=user_cache(), level=DRIVER_LEVEL)
     drivers.append(("driver", address))
     timings["driver"] = time.perf_counter() - started
     program = NativeProgram(
-        address, block_bytes(plan, kernels, chosen), verdict_start(plan), timings, chosen,
-        target.key, symbols, tuple(drivers),
+        address, plan.arena_bytes, bytes_behind_arena(kernels, chosen), timings, chosen,
+        target.key, symbols, tuple(drivers), driver.sizes.program(),
     )  # fmt: skip
     return program, plan
+
+
+def _scheduled(
+    plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], threads: int, grows: bool
+) -> tuple[Plan, Schedule]:
+    """How the plan runs on several threads. One of sizes known only at run time keeps its order,
+    and is split as its example: what overlaps in memory is the same at all sizes."""
+    if not plan.example:
+        numbers = {spec: fixed(kernel.extent) for spec, kernel in kernels.items()}
+        return spread(plan, work_of(numbers), threads, grows=grows)
+    # Of one run or one row, parts of a stack would not show that they overlap.
+    example = {name: max(size, 2) for name, size in plan.example}
+    extents: dict[KernelSpec, int] = {}
+    instance = plan_at(plan, example)
+    pairs = zip(all_steps(plan), all_steps(instance), strict=True)
+    for step, known in pairs:
+        if isinstance(step, Launch) and isinstance(known, Launch):
+            sizes = {f"s{i}": substitute(size, example) for i, size in enumerate(step.sizes)}
+            extents[known.kernel] = fixed(substitute(kernels[step.kernel].extent, sizes))
+    return plan, schedule(instance, work_of(extents), threads)
 
 
 def plan_kernels(plan: Plan, target: Target) -> list[Kernel]:

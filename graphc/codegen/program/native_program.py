@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphc.codegen.program.barrier import PADDING
+from graphc.codegen.program.size_table import SizeProgram
 from graphc.schedule.threads import Schedule
 
 
 @dataclass(frozen=True, slots=True)
 class NativeProgram:
-    """A linked plan: the driver's address, the bytes its block must have and where in it a failed
-    check leaves its verdict, how it runs. `kernels` are the symbols it calls; `drivers` the names
-    and addresses of the functions generated for it, in the order they are loaded."""
+    """A linked plan: the driver's address, the bytes of the block it works in (its arena, and what
+    is behind it), how it runs. `kernels` are the symbols it calls; `drivers` the names and
+    addresses of the functions generated for it, in the order they are loaded. Where sizes are known
+    only at run time, `sizes` makes the table it reads, and `arena_bytes` is that of the example."""
 
     address: int
-    block_bytes: int
-    verdict: int
+    arena_bytes: int
+    behind_arena: int
     timings: dict[str, float]
     schedule: Schedule
     target: str
     kernels: tuple[str, ...]
     drivers: tuple[tuple[str, int], ...]
+    sizes: SizeProgram | None = None
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of the block (of the example)."""
+        return verdict_start(self.arena_bytes) + self.behind_arena
+
+
+def verdict_start(arena_bytes: int) -> int:
+    """Where in the block a failed check leaves what it saw."""
+    return -(-arena_bytes // PADDING) * PADDING

@@ -28,7 +28,7 @@ from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING, barrier_text
 from graphc.codegen.program.driver import BoundPlan, Driver, NativeKernel, block_bytes
 from graphc.codegen.program.link import native_kernel
-from graphc.codegen.program.native_program import NativeProgram
+from graphc.codegen.program.native_program import NativeProgram, verdict_start
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, Step, all_steps
@@ -115,8 +115,8 @@ def profiling_program(
     address = compile_driver(text, addresses, target=target, store=user_cache(), level=DRIVER_LEVEL)
     drivers.append(("driver", address))
     profiled = NativeProgram(
-        address, layout.end, program.verdict, {}, chosen, program.target, program.kernels,
-        tuple(drivers),
+        address, program.arena_bytes, layout.end - verdict_start(program.arena_bytes), {}, chosen,
+        program.target, program.kernels, tuple(drivers),
     )  # fmt: skip
     return profiled, layout
 

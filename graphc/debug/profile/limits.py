@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from graphc.debug.profile.machine import Machine
 from graphc.debug.profile.residency import CacheModel
 from graphc.debug.profile.work import KernelWork, work_of_body
+from graphc.ir.dims import fixed
 from graphc.schedule.dependences import MemoryRange, buffer_ranges
 from graphc.schedule.plan import Branch, KernelSpec, Launch, Loop, Plan
 
@@ -104,12 +105,13 @@ class _CacheWalk:
 
     def _loop(self, step: Loop, at: Sequence[MemoryRange], number: int) -> int:
         memory = None if step.memory is None else at[step.memory]
-        turns = TURNS if step.count is None else min(step.count, TURNS)
+        count = None if step.count is None else fixed(step.count)
+        turns = TURNS if count is None else min(count, TURNS)
         behind = number
         for turn in range(max(turns, 1)):
             behind = number
             bound = [
-                _slice(at[i], turn, step.count) if cut else at[i]
+                _slice(at[i], turn, count) if cut else at[i]
                 for i, cut in zip((*step.reads, *step.writes), step.sliced)
             ]
             arguments, outputs = bound[: len(step.reads)], bound[len(step.reads) :]

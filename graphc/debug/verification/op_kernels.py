@@ -81,7 +81,7 @@ class OpKernels:
         return self._known[key]([np.require(a, requirements=("C", "A")) for a in operands])
 
     def _made(self, node: Node, types: tuple[TensorType, ...]) -> Any:
-        from graphc.runtime.executable import compile
+        from graphc.runtime.compile import compile
 
         graph = graph_of(node, types)
         return compile(graph, "none", target=self._target, threads=1).run

@@ -19,21 +19,13 @@ from graphc.errors import LoweringError
 from graphc.ir.dims import is_symbolic
 from graphc.ir.instances import at_sizes, symbols_of
 from graphc.ir.nodes import Graph
-
-TYPICAL = 1024
-"""The size that costs are compared for, within the bounds of each."""
+from graphc.ir.size_guards import nearest
 
 
 def choose_sized(body: Graph, lanes: int, target: Target) -> UnblockedPlan:
     """The cheapest plan at typical sizes that is right at all. Raises LoweringError where there is
     none."""
-    sizes = {
-        symbol.name: max(
-            symbol.least, TYPICAL if symbol.most is None else min(TYPICAL, symbol.most)
-        )
-        for symbol in symbols_of(body)
-    }
-    typical = at_sizes(body, sizes)
+    typical = at_sizes(body, {symbol.name: nearest(symbol) for symbol in symbols_of(body)})
     best: UnblockedPlan | None = None
     pairs = zip(problems(body, lanes), problems(typical, lanes), strict=True)
     for problem, example in pairs:

@@ -1,0 +1,131 @@
+"""What a driver reads of the sizes of a call: one table of integers.
+
+In: a plan of sizes known only at run time, and the numbers its driver asks for while it is written:
+extents, starts of buffers in the arena, sizes of kernels.
+Out: the text of a function from the sizes to the table, which is compiled once and run when a size
+is first seen. Numbers that depend on no size are written into the driver.
+
+The table begins with the bytes of the arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from graphc.ir.dims import Extent
+from graphc.ir.extent_text import as_python
+from graphc.schedule.arena import ALIGNMENT
+from graphc.schedule.instances import slots_of
+from graphc.schedule.plan import Branch, Loop, Plan, PlanBuffer
+
+ARENA = 0
+"""Where in the table the bytes of the arena stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeProgram:
+    """The function from sizes to the table, as text. `names` are those of the sizes."""
+
+    names: tuple[str, ...]
+    text: str
+
+    def table(self, sizes: Mapping[str, int]) -> list[int]:
+        """The table at these sizes."""
+        return _compiled(self.text)(*(sizes[name] for name in self.names))
+
+
+@cache
+def _compiled(text: str) -> Callable[..., list[int]]:
+    namespace: dict[str, Callable[..., list[int]]] = {}
+    exec(compile(text, "<size table>", "exec"), namespace)
+    return namespace["table"]
+
+
+class SizeTable:
+    """Collects what a driver asks for. `operand` and `start_of` give the text that stands for a
+    number in the driver: itself, or the value loaded from the table."""
+
+    def __init__(self, plan: Plan):
+        self._names = tuple(name for name, _ in plan.example)
+        self._lines: list[str] = []  # of the function
+        self._entries: list[str] = []
+        self._runs: dict[tuple[str, ...], int] = {}  # where entries that are read together begin
+        self._starts: dict[int, dict[int, str]] = {}  # by plan, by slot
+        self._arenas: dict[int, str] = {}  # by plan
+        if self._names:
+            self._entry(self._place(plan))
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self._names)
+
+    def program(self) -> SizeProgram | None:
+        """The function for all that was asked for; None where there are no sizes."""
+        if not self._names:
+            return None
+        lines = [*self._lines, f"return [{', '.join(self._entries)}]"]
+        body = as_python("\n".join(f"    {line}" for line in lines))
+        return SizeProgram(self._names, f"def table({', '.join(self._names)}):\n{body}\n")
+
+    def loads(self) -> list[str]:
+        """The driver's lines that load all entries from `%sizes`."""
+        lines = []
+        for i in range(len(self._entries)):
+            lines.append(f"  %size{i}.at = getelementptr i64, ptr %sizes, i64 {i}")
+            lines.append(f"  %size{i} = load i64, ptr %size{i}.at")
+        return lines
+
+    def operand(self, extent: Extent) -> str:
+        """What stands for an extent in the driver."""
+        return str(extent) if isinstance(extent, int) else f"%size{self._entry(str(extent))}"
+
+    def start_of(self, plan: Plan, buffer: PlanBuffer) -> str:
+        """What stands for the offset of a buffer in its plan's arena."""
+        if not self.is_used or buffer.slot < 0:
+            return str(buffer.slot)
+        owner = buffer if buffer.within is None else plan.buffers[buffer.within]
+        start = self._starts[id(plan)][owner.slot]
+        if buffer.within is not None:
+            start = f"{start} + {buffer.offset}"
+        return f"%size{self._entry(start)}"
+
+    def arena_bytes(self) -> str:
+        """What stands for the bytes of the whole arena."""
+        return f"%size{ARENA}"
+
+    def consecutive(self, extents: Sequence[Extent]) -> int:
+        """The first of entries that hold these one after the other."""
+        return self._entry(*map(str, extents))
+
+    def _entry(self, *texts: str) -> int:
+        if texts not in self._runs:
+            self._runs[texts] = len(self._entries)
+            self._entries += texts
+        return self._runs[texts]
+
+    def _place(self, plan: Plan) -> str:
+        """Lines that lay out the arena of a plan and of those inside; the variable of its size."""
+        memory: dict[int, list[str]] = {}
+        for step in plan.steps:
+            if isinstance(step, Loop | Branch):
+                sizes = [self._place(inner) for inner in step.plans]
+                if step.memory is not None:
+                    memory[step.memory] = sizes
+        number = len(self._arenas)
+        starts = self._starts[id(plan)] = {}
+        reached = "0"
+        for slot, members in slots_of(plan).items():
+            if slot < 0:
+                continue
+            starts[slot] = reached
+            sizes = [s for i in members for s in memory.get(i, [str(plan.buffers[i].type.nbytes)])]
+            numbers = [int(size) for size in sizes if size.isdecimal()]
+            texts = dict.fromkeys(size for size in sizes if not size.isdecimal())
+            longest = f"max({', '.join([str(max([ALIGNMENT, *numbers])), *texts])})"
+            name = f"__arena{number}_{len(starts)}"
+            self._lines.append(f"{name} = {reached} + -(-{longest} // {ALIGNMENT}) * {ALIGNMENT}")
+            reached = name
+        self._arenas[id(plan)] = reached
+        return reached

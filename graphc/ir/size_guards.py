@@ -1,0 +1,118 @@
+"""Questions about sizes that bounds leave open, answered by an example.
+
+In: the sizes of an example. Out: while it is asked (`answered_by`), a comparison of extents that
+bounds do not decide has the answer it has there, and is noted as a guard: what was made meanwhile
+holds for the sizes that give the same answers.
+
+What is only better or worse, not right or wrong, asks `typical`, which leaves no guard.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from graphc.ir.dims import Dim, Extent, Symbol, evaluate
+from graphc.ir.undecided import answering
+
+UNKNOWN = 1024
+"""The size that costs are compared for where there is no example, within the bounds of each."""
+
+_SIGNS: dict[str, Callable[[int, int], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
+
+
+@dataclass(frozen=True, slots=True)
+class SizeGuard:
+    """A comparison of two extents that has to hold. Text: `n - 4 >= 0`."""
+
+    left: Extent
+    sign: str
+    right: Extent
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it holds where each symbol has the size of its name."""
+        return _SIGNS[self.sign](evaluate(self.left, sizes), evaluate(self.right, sizes))
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.sign} {self.right}"
+
+
+class SizeAnswers:
+    """Answers by an example, and the guards they leave, each once, in order."""
+
+    def __init__(self, example: Mapping[str, int]):
+        self.example = dict(example)
+        self._guards: dict[SizeGuard, None] = {}
+
+    @property
+    def guards(self) -> tuple[SizeGuard, ...]:
+        return tuple(self._guards)
+
+    def ask(self, left: Extent, sign: str, right: Extent) -> bool:
+        """Whether it holds in the example, noted as a guard."""
+        guard = SizeGuard(left, sign, right)
+        if not guard.holds(self.example):
+            self._guards[SizeGuard(left, _OPPOSITE[sign], right)] = None
+            return False
+        self._guards[guard] = None
+        return True
+
+
+_ANSWERS: ContextVar[SizeAnswers | None] = ContextVar("size answers", default=None)
+
+
+@contextmanager
+def answered_by(example: Mapping[str, int]) -> Iterator[SizeAnswers]:
+    """While this lasts, open questions about sizes are answered by the example."""
+    answers = SizeAnswers(example)
+    token = _ANSWERS.set(answers)
+    try:
+        with answering(answers.ask):
+            yield answers
+    finally:
+        _ANSWERS.reset(token)
+
+
+def current_example() -> dict[str, int]:
+    """The sizes of the example that answers; none where nothing does."""
+    answers = _ANSWERS.get()
+    return {} if answers is None else answers.example
+
+
+def equal(left: Extent, right: Extent) -> bool:
+    """Whether two extents are equal. Those that are not the same polynomial may still be equal: the
+    example answers, as a guard; without one they are not."""
+    if left == right:
+        return True
+    answers = _ANSWERS.get()
+    if answers is None or not (isinstance(left, Dim) or isinstance(right, Dim)):
+        return False
+    low, high = _difference_bounds(left, right)
+    return low <= 0 <= high and answers.ask(left, "==", right)
+
+
+def _difference_bounds(left: Extent, right: Extent) -> tuple[float, float]:
+    difference = left - right
+    return (difference, difference) if isinstance(difference, int) else difference.bounds()
+
+
+def typical(extent: Extent) -> int:
+    """The extent in the example; without one, where each size is `UNKNOWN` or its nearest bound."""
+    if isinstance(extent, int):
+        return extent
+    example = current_example()
+    return evaluate(extent, {s.name: example.get(s.name, nearest(s)) for s in extent.symbols()})
+
+
+def nearest(symbol: Symbol) -> int:
+    """`UNKNOWN`, or the bound of the symbol that is nearest to it."""
+    most = math.inf if symbol.most is None else symbol.most
+    return int(max(symbol.least, min(UNKNOWN, most)))

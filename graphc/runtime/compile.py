@@ -1,0 +1,143 @@
+"""Graph → what is called: the program from disk, or planned, lowered and linked.
+
+In: a graph, the level and options. Out: an `Executable`, or, where sizes are known only at run
+time, a `SizedExecutable`, which has one for each size it was called at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from graphc.codegen.llvm.object_cache import user_cache
+from graphc.codegen.target import Target, running
+from graphc.errors import GraphError
+from graphc.ir.instances import symbols_of
+from graphc.ir.nodes import Graph
+from graphc.runtime.executable import Executable
+from graphc.runtime.pool import chosen_threads
+from graphc.runtime.program import keep, kept, program_key, program_of
+from graphc.runtime.sized_executable import SizedExecutable, SizedProgram
+from graphc.schedule.memory import check_limit
+
+if TYPE_CHECKING:
+    from graphc.passes.recorder import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """What a compile depends on besides the graph; see `compile`."""
+
+    level: str
+    target: Target
+    threads: int
+    threads_reason: str
+    fusion: bool
+    plan_memory: bool
+    layouts: bool
+    max_bytes: int | None
+
+
+def compile(
+    graph: Graph,
+    level: str = "exact",
+    *,
+    target: Target | str | None = None,
+    recorder: Recorder | None = None,
+    threads: int | None = None,
+    fusion: bool = True,
+    plan_memory: bool = True,
+    layouts: bool = True,
+    max_bytes: int | None = None,
+    example: Mapping[str, int] | None = None,
+) -> Executable | SizedExecutable:
+    """Compile a graph to native code.
+
+    `level`: `none` (a kernel per op), `exact` (all passes and fusion, same bits for any layout and
+    number of threads), `relaxed`. `recorder` notes what each pass does, and gets the plan; nothing
+    is taken from disk then. `threads`: the most threads a call may run on, None for all
+    processors this process may use; it runs on fewer where the work is small. `target`: what the
+    code is made for, or its name, None for that of the setting GRAPHC_TARGET. `fusion`,
+    `plan_memory` and `layouts` switch off what the level would do, to measure what it gains.
+    `max_bytes`: the most memory a call may take for intermediate values and scratch. `example`:
+    typical numbers for sizes of the graph that are known only at run time, which it is made best
+    for; it runs at all sizes. Raises GraphError for a graph that breaks the rules, MemoryLimitError
+    where `max_bytes` is too little, TargetError for a target this machine cannot run, TypeError or
+    ValueError for `threads`.
+    """
+    most, why = chosen_threads(threads)
+    if not isinstance(graph, Graph):
+        raise GraphError(
+            f"graphc.compile takes a Graph, not {type(graph).__name__}",
+            hint="frontend.compile for a Python function or Module",
+        )
+    options = CompileOptions(
+        level, running(target), most, why, fusion, plan_memory, layouts, max_bytes
+    )
+    if symbols_of(graph):
+        return SizedExecutable(
+            graph, options.target, lambda sizes: _program(graph, options, recorder, sizes),
+            example or {}, max_bytes,
+        )  # fmt: skip
+    made = _program(graph, options, recorder, {})
+    executable = Executable(graph, made.program, made.details, options.target, made.timings)
+    if max_bytes is not None and executable.memory_bytes > max_bytes:
+        check_limit(executable.plan, graph.name, executable.memory_bytes, max_bytes)
+    return executable
+
+
+def _program(
+    graph: Graph, options: CompileOptions, recorder: Recorder | None, example: Mapping[str, int]
+) -> SizedProgram:
+    """The program of a graph, from disk where it is kept, made best for an example of its sizes."""
+    started = time.perf_counter()
+    store = user_cache() if recorder is None else None
+    key = ""
+    if store is not None:
+        facts = replace(options, max_bytes=None)
+        key = program_key(
+            graph, options.target, facts, options.max_bytes is None, tuple(example.items())
+        )
+        stored = kept(store, key)
+        if stored is not None:
+            return SizedProgram(*stored, {"load": time.perf_counter() - started})
+    # Imported here, as what follows: a graph that was compiled before needs none of it.
+    from graphc.codegen.program.compile_worker import worker_started_early
+
+    with _uncollected(), worker_started_early(len(graph.nodes)):
+        from graphc.codegen.program.link import link
+        from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+        from graphc.schedule.build import plan_graph
+
+        preferred = preferred_layouts(options.target) if options.layouts else None
+        optimised, plan = plan_graph(
+            graph, options.level, recorder, preferred=preferred, fusion=options.fusion,
+            plan_memory=options.plan_memory, example=example,
+        )  # fmt: skip
+        planned = time.perf_counter()
+        native, plan = link(
+            plan, options.target, options.threads, options.threads_reason,
+            grows=options.max_bytes is None,
+        )  # fmt: skip
+    program = program_of(plan, native)
+    timings = {"plan": planned - started, **native.timings}
+    if store is not None:
+        keep(store, key, program, optimised, plan)
+    return SizedProgram(program, lambda: (optimised, plan), timings)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's search for cycles: compiling makes many objects that stay, and looking
+    through them again and again is a fifth of its time in Python."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -1,0 +1,180 @@
+"""SizedExecutable: a compiled graph of sizes that are known only when it is called.
+
+in : a graph with named sizes, and how to make its program for an example of them
+out: what is called with NumPy arrays of any sizes within their bounds
+
+Kernels and driver are made once. What is left of a size is an `Executable` of its own, the
+*instance*: types, and the table of numbers that the driver reads; it is made when the size is first
+seen, in well under a millisecond, and the latest are kept. Where a guard of the program does not
+hold for a size, a further program is made with that size as its example.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.codegen.target import Target
+from graphc.errors import ArgumentError, GraphError
+from graphc.ir.builder import user_location
+from graphc.ir.dims import Dim, Symbol
+from graphc.ir.instances import at_sizes, symbols_of
+from graphc.ir.nodes import Graph
+from graphc.ir.types import TensorType
+from graphc.runtime.executable import Array, Executable, described
+from graphc.runtime.program import Details, Program, program_at
+from graphc.schedule.instances import plan_at
+from graphc.schedule.memory import check_limit
+from graphc.schedule.plan import Plan
+
+INSTANCES = 256
+"""Sizes whose instances are kept: the latest used."""
+PROGRAMS = 8
+"""Programs of one graph that are kept: the latest made."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedProgram:
+    """A program, how to read its graph and plan, and the seconds that making it took by phase."""
+
+    program: Program
+    details: Details
+    timings: dict[str, float]
+
+
+class SizedExecutable:
+    """Call it with one array per graph input, as an `Executable`: `outputs = executable(*arrays)`.
+
+    The sizes are read from the arrays' shapes: each stands alone as an axis of some input. Raises
+    as an Executable does, SizeBoundError for a size out of its bounds.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        make: Callable[[Mapping[str, int]], SizedProgram],
+        example: Mapping[str, int],
+        max_bytes: int | None = None,
+    ):
+        self.graph = graph
+        self.target = target
+        self._make = make
+        self._max_bytes = max_bytes
+        self._symbols = symbols_of(graph)
+        self._axes = axes_of(graph.input_types, self._symbols)
+        self._names = graph.input_names
+        self._programs = [make(_within_bounds(example, self._symbols))]
+        self._instances: OrderedDict[tuple[int, ...], Executable] = OrderedDict()
+
+    def __repr__(self) -> str:
+        made = self._programs[-1].program
+        names = ", ".join(symbol.name for symbol in self._symbols)
+        return f"<SizedExecutable {self.graph.name}: {made.launches} kernels, sizes {names}>"
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Seconds by phase of making the latest program."""
+        return self._programs[-1].timings
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs, of unknown sizes: the latest one."""
+        return self._programs[-1].details()[1]
+
+    @property
+    def optimised(self) -> Graph:
+        """The graph after all passes, for the latest plan."""
+        return self._programs[-1].details()[0]
+
+    @property
+    def programs(self) -> int:
+        """How many programs there are: one, and one more for each size that broke a guard."""
+        return len(self._programs)
+
+    def __call__(self, *arrays: Any) -> tuple[Array, ...]:
+        return self.run(list(arrays))
+
+    def run(self, arrays: list[Any]) -> tuple[Array, ...]:
+        """The same for a list, which is used up; see `Executable.run`."""
+        try:
+            sizes = tuple([arrays[position].shape[axis] for position, axis in self._axes])
+        except (AttributeError, IndexError, TypeError):
+            raise self._unfit(arrays) from None
+        instance = self._instances.get(sizes)
+        return (instance or self._new_instance(sizes)).run(arrays)
+
+    def at(self, **sizes: int) -> Executable:
+        """The executable of these sizes. Raises SizeBoundError for one out of its bounds."""
+        key = tuple([sizes[symbol.name] for symbol in self._symbols])
+        return self._instances.get(key) or self._new_instance(key)
+
+    def _new_instance(self, key: tuple[int, ...]) -> Executable:
+        sizes = {symbol.name: size for symbol, size in zip(self._symbols, key, strict=True)}
+        for symbol in self._symbols:
+            symbol.check(sizes[symbol.name])
+        made = self._program_for(sizes)
+        program = program_at(made.program, sizes)
+
+        def details() -> tuple[Graph, Plan]:
+            optimised, plan = made.details()
+            return at_sizes(optimised, sizes), plan_at(plan, sizes)
+
+        graph = at_sizes(self.graph, sizes)
+        instance = Executable(graph, program, details, self.target, made.timings)
+        if self._max_bytes is not None and instance.memory_bytes > self._max_bytes:
+            check_limit(instance.plan, graph.name, instance.memory_bytes, self._max_bytes)
+        self._instances[key] = instance
+        while len(self._instances) > INSTANCES:
+            self._instances.popitem(last=False)
+        return instance
+
+    def _program_for(self, sizes: Mapping[str, int]) -> SizedProgram:
+        for made in reversed(self._programs):
+            if all([guard.holds(sizes) for guard in made.program.guards]):
+                return made
+        made = self._make(sizes)
+        self._programs = [*self._programs, made][-PROGRAMS:]
+        return made
+
+    def _unfit(self, arrays: Sequence[Any]) -> ArgumentError:
+        """The error for arrays whose sizes cannot be read."""
+        where, name = user_location(), self.graph.name
+        if len(arrays) != len(self._names):
+            listed = f"{len(self._names)} arrays ({', '.join(self._names)})"
+            return ArgumentError(f"{name}: takes {listed}, not {len(arrays)}", location=where)
+        for position, axis in self._axes:
+            array = arrays[position]
+            if len(getattr(array, "shape", ())) <= axis:
+                return ArgumentError(
+                    f"{name}: argument {self._names[position]!r} is {described(array)}, "
+                    f"expected {self.graph.input_types[position]}",
+                    location=where,
+                )
+        raise AssertionError("the sizes can be read")
+
+
+def axes_of(types: Sequence[TensorType], symbols: Sequence[Symbol]) -> list[tuple[int, int]]:
+    """For each size the first input and axis that it is the extent of. Raises GraphError for one
+    that is none's."""
+    known: dict[str, tuple[int, int]] = {}
+    for position, type in enumerate(types):
+        for axis, extent in enumerate(type.shape):
+            if isinstance(extent, Dim) and isinstance(symbol := extent.symbol, Symbol):
+                known.setdefault(symbol.name, (position, axis))
+    for symbol in symbols:
+        if symbol.name not in known:
+            raise GraphError(
+                f"size {symbol.name} is no axis of an input, so a call does not tell it",
+                hint="an input with an axis of that size",
+            )
+    return [known[symbol.name] for symbol in symbols]
+
+
+def _within_bounds(example: Mapping[str, int], symbols: Sequence[Symbol]) -> Mapping[str, int]:
+    for symbol in symbols:
+        if symbol.name in example:
+            symbol.check(example[symbol.name])
+    return {symbol.name: example[symbol.name] for symbol in symbols if symbol.name in example}
