@@ -11,19 +11,21 @@ import functools
 import inspect
 import itertools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from frontend.compiled.differentiable import written_by
 from frontend.compiled.inline_cache import InlineCache
 from frontend.compiled.options import Options
 from frontend.compiled.signature import Signature, changes, signature
+from frontend.compiled.sizing import OpenSizes
 from frontend.compiled.specialization import Specialization
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.guards.kinds import forward_of, name_in, runs_eagerly
+from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.sources import HostSource
 from frontend.tracing.tracer import Trace, name_of, run_trace
 from graphc.errors import ArgumentError, TraceError
@@ -47,6 +49,7 @@ class CompiledFunction:
         self._by_signature: dict[Signature, list[Specialization]] = {}
         self._history: list[str] = []
         self._signatures = 0
+        self._open_sizes = OpenSizes(options.dynamic)
         self._parameters = parameter_names(function)
         if name_in(function) is not None:
             functools.update_wrapper(self, function)
@@ -142,27 +145,58 @@ class CompiledFunction:
             for specialization in self._by_signature.get(key, ()):
                 if specialization.holds(leaves):
                     return specialization
+            instance = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
+            if instance is not None:
+                return self._added(key, instance)
+            sized = self._open_sizes.sized(key)
+            if sized is not None:
+                try:
+                    return self._specialize_sized(key, leaves, structure, sized)
+                except Exception as error:
+                    self._open_sizes.refuse(key)
+                    self._history.append(f"sizes are numbers: {_first_line(error)}")
             return self._specialize(key, leaves, structure)
 
-    def _specialize(self, key: Signature, leaves: list[Tensor], structure: Any) -> Specialization:
+    def _specialize_sized(
+        self, key: Signature, leaves: list[Tensor], structure: Any, sized: SizedArguments
+    ) -> Specialization:
+        """The specialization at these sizes of a new one that serves others too."""
+        specialization = self._specialize(key, leaves, structure, sized)
+        self._open_sizes.add(key, specialization)
+        instance = specialization.at(key.types)
+        assert instance is not None, "the example answers as it did"
+        return self._added(key, instance)
+
+    def _added(self, key: Signature, specialization: Specialization) -> Specialization:
+        """Found from now on by this signature, the first among those it has."""
+        known = self._by_signature.pop(key, [])
+        self._drop_unused()
+        self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]
+        specialization.signature = key
+        return specialization
+
+    def _specialize(
+        self, key: Signature, leaves: list[Tensor], structure: Any,
+        sized: SizedArguments | None = None,
+    ) -> Specialization:  # fmt: skip
         known = self._by_signature.get(key, [])
         if known:
             reason = "again: " + (known[0].broken(leaves) or "a guard failed")
         else:
             changed = changes(key, self._by_signature, self.function)
             reason = f"new signature: {changed}" if changed else "first call"
-        traced = run_trace(self.function, leaves, structure, name_of(self.function))
+        traced = run_trace(self.function, leaves, structure, name_of(self.function), sized)
         try:
             _check_overlap(traced, leaves)
             specialization = Specialization(traced, self.options, bool(STATE.grad_enabled))
         except BaseException:
             traced.session.put_back()
             raise
-        self._by_signature.pop(key, None)
-        self._drop_unused()
-        # The newest first: alternating signatures keep theirs.
-        self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]
+        if sized is None:
+            self._added(key, specialization)  # the newest first: alternating ones keep theirs
         types = ", ".join(map(str, key.types))
+        if sized is not None:
+            types = ", ".join(map(str, sized.types)) + " at " + shown_sizes(sized.example)
         types = types if len(types) <= 80 else f"{types[:76]} ..."
         self._history.append(f"{reason} ({types}) at {user_location()}")
         specialization.number, specialization.signature = len(self._history), key
@@ -286,6 +320,15 @@ def _nothing() -> bool:
     return False
 
 
+def shown_sizes(sizes: Mapping[str, int]) -> str:
+    """`n = 32, m = 8`."""
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
 def _log(message: str) -> None:
     """Say so on the logger `frontend.compile`, imported here since few programs listen."""
     import logging
@@ -353,7 +396,7 @@ def disable(function: Any = None, recursive: bool = True) -> Any:
 def compile(
     function: Any = None, *, level: str = "exact", keep_grads: bool = True, disable: bool = False,
     threads: int | None = None, max_bytes: int | None = None, saved_bytes: int | None = None,
-    target: str | None = None, **ignored: Any,
+    target: str | None = None, dynamic: bool | None = None, **ignored: Any,
 ) -> Any:  # fmt: skip
     """`function` (or a Module) as native code: `compile(model)`, `@compile`, `@compile(level=…)`.
 
@@ -367,24 +410,20 @@ def compile(
     memory for what forward keeps for backward (of each `backward()`, in a training step); what does
     not fit is computed again, to the same bits; MemoryLimitError where it cannot be. `target`: the
     processor code is made for ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"), None for
-    that of the setting GRAPHC_TARGET, the host by default. PyTorch's other options (`mode`,
-    `backend`, …) are accepted and have no effect. Raises ValueError for an unknown level, for a
-    target this machine cannot run and for `dynamic=True` (each size has a specialization of its
-    own), TypeError or ValueError for `threads` and `saved_bytes`.
+    that of the setting GRAPHC_TARGET, the host by default. `dynamic`: None to leave those sizes of
+    arguments open that were seen to differ, so that further ones cost nothing, True to leave all
+    open from the first call on, False for code for each size alone. PyTorch's other options
+    (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an unknown level
+    and for a target this machine cannot run, TypeError or ValueError for the others.
     """
-    options = Options(level, keep_grads, threads, max_bytes, saved_bytes, target)
-    unknown = ignored.keys() - {"fullgraph", "dynamic", "backend", "mode", "options"}
+    options = Options(level, keep_grads, threads, max_bytes, saved_bytes, target, dynamic)
+    unknown = ignored.keys() - {"fullgraph", "backend", "mode", "options"}
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
-    if ignored.get("dynamic"):
-        raise ValueError(
-            "compile(dynamic=True): sizes are part of a signature here, and each new one is "
-            "compiled; leave the option out"
-        )
     if function is None:
         return lambda function: compile(
             function, level=level, keep_grads=keep_grads, disable=disable, threads=threads,
-            max_bytes=max_bytes, saved_bytes=saved_bytes, target=target,
+            max_bytes=max_bytes, saved_bytes=saved_bytes, target=target, dynamic=dynamic,
         )  # fmt: skip
     if not callable(function):
         raise TypeError(f"compile() takes a function or Module, not {type(function).__name__}")

@@ -20,11 +20,14 @@ class Options:
     max_bytes: int | None = None
     saved_bytes: int | None = None
     target: str | None = None
+    dynamic: bool | None = None
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {self.level!r}")
         object.__setattr__(self, "threads", checked_threads(self.threads))
+        if self.dynamic is not None and not isinstance(self.dynamic, bool):
+            raise TypeError(f"dynamic must be True, False or None, not {self.dynamic!r}")
         budget = self.saved_bytes
         if budget is not None and (type(budget) is not int or budget < 0):
             kind = ValueError if type(budget) is int else TypeError

@@ -3,9 +3,10 @@ where results go."""
 
 from __future__ import annotations
 
+import copy
 import operator
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frontend.compiled.call_guards import call_guards
@@ -21,16 +22,19 @@ from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
 from frontend.tracing.session import leaving
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource
 from frontend.tracing.tracer import Trace
+from graphc.ir.instances import type_at
 from graphc.ir.nodes import Graph
+from graphc.ir.types import TensorType
 
 
-def compile_graph(graph: Graph, options: Options) -> Any:
+def compile_graph(graph: Graph, options: Options, example: Mapping[str, int] | None = None) -> Any:
     """An executable of a graph (replaceable in tests)."""
     import graphc
 
+    sized: dict[str, Any] = {"example": example} if example else {}
     return graphc.compile(
         graph, options.level, target=options.target, threads=options.threads,
-        max_bytes=options.max_bytes,
+        max_bytes=options.max_bytes, **sized,
     )  # fmt: skip
 
 
@@ -39,6 +43,9 @@ class Specialization:
 
     def __init__(self, traced: Trace, options: Options, grad_enabled: bool):
         self.options = options
+        self.sizes = traced.session.sizes
+        self.answers = traced.session.answers
+        self.instance_sizes: dict[str, int] = {}
         self.calls = 0
         self.seconds = 0.0
         self.executables: list[Any] = []
@@ -123,9 +130,10 @@ class Specialization:
         else:
             self.executable = self._compile(self._without_frozen(self.graph))
         # A training step is over when it returns: backward cannot go into it again.
+        self.name = session.root.name
         self.result_types = [tensor.tensor_type for tensor in results]
         self.closed = [
-            (position, closed(session.root.name, type))
+            (position, closed(self.name, type))
             for position, type in enumerate(self.result_types)
             if self.trains and derived[position]
         ]
@@ -136,6 +144,29 @@ class Specialization:
             and new == [0]
             and not (self.grads or self.taps or self.closed or self.leaves or self.dressed)
         )
+
+    def at(self, types: Sequence[TensorType]) -> Specialization | None:
+        """This one at the sizes that arguments of these types have; None where they are of another
+        form, or where what the trace asked of sizes has other answers there."""
+        sizes = None if self.sizes is None else self.sizes.sizes_of(types)
+        if sizes is None or self.answers is None:
+            return None
+        if not all([guard.holds(sizes) for guard in self.answers.guards]):
+            return None
+        instance = copy.copy(self)
+        instance.instance_sizes = sizes
+        instance.calls = 0
+        instance.executable = self.executable.at(**sizes)
+        instance.executables = [instance.executable]
+        instance.result_types = [type_at(type, sizes) for type in self.result_types]
+        instance.types = tuple([type_at(type, sizes) for type in self.types])
+        instance.grads = [
+            (target, position, type_at(kind, sizes)) for target, position, kind in self.grads
+        ]
+        instance.closed = [(place, closed(self.name, type_at(self.result_types[place], sizes)))
+                           for place, _ in self.closed]  # fmt: skip
+        instance.epoch = None
+        return instance
 
     def _keep_less(self, positions: Sequence[int]) -> None:
         """Fit what forward keeps for backward into the budget. `positions`: where each backward
@@ -197,7 +228,10 @@ class Specialization:
 
     def _compile(self, graph: Graph) -> Any:
         started = time.perf_counter()
-        executable = compile_graph(graph, self.options)
+        if self.sizes is None:
+            executable = compile_graph(graph, self.options)
+        else:
+            executable = compile_graph(graph, self.options, self.sizes.example)
         self.seconds += time.perf_counter() - started
         self.executables.append(executable)
         return executable

@@ -19,6 +19,7 @@ import numpy as np
 from frontend.eager.prepared import Prepared
 from frontend.eager.tape import TapeNode, next_sequence, record
 from frontend.tensors.no_value import NoData, escaped
+from frontend.tensors.sizes import extents_in
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make, without_data
 from frontend.tensors.views import View
@@ -41,6 +42,8 @@ class TensorContext:
         """Run `op`. Raises GraphError with the user's line where the operands do not fit."""
         try:
             if attributes:
+                if STATE.session is not None and STATE.session.example:
+                    attributes = {name: extents_in(each) for name, each in attributes.items()}
                 types = [x.tensor_type for x in operands]
                 prepared = STATE.prepared.get((op, *types, *map(exact, attributes.items())))
             else:
@@ -315,6 +318,8 @@ _FILLED: dict[Any, np.ndarray] = {}
 
 def filled(number: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
     """`number` in `dtype`, repeated to `shape`, as a constant not to be changed in place."""
+    if STATE.session is not None:
+        shape = extents_in(tuple(shape))
     return filled_like(number, TensorType(dtype, shape))
 
 

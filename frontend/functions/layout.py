@@ -15,6 +15,7 @@ from frontend.eager.uncompiled import conj
 from frontend.functions.arguments import need_tensors, numpy_names
 from frontend.functions.reduce import axes_of, dimension
 from frontend.tensors.dtypes import Size
+from frontend.tensors.sizes import whole
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
@@ -46,7 +47,7 @@ def listed(items: tuple[Any, ...], keyword: Any) -> list[int]:
         items = (keyword,)
     if len(items) == 1 and isinstance(items[0], Sequence):
         items = tuple(items[0])
-    return [int(item) for item in items]
+    return [whole(item) for item in items]
 
 
 # -- shape ---------------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Dimension `dim` split into `sizes`; one may be -1."""
     shape = input.tensor_type.shape
     axis = dimension(dim, len(shape))
-    inner = [int(size) for size in sizes]
+    inner = [whole(size) for size in sizes]
     if not inner:
         raise RuntimeError("unflatten: sizes must be non-empty")
     if inner.count(-1) > 1:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.tensors.sizes import SymInt
 from frontend.tensors.state import STATE, swap_devices
 from graphc.ir.types import DType
 
@@ -189,7 +190,7 @@ class Size(tuple):
                     f"torch.Size() takes an iterable of 'int' (item {position} is "
                     f"'{type(size).__name__}')"
                 )
-            dims.append(operator.index(size))
+            dims.append(size if type(size) is SymInt else operator.index(size))
         return tuple.__new__(cls, dims)
 
     def numel(self) -> builtins.int:

@@ -101,7 +101,8 @@ class State(threading.local):
             super().__setattr__(name, value)
             return
         now = {**state_now(), name: value}
-        prepared = PREPARED[now["backend"]]
+        prepared = getattr(now["session"], "prepared", None)
+        prepared = PREPARED[now["backend"]] if prepared is None else prepared
         watched = now["session"] is not None or now["detect_anomaly"]
         watched |= now["saved_hooks"] is not None or now["observer"] is not None
         path = _NOTHING if watched else prepared

@@ -17,6 +17,7 @@ from frontend.tensors.dtypes import CPU, META, Size, device, strided
 from frontend.tensors.epoch import changed
 from frontend.tensors.host_data import array_of
 from frontend.tensors.no_value import NO_DATA, concrete
+from frontend.tensors.sizes import shown
 from frontend.tensors.state import STATE, no_grad
 from graphc.ir.types import DType, TensorType, row_major_strides
 
@@ -64,7 +65,9 @@ class Tensor(AutogradMembers):
 
     @property
     def shape(self) -> Size:
-        return tuple.__new__(Size, self.tensor_type.shape)
+        kind = self.tensor_type
+        dims = kind.shape if not kind.is_symbolic else map(shown, kind.shape)
+        return tuple.__new__(Size, dims)
 
     @property
     def dtype(self) -> DType:
@@ -91,7 +94,7 @@ class Tensor(AutogradMembers):
     layout = strided
 
     def size(self, dim: int | None = None) -> Any:
-        return self.shape if dim is None else self.tensor_type.shape[dim]
+        return self.shape if dim is None else shown(self.tensor_type.shape[dim])
 
     def dim(self) -> int:
         return len(self.tensor_type.shape)
@@ -99,7 +102,7 @@ class Tensor(AutogradMembers):
     ndimension = dim
 
     def numel(self) -> int:
-        return self.tensor_type.numel
+        return shown(self.tensor_type.numel)
 
     nelement = numel
 

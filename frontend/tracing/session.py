@@ -21,6 +21,7 @@ import numpy as np
 
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.no_value import escaped, not_of_trace
+from frontend.tensors.sizes import SymInt
 from frontend.tensors.state import STATE, put_back, recording, state_now, swap_session
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing.attributes import AssignedAttributes
@@ -35,19 +36,23 @@ from frontend.tracing.mutations import Mutations
 from frontend.tracing.naming import Names
 from frontend.tracing.regions import Builder, TracedRegion
 from frontend.tracing.scope import Scope
+from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import Var, user_location
+from graphc.ir.handle import lift
 from graphc.ir.nodes import BACKWARD, Location
 from graphc.ir.registry import lookup
+from graphc.ir.size_guards import SizeAnswers
 from graphc.ir.types import DType, TensorType
+from graphc.ir.undecided import answering
 
 
 class Session(Mutations):
     """The trace of one function. Use as a context manager, inside of `leaving(session)`; entering
     again resumes it."""
 
-    def __init__(self, name: str, target: Any = None):
+    def __init__(self, name: str, target: Any = None, sizes: SizedArguments | None = None):
         self.scope = Scope(target)
         self.root = Builder(name, self.scope)
         self.builder = self.root  # where ops go: the root's, or that of a region under way
@@ -71,6 +76,11 @@ class Session(Mutations):
         self._guarded: set[int] = set()
         self.ended = False  # a trace that has ended is resumed to derive its backward
         self.kept: list[tuple[Any, list[Any]]] = []  # containers, and what they held
+        self.sizes = sizes
+        self.example = None if sizes is None else sizes.example
+        self.answers = None if sizes is None else SizeAnswers(sizes.example)
+        self.prepared: dict[Any, Any] | None = None if sizes is None else {}
+        self._answering: Any = None
         self.watched: list[Any] | None = None  # weak references to what is made while a hook runs
 
     # -- entering and leaving ----------------------------------------------------------------
@@ -78,6 +88,9 @@ class Session(Mutations):
     def __enter__(self) -> Session:
         TRACE_LOCK.begin()
         swap_session(self)
+        if self.answers is not None:
+            self._answering = answering(self.answers)
+            self._answering.__enter__()
         for captured in self.captured.values():
             have_state(captured.tensor, captured.state_inside)
         return self
@@ -93,6 +106,8 @@ class Session(Mutations):
             for captured in self.captured.values():
                 have_state(captured.tensor, captured.state_outside)
             swap_session(None)
+            if self._answering is not None:
+                self._answering.__exit__(None, None, None)
         TRACE_LOCK.end()
 
     # -- inputs ------------------------------------------------------------------------------
@@ -100,6 +115,9 @@ class Session(Mutations):
     def argument(self, name: str, tensor: Tensor, position: int) -> None:
         """Make `tensor` an input of the graph, bound to argument `position` of each call."""
         if id(tensor) not in self.captured or self.captured[id(tensor)].input is None:
+            if self.sizes is not None and self.sizes.types[position].is_symbolic:
+                self.capture(tensor)
+                tensor.tensor_type = self.sizes.types[position]
             self._make_input(tensor, name, ArgumentSource(position))
 
     def capture(self, tensor: Any) -> Captured | None:
@@ -249,7 +267,10 @@ class Session(Mutations):
         key = (type, str(number))
         var = self._filled.get(key)
         if var is None:
-            var = self.builder.constant(np.asarray(number).astype(type.dtype.numpy))
+            if isinstance(number, SymInt):
+                var = lift(number.extent, self.builder.constant(np.zeros((), type.dtype.numpy)))
+            else:
+                var = self.builder.constant(np.asarray(number).astype(type.dtype.numpy))
             if type.shape:
                 var = self.builder.apply(lookup("broadcast"), (var,), {"shape": type.shape})[0]
             self._filled[key] = var

@@ -25,6 +25,7 @@ from frontend.tracing.guards.checks import (
 )
 from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
 from frontend.tracing.session import Captured, GraphInput, Session, leaving
+from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import NAME, Var, user_location
@@ -240,12 +241,14 @@ def _same_items(left: dict[str, Any], right: dict[str, Any]) -> bool:
 
 
 def run_trace(
-    function: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, name: str
-) -> Trace:
+    function: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, name: str,
+    sizes: SizedArguments | None = None,
+) -> Trace:  # fmt: skip
     """Run `function` on arguments of this structure and tensors, recording. All tensors from
     outside are as before afterwards, also when the function raises; then lists and dicts are, too.
+    With `sizes` some extents of the arguments are known only at a call.
     """
-    session = Session(name, function)
+    session = Session(name, function, sizes)
     arguments, keywords = tree.build(structure, iter(leaves))
     session.captured_globals.root(function, tree.statics(structure))
     try:

@@ -15,6 +15,7 @@ from collections.abc import Sequence, Set
 from itertools import accumulate, pairwise
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
+from graphc.ir.size_guards import typical
 
 
 class Bottlenecks:
@@ -33,8 +34,8 @@ class Bottlenecks:
         change = [0] * (bounds[1] - bounds[0])
         for value, end in self.last.items():
             if value not in free:
-                change[value.node - self.start] += graph.type_of(value).nbytes
-                change[end - self.start] -= graph.type_of(value).nbytes
+                change[value.node - self.start] += typical(graph.type_of(value).nbytes)
+                change[end - self.start] -= typical(graph.type_of(value).nbytes)
         self.alive = list(accumulate(change))  # bytes alive behind a node
 
     def at(self, node: int) -> set[Value]:
@@ -48,7 +49,7 @@ class Bottlenecks:
         """Values at the borders of `count` segments that hold about as many bytes of `along`, each
         border at the narrowest place near by; and the bytes in the largest segment."""
         ordered = sorted(along, key=lambda v: (v.node, v.index))
-        sizes = [self.graph.type_of(value).nbytes for value in ordered]
+        sizes = [typical(self.graph.type_of(value).nbytes) for value in ordered]
         total = sum(sizes)
         checkpoints: set[Value] = set()
         borders = [self.start - 1]

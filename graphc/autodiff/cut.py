@@ -22,6 +22,7 @@ from graphc.autodiff.bottlenecks import Bottlenecks
 from graphc.errors import MemoryLimitError
 from graphc.ir.graph_queries import cheapest_cut
 from graphc.ir.nodes import INPUT, Graph, Value
+from graphc.ir.size_guards import typical
 from graphc.ops.work import additions
 
 PRICES = tuple(4.0**power for power in range(1, 16))
@@ -80,7 +81,7 @@ def _borders(problem: _Problem, cut: Cut, budget: int) -> frozenset[Value]:
 
 
 def _bytes(graph: Graph, values: Iterable[Value]) -> int:
-    return sum(graph.type_of(value).nbytes for value in values)
+    return sum(typical(graph.type_of(value).nbytes) for value in values)
 
 
 def _priced(problem: _Problem, budget: int) -> Cut:
@@ -125,7 +126,7 @@ class _Problem:
             if value in self.free:
                 return 1  # not for nothing, so that little of it is taken
             per_byte = ANY_PRICE if math.isinf(price) else price
-            return math.ceil(self.graph.type_of(value).nbytes * per_byte) + 1
+            return math.ceil(typical(self.graph.type_of(value).nbytes) * per_byte) + 1
 
         kept = frozenset(cheapest_cut(self.graph, self.early, self.read, work, worth))
         return Cut(kept, _bytes(self.graph, kept - self.free))
@@ -136,12 +137,12 @@ class _Problem:
         A price of a byte cannot tell those apart."""
 
         def worth(value: Value) -> tuple[float, int]:
-            size = max(self.graph.type_of(value).nbytes, 1)
+            size = max(typical(self.graph.type_of(value).nbytes), 1)
             return self._additions(value.node) / size, value.node
 
         kept, total = set(cut.kept), cut.bytes
         for value in sorted(over.kept - cut.kept, key=worth, reverse=True):
-            size = self.graph.type_of(value).nbytes
+            size = typical(self.graph.type_of(value).nbytes)
             if value not in self.free and total + size <= budget:
                 kept.add(value)
                 total += size

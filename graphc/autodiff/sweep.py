@@ -19,6 +19,7 @@ from graphc.ir.graph_queries import live_nodes
 from graphc.ir.handle import Handle
 from graphc.ir.nodes import Location
 from graphc.ir.types import TensorType
+from graphc.ir.undecided import forgets_answers
 from graphc.ops.elementwise import cast
 from graphc.ops.kinds.index import Gather
 from graphc.ops.kinds.movement import Movement
@@ -172,6 +173,7 @@ def reads(
     return _traced_reads(op, types, results, tuple(sorted(attributes.items())), wanted)
 
 
+@forgets_answers
 @lru_cache(maxsize=16384)
 def _traced_reads(
     op: Op,

@@ -17,7 +17,7 @@ from keyword import iskeyword
 from typing import Any
 
 from graphc.errors import SizeBoundError, UndecidedSizeError
-from graphc.ir.undecided import undecided
+from graphc.ir.undecided import number_of, undecided
 
 __all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "ceil_div", "dim",
            "evaluate", "exact_quotient", "fixed", "is_symbolic", "ordered_terms"]  # fmt: skip
@@ -152,6 +152,11 @@ class Dim:
 
     def __ge__(self, other: Extent) -> bool:
         return _decided(self, ">=", other, always_le(other, self), always_lt(self, other))
+
+    def __index__(self) -> int:
+        return number_of(self)
+
+    __int__ = __index__
 
     def __bool__(self) -> bool:
         low, high = self.bounds()

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from graphc.errors import ShapeError
+from graphc.ir.dims import Dim
 from graphc.ir.registry import OpDefinition, lookup
 from graphc.ir.types import DType, Shape, TensorType, broadcast_shapes
 
@@ -124,8 +125,14 @@ def aligned(*operands: Any) -> tuple[Any, ...]:
     return tuple(broadcast_to(operand, shape) for operand in lifted)
 
 
-def lift(number: float | int | bool, model: Handle) -> Any:
-    """A Python number as a 0-d constant of `model`'s dtype in `model`'s context."""
+def lift(number: float | int | bool | Dim, model: Handle) -> Any:
+    """A Python number as a 0-d constant of `model`'s dtype in `model`'s context; a size known only
+    at run time as what it then is."""
+    if isinstance(number, Dim):
+        computed = model.dtype.computes_as
+        attributes = {"size": number, "dtype": computed}
+        (value,) = model.context.apply(lookup("extent"), (), attributes)
+        return value if computed is model.dtype else apply(lookup("cast"), value, dtype=model.dtype)
     return model.context.constant(np.asarray(number, dtype=model.dtype.numpy))
 
 

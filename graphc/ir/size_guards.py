@@ -13,11 +13,11 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from graphc.ir.dims import Dim, Extent, Symbol, evaluate
-from graphc.ir.undecided import answering
+from graphc.ir.undecided import answering, answers_now
 
 UNKNOWN = 1024
 """The size that costs are compared for where there is no example, within the bounds of each."""
@@ -46,10 +46,13 @@ class SizeGuard:
 
 
 class SizeAnswers:
-    """Answers by an example, and the guards they leave, each once, in order."""
+    """Answers by an example, and the guards they leave, each once, in order. `fixed` are the
+    extents that were made numbers."""
 
     def __init__(self, example: Mapping[str, int]):
         self.example = dict(example)
+        self.fixed: dict[Extent, None] = {}
+        self.memos: dict[Any, dict[Any, Any]] = {}
         self._guards: dict[SizeGuard, None] = {}
 
     @property
@@ -65,26 +68,39 @@ class SizeAnswers:
         self._guards[guard] = None
         return True
 
-
-_ANSWERS: ContextVar[SizeAnswers | None] = ContextVar("size answers", default=None)
+    def fix(self, extent: Extent) -> int:
+        """The extent's number in the example, noted as a guard."""
+        number = evaluate(extent, self.example)
+        self.fixed[extent] = None
+        self._guards[SizeGuard(extent, "==", number)] = None
+        return number
 
 
 @contextmanager
 def answered_by(example: Mapping[str, int]) -> Iterator[SizeAnswers]:
     """While this lasts, open questions about sizes are answered by the example."""
     answers = SizeAnswers(example)
-    token = _ANSWERS.set(answers)
-    try:
-        with answering(answers.ask):
-            yield answers
-    finally:
-        _ANSWERS.reset(token)
+    if not example:
+        yield answers
+        return
+    with answering(answers):
+        yield answers
+
+
+def _sized_answers() -> SizeAnswers | None:
+    answers = answers_now()
+    return answers if isinstance(answers, SizeAnswers) else None
 
 
 def current_example() -> dict[str, int]:
     """The sizes of the example that answers; none where nothing does."""
-    answers = _ANSWERS.get()
+    answers = _sized_answers()
     return {} if answers is None else answers.example
+
+
+def answered(left: Extent, sign: str, right: Extent) -> bool:
+    """Whether a comparison (no equality) holds: by the bounds, else as the example answers."""
+    return bool(_SIGNS[sign](left, right))  # type: ignore[arg-type]
 
 
 def equal(left: Extent, right: Extent) -> bool:
@@ -92,7 +108,7 @@ def equal(left: Extent, right: Extent) -> bool:
     example answers, as a guard; without one they are not."""
     if left == right:
         return True
-    answers = _ANSWERS.get()
+    answers = _sized_answers()
     if answers is None or not (isinstance(left, Dim) or isinstance(right, Dim)):
         return False
     low, high = _difference_bounds(left, right)

@@ -1,33 +1,84 @@
-"""Comparisons of sizes that their bounds leave open: an error, or what somebody answers."""
+"""Questions about sizes that their bounds leave open: an error, or what somebody answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from graphc.errors import UndecidedSizeError
 
-Answer = Callable[[Any, str, Any], bool]
-"""From two extents and the sign between them to whether it holds."""
 
-_ANSWER: ContextVar[Answer | None] = ContextVar("answer", default=None)
+class Answers(Protocol):
+    """Who answers. `memos` is what rests on the answers, by owner."""
+
+    memos: dict[Any, dict[Any, Any]]
+
+    def ask(self, left: Any, sign: str, right: Any) -> bool:
+        """Whether the comparison holds."""
+        ...
+
+    def fix(self, extent: Any) -> int:
+        """The number that an extent is from now on."""
+        ...
+
+
+_ANSWERS: ContextVar[Answers | None] = ContextVar("answers", default=None)
+_FORGETTING: list[Callable[[], None]] = []
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def forgets_answers(function: Function) -> Function:
+    """A function with a cache whose results may rest on answers: it is emptied when those who
+    answer change."""
+    _FORGETTING.append(function.cache_clear)  # type: ignore[attr-defined]
+    return function
 
 
 @contextmanager
-def answering(answer: Answer) -> Iterator[None]:
-    """While this lasts, `answer(left, sign, right)` decides comparisons that bounds do not."""
-    token = _ANSWER.set(answer)
+def answering(answers: Answers | None) -> Iterator[None]:
+    """While this lasts, `answers` decides what bounds do not."""
+    token = _ANSWERS.set(answers)
+    _forget()
     try:
         yield
     finally:
-        _ANSWER.reset(token)
+        _ANSWERS.reset(token)
+        _forget()
+
+
+def _forget() -> None:
+    for forget in _FORGETTING:
+        forget()
+
+
+def memo_of(owner: Any, otherwise: dict[Any, Any]) -> dict[Any, Any]:
+    """What `owner` remembers as long as the same answers are given; `otherwise` where nobody gives
+    any."""
+    answers = _ANSWERS.get()
+    return otherwise if answers is None else answers.memos.setdefault(owner, {})
+
+
+def answers_now() -> Answers | None:
+    """Who answers now."""
+    return _ANSWERS.get()
 
 
 def undecided(left: Any, sign: str, right: Any) -> bool:
     """The answer. Raises UndecidedSizeError where there is nobody to give one."""
-    answer = _ANSWER.get()
-    if answer is None:
+    answers = _ANSWERS.get()
+    if answers is None:
         raise UndecidedSizeError(f"{left} {sign} {right} depends on the size")
-    return answer(left, sign, right)
+    return answers.ask(left, sign, right)
+
+
+def number_of(extent: Any) -> int:
+    """The number that takes the place of an extent. Raises UndecidedSizeError where there is nobody
+    to name it."""
+    answers = _ANSWERS.get()
+    if answers is None:
+        raise UndecidedSizeError(f"the size {extent} has to be a number here")
+    return answers.fix(extent)

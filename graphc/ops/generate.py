@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import AttributeValueError, DTypeError
+from graphc.ir.dims import Extent
 from graphc.ir.types import DType, Shape, TensorType
 from graphc.ops.kinds.generate import Generate
 from graphc.ops.kinds.op import FLOATS, NUMBERS, Types
@@ -103,6 +104,24 @@ iota = Generate(
         m(shape=(0,), axis=0, dtype=DType.i32),
     ],
 )  # fmt: skip
+
+
+def _extent_result(types: Types, *, size: Extent, dtype: DType) -> Types:
+    if types:
+        raise AttributeValueError("extent takes no operands")
+    if dtype not in NUMBERS:
+        raise DTypeError(f"extent makes numbers to compute with, not {dtype.value}", hint="cast it")
+    return (TensorType(dtype, ()),)
+
+
+extent = Generate(
+    "extent",
+    _extent_result,
+    lambda s, index, read, types, *, size, dtype: (lambda: s.convert(s.extent(size), dtype),),
+    vjp=None,
+    samples=lambda m: [m(size=5, dtype=DType.i64), m(size=0, dtype=DType.f32)],
+)
+"""A size as a 0-d value; of a size known only at run time, that of the call."""
 
 
 def iota_like(handle: Any, shape: Shape, axis: int, dtype: DType = DType.i64) -> Any:

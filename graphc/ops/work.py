@@ -11,6 +11,7 @@ import math
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
+from graphc.ir.size_guards import typical
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.contract import Contract
 from graphc.ops.kinds.region import Region
@@ -32,15 +33,16 @@ def additions(graph: Graph, node: Node) -> float:
         return math.inf
     if isinstance(op, Contract):
         space = op.space(operands, **dict(node.attributes))
-        return float(math.prod((*space.batch, *space.m, *space.n, *space.k)))
+        extents = (*space.batch, *space.m, *space.n, *space.k)
+        return float(math.prod(map(typical, extents)))
     if isinstance(op, Composite):
         return total(op.definition(operands, dict(node.attributes)))
     if op.kind == "movement":
         return 0.0
     if op.kind in ("gather", "scatter"):
         moved = node.types[0] if op.kind == "gather" else operands[2]
-        return operands[1].numel * SINGLE_ELEMENT + moved.numel * LOOKED_UP
-    elements = max((type.numel for type in (*operands, *node.types)), default=0)
+        return typical(operands[1].numel) * SINGLE_ELEMENT + typical(moved.numel) * LOOKED_UP
+    elements = max((typical(type.numel) for type in (*operands, *node.types)), default=0)
     if op.kind == "sort":
         return elements * math.log2(max(elements, 2)) * SINGLE_ELEMENT
     if op.kind in ("scan", "argreduce"):

@@ -60,6 +60,8 @@ def _splat(draft: Rewriter, node: Node) -> Node | None:
 def _fold(draft: Rewriter, node: Node) -> Node | Value | None:
     if node.op in (CONSTANT, "broadcast") or node.regions or not _is_exact(draft, node):
         return None
+    if any(type.is_symbolic for type in node.types):
+        return None
     if not node.operands:
         return _folded(draft, node, []) if node.types[0].numel <= GENERATE_LIMIT else None
     if lookup(node.op).kind == "elementwise":

@@ -164,7 +164,7 @@ def _ends(node: Node) -> list[tuple[int, int]]:
 def _slice_of_pad(draft: Rewriter, node: Node) -> Node | Value | None:
     """slice(pad(x, fill)) => slice(x) if it reads x alone, the fill if it reads that alone."""
     inner = draft.made_by(node.operands[0], "pad")
-    if inner is None or not node.types[0].numel:
+    if inner is None or node.types[0].numel == 0:
         return None
     x, fill = inner.operands
     start, step = [], []
@@ -188,7 +188,7 @@ def _slice_of_pad(draft: Rewriter, node: Node) -> Node | Value | None:
 def _slice_of_concat(draft: Rewriter, node: Node) -> Node | None:
     """A slice that reads one operand of a concat => a slice of that operand."""
     inner = draft.made_by(node.operands[0], "concat")
-    if inner is None or not node.types[0].numel:
+    if inner is None or node.types[0].numel == 0:
         return None
     axis = inner.attribute("axis")
     first, last = _ends(node)[axis]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
+from graphc.ir.size_guards import typical
 from graphc.ops.kinds.index_expr import flatten
 from graphc.schedule.access import (
     REDUCTIONS,
@@ -89,7 +90,7 @@ class Merger:
             for value in consumer.sources:
                 producer = self.groups.get(value.node)
                 if producer is not None and producer is not consumer:
-                    nbytes = self.graph.type_of(value).nbytes
+                    nbytes = typical(self.graph.type_of(value).nbytes)
                     read[id(producer)] = read.get(id(producer), 0) + nbytes
             for value in consumer.sources:
                 if id(self.groups.get(value.node)) in read:

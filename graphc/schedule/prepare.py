@@ -145,7 +145,7 @@ def _open_checks(graph: Graph, node: Node, ranges: Ranges) -> list[ContentCheck]
         operand = graph.nodes[node.operands[check.operand].node]
         if operand.op == CONSTANT:
             raise_if_broken(check, operand.attribute("value").array, node.op)
-        elif types[check.operand].numel and not _certain(check, node, ranges):
+        elif types[check.operand].numel != 0 and not _certain(check, node, ranges):
             result.append(check)
     return result
 
@@ -160,7 +160,7 @@ def certain_checks(graph: Graph) -> Iterator[tuple[int, str, str, tuple[int, int
         types = tuple(graph.type_of(operand) for operand in node.operands)
         for check in lookup(node.op).checks(types, dict(node.attributes)):
             operand = node.operands[check.operand]
-            computed = graph.nodes[operand.node].op != CONSTANT and types[check.operand].numel
+            computed = graph.nodes[operand.node].op != CONSTANT and types[check.operand].numel != 0
             if computed and _certain(check, node, ranges):
                 yield identity, node.op, check.message, ranges.of(operand)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import Graph, Value
+from graphc.ir.size_guards import typical
 
 Users = Mapping[Value, Sequence[int]]
 
@@ -17,8 +18,10 @@ def widens(graph: Graph, kinds: Sequence[str], users: Users, identity: int, read
     maps = reachable(
         [reader], lambda i: users[Value(i)] if kinds[i] == "movement" else ()
     )  # and what reads the last of them
-    elements = graph.nodes[identity].types[0].numel
-    return any(kinds[i] == "movement" and graph.nodes[i].types[0].numel > elements for i in maps)
+    elements = typical(graph.nodes[identity].types[0].numel)
+    return any(
+        kinds[i] == "movement" and typical(graph.nodes[i].types[0].numel) > elements for i in maps
+    )
 
 
 def only_picked(graph: Graph, kinds: Sequence[str], users: Users) -> set[int]:
@@ -29,10 +32,10 @@ def only_picked(graph: Graph, kinds: Sequence[str], users: Users) -> set[int]:
     for identity in reversed(range(len(graph.nodes))):
         if kinds[identity] not in ("elementwise", "movement") or identity in outputs:
             continue
-        size = graph.nodes[identity].types[0].numel
+        size = typical(graph.nodes[identity].types[0].numel)
         readers = users[Value(identity)]
         if readers and all(
-            i in picked or (kinds[i] == "gather" and graph.nodes[i].types[0].numel < size)
+            i in picked or (kinds[i] == "gather" and typical(graph.nodes[i].types[0].numel) < size)
             for i in readers
         ):
             picked.add(identity)

@@ -54,7 +54,10 @@ def test_equal_extents_are_equal_and_numbers_are_ints() -> None:
     assert (N * M * 4 + 3) // (2 * M) == 2 * N + 3 // (2 * M)
     assert (N * M) // M == N and (N * M) % M == 0
     assert hash(N * 2) == hash(2 * N) and dim("n", 1) != N
-    assert str(4 * N * M - N + 3) == "4*m*n - n + 3" and str(ceil_div(N, 16)) == "((n + 15) floordiv 16)"
+    assert (
+        str(4 * N * M - N + 3) == "4*m*n - n + 3"
+        and str(ceil_div(N, 16)) == "((n + 15) floordiv 16)"
+    )
 
 
 def test_comparisons_are_decided_by_bounds_or_refused() -> None:

@@ -10,6 +10,7 @@ from graphc.codegen.evaluate import double_math, vector_math, wide_math
 from graphc.codegen.evaluate.integer_math import integer_pow
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.ir.dims import Extent
 from graphc.ir.types import DType
 
 
@@ -36,6 +37,10 @@ class LoopAlgebra:
 
     def constant(self, value: float | int | bool, like: LoopValue) -> LoopValue:
         return self.builder.const(like.type.dtype, value)
+
+    def extent(self, size: Extent) -> LoopValue:
+        """A size as an i64."""
+        return self.builder.size(size)
 
     def flatten(self, index: tuple[LoopValue, ...], shape: tuple[int, ...]) -> LoopValue:
         """The row-major flat position of a coordinate of i64 values."""

@@ -123,7 +123,8 @@ class SizeTable:
             sizes = [s for i in members for s in memory.get(i, [str(plan.buffers[i].type.nbytes)])]
             numbers = [int(size) for size in sizes if size.isdecimal()]
             texts = dict.fromkeys(size for size in sizes if not size.isdecimal())
-            longest = f"max({', '.join([str(max([ALIGNMENT, *numbers])), *texts])})"
+            least = str(max([ALIGNMENT, *numbers]))
+            longest = f"max({', '.join([least, *texts])})" if texts else least
             name = f"__arena{number}_{len(starts)}"
             self._lines.append(f"{name} = {reached} + -(-{longest} // {ALIGNMENT}) * {ALIGNMENT}")
             reached = name

@@ -8,6 +8,7 @@ from typing import Any
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
+from graphc.ir.undecided import memo_of
 from graphc.ops.kinds.op import Arrays, Op, Types, keyword_parameters
 
 
@@ -39,20 +40,25 @@ class Composite(Op):
 
     def has_kernel(self, types: Types) -> bool:
         """Whether a kernel of its own computes the op for these operands."""
-        return self.recipe is not None and all(type.numel for type in types) and self._pays(types)
+        return (
+            self.recipe is not None and all(type.numel != 0 for type in types) and self._pays(types)
+        )
 
     def definition(self, types: Types, attributes: dict[str, Any]) -> Graph:
         """The graph of the definition for these types."""
         # The text tells 1 from 1.0 and True, and 0.0 from -0.0, which are equal as keys.
         key = (types, repr(sorted(attributes.items())))
-        if key not in self._definitions:
+        definitions = self._definitions
+        if any([type.is_symbolic for type in types]):
+            definitions = memo_of(self, definitions)
+        if key not in definitions:
             builder = GraphBuilder(self.name)
             inputs = [builder.input(f"x{i}", type) for i, type in enumerate(types)]
             results = self.define(*inputs, **attributes)
-            self._definitions[key] = builder.finish(
+            definitions[key] = builder.finish(
                 *(results if isinstance(results, tuple) else (results,))
             )
-        return self._definitions[key]
+        return definitions[key]
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         return tuple(self.definition(types, attributes).output_types)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from graphc.errors import UndecidedSizeError
 from graphc.ir.dims import Dim, Extent, always_le, always_lt, exact_quotient
+from graphc.ir.undecided import forgets_answers
 
 # Named tuples, all three: expressions live in sets and tables, and tuples are hashed and compared
 # without Python code. (A frozenset keeps its hash, so nothing is hashed to its full depth again.)
@@ -212,6 +213,7 @@ def _is_fixed(expr: Expr) -> bool:
     return all([type(coefficient) is int for _, coefficient in expr.terms])
 
 
+@forgets_answers
 @lru_cache(maxsize=65536)
 def _floordiv(expr: Expr, divisor: Extent) -> Expr:
     if divisor == 1:
@@ -229,7 +231,7 @@ def _floordiv(expr: Expr, divisor: Extent) -> Expr:
     least, greatest = rest.bounds()
     if least // divisor == greatest // divisor:
         return outside + least // divisor
-    common = math.gcd(divisor, *(c for _, c in rest.terms))  # type: ignore[arg-type]
+    common = math.gcd(divisor, *(c for _, c in rest.terms))
     if common > 1:
         # (g·a + r) // (g·b) = (a + r // g) // b, since 0 <= r % g < g adds nothing.
         reduced = Expr(
@@ -265,6 +267,7 @@ def _symbolic_floordiv(expr: Expr, divisor: Extent) -> Expr:
     return quotients if left.within(0, divisor) else quotients + _quotient(left, divisor)
 
 
+@forgets_answers
 @lru_cache(maxsize=65536)
 def _modulo(expr: Expr, divisor: Extent) -> Expr:
     return expr - expr // divisor * divisor
@@ -295,7 +298,7 @@ def _without_fine_part(expr: Expr, divisor: int, finest: int = FINEST) -> Expr |
     """
     terms = sorted(expr.terms, key=_order)
     for count in range(1, len(terms)):
-        step = math.gcd(divisor, *(c for _, c in terms[:count]))  # type: ignore[arg-type]
+        step = math.gcd(divisor, *(c for _, c in terms[:count]))
         fine = Expr(expr.constant % step, frozenset(terms[count:]))
         if step >= finest and fine.within(0, step):
             a = Expr(expr.constant // step, frozenset((t, c // step) for t, c in terms[:count]))
@@ -311,6 +314,7 @@ def _quotient(dividend: Expr, divisor: Extent) -> Expr:
     return Expr(0, frozenset(((Quotient(dividend, divisor), 1),)))
 
 
+@forgets_answers
 @lru_cache(maxsize=65536)
 def _bounds(expr: Expr) -> tuple[Extent, Extent]:
     # Which is taken first may decide how wide the bounds are: not the order of a set.
@@ -348,6 +352,7 @@ def _atom_bounds(atom: Atom) -> tuple[Extent, Extent]:
     return 0, max(extent - 1, 0) if isinstance(extent, int) else extent - 1
 
 
+@forgets_answers
 @lru_cache(maxsize=65536)
 def _variables(expr: Expr) -> frozenset[Variable]:
     variables: set[Variable] = set()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.dims import Extent, fixed
 from graphc.ops import conversion
 from graphc.system import c_function
 
@@ -47,6 +48,11 @@ class NumpyAlgebra:
     @staticmethod
     def constant(value: float | int | bool, like: Array) -> Any:
         return like.dtype.type(value)
+
+    @staticmethod
+    def extent(size: Extent) -> Any:
+        """A size as an i64."""
+        return np.asarray(fixed(size), np.int64)
 
     @staticmethod
     def flatten(index: tuple[Array, ...], shape: tuple[int, ...]) -> Any:

@@ -1,0 +1,63 @@
+"""Specializations for any size: which sizes of a function's arguments are left open, and the
+specialization of a call among those that were traced so.
+
+A first signature has the sizes it came with. When a further one differs in sizes alone, those that
+differ are left open (graphc.ir.dims), and the specialization traced then serves all others that
+give the same answers to what the trace asked of its sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from frontend.compiled.signature import Signature
+from frontend.compiled.specialization import Specialization
+from frontend.tracing.sizes import SizedArguments, SizeHistory
+
+MOST = 8
+"""Specializations of open sizes kept for signatures of one form: the latest."""
+
+
+class OpenSizes:
+    """Of one compiled function. `dynamic`: None to leave open what was seen to differ, True all
+    sizes from the start, False none."""
+
+    def __init__(self, dynamic: bool | None):
+        self.dynamic = dynamic
+        self._histories: dict[Signature, SizeHistory] = {}
+        self._specializations: dict[Signature, list[Specialization]] = {}
+        self._refused: set[Signature] = set()
+
+    def sized(self, key: Signature) -> SizedArguments | None:
+        """The arguments of a new signature with the sizes that are left open; None without any."""
+        if self.dynamic is False or form_of(key) in self._refused:
+            return None
+        history = self._histories.setdefault(form_of(key), SizeHistory())
+        sized = history.sized(key.types, self.dynamic)
+        history.note(key.types)
+        return sized
+
+    def add(self, key: Signature, specialization: Specialization) -> None:
+        """A specialization was traced with sizes left open."""
+        form = form_of(key)
+        known = self._specializations.get(form, [])
+        self._specializations[form] = [specialization, *known][:MOST]
+
+    def refuse(self, key: Signature) -> None:
+        """Signatures of this form cannot be traced with sizes left open: do not try again."""
+        self._refused.add(form_of(key))
+
+    def fitting(self, key: Signature, holds: Callable[[Any], bool]) -> Specialization | None:
+        """The instance for a signature, of a specialization that serves it."""
+        for specialization in self._specializations.get(form_of(key), ()):
+            instance = specialization.at(key.types)
+            if instance is not None and holds(instance):
+                self._histories[form_of(key)].note(key.types)
+                return instance
+        return None
+
+
+def form_of(key: Signature) -> Signature:
+    """The signature without its sizes."""
+    return key._replace(types=tuple([(type.dtype, type.rank) for type in key.types]))

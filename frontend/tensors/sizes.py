@@ -1,0 +1,174 @@
+"""Sizes of a trace that are known only when the compiled function is called.
+
+`x.shape[0]` is then a `SymInt`: an int to whoever asks (`isinstance(n, int)`), whose arithmetic
+gives further ones. A comparison is answered by the sizes of the trace, and the compiled code is for
+calls that give the same answer. `int(n)`, `range(n)` and a use as a key make a number of it, and
+the compiled code is for calls with that number.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from graphc.ir.dims import Dim, Extent
+from graphc.ir.size_guards import answered, equal
+from graphc.ir.undecided import number_of
+
+
+def shown(extent: Extent) -> Any:
+    """An extent as Python code gets to see it: an int, or a `SymInt`."""
+    return SymInt(extent) if isinstance(extent, Dim) else extent
+
+
+def extents_in(value: Any) -> Any:
+    """An argument of an op with extents in place of `SymInt`s, also inside of tuples and lists."""
+    kind = type(value)
+    if kind is SymInt:
+        return value.extent
+    if isinstance(value, tuple | list):
+        return tuple([extents_in(item) for item in value])
+    return value
+
+
+def _of(value: Any) -> Any:
+    """The extent of an int, a SymInt or a Dim; None for anything else."""
+    if type(value) is SymInt:
+        return value.extent
+    return value if isinstance(value, int | Dim) else None
+
+
+def _arithmetic(apply: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
+    def method(self: SymInt, other: Any) -> Any:
+        extent = _of(other)
+        if extent is None:
+            number: Any = number_of(self.extent) if isinstance(other, float) else None
+            if number is None:
+                return NotImplemented
+            return apply(other, number) if swapped else apply(number, other)
+        left, right = (extent, self.extent) if swapped else (self.extent, extent)
+        if apply is operator.floordiv or apply is operator.mod:
+            right = right if answered(right, ">", 0) else number_of(right)
+        return shown(apply(left, right))
+
+    return method
+
+
+def _comparison(sign: str) -> Any:
+    def method(self: SymInt, other: Any) -> Any:
+        extent = _of(other)
+        if extent is None:
+            number = number_of(self.extent)
+            return _SIGNS[sign](number, other)
+        if sign in ("==", "!="):
+            return equal(self.extent, extent) is (sign == "==")
+        return bool(_SIGNS[sign](self.extent, extent))
+
+    return method
+
+
+_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
+class SymInt:
+    """A size of a trace, with its polynomial `extent`."""
+
+    __slots__ = ("extent",)
+
+    def __init__(self, extent: Dim):
+        self.extent = extent
+
+    # isinstance(n, int) asks for it.
+    __class__ = property(lambda self: int)
+
+    __add__ = _arithmetic(operator.add)
+    __radd__ = _arithmetic(operator.add, swapped=True)
+    __sub__ = _arithmetic(operator.sub)
+    __rsub__ = _arithmetic(operator.sub, swapped=True)
+    __mul__ = _arithmetic(operator.mul)
+    __rmul__ = _arithmetic(operator.mul, swapped=True)
+    __floordiv__ = _arithmetic(operator.floordiv)
+    __rfloordiv__ = _arithmetic(operator.floordiv, swapped=True)
+    __mod__ = _arithmetic(operator.mod)
+    __rmod__ = _arithmetic(operator.mod, swapped=True)
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
+    __eq__ = _comparison("==")
+    __ne__ = _comparison("!=")
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __neg__(self) -> Any:
+        return shown(-self.extent)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __pow__(self, power: Any) -> Any:
+        if isinstance(power, int) and 0 < power < 5:
+            return shown(math.prod([self.extent] * int(power)))
+        return number_of(self.extent) ** power
+
+    def __truediv__(self, other: Any) -> Any:
+        return number_of(self.extent) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / number_of(self.extent)
+
+    def __rpow__(self, base: Any) -> Any:
+        return base ** number_of(self.extent)
+
+    def __index__(self) -> int:
+        return number_of(self.extent)
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(number_of(self.extent))
+
+    def __hash__(self) -> int:
+        return hash(number_of(self.extent))
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __ceil__(self) -> Any:
+        return self
+
+    __floor__ = __trunc__ = __ceil__
+
+    def __round__(self, digits: Any = None) -> Any:
+        return self
+
+    def __str__(self) -> str:
+        return str(self.extent)
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec if spec[-1:] not in ("d", "n") else spec[:-1])
+
+    def bit_length(self) -> int:
+        return number_of(self.extent).bit_length()
+
+    def is_integer(self) -> bool:
+        return True
+
+    def item(self) -> Any:
+        return self
+
+
+def whole(size: Any) -> Any:
+    """A size as an int, or as the `SymInt` it is."""
+    return size if type(size) is SymInt else int(size)
