@@ -55,7 +55,8 @@ def compiled_spec(spec: KernelSpec, target: Target, timings: dict[str, float]) -
     kernel = lower(spec, target)
     lowered = time.perf_counter()
     code = compile_kernel(kernel, target, store)
-    facts = KernelFacts(code.symbol, fixed(kernel.extent), scratch_layout(kernel)[1])
+    scratch = fixed(scratch_layout(kernel)[1])
+    facts = KernelFacts(code.symbol, fixed(kernel.extent), scratch)
     if store is not None:
         named = {"kernel": f"{spec.recipe} of {code.symbol}", "target": target.key}
         store.put(key, json.dumps(asdict(facts)).encode(), named)
