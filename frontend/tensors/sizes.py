@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphc.ir.dims import Dim, Extent
+from graphc.ir.size_floats import SizeFloat
 from graphc.ir.size_guards import answered, equal
 from graphc.ir.undecided import number_of
 
@@ -44,9 +45,10 @@ def _arithmetic(apply: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
     def method(self: SymInt, other: Any) -> Any:
         extent = _of(other)
         if extent is None:
-            number: Any = number_of(self.extent) if isinstance(other, float) else None
-            if number is None:
+            if not isinstance(other, float):
                 return NotImplemented
+            # Whole numbers of a size are floats as 1·n is.
+            number = SizeFloat("div", self.extent, 1)
             return apply(other, number) if swapped else apply(number, other)
         left, right = (extent, self.extent) if swapped else (self.extent, extent)
         if apply is operator.floordiv or apply is operator.mod:
@@ -121,10 +123,12 @@ class SymInt:
         return number_of(self.extent) ** power
 
     def __truediv__(self, other: Any) -> Any:
-        return number_of(self.extent) / other
+        divisor = _of(other)
+        return SizeFloat("div", self.extent, other if divisor is None else divisor)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return other / number_of(self.extent)
+        dividend = _of(other)
+        return SizeFloat("div", other if dividend is None else dividend, self.extent)
 
     def __rpow__(self, base: Any) -> Any:
         return base ** number_of(self.extent)
@@ -172,3 +176,8 @@ class SymInt:
 def whole(size: Any) -> Any:
     """A size as an int, or as the `SymInt` it is."""
     return size if type(size) is SymInt else int(size)
+
+
+def is_open(number: Any) -> bool:
+    """Whether a number is known only when the compiled function is called."""
+    return type(number) in (SymInt, SizeFloat)

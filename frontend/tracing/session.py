@@ -21,7 +21,7 @@ import numpy as np
 
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.no_value import escaped, not_of_trace
-from frontend.tensors.sizes import SymInt
+from frontend.tensors.sizes import extents_in, is_open
 from frontend.tensors.state import STATE, put_back, recording, state_now, swap_session
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing.attributes import AssignedAttributes
@@ -267,8 +267,9 @@ class Session(Mutations):
         key = (type, str(number))
         var = self._filled.get(key)
         if var is None:
-            if isinstance(number, SymInt):
-                var = lift(number.extent, self.builder.constant(np.zeros((), type.dtype.numpy)))
+            if is_open(number):
+                like = self.builder.constant(np.zeros((), type.dtype.numpy))
+                var = lift(extents_in(number), like)
             else:
                 var = self.builder.constant(np.asarray(number).astype(type.dtype.numpy))
             if type.shape:

@@ -17,6 +17,7 @@ from keyword import iskeyword
 from typing import Any
 
 from graphc.errors import SizeBoundError, UndecidedSizeError
+from graphc.ir.dim_terms import ordered_terms, term_text
 from graphc.ir.undecided import number_of, undecided
 
 __all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "ceil_div", "dim",
@@ -153,6 +154,12 @@ class Dim:
     def __ge__(self, other: Extent) -> bool:
         return _decided(self, ">=", other, always_le(other, self), always_lt(self, other))
 
+    def __truediv__(self, other: Any) -> Any:
+        return _ratio(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _ratio(other, self)
+
     def __index__(self) -> int:
         return number_of(self)
 
@@ -163,7 +170,7 @@ class Dim:
         return _decided(self, "!=", 0, low > 0 or high < 0, low == high == 0)
 
     def __str__(self) -> str:
-        texts = [_term_text(m, c) for m, c in ordered_terms(self)]
+        texts = [term_text(m, c) for m, c in ordered_terms(self)]
         if self.constant:
             texts.append(str(self.constant))
         return " + ".join(texts).replace("+ -", "- ")
@@ -180,6 +187,12 @@ def dim(name: str, least: int = 0, most: int | None = None) -> Dim:
     if taken or not (name.isidentifier() and name.isascii() and name[0] != "_"):
         raise SizeBoundError(f"{name!r} is no name of a size")
     return Dim(0, frozenset((((Symbol(name, least, most),), 1),)))
+
+
+def _ratio(left: Any, right: Any) -> Any:
+    from graphc.ir.size_floats import SizeFloat  # which computes with extents
+
+    return SizeFloat("div", left, right)
 
 
 def is_symbolic(extents: Iterable[Extent]) -> bool:
@@ -382,23 +395,3 @@ def _symbols(factor: Factor) -> frozenset[Symbol]:
         return frozenset((factor,))
     inner = factor.dividend.symbols()
     return inner | factor.divisor.symbols() if isinstance(factor.divisor, Dim) else inner
-
-
-# -- text -------------------------------------------------------------------------------------
-
-
-def ordered_terms(extent: Dim) -> list[tuple[Monomial, int]]:
-    """Monomials and coefficients in an order that depends on nothing else."""
-    return sorted(extent.terms, key=_by_degree)
-
-
-def _by_degree(term: tuple[Monomial, int]) -> tuple[Any, ...]:
-    """Monomials of most factors first, then by their texts."""
-    return -len(term[0]), *map(str, term[0])
-
-
-def _term_text(monomial: Monomial, coefficient: int) -> str:
-    text = "*".join(map(str, monomial))
-    if abs(coefficient) == 1:
-        return text if coefficient == 1 else f"-{text}"
-    return f"{coefficient}*{text}"

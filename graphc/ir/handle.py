@@ -16,6 +16,7 @@ import numpy as np
 from graphc.errors import ShapeError
 from graphc.ir.dims import Dim
 from graphc.ir.registry import OpDefinition, lookup
+from graphc.ir.size_floats import SizeFloat
 from graphc.ir.types import DType, Shape, TensorType, broadcast_shapes
 
 
@@ -125,15 +126,29 @@ def aligned(*operands: Any) -> tuple[Any, ...]:
     return tuple(broadcast_to(operand, shape) for operand in lifted)
 
 
-def lift(number: float | int | bool | Dim, model: Handle) -> Any:
+def lift(number: Any, model: Handle) -> Any:
     """A Python number as a 0-d constant of `model`'s dtype in `model`'s context; a size known only
     at run time as what it then is."""
     if isinstance(number, Dim):
-        computed = model.dtype.computes_as
-        attributes = {"size": number, "dtype": computed}
-        (value,) = model.context.apply(lookup("extent"), (), attributes)
-        return value if computed is model.dtype else apply(lookup("cast"), value, dtype=model.dtype)
+        return _as(_extent(number, model.dtype.computes_as, model), model.dtype)
+    if type(number) is SizeFloat:
+        wide = number.emitted(
+            lambda part: _extent(part, DType.f64, model),
+            lambda name, left, right: apply(lookup(name), left, right),
+        )
+        return _as(wide, model.dtype)
     return model.context.constant(np.asarray(number, dtype=model.dtype.numpy))
+
+
+def _extent(number: Any, dtype: DType, model: Handle) -> Any:
+    """A number or an extent as a 0-d value of a dtype."""
+    if not isinstance(number, Dim):
+        return model.context.constant(np.asarray(number, dtype=dtype.numpy))
+    return model.context.apply(lookup("extent"), (), {"size": number, "dtype": dtype})[0]
+
+
+def _as(value: Any, dtype: DType) -> Any:
+    return value if value.dtype is dtype else apply(lookup("cast"), value, dtype=dtype)
 
 
 def broadcast_to(operand: Any, shape: Sequence[int]) -> Any:

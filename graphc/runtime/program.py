@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from graphc.codegen.llvm.native import OBJECTS, DriverCode, driver_code, load, load_driver
 from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
 from graphc.codegen.program.native_program import NativeProgram
-from graphc.codegen.program.size_table import ARENA
+from graphc.codegen.program.size_table import ARENA, SCRATCH
 from graphc.codegen.target import Target, running
 from graphc.ir.instances import substitute, type_at
 from graphc.ir.nodes import Constant, Graph
@@ -71,7 +71,7 @@ def program_at(program: Program, sizes: Mapping[str, int]) -> Program:
         output_types=tuple([type_at(type, sizes) for type in program.output_types]),
         checks=tuple([_check_at(check, sizes) for check in program.checks]),
         arena_bytes=table[ARENA], arena_lower_bound=0, table=tuple(table),
-        native=replace(program.native, arena_bytes=table[ARENA]),
+        native=replace(program.native, arena_bytes=table[ARENA], scratch_stride=table[SCRATCH]),
     )  # fmt: skip
 
 

@@ -32,12 +32,16 @@ class Copier:
     evaluator: Evaluator
     lanes: int
 
-    def loop(self, extent: Extent, name: str, body: Callable[[Expr], None]) -> None:
-        """`body` for each position below `extent`."""
-        if extent == 1:
+    def loop(
+        self, extent: Extent, name: str, body: Callable[[Expr], None],
+        count: LoopValue | None = None,
+    ) -> None:  # fmt: skip
+        """`body` for each position below `extent`, or for so many of these."""
+        if extent == 1 and count is None:
             body(of(0))
             return
-        with self.builder.loop(0, self.builder.bound(extent), hint=name) as loop:
+        end = self.builder.bound(extent) if count is None else count
+        with self.builder.loop(0, end, hint=name) as loop:
             variable = Variable(f"{name}{next(_names)}", extent)
             self.evaluator.integers.bind(variable, loop.variable, self.builder.block)
             body(of(variable))

@@ -170,7 +170,7 @@ def kernel_caller(kernel: Kernel, target: Target | None = None) -> Callable[...,
         sizes = sizes or {}
         buffer_lengths(kernel, arrays, sizes)
         table = (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
-        scratch = np.empty(scratch_layout(kernel)[1] + 64, np.uint8)
+        scratch = np.empty(evaluate(scratch_layout(kernel)[1], sizes) + 64, np.uint8)
         aligned = -(-scratch.ctypes.data // 64) * 64
         dims = (ctypes.c_int64 * max(1, len(kernel.dims)))(*(sizes[d.name] for d in kernel.dims))
         last = evaluate(kernel.extent, sizes) if end is None else end

@@ -19,6 +19,7 @@ from graphc.codegen.llvm.function_text import FunctionText, llvm_type, quoted
 from graphc.codegen.llvm.induction_pointers import InductionPointers
 from graphc.codegen.llvm.memory import MemoryText
 from graphc.codegen.llvm.ops import emit_let
+from graphc.codegen.llvm.size_text import extent_text
 from graphc.codegen.loop_ir.nodes import (
     Barrier,
     Block,
@@ -38,19 +39,22 @@ from graphc.codegen.loop_ir.nodes import (
     results,
     walk,
 )
+from graphc.ir.dims import Extent, ceil_div
 
 SCRATCH_ALIGNMENT = 64
 SIGNATURE = "ptr {0}%buffers, ptr {0}%dims, i64 %begin, i64 %end, ptr {1}%scratch"
 
 
-def scratch_layout(kernel: Kernel) -> tuple[tuple[int, ...], int]:
-    """Byte offsets of the kernel's scratch buffers in its scratch block, and the block's size."""
-    offsets = []
-    total = 0
-    for buffer in kernel.scratch:
-        offsets.append(total)
-        total += -(-buffer.nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
-    return tuple(offsets), total
+def scratch_layout(kernel: Kernel) -> tuple[tuple[Extent, ...], Extent]:
+    """Byte offsets of the kernel's scratch buffers in its scratch block, and the block's size.
+    Buffers that grow with sizes known only at run time lie behind all others."""
+    offsets: dict[str, Extent] = {}
+    total: Extent = 0
+    for buffer in sorted(kernel.scratch, key=lambda each: not isinstance(each.size, int)):
+        offsets[buffer.name] = total
+        lines = ceil_div(buffer.size * buffer.dtype.itemsize, SCRATCH_ALIGNMENT)
+        total += lines * SCRATCH_ALIGNMENT
+    return tuple(offsets[buffer.name] for buffer in kernel.scratch), total
 
 
 def emit_modules(
@@ -109,14 +113,16 @@ class _Emitter(MemoryText):
         for position, buffer in enumerate(kernel.buffers):
             address = function.temporary(f"getelementptr ptr, ptr %buffers, i64 {position}")
             self.pointers[buffer.name] = function.temporary(f"load ptr, ptr {address}, align 8")
-        for buffer, offset in zip(kernel.scratch, scratch_layout(kernel)[0], strict=True):
-            self.pointers[buffer.name] = function.temporary(
-                f"getelementptr i8, ptr %scratch, i64 {offset}"
-            )
-        self.declare_aliasing(kernel)
         for position, size in enumerate(kernel.dims):
             address = function.temporary(f"getelementptr i64, ptr %dims, i64 {position}")
             function.define(size, f"load i64, ptr {address}, align 8")
+        sizes = {size.name: function.text(size) for size in kernel.dims}
+        for buffer, offset in zip(kernel.scratch, scratch_layout(kernel)[0], strict=True):
+            at = extent_text(function, offset, sizes)
+            self.pointers[buffer.name] = function.temporary(
+                f"getelementptr i8, ptr %scratch, i64 {at}"
+            )
+        self.declare_aliasing(kernel)
         function.alias(kernel.begin, "%begin")
         function.alias(kernel.end, "%end")
         self.seen(kernel.begin, kernel.end, *kernel.dims)

@@ -91,8 +91,12 @@ class LoopBuilder:
         self._buffers[self._buffers.index(buffer)] = both
         return both
 
-    def scratch(self, name: str, dtype: DType, size: int) -> Buffer:
-        """Memory of one call, 64-byte aligned, undefined at first."""
+    def scratch(self, name: str, dtype: DType, size: Extent) -> Buffer:
+        """Memory of one call, 64-byte aligned, undefined at first. What grows with a size known
+        only at run time is that call's."""
+        if not isinstance(size, int):
+            for symbol in sorted(size.symbols(), key=str):
+                self._factor(symbol)
         buffer = Buffer(name, dtype, size, "scratch")
         self._scratch.append(buffer)
         return buffer

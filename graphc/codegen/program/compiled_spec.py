@@ -34,7 +34,7 @@ class KernelFacts:
 
     symbol: str
     extent: Extent
-    scratch_bytes: int
+    scratch_bytes: Extent
     sizes: tuple[str, ...] = ()
     """Names of the sizes it takes, in order."""
 
@@ -97,10 +97,11 @@ def _facts(entry: Mapping[str, object], symbols: Sequence[Symbol]) -> KernelFact
     symbol, extent, scratch, sizes = (
         entry.get(name) for name in ("symbol", "extent", "scratch_bytes", "sizes")
     )
-    if isinstance(extent, str):
-        extent = parse_extent(extent, {s.name: dim(s.name, s.least, s.most) for s in symbols})
-    if not (isinstance(symbol, str) and isinstance(scratch, int) and isinstance(sizes, list)):
+    named = {s.name: dim(s.name, s.least, s.most) for s in symbols}
+    extent = parse_extent(extent, named) if isinstance(extent, str) else extent
+    scratch = parse_extent(scratch, named) if isinstance(scratch, str) else scratch
+    if not (isinstance(symbol, str) and isinstance(sizes, list)):
         return None
-    if not isinstance(extent, int | Dim):
+    if not (isinstance(extent, int | Dim) and isinstance(scratch, int | Dim)):
         return None
     return KernelFacts(symbol, extent, scratch, tuple(map(str, sizes)))

@@ -23,7 +23,7 @@ from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.native_program import verdict_start
 from graphc.codegen.program.size_table import SizeTable
 from graphc.errors import LoweringError
-from graphc.ir.dims import Extent, exact_quotient
+from graphc.ir.dims import Extent, evaluate, exact_quotient
 from graphc.ir.instances import substitute
 from graphc.ir.types import DType, TensorType
 from graphc.schedule.plan import (
@@ -48,25 +48,23 @@ class NativeKernel:
     symbol: str
     address: int
     extent: Extent
-    scratch_bytes: int
+    scratch_bytes: Extent
     sizes: tuple[str, ...] = ()
     """Names of the sizes it takes, in order: of its own, s0, s1 …"""
 
 
-def scratch_stride(kernels: Mapping[KernelSpec, NativeKernel]) -> int:
-    """Bytes of scratch of each thread."""
-    most = max((kernel.scratch_bytes for kernel in kernels.values()), default=0)
-    return -(-most // PADDING) * PADDING
+def scratch_needs(plan: Plan, kernels: Mapping[KernelSpec, NativeKernel]) -> list[Extent]:
+    """Bytes of scratch that the launches of a plan take, each number once."""
+    launches = [step for step in all_steps(plan) if isinstance(step, Launch)]
+    pairs = ((kernels[step.kernel].scratch_bytes, own_sizes(step)) for step in launches)
+    return list(dict.fromkeys(substitute(bytes, sizes) for bytes, sizes in pairs))
 
 
-def bytes_behind_arena(kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule) -> int:
-    """Bytes of the block the driver works in behind the arena: verdict, scratch of each thread."""
-    return PADDING + chosen.threads * scratch_stride(kernels)
-
-
-def block_bytes(plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule) -> int:
-    """Bytes of the block: arena, and what is behind it."""
-    return verdict_start(plan.arena_bytes) + bytes_behind_arena(kernels, chosen)
+def scratch_stride(plan: Plan, kernels: Mapping[KernelSpec, NativeKernel]) -> int:
+    """Bytes of scratch of each thread; of sizes known only at run time, in the example."""
+    example = dict(plan.example)
+    needs = (evaluate(need, example) for need in scratch_needs(plan, kernels))
+    return -(-max(needs, default=0) // PADDING) * PADDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ class Driver:
         self.several = chosen.threads > 1
         self.lines: list[str] = []
         self.counters: list[str] = []  # of loops: all stack is taken at the entry
-        self.sizes = SizeTable(plan)
+        self.sizes = SizeTable(plan, scratch_needs(plan, kernels))
         self._names = 0
         self._checks = 0
 
@@ -136,12 +134,18 @@ class Driver:
             "  %alone = icmp eq i64 %threads, 1",
             "  %runs0 = icmp eq i64 %thread, 0",
             f"  %scratch.0 = getelementptr i8, ptr %verdict, i64 {PADDING}",
-            f"  %scratch.at = mul i64 %thread, {scratch_stride(self.kernels)}",
+            f"  %scratch.at = mul i64 %thread, {self._scratch_stride()}",
             "  %scratch = getelementptr i8, ptr %scratch.0, i64 %scratch.at",
         ]
         for thread in sorted({split.thread for split in self.chosen.steps} - {0}):
             self.lines.append(f"  %is{thread} = icmp eq i64 %thread, {thread}")
             self.lines.append(f"  %runs{thread} = or i1 %alone, %is{thread}")
+
+    def _scratch_stride(self) -> str:
+        """What stands for the bytes of scratch of each thread."""
+        if self.sizes.is_used:
+            return self.sizes.scratch_bytes()
+        return str(scratch_stride(self.plan, self.kernels))
 
     def _pointers(self) -> int:
         """How many pointers to arrays the table of arguments has."""

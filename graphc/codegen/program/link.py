@@ -12,7 +12,7 @@ from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.compile_worker import compile_all
 from graphc.codegen.program.compiled_spec import CompiledSpec, compiled_spec
-from graphc.codegen.program.driver import Driver, NativeKernel, bytes_behind_arena
+from graphc.codegen.program.driver import Driver, NativeKernel, scratch_stride
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target
@@ -95,7 +95,7 @@ def link(
     drivers.append(("driver", address))
     timings["driver"] = time.perf_counter() - started
     program = NativeProgram(
-        address, plan.arena_bytes, bytes_behind_arena(kernels, chosen), timings, chosen,
+        address, plan.arena_bytes, scratch_stride(plan, kernels), timings, chosen,
         target.key, symbols, tuple(drivers), driver.sizes.program(),
     )  # fmt: skip
     return program, plan

@@ -11,25 +11,29 @@ from graphc.schedule.threads import Schedule
 
 @dataclass(frozen=True, slots=True)
 class NativeProgram:
-    """A linked plan: the driver's address, the bytes of the block it works in (its arena, and what
-    is behind it), how it runs. `kernels` are the symbols it calls; `drivers` the names and
-    addresses of the functions generated for it, in the order they are loaded. Where sizes are known
-    only at run time, `sizes` makes the table it reads, and `arena_bytes` is that of the example."""
+    """A linked plan: the driver's address, the bytes of the block it works in (its arena, then a
+    verdict, then the scratch of each thread), how it runs. `kernels` are the symbols it calls;
+    `drivers` the names and addresses of the functions generated for it, in the order they are
+    loaded. Where sizes are known only at run time, `sizes` makes the table it reads, and these
+    bytes are those of the example."""
 
     address: int
     arena_bytes: int
-    behind_arena: int
+    scratch_stride: int
     timings: dict[str, float]
     schedule: Schedule
     target: str
     kernels: tuple[str, ...]
     drivers: tuple[tuple[str, int], ...]
     sizes: SizeProgram | None = None
+    records: int = 0
+    """Bytes behind all that, for what a driver notes of a call."""
 
     @property
     def block_bytes(self) -> int:
         """Bytes of the block (of the example)."""
-        return verdict_start(self.arena_bytes) + self.behind_arena
+        scratch = self.schedule.threads * self.scratch_stride
+        return verdict_start(self.arena_bytes) + PADDING + scratch + self.records
 
 
 def verdict_start(arena_bytes: int) -> int:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,9 @@ import numpy as np
 from graphc.codegen.llvm.native import DRIVER_LEVEL, compile_driver
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING, barrier_text
-from graphc.codegen.program.driver import BoundPlan, Driver, NativeKernel, block_bytes
+from graphc.codegen.program.driver import BoundPlan, Driver, NativeKernel
 from graphc.codegen.program.link import native_kernel
-from graphc.codegen.program.native_program import NativeProgram, verdict_start
+from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, Step, all_steps
@@ -103,7 +103,7 @@ def profiling_program(
         if isinstance(step, Launch)
     }
     chosen = program.schedule
-    layout = RecordLayout(block_bytes(plan, kernels, chosen), len(steps), chosen.threads)
+    layout = RecordLayout(program.block_bytes, len(steps), chosen.threads)
     addresses = {kernel.symbol: kernel.address for kernel in kernels.values()}
     drivers: list[tuple[str, int]] = []
     if chosen.threads > 1:
@@ -114,9 +114,9 @@ def profiling_program(
     text = ProfilingDriver(plan, kernels, chosen, layout).text(target.triple)
     address = compile_driver(text, addresses, target=target, store=user_cache(), level=DRIVER_LEVEL)
     drivers.append(("driver", address))
-    profiled = NativeProgram(
-        address, program.arena_bytes, layout.end - verdict_start(program.arena_bytes), {}, chosen,
-        program.target, program.kernels, tuple(drivers),
+    profiled = replace(
+        program, address=address, timings={}, drivers=tuple(drivers),
+        records=layout.end - program.block_bytes,
     )  # fmt: skip
     return profiled, layout
 

@@ -5,7 +5,7 @@ extents, starts of buffers in the arena, sizes of kernels.
 Out: the text of a function from the sizes to the table, which is compiled once and run when a size
 is first seen. Numbers that depend on no size are written into the driver.
 
-The table begins with the bytes of the arena.
+The table begins with the bytes of the arena, and of the scratch of each thread.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from graphc.codegen.program.barrier import PADDING
 from graphc.ir.dims import Extent
 from graphc.ir.extent_text import as_python
 from graphc.schedule.arena import ALIGNMENT
 from graphc.schedule.instances import slots_of
 from graphc.schedule.plan import Branch, Loop, Plan, PlanBuffer
 
-ARENA = 0
-"""Where in the table the bytes of the arena stand."""
+ARENA, SCRATCH = 0, 1
+"""Where in the table these bytes stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class SizeTable:
     """Collects what a driver asks for. `operand` and `start_of` give the text that stands for a
     number in the driver: itself, or the value loaded from the table."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: Plan, scratch: Sequence[Extent]):
         self._names = tuple(name for name, _ in plan.example)
         self._lines: list[str] = []  # of the function
         self._entries: list[str] = []
@@ -55,7 +56,8 @@ class SizeTable:
         self._starts: dict[int, dict[int, str]] = {}  # by plan, by slot
         self._arenas: dict[int, str] = {}  # by plan
         if self._names:
-            self._entry(self._place(plan))
+            needs = f"max({', '.join(map(str, (0, 0, *scratch)))})"
+            self._entry(self._place(plan), f"-(-{needs} // {PADDING}) * {PADDING}")
 
     @property
     def is_used(self) -> bool:
@@ -94,6 +96,10 @@ class SizeTable:
     def arena_bytes(self) -> str:
         """What stands for the bytes of the whole arena."""
         return f"%size{ARENA}"
+
+    def scratch_bytes(self) -> str:
+        """What stands for the bytes of scratch of each thread."""
+        return f"%size{SCRATCH}"
 
     def consecutive(self, extents: Sequence[Extent]) -> int:
         """The first of entries that hold these one after the other."""

@@ -24,6 +24,7 @@ from graphc.ir.dims import Dim
 from graphc.ir.handle import apply
 from graphc.ir.nodes import Constant, Graph
 from graphc.ir.registry import register
+from graphc.ir.size_floats import SizeFloat
 from graphc.ir.types import COMPILED, DType, TensorType
 
 Array = np.ndarray[Any, Any]
@@ -229,6 +230,8 @@ def broken(message: str, bound: int | None, bad: Any, location: object = None) -
 def _plain(op: str, name: str, value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
+    if type(value) is SizeFloat:
+        value = float(value)
     if isinstance(value, list | tuple):
         return tuple(_plain(op, name, item) for item in value)
     if isinstance(value, float) and value != value:

@@ -62,7 +62,7 @@ class BlockedPlan:
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[BlockedPlan]:
         """Products with columns packed, or too deep to stay in L1."""
-        if not len(problem.view.k) == 1 == len(problem.view.n):
+        if problem.has_sizes or not len(problem.view.k) == 1 == len(problem.view.n):
             return
         for tiling in tilings(problem, target, limit):
             read, blocks = column_read(tiling, target), cache_blocks(tiling, target)

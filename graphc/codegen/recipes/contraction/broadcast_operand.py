@@ -19,7 +19,7 @@ from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel, Tiles
 from graphc.codegen.recipes.contraction.view import operand_value
-from graphc.ir.dims import fixed
+from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, unflatten
@@ -110,7 +110,7 @@ class BroadcastPacker:
 
     def __init__(
         self, emit: Emitter, packing: BroadcastPacking, panel: Panel,
-        batch: tuple[Index, Shape] = ((), ()),
+        batch: tuple[Index, tuple[Extent, ...]] = ((), ()),
     ) -> None:  # fmt: skip
         self.emit = emit
         self.packing = packing
@@ -184,7 +184,7 @@ def broadcast_ahead(
     problem, view = emit.problem, emit.view
     probe = view.broadcast(problem.batch, problem.m(of(0)), problem.k(of(0)))
     used = [v for v in loops if probe is None or any(v in i.variables() for i in probe.index)]
-    extents = tuple(fixed(variable.extent) for variable in used)
+    extents = tuple(variable.extent for variable in used)
     depth = packing.groups(problem.rows) * math.prod(extents) * problem.depth
     panel = Panel(emit.copier, view, "broadcast", depth, packing.width)
     packer = BroadcastPacker(emit, packing, panel, (tuple(of(v) for v in used), extents))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from graphc.codegen.recipes.contraction.k_blocks import cut
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import Columns
-from graphc.codegen.recipes.contraction.view import ContractionView
+from graphc.codegen.recipes.typical import at_least
 from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Variable, flatten, of
 from graphc.schedule.access import Index
@@ -31,7 +31,7 @@ def scatter_cost(problem: ContractionProblem, columns: Sequence[Columns]) -> flo
         return 0.0
     view = problem.view
     lane = Variable("probe_lane", max(columns[0].lanes, 2))
-    row = Variable("probe_m", max(problem.rows, 2))
+    row = Variable("probe_m", at_least(problem.rows, 2))
     index = view.out(problem.batch, problem.m(of(row)), any_place(columns[0], lane))
     linear = flatten(index, view.node.types[0].shape)
     if linear.coefficient(lane) == 1:
@@ -45,13 +45,16 @@ def any_place(columns: Columns, lane: Variable) -> Index:
     return columns.place(of(number), of(lane))[0]
 
 
-def group_size(view: ContractionView, elements: int, target: Target) -> int:
-    """How many indices of the first axis of k to add at a time: a divisor of its extent, whole
-    K blocks, as many as keep the copy in half of L2. `elements`: those of the copy for one index.
-    """
+def group_size(problem: ContractionProblem, elements: int, target: Target) -> int:
+    """How many indices of the first axis of k to add at a time: a divisor of its extent, if that is
+    a number, whole K blocks, as many as keep the copy in half of L2. `elements`: those of the copy
+    for one index."""
+    view = problem.view
     axis, step = cut(view.k)
     step = step if axis == 0 else 1
     fit = max(target.l2_bytes // 2 // (elements * view.dtype.itemsize), 1)
+    if not isinstance(view.k[0], int):
+        return max(min(fit, problem.typical(view.k[0])) // step, 1) * step
     sizes = [g for g in range(1, view.k[0] + 1) if view.k[0] % g == 0 and g % step == 0]
     sizes = sizes or [view.k[0]]
     return max((g for g in sizes if g <= fit), default=sizes[0])

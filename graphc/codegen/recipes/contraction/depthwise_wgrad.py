@@ -17,7 +17,14 @@ from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, group_size, note
 from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
-from graphc.codegen.recipes.contraction.halo import FilledHalo, HaloBuffer, HaloPlan, plan_halo
+from graphc.codegen.recipes.contraction.halo import (
+    FilledHalo,
+    HaloBuffer,
+    HaloPlan,
+    group_end,
+    group_members,
+    plan_halo,
+)
 from graphc.codegen.recipes.contraction.k_blocks import KLoops
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import Columns, vector_registers
@@ -29,7 +36,7 @@ from graphc.codegen.recipes.contraction.view import (
     group_variable,
 )
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import Extent, fixed, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
@@ -59,28 +66,31 @@ class DepthwiseWgradPlan:
         view, count = problem.view, math.prod(problem.view.n)
         if view.swapped or problem.rows != 1 or len(view.k) < 2 or 0 in view.k:
             return
-        if not 0 < count < vector_registers(target) - 2 or not view.batch or view.batch[-1] < 4:
+        if not 0 < count < vector_registers(target) - 2 or not view.batch:
             return
-        if len(view.residue_classes()) > 1:
+        if is_symbolic(view.batch) or view.batch[-1] < 4 or len(view.residue_classes()) > 1:
             return
         lanes = problem.lanes_for(view.batch[-1])
         unrolled = first_unrolled(view, False)
-        whole = _halos(problem, lanes, unrolled, None)
+        depth = view.k[0]
+        at_once, members = (None, depth) if isinstance(depth, int) else (1, 1)
+        whole = _halos(problem, lanes, unrolled, at_once)
         if whole is None:
             return
         elements = sum(halo.elements for halo in whole)
-        group = group_size(view, -(-elements // view.k[0]), target)
+        group = group_size(problem, -(-elements // members), target)
         halos = _halos(problem, lanes, unrolled, group)
         assert halos is not None
         vectors = problem.batch_count / lanes
-        products = vectors * count * problem.depth / EFFICIENCY
+        products = vectors * count * problem.typical(problem.depth) / EFFICIENCY
         copies = vectors * elements / lanes * TRANSPOSED
+        copies *= 1 if at_once is None else problem.typical(depth)
         yield DepthwiseWgradPlan(
             problem, lanes, unrolled, group, *halos, halos[1].guarded and problem.dtype.is_float,
             products + copies,
             note(
                 problem, "depthwise wgrad", f"lanes along the batch, tile 1x{count}x{lanes}, both "
-                f"operands from halo buffers, {group} of {view.k[0]} at a time", products=products,
+                f"operands from halo buffers, {group} of {depth} at a time", products=products,
                 copies=copies,
             ),
         )  # fmt: skip
@@ -155,14 +165,19 @@ class ChannelNest:
     def _channels(self, channels: int) -> None:
         """All results of neighbouring channels."""
         emit, builder = self.emit, self.emit.builder
+        sized = not isinstance(emit.view.k[0], int)
+        if sized:
+            emit.clear(self.sums, self.count, lambda at: at * emit.lanes, emit.first_addend())
         with builder.loop(0, builder.bound(self.groups.extent), hint="group") as loop:
             emit.integers.bind(self.groups, loop.variable, builder.block)
-            broadcast, vectors = self.broadcast.fill(channels), self.vectors.fill(channels)
+            members = group_members(emit, self.groups, loop.variable, self.plan.group)
+            broadcast = self.broadcast.fill(channels, members)
+            vectors = self.vectors.fill(channels, members)
             step = emit.number(self.plan.group)
             begin = builder.mul(loop.variable, step)
-            is_first = builder.compare("eq", loop.variable, emit.number(0))
-            group = begin, builder.add(begin, step)
-            self._group(broadcast, vectors, group, is_first)
+            first = None if sized else builder.compare("eq", loop.variable, emit.number(0))
+            group = begin, group_end(emit, begin, self.plan.group)
+            self._group(broadcast, vectors, group, first)
         self._outputs(channels)
 
     def _batch(self, lane: Expr) -> Index:
@@ -177,9 +192,9 @@ class ChannelNest:
 
     def _group(
         self, broadcast: FilledHalo, vectors: FilledHalo, group: tuple[LoopValue, LoopValue],
-        is_first: LoopValue,
+        is_first: LoopValue | None,
     ) -> None:  # fmt: skip
-        """Adds the products of one group of k to all sums."""
+        """Adds the products of one group of k to all sums; None: these are there already."""
         emit, view = self.emit, self.emit.view
         lane = emit.copier.lane()
         batch = self._batch(lane)
@@ -198,13 +213,13 @@ class ChannelNest:
 
         zeros = emit.zeros(self.count)
         loops = KLoops(emit.builder, emit.evaluator, view.k, self.plan.unrolled, body, zeros)
-        start = [
-            emit.builder.select(
-                is_first, emit.zero,
-                emit.evaluator.load(self.sums, self._sum(i, lane), (), emit.builder.block),
-            )
-            for i in range(self.count)
-        ]  # fmt: skip
+
+        def before(i: int) -> LoopValue:
+            block = emit.builder.block
+            known = emit.evaluator.load(self.sums, self._sum(i, lane), (), block)
+            return known if is_first is None else emit.builder.select(is_first, emit.zero, known)
+
+        start = [before(i) for i in range(self.count)]
         for i, total in enumerate(loops.added_to(start, *group)):
             emit.evaluator.store(self.sums, self._sum(i, lane), total)
 

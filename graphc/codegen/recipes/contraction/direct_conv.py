@@ -59,7 +59,12 @@ class DirectConvPlan:
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[DirectConvPlan]:
         view = problem.view
-        if len(view.n) != 1 or 0 in (*view.n, *view.k) or math.prod(view.k[1:]) > K_BLOCK:
+        if (
+            problem.has_sizes
+            or len(view.n) != 1
+            or 0 in (*view.n, *view.k)
+            or math.prod(view.k[1:]) > K_BLOCK
+        ):
             return
         lanes = problem.lanes_for(view.n[0])
         lane = Variable("probe_lane", max(lanes, 2))
@@ -75,7 +80,7 @@ class DirectConvPlan:
         sums = problem.rows * tile.vectors * lanes * view.dtype.itemsize
         if sums > target.l2_bytes // 2:
             return
-        vectors = problem.batch_count * columns.vectors
+        vectors = problem.typical(problem.batch_count) * columns.vectors
         products = vectors * view.k[0] * lines.products / (EFFICIENCY * efficiency)
         results = vectors * problem.rows * scatter_cost(problem, [columns])
         yield DirectConvPlan(

@@ -15,6 +15,7 @@ from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.recipes.contraction.guarded_sums import GuardedSums
+from graphc.codegen.recipes.contraction.k_blocks import first_addend
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import TileRun
 from graphc.codegen.recipes.contraction.view import batch_variables
@@ -121,7 +122,7 @@ class Emitter:
     def zeros(self, count: int) -> list[LoopValue]:
         return [self.zero] * count
 
-    def scratch(self, name: str, size: int) -> Buffer:
+    def scratch(self, name: str, size: Extent) -> Buffer:
         return self.builder.scratch(name, self.dtype, size)
 
     def tile_lane(self) -> Expr:
@@ -130,17 +131,25 @@ class Emitter:
         self.integers.bind_lane(lane, self.builder.block)
         return of(lane)
 
+    def first_addend(self) -> LoopValue:
+        """What the first K block of a sum is added to."""
+        return first_addend(self.builder, self.view.k, self.builder.const(self.dtype, 0))
+
     def multiply_add(self, x: LoopValue, y: LoopValue, total: LoopValue) -> LoopValue:
         if self.dtype.is_float:
             return self.builder.fma(x, y, total)
         return self.builder.add(self.builder.mul(x, y), total)
 
-    def clear(self, memory: Buffer, vectors: int, first: Callable[[Expr], Expr]) -> None:
-        """Zeros in so many vectors of scratch, the i-th of them at element first(i)."""
-        zero = self.builder.const(self.dtype, 0)
+    def clear(
+        self, memory: Buffer, vectors: int, first: Callable[[Expr], Expr],
+        value: LoopValue | None = None,
+    ) -> None:  # fmt: skip
+        """Zeros, or copies of a scalar, in so many vectors of scratch, the i-th of them at element
+        first(i)."""
+        value = value or self.builder.const(self.dtype, 0)
         self.copier.loop(
             vectors, "clear",
-            lambda at: self.evaluator.store(memory, first(at) + self.copier.lane(), zero),
+            lambda at: self.evaluator.store(memory, first(at) + self.copier.lane(), value),
         )  # fmt: skip
 
     def finish(self, index: Index, guards: tuple[Guard, ...], total: LoopValue) -> None:

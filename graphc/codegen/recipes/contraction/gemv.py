@@ -53,7 +53,7 @@ class GemvPlan:
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[GemvPlan]:
         """For one row, of an operand read in place, and a matrix that is contiguous either way."""
-        if problem.rows != 1 or len(problem.view.k) != 1:
+        if problem.rows != 1 or len(problem.view.k) != 1 or problem.has_sizes:
             return
         for tiling in tilings(problem, target, limit):
             if not tiling.is_flat or tiling.packing is not None or tiling.lanes < 4:

@@ -17,8 +17,8 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
+from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.view import ContractionView, operand_value
-from graphc.ir.dims import fixed
 from graphc.ir.types import Shape, row_major_strides
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, of
 from graphc.ops.kinds.movement import Case
@@ -62,6 +62,31 @@ class HaloPlan:
         return math.prod(axis.extent for axis in self.axes)
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Indices of k's first axis that are added together: the variable of their number, and how many
+    there are, of the last group fewer than of others."""
+
+    number: Variable
+    members: LoopValue
+
+
+def group_end(emit: Emitter, first: LoopValue, size: int) -> LoopValue:
+    """Where the group of `size` indices of k's first axis ends that begins with `first`."""
+    builder, depth = emit.builder, emit.view.k[0]
+    behind = builder.add(first, emit.number(size))
+    return behind if isinstance(depth, int) else builder.minimum(behind, builder.size(depth))
+
+
+def group_members(emit: Emitter, groups: Variable, number: LoopValue, size: int) -> Group | None:
+    """What buffers hold of group `number` where the last one may have fewer than others; None: as
+    many as of the others."""
+    if isinstance(emit.view.k[0], int):
+        return None
+    first = emit.builder.mul(number, emit.number(size))
+    return Group(groups, emit.builder.sub(group_end(emit, first, size), first))
+
+
 class HaloBuffer:
     """Scratch that holds what a window sweeps over, zeros at first."""
 
@@ -103,26 +128,31 @@ class HaloBuffer:
 
         copier.loop(self.memory.size // copier.lanes, "clear", store)
 
-    def fill(self, columns: int | None = None) -> FilledHalo:
-        """Copies the part of the operand that exists; of the last axis only so many `columns`."""
+    def fill(self, columns: int | None = None, group: Group | None = None) -> FilledHalo:
+        """Copies the part of the operand that exists; of the last axis only so many `columns`, of
+        the axis along groups of k only what this `group` has."""
         filled = FilledHalo(self, self.copier.builder.block)
         last = self.axes[-1]
         source = self._contiguous()
+        if source is not None and _is_along(source, group):
+            source = None
         outer = [axis for axis in self.axes[:-1] if axis is not source]
         count = last.kept[1] - last.kept[0] if columns is None else columns
-        self._loops(outer, {}, lambda at: self._rows(at, last, source, count))
+        self._loops(outer, {}, lambda at: self._rows(at, last, source, count), group)
         return filled
 
     def _loops(
-        self, axes: Sequence[HaloAxis], at: dict[int, Expr], body: Callable[[dict[int, Expr]], None]
-    ) -> None:
+        self, axes: Sequence[HaloAxis], at: dict[int, Expr],
+        body: Callable[[dict[int, Expr]], None], group: Group | None,
+    ) -> None:  # fmt: skip
         if not axes:
             body(at)
             return
         begin, end = axes[0].kept
         self.copier.loop(
             end - begin, "s",
-            lambda i: self._loops(axes[1:], {**at, axes[0].axis: i + begin}, body),
+            lambda i: self._loops(axes[1:], {**at, axes[0].axis: i + begin}, body, group),
+            group.members if group is not None and _is_along(axes[0], group) else None,
         )  # fmt: skip
 
     def _rows(
@@ -185,6 +215,10 @@ class HaloBuffer:
         return None
 
 
+def _is_along(axis: HaloAxis, group: Group | None) -> bool:
+    return group is not None and group.number in axis.base.variables()
+
+
 @dataclass(frozen=True, slots=True)
 class FilledHalo:
     """A halo buffer as it was filled in some block."""
@@ -221,7 +255,9 @@ def plan_halo(
             moving = frozenset(t for t in expression.terms if t[0] in inner)
             bases.add(Expr(0, expression.terms - moving))
             low, high = Expr(expression.constant, moving).bounds()
-            bounds.append((fixed(low), fixed(high)))
+            if not isinstance(low, int) or not isinstance(high, int):
+                return None  # it would grow with a size known only at run time
+            bounds.append((low, high))
         if len(bases) != 1:
             return None
         base = bases.pop()

@@ -36,8 +36,23 @@ def cut(k: Shape) -> tuple[int, int]:
             if axis > 0 and not isinstance(extent, int):
                 raise UndecidedSizeError(f"where sums over {extent} are cut depends on it")
             return axis, max(K_BLOCK // inner, 1)
+        if axis == 0 and not isinstance(extent, int):
+            return 0, max(K_BLOCK // inner, 1)
         inner *= fixed(extent)
     return 0, k[0] if k else 1
+
+
+def first_addend(builder: LoopBuilder, k: Shape, zero: LoopValue) -> LoopValue:
+    """What the first K block is added to: zero; but -0, which changes no bit, where it is the only
+    one, whose sum is the result as it is. Of extents that are numbers it is one of several."""
+    products: Extent = math.prod(k)
+    if isinstance(products, int) or not zero.type.dtype.is_float:
+        return zero
+    b, count = builder, builder.size(products)
+    none = b.const(DType.i64, 0)
+    only = b.op("and", b.compare("le", count, b.size(K_BLOCK)), b.compare("ne", count, none))
+    minus = b.splat(b.const(zero.type.dtype, -0.0), zero.type.lanes)
+    return b.select(only, minus, zero)
 
 
 Accumulate = Callable[[Index, list[LoopValue]], list[LoopValue]]
@@ -67,22 +82,11 @@ class KLoops:
         products: Extent = math.prod(self.k)
         if always_le(products, K_BLOCK):
             return self._nest(0, (), self.zeros, 0, self._end(0) if self.k else 1)
-        start = self.zeros if isinstance(products, int) else self._start(products)
+        start = [first_addend(self.builder, self.k, zero) for zero in self.zeros]
         return self._blocks(0, (), start, (0, self._end(0)))
 
     def _end(self, level: int) -> int | LoopValue:
         return self.builder.bound(self.k[level])
-
-    def _start(self, products: Extent) -> list[LoopValue]:
-        """What the first K block is added to where it may be the only one, whose sum is the result
-        as it is: -0, which changes no bit of it."""
-        b, zero = self.builder, self.zeros[0]
-        if not zero.type.dtype.is_float:
-            return self.zeros
-        count, none = b.size(products), b.const(DType.i64, 0)
-        only = b.op("and", b.compare("le", count, b.size(K_BLOCK)), b.compare("ne", count, none))
-        minus = b.splat(b.const(zero.type.dtype, -0.0), zero.type.lanes)
-        return [b.select(only, minus, zero)] * len(self.zeros)
 
     def added_to(
         self, start: list[LoopValue], first: int | LoopValue, last: int | LoopValue

@@ -16,6 +16,8 @@ from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.view import ContractionView, operand_value
+from graphc.codegen.recipes.typical import at_least
+from graphc.ir.dims import Extent
 from graphc.ops.kinds.index_expr import Expr, Variable, of, resolved
 from graphc.ops.kinds.movement import Case
 
@@ -32,16 +34,15 @@ class Panel:
     """Scratch [k][columns] of one operand; `columns` is a multiple of the lanes of its reader."""
 
     def __init__(
-        self, copier: Copier, view: ContractionView, name: str, depth: int, columns: int
+        self, copier: Copier, view: ContractionView, name: str, depth: Extent, columns: int
     ) -> None:
         self.copier = copier
         self.view = view
         self.columns = columns
-        size = max(depth * columns, 1)
-        self.memory = copier.builder.scratch(name, view.dtype, size)
+        self.memory = copier.builder.scratch(name, view.dtype, at_least(depth * columns, 1))
 
     def fill(
-        self, tiles: Tiles, width: int, depth: int,
+        self, tiles: Tiles, width: int, depth: Extent,
         element: Callable[[Expr, Expr, Expr], Case | None], first: Callable[[Expr], Expr],
     ) -> FilledPanel:  # fmt: skip
         """element(tile, k, column) for k below `depth` and columns below `width`, behind element
@@ -51,11 +52,12 @@ class Panel:
         filled = self.filled_here()
         # Vectors along k start at multiples of the lanes: they may end where a row of k does.
         step = copier.lanes if depth % copier.lanes == 0 else 1
-        extents = (max(depth // step, 2), step, max(width, 2))
+        extents = (at_least(depth // step, 2), step, max(width, 2))
         k, lane, column = (Variable(f"probe{next(_names)}", extent) for extent in extents)
         probe = element(of(0), of(k) * step + of(lane), of(column))
         transposed = not _side_by_side(view, probe, column)
         transposed = transposed and _side_by_side(view, probe, lane if step > 1 else k)
+        transposed = transposed and isinstance(depth, int)
 
         def one(tile: Expr, begin: Expr, count: int) -> None:
             start = first(tile)
@@ -80,7 +82,9 @@ class Panel:
         def rows(begin: Expr, count: int) -> None:
             tiles(lambda tile: one(tile, begin, count))
 
-        together = depth if transposed else ROWS_AT_ONCE if len(view.k) == 1 else 1
+        together = 1
+        if isinstance(depth, int):
+            together = depth if transposed else ROWS_AT_ONCE if len(view.k) == 1 else 1
         copier.tiles(
             depth, max(together, 1), "pk", lambda block, count: rows(block * together, count)
         )

@@ -47,7 +47,7 @@ class ParitySplitPlan:
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[ParitySplitPlan]:
-        if len(problem.view.residue_classes()) < 2:
+        if problem.has_sizes or len(problem.view.residue_classes()) < 2:
             return
         for tiling in tilings(problem, target, limit):
             read = vector_read(tiling, target) if tiling.is_interleaved else None
@@ -79,7 +79,7 @@ class ParitySplitPlan:
             """A single one is not split."""
             TileNest(
                 emit, computed, tiling.tile, tiling.unrolled,
-                recomputed=read.guarded and emit.dtype.is_float and self.problem.depth > 0,
+                recomputed=read.guarded and emit.dtype.is_float and self.problem.depth != 0,
                 broadcast=broadcast, vectors=memory.for_batch_element(), store=results.keep,
             ).write(False)  # fmt: skip
             results.interleave()

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphc.codegen.recipes.contraction.view import ContractionView, batch_variables
+from graphc.codegen.recipes.typical import IMAGES, ROWS, typical
+from graphc.ir.dims import Extent, is_symbolic
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -45,6 +47,15 @@ class ContractionProblem:
     @property
     def batch_count(self) -> int:
         return math.prod(self.view.batch)
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether rows, columns, or reduced coordinates are known only at run time."""
+        return is_symbolic((*self.view.m, *self.view.n, *self.view.k))
+
+    def typical(self, extent: Extent) -> int:
+        """A number for an extent, to compare costs for."""
+        return typical(extent, IMAGES if len(self.view.k) > 1 else ROWS)
 
     @property
     def batch(self) -> Index:

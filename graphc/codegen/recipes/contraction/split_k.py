@@ -17,7 +17,13 @@ from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import group_size, note
 from graphc.codegen.recipes.contraction.emitter import Bound, EmissionContext, Emitter
-from graphc.codegen.recipes.contraction.halo import HaloBuffer, HaloPlan
+from graphc.codegen.recipes.contraction.halo import (
+    Group,
+    HaloBuffer,
+    HaloPlan,
+    group_end,
+    group_members,
+)
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.register_tile import RegisterTile
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile
@@ -57,14 +63,17 @@ class SplitKPlan:
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[SplitKPlan]:
         # Along all columns they are packed.
-        for tiling in tilings(problem, target, limit) if len(problem.view.n) > 1 else ():
+        if len(problem.view.n) < 2:
+            return
+        for tiling in tilings(problem, target, limit):
             if not wants_groups(tiling) or tiling.packing is not None:
                 continue
-            read = None if column_read(tiling, target) else halo_read(tiling)
+            depth = problem.view.k[0]
+            whole, members = (None, depth) if isinstance(depth, int) else (1, 1)
+            read = None if column_read(tiling, target) else halo_read(tiling, whole)
             if read is None or read.halo is None:
                 continue
-            elements = -(-read.halo.elements // problem.view.k[0])
-            group = group_size(problem.view, elements, target)
+            group = group_size(problem, -(-read.halo.elements // members), target)
             halo = halo_of(tiling, group)
             if halo is None:
                 continue
@@ -75,7 +84,7 @@ class SplitKPlan:
                 tiling.bound + read.cost + results,
                 note(
                     problem, "split k", f"{tiling.description}, {read.description}, {group} of "
-                    f"{problem.view.k[0]} at a time", products=tiling.products, copies=read.cost,
+                    f"{depth} at a time", products=tiling.products, copies=read.cost,
                     reordered=results,
                 ),
             )  # fmt: skip
@@ -116,7 +125,8 @@ class SplitKNest:
         self.width = self.columns.vectors * emit.lanes
         whole = self.rows // self.tile.rows
         self.block = max(min(ROW_TILES, whole // BLOCKS), 1)
-        kept_rows = self.rows if self.groups.extent > 1 else self.block * self.tile.rows
+        self.one_group = self.groups.extent == 1
+        kept_rows = self.block * self.tile.rows if self.one_group else self.rows
         self.sums = emit.scratch("sums", kept_rows * self.width)
         self.halo = HaloBuffer(emit.copier, emit.view, plan.halo)
         self.halo.clear()
@@ -126,25 +136,25 @@ class SplitKNest:
         emit = self.emit
         whole, rest = divmod(self.rows, self.tile.rows)
         count = -(-whole // self.block) + bool(rest)
-        if self.groups.extent == 1:
-            registers = self._registers()
+        if self.one_group:
+            registers = self._registers(None)
             self._row_blocks(split, lambda rows: self._products_of(registers, rows, None))
             return count
         self._row_blocks(split, self._clear)
         with emit.builder.loop(0, emit.builder.bound(self.groups.extent), hint="group") as loop:
             emit.integers.bind(self.groups, loop.variable, emit.builder.block)
-            registers = self._registers()
-            step = emit.number(self.plan.group)
-            first = emit.builder.mul(loop.variable, step)
-            group = first, emit.builder.add(first, step)
+            size = self.plan.group
+            registers = self._registers(group_members(emit, self.groups, loop.variable, size))
+            first = emit.builder.mul(loop.variable, emit.number(size))
+            group = first, group_end(emit, first, size)
             self._row_blocks(split, lambda rows: self._products_of(registers, rows, group))
         self._row_blocks(split, self._outputs)
         return count
 
-    def _registers(self) -> RegisterTile:
+    def _registers(self, members: Group | None) -> RegisterTile:
         """The register tile, from the halo buffer as it is filled here."""
         shares = self.tile.rows == 1
-        vectors = VectorHalo(self.emit, self.halo.fill(), self.columns, shares, {})
+        vectors = VectorHalo(self.emit, self.halo.fill(group=members), self.columns, shares, {})
         return RegisterTile(self.emit, BroadcastInPlace(self.emit), vectors)
 
     def _row_blocks(self, split: bool, body: Callable[[RowRange], None]) -> None:
@@ -178,14 +188,17 @@ class SplitKNest:
 
     def _kept(self, row: Expr, inside: Expr) -> Expr:
         """The row of scratch that holds a row's sums: of all rows, or of those of a block."""
-        return row if self.groups.extent > 1 else inside
+        return inside if self.one_group else row
 
     def _clear(self, rows: RowRange) -> None:
         vectors = rows.rows * self.columns.vectors
         self._tiles(
             rows,
             lambda row, inside: self.emit.clear(
-                self.sums, vectors, lambda at: row * self.width + at * self.emit.lanes
+                self.sums,
+                vectors,
+                lambda at: row * self.width + at * self.emit.lanes,
+                self.emit.first_addend() if self.emit.problem.has_sizes else None,
             ),
         )
 
@@ -237,7 +250,7 @@ class SplitKNest:
     def _outputs(self, rows: RowRange) -> None:
         """The body's outputs for a block of rows, by vectors along the op's own order of n."""
         emit, lanes, shape = self.emit, self.emit.lanes, self.emit.view.n
-        if self.groups.extent > 1 and self.plan.recomputed:
+        if not self.one_group and self.plan.recomputed:
             self._tiles(rows, lambda row, inside: self._check(row, rows.rows))
         filled_in = emit.builder.block
 

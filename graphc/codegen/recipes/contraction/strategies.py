@@ -19,13 +19,11 @@ from graphc.codegen.recipes.contraction.emitter import EmissionContext
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
 from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, problems
-from graphc.codegen.recipes.contraction.sized import choose_sized
 from graphc.codegen.recipes.contraction.split_k import SplitKPlan
 from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
-from graphc.ir.instances import symbols_of
 from graphc.ir.nodes import Graph
 
 
@@ -70,8 +68,6 @@ STRATEGIES: tuple[Strategy, ...] = (
 
 def choose(body: Graph, lanes: int, target: Target) -> StrategyPlan:
     """The cheapest plan, of several the first."""
-    if symbols_of(body):
-        return choose_sized(body, lanes, target)
     best: StrategyPlan | None = None
     for problem in problems(body, lanes):
         for strategy in STRATEGIES if problem.has_results else ():
@@ -80,5 +76,8 @@ def choose(body: Graph, lanes: int, target: Target) -> StrategyPlan:
                 if best is None or plan.cost < best.cost:
                     best = plan
     if best is None:
-        raise LoweringError("no strategy for a contraction", hint="is its result empty?")
+        raise LoweringError(
+            f"no strategy for a contraction: {body.name}",
+            hint="columns and windows have to be numbers",
+        )
     return best

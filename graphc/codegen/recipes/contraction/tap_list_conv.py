@@ -34,7 +34,7 @@ from graphc.codegen.recipes.contraction.windows import (
     windows_of,
 )
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
+from graphc.ir.dims import fixed, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
@@ -79,7 +79,9 @@ class TapListConvPlan:
 def _plan(problem: ContractionProblem, by_column: bool, target: Target) -> TapListConvPlan | None:
     view, lanes = problem.view, problem.lanes
     extents = view.n if by_column else view.batch
-    if view.swapped or not extents or extents[0] < lanes or 0 in view.k:
+    if problem.has_sizes or not extents or is_symbolic(view.batch):
+        return None
+    if view.swapped or extents[0] < lanes or 0 in view.k:
         return None
     taps = math.prod(view.k[1:])
     if taps > K_BLOCK or math.prod(view.n[by_column:]) * taps > MOST_LISTED:

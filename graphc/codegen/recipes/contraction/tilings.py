@@ -15,9 +15,14 @@ from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastPackin
 from graphc.codegen.recipes.contraction.costs import COPIED, GATHERED, TRANSPOSED, scatter_cost
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.tiles import Columns, Tile, choose_tile, vector_registers
-from graphc.codegen.recipes.contraction.view import ContractionView, ResidueClass
+from graphc.codegen.recipes.contraction.view import (
+    ContractionView,
+    ResidueClass,
+    batch_variables,
+)
+from graphc.codegen.recipes.typical import at_least
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
+from graphc.ir.dims import always_le, is_symbolic
 from graphc.ops.kinds.index_expr import Variable, of
 
 TAPS, TAP_AXIS = 32, 7
@@ -77,6 +82,8 @@ def tilings(problem: ContractionProblem, target: Target, limit: float) -> Iterat
     of matrices has its operands in one role: the other is the same transposed."""
     view = problem.view
     rank = len(view.n)
+    if is_symbolic(view.n):
+        return
     if view.swapped and rank == len(view.m) == 1:
         return
     flat = tuple(range(rank))
@@ -100,19 +107,22 @@ def _tiling(
     columns = [Columns(each, lane_axes, lanes, 0) for each in classes]
     vectors = sum(column.vectors for column in columns)
     tile, efficiency = choose_tile(
-        problem.rows, max(column.vectors for column in columns), vector_registers(target),
+        problem.typical(problem.rows), max(column.vectors for column in columns),
+        vector_registers(target),
         lambda tile: flat or _apart(columns, tile),
     )  # fmt: skip
     down = 0 if flat else _down(columns, tile)
     columns = [replace(column, down=down) for column in columns]
     # A residue class has the kernel positions that fit.
     share = float(math.prod(classes[0].steps)) if split else 1.0
-    results = problem.batch_count * problem.rows * vectors
+    results = problem.typical(problem.batch_count * problem.rows) * vectors
     unrolled = first_unrolled(view, split)
     packing, packing_cost = _packing(problem, tile, vectors, lanes, unrolled if split else 0)
+    if packing is not None and _copy_grows(problem):
+        packing = None
     return Tiling(
         problem, lanes, lane_axes, tuple(columns), tile, unrolled, packing, packing_cost,
-        products=results * problem.depth / share / max(efficiency, 1e-6),
+        products=results * problem.typical(problem.depth) / share / max(efficiency, 1e-6),
         scattered=scatter_cost(problem, columns) * results,
     )  # fmt: skip
 
@@ -133,8 +143,9 @@ def _packing(
     problem: ContractionProblem, tile: Tile, vectors: int, lanes: int, taps_first: int
 ) -> tuple[BroadcastPacking | None, float]:
     """How the broadcast operand is copied, and the cost of that; None where it is read in place."""
-    view, rows, depth, count = problem.view, problem.rows, problem.depth, problem.batch_count
-    m = Variable("probe_m", max(rows, 2))
+    view = problem.view
+    rows, depth, count = map(problem.typical, (problem.rows, problem.depth, problem.batch_count))
+    m = Variable("probe_m", at_least(problem.rows, 2))
     variables = k_variables(view)
     case = view.broadcast(problem.batch, problem.m(of(m)), tuple(of(v) for v in variables))
     width = -(-tile.rows // lanes) * lanes
@@ -147,14 +158,14 @@ def _packing(
         # Each class reads few kernel positions: little of a cache line, if they lie side by side.
         return packing, copies / count * GATHERED
     along_rows = linear.coefficient(m)
-    along_k = [linear.coefficient(v) for v in variables if v.extent > 1]
+    along_k = [linear.coefficient(v) for v in variables if not always_le(v.extent, 1)]
     if None in along_k or vectors * lanes < PACKED_COLUMNS:
         each = TRANSPOSED if along_k and along_k[-1] == 1 else GATHERED
         return (packing, copies * each) if None in along_k else (None, 0.0)
     # Transposed: each k of a tile lies on another line, each line holds several tiles. Else a
     # tile's rows are a few runs of memory, also where these lie a power of two apart.
     transposed = along_rows == 1 and bool(along_k)
-    transposed = transposed and abs(fixed(along_k[-1] or 0)) * view.dtype.itemsize >= 64
+    transposed = transposed and abs(problem.typical(along_k[-1] or 0)) * view.dtype.itemsize >= 64
     large = depth >= 64 and max(depth, vectors * lanes) >= 256
     if len(view.k) == 1 and large and rows > tile.rows and transposed:
         batched = any(v in linear.variables() for i in problem.batch for v in i.variables())
@@ -164,6 +175,17 @@ def _packing(
             copies = count * -(-rows // lanes) * depth
         return packing, copies / (1 if batched else count) * COPIED
     return None, 0.0
+
+
+def _copy_grows(problem: ContractionProblem) -> bool:
+    """Whether a copy of the broadcast operand grows with sizes known only at run time: then it is
+    read in place, at the cost of a copy."""
+    view = problem.view
+    k = tuple(of(variable) for variable in k_variables(view))
+    case = view.broadcast(problem.batch, problem.m(of(0)), k)
+    used = {v for item in case.index for v in item.variables()} if case is not None else set()
+    batch = [v.extent for v in batch_variables(view) if case is None or v in used]
+    return is_symbolic((problem.rows, *view.k, *batch))
 
 
 def _apart(columns: Sequence[Columns], tile: Tile) -> bool:

@@ -66,7 +66,7 @@ class UnblockedPlan:
         def element(split: bool) -> Extent:
             return TileNest(
                 emit, tiling.columns, tiling.tile, tiling.unrolled,
-                recomputed=read.guarded and emit.dtype.is_float and self.problem.depth > 0,
+                recomputed=read.guarded and emit.dtype.is_float and self.problem.depth != 0,
                 broadcast=broadcast, vectors=memory.for_batch_element(),
                 store=partial(store_results, emit),
             ).write(split)  # fmt: skip

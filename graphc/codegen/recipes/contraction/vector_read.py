@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.codegen.recipes.contraction.costs import (
     CACHE_LINE,
@@ -23,8 +23,9 @@ from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_var
 from graphc.codegen.recipes.contraction.tiles import Columns
 from graphc.codegen.recipes.contraction.tilings import Tiling
 from graphc.codegen.recipes.contraction.view import ContractionView, group_variable
+from graphc.codegen.recipes.typical import at_least
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
+from graphc.ir.dims import ceil_div, fixed, is_symbolic
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
@@ -65,22 +66,27 @@ def column_read(tiling: Tiling, target: Target) -> VectorRead | None:
     view = problem.view
     if 0 in view.k:
         return VectorRead(packed=True)
+    grows = is_symbolic(view.k)
     lane = Variable("probe_lane", max(tiling.lanes, 2))
     k = tuple(of(v) for v in k_variables(view))
     if len(columns) == 1:
         case = view.vector(problem.batch, any_place(columns[0], lane), k)
         if view.stride(case, lane) == 1 and not (
-            tiling.is_flat and _panel_pays(tiling, case, target)
+            tiling.is_flat and not grows and _panel_pays(tiling, case, target)
         ):
             return VectorRead()
-    return _packed(tiling) if tiling.is_flat else None
+    if not tiling.is_flat:
+        return None
+    packed = _packed(tiling)
+    # A panel of all of k would grow; where every product has both its elements it need not be.
+    return replace(packed, packed=False) if grows and not packed.guarded else packed
 
 
 def _packed(tiling: Tiling) -> VectorRead:
     problem, (columns,) = tiling.problem, tiling.columns
     view = problem.view
     column = Variable("probe_column", max(columns.lanes_used, 2))
-    depth = Variable("probe_depth", max(problem.depth, 2))
+    depth = Variable("probe_depth", at_least(problem.depth, 2))
     case = view.vector(problem.batch, columns.index(of(column)), problem.k(of(depth)))
     each = GATHERED
     if view.stride(case, column) == 1:
@@ -88,19 +94,21 @@ def _packed(tiling: Tiling) -> VectorRead:
     elif view.stride(case, depth) == 1:
         each = TRANSPOSED
     guarded = case is not None and bool(case.guards)
-    copies = problem.batch_count * columns.vectors * problem.depth
+    copies = problem.typical(problem.batch_count * problem.depth) * columns.vectors
     return VectorRead(copies * each, packed=True, guarded=guarded)
 
 
 def _panel_pays(tiling: Tiling, case: Case | None, target: Target) -> bool:
     """Whether columns that could be read where they lie are better copied first: not where what a
     tile reads is one run of memory already."""
-    view, rows, columns = tiling.problem.view, tiling.problem.rows, tiling.columns[0]
+    problem, view, columns = tiling.problem, tiling.problem.view, tiling.columns[0]
     if case is None or len(view.k) != 1 or view.k[0] < 64 or columns.blocks < 2:
         return False
+    rows = problem.typical(problem.rows)
     width = tiling.tile.vectors * columns.lanes
     linear = view.linear(case)
     step = linear.coefficient(k_variables(view)[0]) if linear is not None else None
+    step = None if step is None else problem.typical(step)
     if step is not None and step <= width:
         return False
     if step is not None and step * view.dtype.itemsize % ALIASING == 0:
@@ -113,11 +121,12 @@ def _panel_pays(tiling: Tiling, case: Case | None, target: Target) -> bool:
 # -- halo buffers ----------------------------------------------------------------------------------
 
 
-def halo_read(tiling: Tiling) -> VectorRead | None:
-    """The vector operand through a halo buffer of a batch element, where one does."""
+def halo_read(tiling: Tiling, group: int | None = None) -> VectorRead | None:
+    """The vector operand through a halo buffer of a batch element, or of a group of so many indices
+    of k's first axis at a time, where one does."""
     problem, columns = tiling.problem, tiling.columns
     view = problem.view
-    halo = halo_of(tiling, None)
+    halo = halo_of(tiling, group)
     if halo is None:
         return None
     lane = Variable("probe_lane", max(tiling.lanes, 2))
@@ -136,7 +145,8 @@ def halo_read(tiling: Tiling) -> VectorRead | None:
         each = 2 * COPIED  # two loads and a shuffle
     elif source is None or last.split > 1:
         each = GATHERED
-    cost = halo.elements * problem.batch_count / tiling.lanes * each
+    fills = problem.batch_count * (1 if group is None else ceil_div(view.k[0], group))
+    cost = problem.typical(halo.elements * fills) / tiling.lanes * each
     return VectorRead(cost, guarded=halo.guarded, halo=halo)
 
 
@@ -233,7 +243,7 @@ def _lane_step(axes: tuple[HaloAxis, ...], case: Case, lane: Variable) -> int | 
 def _contiguous_axis(view: ContractionView, halo: HaloPlan, case: Case) -> int | None:
     """The axis along which the operand lies contiguous in memory."""
     shape: Shape = view.body.type_of(view.node.operands[case.operand]).shape
-    probes = [Variable(f"probe_x{axis}", max(dim, 2)) for axis, dim in enumerate(shape)]
+    probes = [Variable(f"probe_x{axis}", at_least(dim, 2)) for axis, dim in enumerate(shape)]
     plain = Case(case.operand, tuple(of(v) for v in probes))
     order = [halo.axes[-1].axis, *(axis.axis for axis in halo.axes)]
     return next((axis for axis in order if view.stride(plain, probes[axis]) == 1), None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import fixed
+from graphc.ir.dims import ceil_div, fixed
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -163,7 +163,7 @@ def batch_variables(view: ContractionView) -> tuple[Variable, ...]:
 
 def group_variable(view: ContractionView, group: int) -> Variable:
     """The variable the recipe's loop over groups of k binds."""
-    return Variable("group", view.k[0] // group)
+    return Variable("group", ceil_div(view.k[0], group))
 
 
 def channel_variable(view: ContractionView) -> Variable:

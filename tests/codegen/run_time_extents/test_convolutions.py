@@ -1,0 +1,82 @@
+"""Convolutions and their gradients over any number of images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
+from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
+from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
+from graphc.codegen.recipes.contraction.split_k import SplitKPlan
+from graphc.codegen.recipes.contraction.strategies import Strategy
+from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
+from graphc.ir.dims import Extent, dim
+from graphc.ops import contract
+from graphc.ops.movement import transpose
+from tests.codegen.run_time_extents.kernels import N, Operand, Program, along, compare
+
+Shape = tuple[int, ...]
+
+
+def convolution(
+    which: str, x: Shape, w: Shape, stride: int = 1, groups: int = 1, channels_last: bool = False,
+    images: Extent = N,
+) -> tuple[Program, list[Operand]]:  # fmt: skip
+    """A convolution with one element of padding of images x (without their number), or a gradient
+    of it. `channels_last`: the weight is stored with output channels side by side."""
+    rank = len(x) - 1
+    geometry: dict[str, Any] = {"stride": (stride,) * rank, "padding": (1,) * rank,
+                                "dilation": (1,) * rank, "groups": groups}  # fmt: skip
+    places = tuple((dim + 2 - tap) // stride + 1 for dim, tap in zip(x[1:], w[2:], strict=True))
+    inputs, results = (images, *x), (images, w[0], *places)
+    if which == "by w":
+        return lambda x, g: contract.conv_weight_grad(x, g, kernel=w[2:], **geometry), [
+            inputs, results
+        ]  # fmt: skip
+
+    def weight(w: Any) -> Any:
+        return transpose(w, permutation=(rank + 1, *range(rank + 1))) if channels_last else w
+
+    stored = (*w[1:], w[0]) if channels_last else w
+    if which == "forward":
+        return lambda x, w: contract.conv(x, weight(w), **geometry), [inputs, stored]
+    return lambda g, w: contract.conv_input_grad(g, weight(w), size=x[1:], **geometry), [
+        results, stored
+    ]  # fmt: skip
+
+
+# Of images, weights, options: the strategies for a convolution and for its gradient by the input.
+CASES: dict[str, tuple[Shape, Shape, dict[str, Any], tuple[Strategy, Strategy]]] = {
+    "halo": ((3, 5, 7), (5, 3, 3, 3), {}, (UnblockedPlan, UnblockedPlan)),
+    "strided": ((3, 5, 8), (5, 3, 3, 3), {"stride": 2}, (UnblockedPlan, ParitySplitPlan)),
+    "groups": ((4, 5, 6), (6, 2, 3, 3), {"groups": 2}, (UnblockedPlan, UnblockedPlan)),
+    "one axis": ((5, 13), (7, 5, 4), {}, (UnblockedPlan, UnblockedPlan)),
+    "pointwise": ((5, 4, 4), (9, 5, 1, 1), {}, (UnblockedPlan, UnblockedPlan)),
+    "direct": ((8, 4, 4), (8, 8, 3, 3), {"channels_last": True}, (DirectConvPlan, UnblockedPlan)),
+}
+
+
+@pytest.mark.parametrize("which", ["forward", "by x"])
+@pytest.mark.parametrize("name", CASES)
+def test_over_images(name: str, which: str) -> None:
+    x, w, options, strategies = CASES[name]
+    program, operands = convolution(which, x, w, **options)
+    compare(program, operands, along(0, 1, 3), strategy=strategies[which == "by x"])
+
+
+# Of images, weights, options, and numbers of images: strategies for the gradient by the weight.
+SUMS: dict[str, tuple[Shape, Shape, dict[str, Any], tuple[int, ...], Strategy]] = {
+    # K blocks are of two images, and groups of four.
+    "groups of images": ((4, 11, 11), (2, 4, 1, 3), {}, (0, 1, 2, 4, 5), SplitKPlan),
+    "depthwise": ((5, 11, 11), (5, 1, 1, 3), {"groups": 5}, (0, 1, 2, 5), DepthwiseWgradPlan),
+    "no copy of one size": ((3, 4, 4), (4, 3, 3, 3), {}, (0, 1, 5), UnblockedPlan),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_over_images(name: str) -> None:
+    x, w, options, sizes, strategy = SUMS[name]
+    program, operands = convolution("by w", x, w, **options, images=dim("n", 0, 5))
+    compare(program, operands, along(*sizes), strategy=strategy)
