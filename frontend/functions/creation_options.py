@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, place_of, strided
+from frontend.tensors.sizes import whole
 from frontend.tensors.tensor import Tensor, without_data
 from graphc.ir.types import DType
 
@@ -25,7 +26,7 @@ def shape_of(sizes: tuple[Any, ...], name: str = "size()") -> tuple[int, ...]:
             raise TypeError(
                 f"{name}: argument 'size' must be tuple of ints, not {type(size).__name__}"
             )
-        shape.append(operator.index(size))
+        shape.append(whole(size) if isinstance(size, int) else operator.index(size))
     if any(size < 0 for size in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
     return tuple(shape)

@@ -94,7 +94,7 @@ def _filled(
     count = math.prod(shape)
     source = generator or default_generator
     ready = formula is _uniform and _kernel.cache_info().currsize
-    if (count < LEAST and not ready) or STATE.session is not None or source.state.is_meta:
+    if STATE.session is not None or (count < LEAST and not ready) or source.state.is_meta:
         return None
     state = source.state._array("a random draw")
     run = _kernel(formula, draws, len(numbers))

@@ -7,6 +7,7 @@ Those from outside lie as they do at the trace; what an op computes counts as ro
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +15,31 @@ import numpy as np
 
 from frontend.tensors.tensor import Tensor
 from frontend.tensors.views import IndexedView
+from graphc.ir.dims import Dim, evaluate, is_symbolic
 
 Strides = tuple[int, ...]
+
+
+def generic(value: Any) -> Any:
+    """Extents, also in tuples, as numbers: sizes known only at a call as large primes, one each, so
+    that no two products are equal that are not so at all sizes."""
+    if isinstance(value, tuple):
+        return tuple([generic(item) for item in value])
+    if not isinstance(value, Dim):
+        return value
+    for symbol in value.symbols():
+        if symbol.name not in _PRIMES:
+            _PRIMES[symbol.name] = _next_prime(max(_PRIMES.values(), default=1000) + 1)
+    return evaluate(value, _PRIMES)
+
+
+_PRIMES: dict[str, int] = {}
+
+
+def _next_prime(number: int) -> int:
+    while any(number % divisor == 0 for divisor in range(2, math.isqrt(number) + 1)):
+        number += 1
+    return number
 
 
 def row_major(shape: tuple[int, ...]) -> Strides:
@@ -29,17 +53,20 @@ def strides_of(tensor: Any, captured: Any) -> Strides:
     view = tensor._view
     if view is None:
         array = captured(tensor)
-        if array is None:
-            return row_major(tensor.tensor_type.shape)
+        shape = tensor.tensor_type.shape
+        if array is None or (array.flags.c_contiguous and is_symbolic(shape)):
+            return row_major(generic(shape))
+        for extent in shape:
+            operator.index(extent)  # other strides are those of certain sizes
         return tuple(step // array.itemsize for step in array.strides)
     strides = strides_of(view.parent, captured)
     if view.op is None or view.op.name == "stop_gradient":
         return strides
     if isinstance(view, IndexedView):
-        return row_major(tensor.tensor_type.shape)
-    parent = view.parent.tensor_type.shape
+        return row_major(generic(tensor.tensor_type.shape))
+    parent = generic(view.parent.tensor_type.shape)
     if view.op.name == "reshape":
-        shape = view.attributes["shape"]
+        shape = generic(view.attributes["shape"])
         known = reshaped_strides(parent, strides, shape)
         return row_major(shape) if known is None else known
     return _of_movement(view, parent, strides)
@@ -49,7 +76,7 @@ def _of_movement(view: Any, shape: tuple[int, ...], strides: Strides) -> Strides
     """The strides of what a movement makes of an array like this. Nothing of it is read."""
     item = np.empty(1, np.int8)
     like = np.lib.stride_tricks.as_strided(item, shape, strides)
-    (moved,) = view.op.compute((like,), view.attributes)
+    (moved,) = view.op.compute((like,), {k: generic(v) for k, v in view.attributes.items()})
     return tuple(moved.strides)
 
 
@@ -79,7 +106,8 @@ class Layouts:
         """Whether `parent` in another shape is a view of it."""
         if parent._view is None and self.array_of(parent) is None:
             return True
-        known = reshaped_strides(parent.tensor_type.shape, strides_of(parent, self.array_of), shape)
+        held = generic(parent.tensor_type.shape)
+        known = reshaped_strides(held, strides_of(parent, self.array_of), generic(shape))
         root = root_of(parent)
         if self.array_of(root) is not None:
             self.asked.append((root, (root._counter, result._counter)))
@@ -93,7 +121,7 @@ class Layouts:
 
 def is_row_major(tensor: Tensor, strides: Strides) -> bool:
     """Whether the elements follow each other in memory."""
-    shape = tensor.tensor_type.shape
+    shape = generic(tensor.tensor_type.shape)
     expected = row_major(shape)
     alike = (n == 1 or have == want for n, have, want in zip(shape, strides, expected))
     return 0 in shape or all(alike)

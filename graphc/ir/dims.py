@@ -175,6 +175,8 @@ class Dim:
             texts.append(str(self.constant))
         return " + ".join(texts).replace("+ -", "- ")
 
+    __repr__ = __str__
+
 
 Extent = int | Dim
 FLOORDIV = "floordiv"

@@ -154,7 +154,7 @@ def _as(value: Any, dtype: DType) -> Any:
 def broadcast_to(operand: Any, shape: Sequence[int]) -> Any:
     """`operand` broadcast to `shape` by an explicit node, or itself where it has that shape."""
     shape = tuple(shape)
-    if operand.shape == shape:
+    if len(operand.shape) == len(shape) and operand.shape == shape:
         return operand
     return apply(lookup("broadcast"), operand, shape=shape)
 

@@ -7,6 +7,7 @@ any fusion and any recomputation give the same numbers.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,7 @@ def _uniform_element(
         return s.mul(bits, s.constant(2.0**-24, bits))
 
     def state() -> Any:
-        count = int(np.prod(shape, dtype=np.int64))
-        advanced = s.add(counter, s.constant(count, counter))
+        advanced = s.add(counter, s.extent(math.prod(shape)))
         return s.select(s.eq(index[0], s.constant(0, index[0])), seed, advanced)
 
     return number, state

@@ -46,7 +46,7 @@ class LoopAlgebra:
         """The row-major flat position of a coordinate of i64 values."""
         flat = self.builder.const(DType.i64, 0)
         for coordinate, dim in zip(index, shape, strict=True):
-            scaled = self.builder.mul(flat, self.builder.const(DType.i64, dim))
+            scaled = self.builder.mul(flat, self.builder.size(dim))
             flat = self.builder.add(scaled, coordinate)
         return flat
 
