@@ -18,7 +18,8 @@ from typing import Any
 
 from graphc.errors import SizeBoundError, UndecidedSizeError
 from graphc.ir.dim_terms import ordered_terms, term_text
-from graphc.ir.undecided import number_of, undecided
+from graphc.ir.size_floats import SizeFloat
+from graphc.ir.undecided import Undecided, number_of, undecided
 
 __all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "ceil_div", "dim",
            "evaluate", "exact_quotient", "fixed", "is_symbolic", "ordered_terms"]  # fmt: skip
@@ -65,7 +66,7 @@ Bound = int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Dim:
+class Dim(Undecided):
     """`constant + Σ coefficient · monomial`, with at least one monomial; see `dim`."""
 
     constant: int
@@ -155,10 +156,10 @@ class Dim:
         return _decided(self, ">=", other, always_le(other, self), always_lt(self, other))
 
     def __truediv__(self, other: Any) -> Any:
-        return _ratio(self, other)
+        return SizeFloat("div", self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _ratio(other, self)
+        return SizeFloat("div", other, self)
 
     def __index__(self) -> int:
         return number_of(self)
@@ -189,12 +190,6 @@ def dim(name: str, least: int = 0, most: int | None = None) -> Dim:
     if taken or not (name.isidentifier() and name.isascii() and name[0] != "_"):
         raise SizeBoundError(f"{name!r} is no name of a size")
     return Dim(0, frozenset((((Symbol(name, least, most),), 1),)))
-
-
-def _ratio(left: Any, right: Any) -> Any:
-    from graphc.ir.size_floats import SizeFloat  # which computes with extents
-
-    return SizeFloat("div", left, right)
 
 
 def is_symbolic(extents: Iterable[Extent]) -> bool:

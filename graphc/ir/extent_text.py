@@ -25,6 +25,8 @@ def as_python(text: str) -> str:
 
 def parse_extent(text: str, sizes: Mapping[str, Extent]) -> Extent:
     """The extent written in `text`, with `sizes` for its names. Raises ParseError."""
+    if text.isascii() and text.isdigit() and len(text) < LONGEST:
+        return int(text)
     if len(text) > LONGEST or not text.isascii():
         raise ParseError(f"an extent is at most {LONGEST} ASCII characters")
     try:

@@ -8,34 +8,14 @@ Out: the same graph with those.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from graphc.ir.dims import Dim, Extent, Factor, Symbol, dim
-from graphc.ir.nodes import Attribute, Graph, Node
+from graphc.ir.nodes import Graph, Node
+from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
-
-
-def symbols_of(graph: Graph) -> tuple[Symbol, ...]:
-    """The sizes that extents and attributes of the graph depend on, in order of appearance."""
-    return tuple(dict.fromkeys(s for node in graph.nodes for s in _symbols_of(node)))
-
-
-def _symbols_of(node: Node) -> Iterator[Symbol]:
-    shapes = [type.shape for type in node.types if type.is_symbolic]
-    for extent in _dims_in((*shapes, *(value for _, value in node.attributes))):
-        yield from sorted(extent.symbols(), key=str)
-    for region in node.regions:
-        yield from symbols_of(region)
-
-
-def _dims_in(attribute: Attribute | tuple[Any, ...]) -> Iterator[Dim]:
-    if isinstance(attribute, Dim):
-        yield attribute
-    elif isinstance(attribute, tuple):
-        for item in attribute:
-            yield from _dims_in(item)
 
 
 def substitute(extent: Extent, sizes: Mapping[str, Extent]) -> Extent:

@@ -20,6 +20,7 @@ from graphc.errors import GraphError, ParseError
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.nodes import Attribute, Constant, Graph, Location
 from graphc.ir.registry import lookup
+from graphc.ir.size_grammar import SizeGrammar
 from graphc.ir.types import DType, TensorType
 
 _TOKEN = re.compile(
@@ -27,11 +28,11 @@ _TOKEN = re.compile(
       | (?P<comment>//[^\n]*)
       | (?P<value>%[A-Za-z0-9_.]+)
       | (?P<arrow>->)
-      | (?P<type>[a-z][a-z0-9]*+\[(?:\s*+\d++\s*+,)*+\s*+\d*+\s*+\])
+      | (?P<type>[a-z][a-z0-9]*+\[[^][%"=]*+\])
       | (?P<number>[-+]?(?:inf|nan|(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?+)(?![A-Za-z_]))
       | (?P<name>[A-Za-z_][A-Za-z0-9_.]*)
       | (?P<string>"(?:[^"\\\n]|\\.)*")
-      | (?P<punctuation>[()\[\]{},:=])""",
+      | (?P<punctuation><=|[()\[\]{},:=*+-])""",
     re.VERBOSE | re.ASCII,  # no digits but 0 to 9
 )
 DEPTH = 64  # levels of graphs within graphs, or of lists in an attribute
@@ -52,7 +53,7 @@ def parse(text: str) -> Graph:
     return graph
 
 
-class _Parser:
+class _Parser(SizeGrammar):
     def __init__(self, text: str):
         self._text = text
         self._tokens: list[tuple[str, str, int]] = []
@@ -70,6 +71,7 @@ class _Parser:
         self._tokens.append(("end", "end of text", len(text)))
         self._next = 0
         self._depth = 0
+        self._sizes = {}
         self._splat_bytes = 0
 
     # -- tokens ------------------------------------------------------------------------------
@@ -132,6 +134,7 @@ class _Parser:
         values: dict[str, Var] = {}
         inputs: list[str] = []
         self.expect("(")
+        self._read_sizes()
         while not self.accept(")"):
             position = self.here()
             name = self.expect("value")
@@ -141,6 +144,8 @@ class _Parser:
             inputs.append(name)
             if not self.peek(")"):
                 self.expect(",")
+        while self._sizes and not self.peek("{"):  # they were read ahead
+            self._next += 1
         self.expect("{")
         while not self.accept("return"):
             self._node(builder, values, inputs)
@@ -229,6 +234,8 @@ class _Parser:
             )
         if self.peek("type"):
             return self._constant(self._type())
+        if self._stands_extent():
+            return self._sum()
         if self.peek("number"):
             return self._plain_number(self.expect("number"), position)
         word = self.expect("name")
@@ -258,12 +265,13 @@ class _Parser:
         position = self.here()
         text = self.expect("type")
         try:
-            type = TensorType.parse(text)
+            type = TensorType.parse(text, self._sizes)
         except (ParseError, ValueError) as error:
             raise self._error(str(error), position) from None
         if type.rank > RANK:
             raise self._error(f"a type of more than {RANK} dimensions", position)
-        if math.prod(dim for dim in type.shape if dim) * type.dtype.itemsize >= _LARGEST:
+        numbers = [extent for extent in type.shape if isinstance(extent, int) and extent]
+        if math.prod(numbers) * type.dtype.itemsize >= _LARGEST:
             raise self._error("a type whose bytes cannot be counted", position)
         return type
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.nodes import CONSTANT, INPUT, Attribute, Constant, Graph, Node, Value
+from graphc.ir.symbols import symbols_of
 from graphc.ir.types import DType
 
 # Longer constants are printed as base64 of their bytes.
@@ -17,7 +18,7 @@ LIST_LIMIT = 16
 def print_graph(graph: Graph, *, locations: bool = True, indent: str = "") -> str:
     """The text of a graph, one node a line, the user's source line as a comment."""
     inputs = ", ".join(f"%{node.attribute('name')}: {node.types[0]}" for node in graph.inputs)
-    lines = [f"graph {graph.name}({inputs}) {{"]
+    lines = [f"graph {graph.name}({inputs}){_sizes_text(graph)} {{"]
     for identity, node in enumerate(graph.nodes):
         if node.op == INPUT:
             continue
@@ -33,6 +34,15 @@ def print_graph(graph: Graph, *, locations: bool = True, indent: str = "") -> st
     lines.append("  return" + (" " + ", ".join(outputs) if outputs else ""))
     lines.append("}")
     return ("\n" + indent).join(lines)
+
+
+def _sizes_text(graph: Graph) -> str:
+    """` where 0 <= n, 1 <= m <= 8`: the sizes known only at run time, with their bounds."""
+    sizes = [
+        f"{s.least} <= {s.name}" + ("" if s.most is None else f" <= {s.most}")
+        for s in symbols_of(graph)
+    ]
+    return f" where {', '.join(sizes)}" if sizes else ""
 
 
 def value_text(graph: Graph, value: Value) -> str:

@@ -12,13 +12,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from graphc.ir.dims import Dim
-from graphc.ir.undecided import number_of
+from graphc.ir.undecided import Undecided, number_of
 
 _APPLY: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
 }  # fmt: skip
-_NUMBERS = (int, float, Dim)
+_NUMBERS = (int, float, Undecided)
 
 
 def _operation(name: str, swapped: bool = False) -> Any:
@@ -94,6 +93,6 @@ class SizeFloat:
 
 
 def _number(part: Any) -> Any:
-    if isinstance(part, Dim):
+    if isinstance(part, Undecided):
         return number_of(part)
     return float(part) if type(part) is SizeFloat else part

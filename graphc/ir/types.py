@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -15,7 +16,8 @@ import ml_dtypes
 import numpy as np
 
 from graphc.errors import DTypeError, ParseError, ShapeError
-from graphc.ir.dims import Dim, is_symbolic
+from graphc.ir.dims import Dim, Extent, is_symbolic
+from graphc.ir.extent_text import parse_extent
 
 
 class DType(Enum):
@@ -190,19 +192,29 @@ class TensorType:
         return TensorType(DType.of(array.dtype), tuple(array.shape))
 
     @staticmethod
-    def parse(text: str) -> TensorType:
-        """The type written as `f32[32,64]`. Raises ParseError."""
+    def parse(text: str, sizes: Mapping[str, Extent] | None = None) -> TensorType:
+        """The type written as `f32[32,64]`, or `f32[n,2*n + 1]` with `sizes` for its names. Raises
+        ParseError."""
         match = _TYPE_TEXT.fullmatch(text.strip())
         if match is None or match[1] not in _COMPILED_NAMES:
             raise ParseError(f"{text!r} is not a tensor type", hint="write it like f32[32,64]")
-        dims = [dim for dim in match[2].replace(" ", "").split(",") if dim]
-        return TensorType(DType[match[1]], tuple(int(dim) for dim in dims))
+        parts = [part.strip() for part in match[2].split(",")]
+        if parts[-1] == "":
+            parts.pop()  # f32[], and a comma behind the last
+        try:
+            dims = [
+                int(p) if p.isascii() and p.isdigit() else parse_extent(p, sizes or {})
+                for p in parts
+            ]
+        except ParseError as error:
+            raise ParseError(f"{text!r} is not a tensor type: {error}") from None
+        return TensorType(DType[match[1]], tuple(dims))  # type: ignore[arg-type]
 
 
 _COMPILED_NAMES = {dtype.value for dtype in COMPILED}
 _INTERNED: dict[tuple[DType, Shape], TensorType] = {}
 
-_TYPE_TEXT = re.compile(r"([a-z][a-z0-9]*+)\[((?:\s*+\d++\s*+,)*+\s*+\d*+\s*+)\]", re.ASCII)
+_TYPE_TEXT = re.compile(r"([a-z][a-z0-9]*+)\[([^][]*+)\]", re.ASCII)
 
 
 def row_major_strides(shape: Shape) -> Shape:

@@ -28,6 +28,12 @@ _ANSWERS: ContextVar[Answers | None] = ContextVar("answers", default=None)
 _FORGETTING: list[Callable[[], None]] = []
 
 
+class Undecided:
+    """What stands for a number that is known only at run time."""
+
+    __slots__ = ()
+
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

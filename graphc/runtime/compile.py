@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.target import Target, running
 from graphc.errors import GraphError
-from graphc.ir.instances import symbols_of
 from graphc.ir.nodes import Graph
+from graphc.ir.symbols import symbols_of
 from graphc.runtime.executable import Executable
 from graphc.runtime.pool import chosen_threads
 from graphc.runtime.program import keep, kept, program_key, program_of

@@ -20,8 +20,9 @@ from graphc.codegen.target import Target
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.dims import Dim, Symbol
-from graphc.ir.instances import at_sizes, symbols_of
+from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
+from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
 from graphc.runtime.executable import Array, Executable, described
 from graphc.runtime.program import Details, Program, program_at

@@ -13,9 +13,10 @@ from typing import Any
 
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.dims import Extent
-from graphc.ir.instances import symbols_of, with_own_names
+from graphc.ir.instances import with_own_names
 from graphc.ir.nodes import CONSTANT, Constant, Graph, Location, Value
 from graphc.ir.size_guards import answered_by, current_example, nearest
+from graphc.ir.symbols import symbols_of
 from graphc.ir.verifier import verify
 from graphc.passes.layouts import Preferred
 from graphc.passes.pipelines import optimize

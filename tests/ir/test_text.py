@@ -202,7 +202,7 @@ HEAD = "graph g(%x: f32[2]) {\n"
         ("graph g(%x f32[2]) { return }", 1, 12, "expected :"),
         ("graph g(%x: f31[2]) { return }", 1, 13, "'f31[2]' is not a tensor type"),
         ("graph g(%x: f32) { return }", 1, 13, "expected type"),
-        ("graph g(%x: f32[-2]) { return }", 1, 13, "expected type"),
+        ("graph g(%x: f32[-2]) { return }", 1, 13, "negative dimension"),
         ("graph g(%x: f32[2] %y: f32[2]) { return }", 1, 20, "expected ,"),
         ("graph g(%x: f32[2], %x: f32[2]) { return }", 1, 21, "two inputs are named 'x'"),
         ("graph g(%7: f32[2]) { return }", 1, 9, "'7' is not a name"),

@@ -21,8 +21,8 @@ from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target
 from graphc.ir.dims import Dim, Extent, Symbol, dim
 from graphc.ir.extent_text import parse_extent
-from graphc.ir.instances import symbols_of
 from graphc.ir.printer import print_graph
+from graphc.ir.symbols import symbols_of
 from graphc.schedule.plan import KernelSpec
 from graphc.system import source_digest
 
