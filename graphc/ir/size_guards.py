@@ -128,7 +128,7 @@ def typical(extent: Extent) -> int:
     return evaluate(extent, {s.name: example.get(s.name, nearest(s)) for s in extent.symbols()})
 
 
-def nearest(symbol: Symbol) -> int:
-    """`UNKNOWN`, or the bound of the symbol that is nearest to it."""
+def nearest(symbol: Symbol, size: int = UNKNOWN) -> int:
+    """`size`, or the bound of the symbol that is nearest to it."""
     most = math.inf if symbol.most is None else symbol.most
-    return int(max(symbol.least, min(UNKNOWN, most)))
+    return int(max(symbol.least, min(size, most)))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import AttributeValueError, ShapeError
+from graphc.ir.dims import Extent, always_le, always_lt, exact_quotient, is_symbolic
 from graphc.ir.handle import lift, sum_to
 from graphc.ir.types import Shape, row_major_strides
 from graphc.ops.kinds.movement import Case, Movement
@@ -37,7 +38,7 @@ def _reshape_cases(index: Index, types: Types, *, shape: Shape) -> tuple[Case]:
             flat = flat * shape[axis] + index[axis]
         sizes = tuple(source[axis] for axis in read)
         for axis, dim, stride in zip(read, sizes, row_major_strides(sizes), strict=True):
-            quotient = flat // stride if stride else flat
+            quotient = flat // stride if stride != 0 else flat
             coordinates[axis] = quotient if axis == read[0] or dim == 0 else quotient % dim
     return (Case(0, tuple(coordinates)),)
 
@@ -53,13 +54,24 @@ def _same_elements(left: Shape, right: Shape) -> Iterator[tuple[list[int], list[
         group, others = [here.pop(0)], [there.pop(0)]
         size, other = left[group[0]], right[others[0]]
         while size != other:
-            if size < other:
+            if _is_part(size, other, bool(here)):
                 group.append(here.pop(0))
                 size *= left[group[-1]]
             else:
                 others.append(there.pop(0))
                 other *= right[others[-1]]
         yield group, others
+
+
+def _is_part(size: Extent, other: Extent, more: bool) -> bool:
+    """Whether the group that has `size` elements so far is to grow, rather than that which has
+    `other`. Of sizes known only at run time the one that divides; where none does, that which can,
+    up to all axes of both."""
+    if isinstance(size, int) and isinstance(other, int):
+        return size < other
+    if exact_quotient(size, other) is not None:
+        return False
+    return more or exact_quotient(other, size) is not None
 
 
 reshape: Movement = Movement(
@@ -171,7 +183,10 @@ def _slice_shape(types: Types, *, start: Shape, size: Shape, step: Shape) -> Sha
         raise ShapeError(f"slice of {types[0]}: start, size and step need one item per axis")
     for dim, first, count, stride in zip(source, start, size, step, strict=True):
         last = first + (count - 1) * stride
-        inside = count >= 0 and (count == 0 or (0 <= first < dim and 0 <= last < dim))
+        if stride == 1 and is_symbolic((dim, first, count)):
+            inside = always_le(0, first) and always_le(0, count) and always_le(first + count, dim)
+        else:
+            inside = count >= 0 and (count == 0 or (0 <= first < dim and 0 <= last < dim))
         if stride == 0 or not inside:
             raise ShapeError(
                 f"slice of {types[0]}: start {first}, size {count}, step {stride} leave the axis"
@@ -245,9 +260,15 @@ def _pad_shape(types: Types, *, low: Shape, high: Shape, interior: Shape) -> Sha
     if any(n < 0 for n in (*low, *high, *interior)):
         raise AttributeValueError("pad takes no negative padding", hint="slice")
     return tuple(
-        a + b + d + max(d - 1, 0) * i
-        for a, b, d, i in zip(low, high, x.shape, interior, strict=True)
+        a + b + _with_gaps(d, i) for a, b, d, i in zip(low, high, x.shape, interior, strict=True)
     )
+
+
+def _with_gaps(dim: int, gap: int) -> int:
+    """An axis with so many elements between every two."""
+    if gap == 0 or (not isinstance(dim, int) and always_lt(0, dim)):
+        return dim + (dim - 1) * gap
+    return dim + max(dim - 1, 0) * gap
 
 
 def _pad_cases(
@@ -256,7 +277,7 @@ def _pad_cases(
     coordinates, guards = [], []
     for i, before, dim, gap in zip(index, low, types[0].shape, interior, strict=True):
         moved = i - before
-        guards.append((moved, 0, max(dim + (dim - 1) * gap, 0)))
+        guards.append((moved, 0, _with_gaps(dim, gap)))
         if gap:
             guards.append((moved % (gap + 1), 0, 1))
             moved = moved // (gap + 1)

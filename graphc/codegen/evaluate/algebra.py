@@ -42,7 +42,7 @@ class LoopAlgebra:
         """A size as an i64."""
         return self.builder.size(size)
 
-    def flatten(self, index: tuple[LoopValue, ...], shape: tuple[int, ...]) -> LoopValue:
+    def flatten(self, index: tuple[LoopValue, ...], shape: tuple[Extent, ...]) -> LoopValue:
         """The row-major flat position of a coordinate of i64 values."""
         flat = self.builder.const(DType.i64, 0)
         for coordinate, dim in zip(index, shape, strict=True):

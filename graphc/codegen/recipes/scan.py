@@ -12,8 +12,10 @@ from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.recipes.common import declare_buffers, lanes_for
 from graphc.codegen.target import Target
+from graphc.ir.dims import always_le, always_lt, ceil_div
 from graphc.ir.nodes import Graph
 from graphc.ir.registry import lookup
+from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.scan import Scan
 from graphc.schedule.access import Index, unflatten
@@ -44,7 +46,7 @@ class _ScanLoops:
         if self.axis == len(self.shape) - 1:
             return 1
         lanes = self.evaluator.lanes
-        while lanes > 1 and lanes // 2 >= self.shape[-1]:
+        while lanes > 1 and always_le(self.shape[-1], lanes // 2):
             lanes //= 2
         return lanes
 
@@ -54,7 +56,7 @@ class _ScanLoops:
         builder, integers = self.builder, self.evaluator.integers
         along_last = self.axis == len(self.shape) - 1
         last = 1 if along_last else self.shape[-1]
-        blocks = -(-last // self.lanes)
+        blocks = ceil_div(last, self.lanes)
         outer = tuple(
             size for a, size in enumerate(self.shape)
             if a != self.axis and (along_last or a < len(self.shape) - 1)
@@ -69,18 +71,34 @@ class _ScanLoops:
             if not along_last:
                 column = (of(line) % blocks) * self.lanes + of(lane)
                 others = (*others, column)
-                guards = ((column, 0, last),) if last % self.lanes else ()
-            self._line(others, guards)
+                guards = ((column, 0, last),) if last % self.lanes != 0 else ()
+            self._line_if_any(others, guards)
         return builder.finish(extent=extent)
 
-    def _line(self, others: Index, guards: tuple[Guard, ...]) -> None:
+    def _line_if_any(self, others: Index, guards: tuple[Guard, ...]) -> None:
+        """A line, whose size may be 0 where it is known only at run time."""
+        builder, size = self.builder, self.shape[self.axis]
+        if always_lt(0, size):
+            self._line(of(0), others, guards)
+            return
+        zero = builder.const(DType.i64, 0)
+        with builder.if_(builder.compare("ne", builder.size(size), zero)) as branch:
+            with branch.then():
+                # A variable of this block, so that nothing is read ahead of the test.
+                start = Variable("start", size)
+                self.evaluator.integers.bind(start, zero, builder.block)
+                self._line(of(start), others, guards)
+            with branch.otherwise():
+                pass
+
+    def _line(self, start: Expr, others: Index, guards: tuple[Guard, ...]) -> None:
         builder, integers = self.builder, self.evaluator.integers
         size = self.shape[self.axis]
-        first = self._parts(of(0), others, guards)
-        self._store(of(0), others, first, guards)
+        first = self._parts(start, others, guards)
+        self._store(start, others, first, guards)
         if size == 1:
             return
-        with builder.loop(1, size, carried=first, hint="k") as loop:
+        with builder.loop(1, builder.bound(size), carried=first, hint="k") as loop:
             step = Variable("k", size)
             integers.bind(step, loop.variable, builder.block)
             new = self._parts(of(step), others, guards)

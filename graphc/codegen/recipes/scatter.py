@@ -12,7 +12,7 @@ from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel
 from graphc.codegen.recipes.common import declare_buffers, lanes_for
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent
+from graphc.ir.dims import Extent, always_le
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ops.kinds.index import Scatter
@@ -82,7 +82,7 @@ def _combine(
         if axis == len(source) - 1 and _is_contiguous(op, node, types):
             rows(index, source[axis])
             return
-        with builder.loop(0, source[axis], hint=f"s{axis}") as loop:
+        with builder.loop(0, builder.bound(source[axis]), hint=f"s{axis}") as loop:
             variable = Variable(f"s{axis}", source[axis])
             evaluator.integers.bind(variable, loop.variable, builder.block)
             nest(axis + 1, (*index, of(variable)))
@@ -115,4 +115,4 @@ def _is_contiguous(op: Scatter, node: Node, types: Any) -> bool:
         as_index(op.target(index, types, read, **dict(node.attributes))), types[0].shape
     )
     varies = any(last in item.variables() for at in loaded for item in at)
-    return not varies and last.extent > 1 and target.coefficient(last) == 1
+    return not varies and not always_le(last.extent, 1) and target.coefficient(last) == 1

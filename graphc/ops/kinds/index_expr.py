@@ -54,7 +54,7 @@ class Expr(NamedTuple):
 
     def __add__(self, other: Expr | Extent) -> Expr:  # type: ignore[override]
         if not isinstance(other, Expr):
-            return Expr(self.constant + other, self.terms) if other else self
+            return self if other == 0 else Expr(self.constant + other, self.terms)
         if not other.terms:
             return Expr(self.constant + other.constant, self.terms)
         if not self.terms:

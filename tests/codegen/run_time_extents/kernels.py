@@ -18,6 +18,7 @@ from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target, executable, named
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.dims import Extent, dim, evaluate
+from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
@@ -104,8 +105,8 @@ def compare(
     with only(strategy) if strategy is not None else nullcontext():
         kernels += [(target, lowered(symbolic, target)) for target in TARGETS]
     for each in sizes:
-        numbers = [at_size(operand, each) for operand in operands]
-        fixed = body_of(program, [(type.dtype, type.shape) for type in numbers])
+        fixed = at_sizes(symbolic, each)
+        numbers = list(fixed.input_types)
         arrays = drawn(numbers) if draw is None else draw(np.random.default_rng(7), each)
         # Static kernels have the same bits on all targets: this one is interpreted soonest.
         expected = interpreted(lowered(fixed, TARGETS[-1]), fixed, arrays, {})
@@ -129,11 +130,6 @@ def only(strategy: Strategy) -> Iterator[None]:
         yield
     finally:
         strategies.STRATEGIES = table
-
-
-def at_size(operand: Operand, sizes: dict[str, int]) -> TensorType:
-    type = typed(operand)
-    return type.with_shape(tuple(evaluate(extent, sizes) for extent in type.shape))
 
 
 def pairs(runs: list[list[Array]], expected: list[Array]) -> Iterator[tuple[Array, Array]]:

@@ -1,0 +1,26 @@
+"""Scans and sorts of any number of lines, of any length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphc import ops
+from tests.codegen.run_time_extents.kernels import Array, M, N, compare
+
+PAIRS = [{"n": n, "m": m} for n, m in [(0, 3), (3, 0), (1, 1), (2, 17), (5, 4), (16, 5)]]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("op", ["cumsum", "argcummax"])
+def test_scans(op: str, axis: int) -> None:
+    compare(lambda x: getattr(ops, op)(x, axis=axis), [(N, M)], PAIRS)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sorts(axis: int, descending: bool) -> None:
+    def repeated(draw: np.random.Generator, sizes: dict[str, int]) -> list[Array]:
+        return [draw.integers(0, 4, (sizes["n"], sizes["m"])).astype(np.float32)]
+
+    compare(lambda x: ops.argsort(x, axis=axis, descending=descending), [(N, M)], PAIRS, repeated)
