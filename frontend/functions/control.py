@@ -327,7 +327,7 @@ def _traced_scan(
     step: Any, carry: list[Tensor], carry_structure: Any, sequences: list[Tensor],
     structure: Any, steps: int, reverse: bool,
 ) -> tuple[Any, Any]:  # fmt: skip
-    slices = [x.tensor_type.with_shape(x.shape[1:]) for x in sequences]
+    slices = [x.tensor_type.with_shape(x.tensor_type.shape[1:]) for x in sequences]
     expected = ("tuple", tuple, (carry_structure, structure))
     body = traced_steps("body", step, [*_types(carry), *slices], expected)
     changed = changed_by(body)

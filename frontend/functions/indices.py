@@ -16,6 +16,7 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
+from frontend.tensors.sizes import slice_ends
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import IndexRangeError, ShapeError
@@ -87,7 +88,7 @@ class IndexPart:
 
     def _slice(self, item: slice) -> None:
         dim = self.source[len(self.start)]
-        start, stop, step = item.indices(dim)
+        start, stop, step = slice_ends(item, dim)
         if step < 0:
             raise ValueError("step must be greater than zero")
         size = max(0, -(-(stop - start) // step))
@@ -104,8 +105,9 @@ class IndexPart:
                 f"index {position} is out of bounds for dimension {axis} with size {dim}",
                 location=user_location(),
             )
-        self._along(position % dim, 1, 1)
-        self.basic.append(position % dim)
+        place = position if position >= 0 else position + dim
+        self._along(place, 1, 1)
+        self.basic.append(place)
 
     def _tensor(self, item: Tensor) -> None:
         at = len(self.shape)

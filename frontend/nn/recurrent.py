@@ -154,7 +154,7 @@ def _over_time(
     """`step` over the rows of each time step; the last states, and the outputs row by row."""
     rows = sizes[0]
     traced, native = STATE.session is not None, STATE.backend == "native"
-    if len(set(sizes)) > 1 or not (traced or native):
+    if any(size != rows for size in sizes) or not (traced or native):
         final, ys = scan(step, carry, parts(gates, sizes, 0), reverse)
         return final, cat(ys)
     # In a trace one loop of the graph, where all steps are alike; and so on native kernels: eager
@@ -168,7 +168,7 @@ def _over_time(
 def _loop_op(step: Step, carry: Carry, xs: Tensor, *, reverse: bool) -> tuple[Carry, Tensor]:
     """`control.scan` as the one op it is in a trace, on tensors as they are."""
     types = [x.tensor_type for x in carry]
-    x_type = xs.tensor_type.with_shape(xs.shape[1:])
+    x_type = xs.tensor_type.with_shape(xs.tensor_type.shape[1:])
     session = Session("step")
     with leaving(session), session:
         body = TracedBody("body", step, [*types, x_type], tree.flatten((carry, xs), []))

@@ -181,3 +181,27 @@ def whole(size: Any) -> Any:
 def is_open(number: Any) -> bool:
     """Whether a number is known only when the compiled function is called."""
     return type(number) in (SymInt, SizeFloat)
+
+
+def slice_ends(item: slice, dim: Extent) -> tuple[Extent, Extent, int]:
+    """Start, stop and step of a slice along a dimension, as `slice.indices` gives them, where sizes
+    among them may be open."""
+    parts = [extents_in(part) for part in (item.start, item.stop, item.step)]
+    if not any(isinstance(part, Dim) for part in (*parts, dim)) or not _is_forward(parts[2]):
+        return item.indices(operator.index(dim))
+    start, stop = (_end(parts[0], 0, dim), _end(parts[1], dim, dim))
+    return start, stop, operator.index(1 if parts[2] is None else parts[2])
+
+
+def _is_forward(step: Any) -> bool:
+    return step is None or (not isinstance(step, Dim) and operator.index(step) > 0)
+
+
+def _end(part: Any, default: Extent, dim: Extent) -> Extent:
+    if part is None:
+        return default
+    place: Extent = part if isinstance(part, Dim) else operator.index(part)
+    if place < 0:
+        place = place + dim
+        return place if place >= 0 else 0
+    return place if place <= dim else dim

@@ -19,7 +19,7 @@ from typing import Any
 from graphc.errors import SizeBoundError, UndecidedSizeError
 from graphc.ir.dim_terms import ordered_terms, term_text
 from graphc.ir.size_floats import SizeFloat
-from graphc.ir.undecided import Undecided, number_of, undecided
+from graphc.ir.undecided import Undecided, is_number, number_of, undecided
 
 __all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "ceil_div", "dim",
            "evaluate", "exact_quotient", "fixed", "is_symbolic", "ordered_terms"]  # fmt: skip
@@ -75,7 +75,7 @@ class Dim(Undecided):
     # -- arithmetic --------------------------------------------------------------------------
 
     def __add__(self, other: Extent) -> Extent:
-        if isinstance(other, int):
+        if is_number(other):
             return Dim(self.constant + other, self.terms)
         if isinstance(other, Dim):
             return _sum(self.constant + other.constant, (*self.terms, *other.terms))
@@ -87,13 +87,13 @@ class Dim(Undecided):
         return self * -1
 
     def __sub__(self, other: Extent) -> Extent:
-        return self + -other
+        return self + -other if isinstance(other, Dim) or is_number(other) else NotImplemented
 
     def __rsub__(self, other: int) -> Extent:
         return -self + other
 
     def __mul__(self, other: Extent) -> Extent:
-        if isinstance(other, int):
+        if is_number(other):
             return _sum(self.constant * other, [(m, c * other) for m, c in self.terms])
         if isinstance(other, Dim):
             terms = [
@@ -105,13 +105,15 @@ class Dim(Undecided):
     __rmul__ = __mul__
 
     def __floordiv__(self, divisor: Extent) -> Extent:
-        return _floordiv(self, divisor)
+        known = isinstance(divisor, Dim) or is_number(divisor)
+        return _floordiv(self, divisor) if known else NotImplemented
 
     def __rfloordiv__(self, dividend: int) -> Extent:
         return _floordiv(dividend, self)
 
     def __mod__(self, divisor: Extent) -> Extent:
-        return self - self // divisor * divisor
+        known = isinstance(divisor, Dim) or is_number(divisor)
+        return self - self // divisor * divisor if known else NotImplemented
 
     def __rmod__(self, dividend: int) -> Extent:
         return dividend - dividend // self * self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from graphc.errors import UndecidedSizeError
 
@@ -26,6 +26,11 @@ class Answers(Protocol):
 
 _ANSWERS: ContextVar[Answers | None] = ContextVar("answers", default=None)
 _FORGETTING: list[Callable[[], None]] = []
+
+
+def is_number(value: Any) -> TypeGuard[int]:
+    """Whether a value is an int, and not what only says to be one."""
+    return type(value) in (int, bool)
 
 
 class Undecided:

@@ -7,6 +7,7 @@ says into inference, an eager implementation and a reference; codegen lowers by 
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -232,6 +233,8 @@ def _plain(op: str, name: str, value: Any) -> Any:
         value = value.item()
     if type(value) is SizeFloat:
         value = float(value)
+    elif isinstance(value, int) and type(value) not in (int, bool):
+        value = operator.index(value)
     if isinstance(value, list | tuple):
         return tuple(_plain(op, name, item) for item in value)
     if isinstance(value, float) and value != value:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import AttributeValueError, DTypeError, GraphError, ShapeError
+from graphc.ir.dims import Dim
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.op import REQUIRED, Arrays, Op, Types
@@ -193,7 +194,9 @@ class TimeLoop(Region):
         return (*map(np.asarray, carry), *ys)
 
 
-def _count(op: str, name: str, value: Any, low: int, high: int | None) -> int:
+def _count(op: str, name: str, value: Any, low: int, high: int | None) -> Any:
+    if isinstance(value, Dim) and value >= low and (high is None or value <= high):
+        return value
     fits = isinstance(value, int) and not isinstance(value, bool) and value >= low
     if not fits or (high is not None and value > high):
         bounds = f"from {low}" + (f" to {high}" if high is not None else "")
