@@ -47,7 +47,7 @@ class IndexPart:
     def __init__(self, shape: tuple[int, ...], index: Any):
         self.source = shape
         self.basic: list[Any] = []
-        self.shape: list[int] = []
+        self.shape: list[Any] = []
         self.start: list[int] = []
         self.size: list[int] = []
         self.step: list[int] = []
@@ -77,7 +77,7 @@ class IndexPart:
         for _ in range(missing):
             self._slice(slice(None))
 
-    def _along(self, start: int, size: int, step: int) -> None:
+    def _along(self, start: Any, size: Any, step: int) -> None:
         self.start.append(start)
         self.size.append(size)
         self.step.append(step)

@@ -12,7 +12,8 @@ from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.compile_worker import compile_all
 from graphc.codegen.program.compiled_spec import CompiledSpec, compiled_spec
-from graphc.codegen.program.driver import Driver, NativeKernel, scratch_stride
+from graphc.codegen.program.driver import Driver
+from graphc.codegen.program.native_kernel import NativeKernel, scratch_stride
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target

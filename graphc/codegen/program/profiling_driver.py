@@ -26,8 +26,9 @@ import numpy as np
 from graphc.codegen.llvm.native import DRIVER_LEVEL, compile_driver
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING, barrier_text
-from graphc.codegen.program.driver import BoundPlan, Driver, NativeKernel
+from graphc.codegen.program.driver import BoundPlan, Driver
 from graphc.codegen.program.link import native_kernel
+from graphc.codegen.program.native_kernel import NativeKernel
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError

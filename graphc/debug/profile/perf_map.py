@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from graphc.codegen.llvm.native import code_bytes
-from graphc.codegen.program.driver import NativeKernel
 from graphc.codegen.program.link import native_kernel
+from graphc.codegen.program.native_kernel import NativeKernel
 from graphc.runtime.executable import Executable
 from graphc.schedule.plan import kernels
 

@@ -263,7 +263,7 @@ def _symbolic_floordiv(expr: Expr, divisor: Extent) -> Expr:
             outside.append((atom, whole))
     whole = exact_quotient(expr.constant, divisor)
     left = _combine(expr.constant if whole is None else 0, rest)
-    quotients = Expr(whole or 0, frozenset(outside))
+    quotients = Expr(0 if whole is None else whole, frozenset(outside))
     return quotients if left.within(0, divisor) else quotients + _quotient(left, divisor)
 
 
