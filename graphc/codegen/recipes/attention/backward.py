@@ -9,6 +9,7 @@ rows. The bits are those of the definition (ops/attention.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.attention.heads import (
@@ -23,9 +24,9 @@ from graphc.codegen.recipes.attention.heads import (
 from graphc.codegen.recipes.attention.operands import GROUP, Taint
 from graphc.codegen.recipes.attention.parts import AttentionKernel, Finish
 from graphc.codegen.recipes.attention.plan import attention_plan
-from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, first_addend
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
+from graphc.ir.dims import always_le
 from graphc.ir.nodes import Graph
 from graphc.ops.kinds.index_expr import Expr
 
@@ -67,7 +68,7 @@ class BackwardMemory:
             for index in columns if index in wanted
         }  # fmt: skip
         chains = dict(sums)
-        if plan.rows > K_BLOCK:
+        if not always_le(plan.rows, K_BLOCK):
             chains = {
                 index: scratch(f"chain{index}", plan.columns, columns[index]) for index in sums
             }
@@ -119,7 +120,10 @@ class _AttentionGrad(AttentionKernel):
             taint = self.copy(self.operand("k"), 0, self.columns, memory.key_rows, taint)
         every = (*memory.sums.values(), *memory.chains.values())
         for matrix in {id(each): each for each in every}.values():
-            self._each_place(matrix, lambda at, m=matrix: self._clear(m, at))  # type: ignore[misc]
+            start = self.zero
+            if matrix not in memory.chains.values():
+                start = first_addend(self.builder, (self.rows,), self.zero)
+            self._each_place(matrix, partial(self._set, matrix, start))
         taint = self.read(self.operand("delta"), taint)
         return self.read(self.operand("logsumexp"), taint, self.finite)
 
@@ -145,7 +149,7 @@ class _AttentionGrad(AttentionKernel):
                 self._over_rows(rows, memory.by_scores, memory.queries, self.depth, sums)
         if 2 in self.outputs:
             self._over_rows(rows, memory.weights, memory.by_out, self.width, memory.chains[2])
-        if self.rows > K_BLOCK:
+        if not always_le(self.rows, K_BLOCK):
             self._end_chains(rows)
 
     # -- rows --------------------------------------------------------------------------------
@@ -240,23 +244,30 @@ class _AttentionGrad(AttentionKernel):
                 0, tiles, "tile",
                 lambda i: tile(self.times(i, self.tile_rows), self.tile_rows),
             )  # fmt: skip
-            if rest:
-                tile(whole * self.tile_rows, rest)
+            last = self.times(whole, self.tile_rows)
+            if not isinstance(rest, int):
+                self.loop(0, rest, "rest", lambda i: tile(self.plus(last, i), 1))
+            elif rest:
+                tile(last, rest)
 
         self.column_tiles(columns, across)
 
     def _each_place(self, matrix: Matrix, body: Body) -> None:
-        whole, rest = divmod(fixed(matrix.memory.size) // self.lanes, GROUP)
+        whole, rest = divmod(matrix.memory.size // self.lanes, GROUP)
 
         def several(first: Number, count: int) -> None:
             for i in range(count):
                 body(self.plus(first, i))
 
         self.loop(0, whole, "v", lambda number: several(self.times(number, GROUP), GROUP))
-        several(whole * GROUP, rest)
+        last = self.times(whole, GROUP)
+        if isinstance(rest, int):
+            several(last, rest)
+        else:
+            self.loop(0, rest, "rest", lambda i: body(self.plus(last, i)))
 
-    def _clear(self, matrix: Matrix, number: Number) -> None:
-        self.builder.store(matrix.memory, self.at((number, self.lanes)), self.zero)
+    def _set(self, matrix: Matrix, value: LoopValue, number: Number) -> None:
+        self.builder.store(matrix.memory, self.at((number, self.lanes)), value)
 
     def _end_chains(self, rows: HeadRows) -> None:
         """Where `K_BLOCK` rows are done, or all, their sums go to the totals."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -18,13 +19,14 @@ from graphc.codegen.loop_ir.nodes import Buffer, Index, Kernel, LoopValue
 from graphc.codegen.recipes.attention.plan import TILE_VECTORS, AttentionPlan
 from graphc.codegen.recipes.attention.results import Destination, stored
 from graphc.codegen.recipes.common import declare_buffers
+from graphc.ir.dims import Extent, always_le, ceil_div
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
-from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import unflatten
 
-Number = LoopValue | int
+Number = LoopValue | Extent
+"""What is known where it is written, or when the kernel runs."""
 Body = Callable[[Number], None]
 
 
@@ -33,17 +35,18 @@ class Matrix:
     """Scratch of rows of `stride` elements, a whole number of vectors."""
 
     memory: Buffer
-    stride: int
+    stride: Extent
 
 
 @dataclass(frozen=True)
 class HeadRows:
-    """Rows of a block: `tiles` whole tiles, and `rest` rows where `has_rest` (0 or 1)."""
+    """Rows of a block: `tiles` whole tiles, and `rest` rows where `has_rest` (0 or 1); or, where
+    `rest` is not known (None), as many as `has_rest` says."""
 
     first: Number
     count: Number
     tiles: Number
-    rest: int
+    rest: int | None
     has_rest: Number
 
 
@@ -68,7 +71,7 @@ class AttentionContext:
     names: Iterator[int]
     """Names of its own for each kernel: its loops do not depend on what was lowered before."""
 
-    def scratch(self, name: str, rows: int, columns: int) -> Matrix:
+    def scratch(self, name: str, rows: Extent, columns: int) -> Matrix:
         stride = self.plan.padded(columns)
         return Matrix(self.builder.scratch(name, self.plan.dtype, rows * stride), stride)
 
@@ -81,7 +84,7 @@ class AttentionContext:
     def packed(self, source: GraphValue, name: str) -> Matrix:
         """Scratch for the transpose of an operand, as panels of a tile's columns: [panel][depth]
         [columns of a tile], the columns being the operand's rows."""
-        panels = -(-self.plan.vectors // TILE_VECTORS)
+        panels = ceil_div(self.plan.vectors, TILE_VECTORS)
         depth = self.body.type_of(source).shape[-1]
         return self.scratch(name, panels * depth, TILE_VECTORS * self.plan.lanes)
 
@@ -108,6 +111,25 @@ def attention_context(name: str, body: Graph, plan: AttentionPlan) -> AttentionC
     )
 
 
+def _least(x: Extent, y: Extent) -> Extent | None:
+    """The lesser of two, where it is known which."""
+    return x if always_le(x, y) else y if always_le(y, x) else None
+
+
+def _greatest(x: Extent, y: Extent) -> Extent | None:
+    return x if always_le(y, x) else y if always_le(x, y) else None
+
+
+def _bits(x: Extent, y: Extent) -> Extent | None:
+    return x & y if isinstance(x, int) and isinstance(y, int) else None
+
+
+_COMPUTED: dict[str, Callable[[Extent, Extent], Extent | None]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.floordiv,
+    "and": _bits, "minimum": _least, "maximum": _greatest,
+}  # fmt: skip
+
+
 class Heads:
     """Writes the loops of one head."""
 
@@ -130,17 +152,19 @@ class Heads:
     # -- numbers and loops -------------------------------------------------------------------
 
     def value(self, number: Number) -> LoopValue:
-        return number if isinstance(number, LoopValue) else self.builder.const(DType.i64, number)
+        return number if isinstance(number, LoopValue) else self.builder.size(number)
+
+    def bound(self, number: Number) -> LoopValue | int:
+        """A number as the bound of a loop."""
+        return number if isinstance(number, LoopValue) else self.builder.bound(number)
 
     def computed(self, opcode: str, x: Number, y: Number) -> Number:
         """`opcode` of two i64 numbers, done here where both are known."""
-        if isinstance(x, int) and isinstance(y, int):
-            known: dict[str, Callable[[int, int], int]] = {
-                "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-                "div": lambda a, b: a // b, "and": lambda a, b: a & b, "minimum": min,
-                "maximum": max,
-            }  # fmt: skip
-            return known[opcode](x, y)
+        known = None
+        if not isinstance(x, LoopValue) and not isinstance(y, LoopValue):
+            known = _COMPUTED[opcode](x, y)
+        if known is not None:
+            return known
         return self.builder.op(opcode, self.value(x), self.value(y))
 
     def plus(self, x: Number, y: Number) -> Number:
@@ -149,10 +173,20 @@ class Heads:
     def times(self, x: Number, y: Number) -> Number:
         return self.computed("mul", x, y)
 
-    def at(self, *terms: tuple[Number, int]) -> Index:
+    def at(self, *terms: tuple[Number, Extent]) -> Index:
         """The offset Σ factor · number."""
-        constant = sum(number * factor for number, factor in terms if isinstance(number, int))
-        return Index.of(constant, *((n, f) for n, f in terms if isinstance(n, LoopValue)))
+        constant: Extent = 0
+        moving: list[tuple[LoopValue, int]] = []
+        for number, factor in terms:
+            if not isinstance(number, LoopValue):
+                constant = constant + number * factor
+            elif isinstance(factor, int):
+                moving.append((number, factor))
+            else:
+                moving.append((self.builder.mul(number, self.value(factor)), 1))
+        if isinstance(constant, int):
+            return Index.of(constant, *moving)
+        return Index.of(0, *moving, self.value(constant))
 
     def loop(self, begin: Number, end: Number, hint: str, body: Body, step: int = 1) -> None:
         """`body` for each position; nothing is written for a loop that is known to be empty."""
@@ -160,7 +194,7 @@ class Heads:
             if begin < end:
                 body(begin)
             return
-        with self.builder.loop(begin, end, step, hint=hint) as scope:
+        with self.builder.loop(self.bound(begin), self.bound(end), step, hint=hint) as scope:
             body(scope.variable)
 
     def fold(
@@ -170,13 +204,13 @@ class Heads:
         """What `body(position, so far)` makes of `start` in positions 0 … end."""
         if isinstance(end, int) and end <= 1:
             return body(0, start) if end else start
-        with self.builder.loop(0, end, carried=start, hint=hint) as scope:
+        with self.builder.loop(0, self.bound(end), carried=start, hint=hint) as scope:
             scope.yield_(*body(scope.variable, list(scope.carried)))
         return list(scope.results)
 
-    def expression(self, number: Number, extent: int) -> Expr:
+    def expression(self, number: Number, extent: Extent) -> Expr:
         """A number below `extent` for index expressions."""
-        if isinstance(number, int):
+        if not isinstance(number, LoopValue):
             return of(number)
         variable = Variable(f"attention{next(self.names)}", extent)
         self.integers.bind(variable, number, self.builder.block)
@@ -203,17 +237,20 @@ class Heads:
     # -- blocks of rows ----------------------------------------------------------------------
 
     def each_block(self, body: Callable[[HeadRows], None]) -> None:
-        rest = self.rows % self.tile_rows
-        if self.rows <= self.block:
+        over = self.rows % self.tile_rows
+        rest = over if isinstance(over, int) else None
+        if always_le(self.rows, self.block):
             tiles = self.rows // self.tile_rows
-            body(HeadRows(0, self.rows, tiles, rest, int(rest > 0)))
+            body(HeadRows(0, self.rows, tiles, rest, over if rest is None else int(rest > 0)))
             return
 
         def block(first: Number) -> None:
             count = self.computed("minimum", self.computed("sub", self.rows, first), self.block)
             tiles = self.computed("div", count, self.tile_rows)
             left = self.computed("sub", count, self.times(tiles, self.tile_rows))
-            body(HeadRows(first, count, tiles, rest, self.computed("minimum", left, int(rest > 0))))
+            if rest is not None:
+                left = self.computed("minimum", left, int(rest > 0))
+            body(HeadRows(first, count, tiles, rest, left))
 
         self.loop(0, self.rows, "block", block, step=self.block)
 
@@ -224,17 +261,23 @@ class Heads:
             body(self.times(number, self.tile_rows), self.tile_rows)
 
         self.loop(begin, rows.tiles, "rows", tile)
-        if rows.rest:
-            last = self.times(rows.tiles, self.tile_rows)
-            self.loop(0, rows.has_rest, "rest", lambda _: body(last, rows.rest))
+        last = self.times(rows.tiles, self.tile_rows) if rows.rest != 0 else 0
+        if rows.rest is None:
+            self.loop(0, rows.has_rest, "rest", lambda i: body(self.plus(last, i), 1))
+        elif rows.rest:
+            count = rows.rest
+            self.loop(0, rows.has_rest, "rest", lambda _: body(last, count))
 
     def column_tiles(
-        self, columns: int, body: Callable[[Number, int], None], straight: bool = False
+        self, columns: Extent, body: Callable[[Number, int], None], straight: bool = False
     ) -> None:
         """`body(number of the tile, vectors)` for the tiles of a row of so many columns, in a loop
-        or `straight` on."""
+        or `straight` on; the number of the last one is no value of a loop."""
         whole = columns // (self.tile_vectors * self.lanes)
         rest = self.padded(columns) // self.lanes - whole * self.tile_vectors
+        if not isinstance(whole, int) or not isinstance(rest, int):
+            self._sized_tiles(whole, rest, body)
+            return
         if straight:
             for number in range(whole):
                 body(number, self.tile_vectors)
@@ -242,6 +285,20 @@ class Heads:
             self.loop(0, whole, "columns", lambda number: body(number, self.tile_vectors))
         if rest:
             body(whole, rest)
+
+    def _sized_tiles(
+        self, whole: Extent, rest: Extent, body: Callable[[Number, int], None]
+    ) -> None:
+        """As many whole tiles, and one of `rest` vectors."""
+        builder = self.builder
+        self.loop(0, whole, "columns", lambda number: body(number, self.tile_vectors))
+        for vectors in range(1, self.tile_vectors + 1):
+            held = builder.compare("eq", self.value(rest), self.value(vectors))
+            with builder.if_(held) as branch:
+                with branch.then():
+                    body(whole, vectors)
+                with branch.otherwise():
+                    pass
 
     # -- values ------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.recipes.attention.heads import Heads, Matrix, Number
-from graphc.ir.dims import fixed
+from graphc.codegen.recipes.typical import at_least
+from graphc.ir.dims import Extent, ceil_div, fixed
 from graphc.ir.nodes import INPUT
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
@@ -35,7 +36,7 @@ class Operands(Heads):
     """Copies of operands. They take a taint, and give it with what they read."""
 
     def vector(
-        self, source: GraphValue, block: Expr, columns: int,
+        self, source: GraphValue, block: Expr, columns: Extent,
         index: Callable[[Expr], tuple[Expr, ...]],
     ) -> LoopValue:  # fmt: skip
         """Vector `block` of so many elements of an operand that lie at `index`; zeros behind."""
@@ -49,9 +50,16 @@ class Operands(Heads):
         return self.builder.select(held, value, self.zero)
 
     def across(
-        self, columns: int, start: Taint, body: Callable[[Expr, Taint], Taint], group: int = GROUP
-    ) -> Taint:
-        """Folds `body` over the vectors of a row, the incomplete one by itself."""
+        self, columns: Extent, start: Taint, body: Callable[[Expr, Taint], Taint],
+        group: int = GROUP,
+    ) -> Taint:  # fmt: skip
+        """Folds `body` over the vectors of a row, the incomplete one by itself; of a row whose
+        length is known only at run time, each as if it were incomplete."""
+        if not isinstance(columns, int):
+            every = ceil_div(columns, self.lanes)
+            return self.fold(
+                every, "v", start, lambda i, taint: body(self.expression(i, every), taint)
+            )
         groups = columns // self.lanes // group
 
         def several(first: Expr, count: int, taint: Taint) -> Taint:
@@ -63,7 +71,7 @@ class Operands(Heads):
             groups, "v", start,
             lambda i, taint: several(self.expression(i, groups) * group, group, taint),
         )  # fmt: skip
-        rest = self.padded(columns) // self.lanes - groups * group
+        rest = -(-columns // self.lanes) - groups * group
         return several(of(groups * group), rest, found)
 
     def scaled(self, value: LoopValue) -> LoopValue:
@@ -102,7 +110,7 @@ class Operands(Heads):
         def panel(number: Number, taint: Taint) -> Taint:
             done = self.times(number, self.tile_vectors)
             left: Number = self.tile_vectors
-            if self.vectors % self.tile_vectors:
+            if self.vectors % self.tile_vectors != 0:
                 left = self.computed("minimum", self.computed("sub", self.vectors, done), left)
 
             def vector(inner: Number, taint: Taint) -> Taint:
@@ -111,7 +119,7 @@ class Operands(Heads):
 
             return self.fold(left, "u", taint, vector)
 
-        return self.fold(-(-self.vectors // self.tile_vectors), "panel", taint, panel)
+        return self.fold(ceil_div(self.vectors, self.tile_vectors), "panel", taint, panel)
 
     def _pack_along(
         self, source: GraphValue, panels: Matrix, base: Index, block: Number, taint: Taint
@@ -137,7 +145,7 @@ class Operands(Heads):
         rows = []
         for i in range(self.lanes):
             row = self.plus(first, i)
-            if limit % self.lanes:
+            if limit % self.lanes != 0:
                 row = self.computed("minimum", row, limit - 1)
             rows.append(self.expression(row, limit))
 
@@ -149,9 +157,10 @@ class Operands(Heads):
             known = number.is_constant
             behind = depth - fixed(number.constant) * self.lanes if known else self.lanes
             count = min(self.lanes, behind)
-            start, _ = self.integers.offset(number * (self.lanes * panels.stride))
+            start, _ = self.integers.offset(number * (panels.stride * self.lanes))
             for i, vector in enumerate(transpose(self.builder, vectors)[:count]):
-                self.builder.store(panels.memory, base + start + i * panels.stride, vector)
+                place = base + start + self.at((i, panels.stride))
+                self.builder.store(panels.memory, place, vector)
             return functools.reduce(self._with, vectors, taint)
 
         return self.across(depth, taint, part, group=1)
@@ -159,7 +168,7 @@ class Operands(Heads):
     def _contiguous_along_rows(self, source: GraphValue) -> bool:
         """Whether neighbouring rows of an operand are neighbours in memory, not its columns."""
         shape = self.body.type_of(source).shape
-        variables = [Variable(f"probe{axis}", max(dim, 2)) for axis, dim in enumerate(shape)]
+        variables = [Variable(f"probe{axis}", at_least(dim, 2)) for axis, dim in enumerate(shape)]
         index = tuple(of(variable) for variable in variables)
 
         def is_input(value: GraphValue) -> bool:

@@ -16,7 +16,8 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.attention.heads import AttentionContext, Head, HeadRows, Matrix, Number
 from graphc.codegen.recipes.attention.operands import Operands
-from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, first_addend
+from graphc.ir.dims import Extent, always_le
 from graphc.ir.types import DType
 
 Finish = Callable[[list[LoopValue], Number, Number, int], None]
@@ -77,11 +78,25 @@ class AttentionKernel(Operands):
                 ahead = builder.add(lanes, builder.const(kind, u * self.lanes - i, self.lanes))
                 seen = builder.compare("le", ahead, builder.splat(reach, self.lanes))
                 scores = builder.select(seen, scores, self.hidden)
-            if isinstance(column, int) and column + (u + 1) * self.lanes > self.columns:
-                left = builder.const(kind, self.columns - column - u * self.lanes, self.lanes)
+            if self.may_end(column, u, vectors):
+                assert not isinstance(column, LoopValue)
+                rest = self.columns - column - u * self.lanes
+                if isinstance(rest, int):
+                    left = builder.const(kind, rest, self.lanes)
+                else:
+                    left = builder.splat(builder.size(rest, kind), self.lanes)
                 scores = builder.select(builder.compare("lt", lanes, left), scores, self.hidden)
             made.append(scores)
         return made
+
+    def may_end(self, column: Number, vector: int, vectors: int) -> bool:
+        """Whether the row may end within a vector of the tile at `column`: it does so in the last
+        one of a tile of its own, whose column is known ahead."""
+        if isinstance(column, LoopValue):
+            return False
+        if not isinstance(column, int) and vector + 1 < vectors:
+            return False
+        return not always_le(column + (vector + 1) * self.lanes, self.columns)
 
     def _masked(self, scores: LoopValue, row: Number, column: Number, vector: int) -> LoopValue:
         """A vector of scores of a tile with the mask."""
@@ -89,7 +104,7 @@ class AttentionKernel(Operands):
         builder = self.builder
         number = self.plus(self.computed("div", column, self.lanes), vector)
         # Only a tile of its own, whose column is known, has an incomplete vector.
-        count = self.vectors if isinstance(column, int) else self.columns // self.lanes
+        count = self.columns // self.lanes if isinstance(column, LoopValue) else self.vectors
         at = self.expression(number, count) * self.lanes + self.lane()
         guards: tuple[Guard, ...] = ()
         if not at.within(0, self.columns):
@@ -104,7 +119,7 @@ class AttentionKernel(Operands):
     # -- products ----------------------------------------------------------------------------
 
     def product(
-        self, count: int, extent: int, end: Number, left: Callable[[LoopValue], list[LoopValue]],
+        self, count: int, extent: Extent, end: Number, left: Callable[[LoopValue], list[LoopValue]],
         right: Callable[[LoopValue], list[LoopValue]],
         begin: Number = 0, start: list[LoopValue] | None = None,
     ) -> list[LoopValue]:  # fmt: skip
@@ -112,7 +127,8 @@ class AttentionKernel(Operands):
         on top of `start`, or cut into chains of an index below `extent`."""
 
         def chain(first: Number, last: Number, sums: list[LoopValue]) -> list[LoopValue]:
-            with self.builder.loop(first, last, carried=sums, hint="k") as scope:
+            bounds = self.bound(first), self.bound(last)
+            with self.builder.loop(*bounds, carried=sums, hint="k") as scope:
                 vectors = right(scope.variable)
                 scope.yield_(*(
                     self.builder.fma(wide, vector, scope.carried[i * len(vectors) + u])
@@ -124,9 +140,11 @@ class AttentionKernel(Operands):
         if start is not None:
             return chain(begin, end, start)
         zeros = [self.zero] * count
-        if extent <= K_BLOCK:
+        if always_le(extent, K_BLOCK):
             return chain(begin, end, zeros)
-        with self.builder.loop(0, end, K_BLOCK, carried=zeros, hint="chain") as outer:
+        totals = [first_addend(self.builder, (extent,), self.zero)] * count
+        bound = self.bound(end)
+        with self.builder.loop(0, bound, K_BLOCK, carried=totals, hint="chain") as outer:
             last = self.computed("minimum", self.plus(outer.variable, K_BLOCK), end)
             made = chain(outer.variable, last, zeros)
             outer.yield_(*map(self.builder.add, outer.carried, made))

@@ -1,4 +1,4 @@
-"""The sizes of a kernel of attention: all numbers that follow from its body and a target.
+"""The sizes of a kernel of attention: all that follow from its body and a target.
 
 In: a kernel's body around one composite of q, k, v and a mask. Out: an `AttentionPlan`.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphc.codegen.recipes.contraction.tiles import vector_registers
+from graphc.codegen.recipes.typical import typical
 from graphc.codegen.target import Target
+from graphc.ir.dims import Extent, ceil_div
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -32,12 +34,12 @@ class AttentionPlan:
     lanes: int
     tile_rows: int
     heads: Shape
-    rows: int
+    rows: Extent
     depth: int
-    columns: int
+    columns: Extent
     width: int
     block: int
-    stride: int
+    stride: Extent
 
     def operand(self, name: str) -> GraphValue:
         return self.operands[self.names.index(name)]
@@ -47,11 +49,11 @@ class AttentionPlan:
         return self.operands[-1] if len(self.operands) > len(self.names) else None
 
     @property
-    def vectors(self) -> int:
+    def vectors(self) -> Extent:
         """Those of a row of scores."""
-        return -(-self.columns // self.lanes)
+        return ceil_div(self.columns, self.lanes)
 
-    def padded(self, columns: int) -> int:
+    def padded(self, columns: Extent) -> Extent:
         return _padded(columns, self.lanes)
 
 
@@ -73,18 +75,21 @@ def attention_plan(
     tile_rows = 8 if vector_registers(target) == 32 else 4
     stride = _padded(columns, lanes)
     # Rows a multiple of 1024 bytes apart would share few sets of the cache.
-    stride += lanes if stride * dtype.itemsize % 1024 == 0 else 0
+    apart = isinstance(stride, int) and stride * dtype.itemsize % 1024 != 0
+    stride += 0 if apart else lanes
     size = block_rows
-    while size > 16 and size * stride * dtype.itemsize * matrices > target.l2_bytes // 2:
+    while size > 16 and size * typical(stride) * dtype.itemsize * matrices > target.l2_bytes // 2:
         size //= 2
     rows, depth = shape[-2:]
+    if isinstance(rows, int):
+        size = min(size, -(-rows // tile_rows) * tile_rows)
     return AttentionPlan(
         anchor=anchor, names=names, operands=operands, scale=float(node.attribute("scale")),
         causal=bool(node.attribute("causal")), dtype=dtype, lanes=lanes, tile_rows=tile_rows,
         heads=shape[:-2], rows=rows, depth=depth, columns=columns, width=width,
-        block=min(size, -(-rows // tile_rows) * tile_rows), stride=stride,
+        block=size, stride=stride,
     )  # fmt: skip
 
 
-def _padded(columns: int, lanes: int) -> int:
-    return -(-columns // lanes) * lanes
+def _padded(columns: Extent, lanes: int) -> Extent:
+    return ceil_div(columns, lanes) * lanes

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphc.codegen.loop_ir.nodes import Buffer
-from graphc.ir.dims import fixed
+from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph, Value
 from graphc.ops.kinds.index_expr import Expr, flatten
 from graphc.schedule.access import Index, coordinates
@@ -25,10 +25,13 @@ class Destination:
     place: Expr
     index: Index
 
-    def stride(self, axis: int) -> int:
+    def stride(self, axis: int) -> Extent:
         """How far two neighbours along an axis are apart."""
-        variables = self.index[axis].variables()
-        return sum(fixed(self.place.coefficient(variable) or 0) for variable in variables)
+        total: Extent = 0
+        for variable in self.index[axis].variables():
+            step = self.place.coefficient(variable)
+            total = total if step is None else total + step
+        return total
 
     def start(self, lead: Index) -> Expr:
         """Where the matrix of a head starts."""

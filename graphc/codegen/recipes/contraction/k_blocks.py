@@ -42,7 +42,7 @@ def cut(k: Shape) -> tuple[int, int]:
     return 0, k[0] if k else 1
 
 
-def first_addend(builder: LoopBuilder, k: Shape, zero: LoopValue) -> LoopValue:
+def first_addend(builder: LoopBuilder, k: tuple[Extent, ...], zero: LoopValue) -> LoopValue:
     """What the first K block is added to: zero; but -0, which changes no bit, where it is the only
     one, whose sum is the result as it is. Of extents that are numbers it is one of several."""
     products: Extent = math.prod(k)
