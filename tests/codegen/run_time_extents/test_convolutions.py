@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from graphc import ops
 from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
 from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.split_k import SplitKPlan
 from graphc.codegen.recipes.contraction.strategies import Strategy
+from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
+from graphc.ir.builder import Var
 from graphc.ir.dims import Extent, dim
 from graphc.ops import contract
 from graphc.ops.movement import transpose
-from tests.codegen.run_time_extents.kernels import N, Operand, Program, along, compare
+from tests.codegen.run_time_extents.kernels import Array, N, Operand, Program, along, compare
 
 Shape = tuple[int, ...]
 
@@ -71,6 +75,7 @@ SUMS: dict[str, tuple[Shape, Shape, dict[str, Any], tuple[int, ...], Strategy]] 
     # K blocks are of two images, and groups of four.
     "groups of images": ((4, 11, 11), (2, 4, 1, 3), {}, (0, 1, 2, 4, 5), SplitKPlan),
     "depthwise": ((5, 11, 11), (5, 1, 1, 3), {"groups": 5}, (0, 1, 2, 5), DepthwiseWgradPlan),
+    "taps": ((17, 2, 3), (3, 17, 3, 3), {}, (0, 1, 3, 5), TapListConvPlan),
     "no copy of one size": ((3, 4, 4), (4, 3, 3, 3), {}, (0, 1, 5), UnblockedPlan),
 }
 
@@ -80,3 +85,29 @@ def test_sums_over_images(name: str) -> None:
     x, w, options, sizes, strategy = SUMS[name]
     program, operands = convolution("by w", x, w, **options, images=dim("n", 0, 5))
     compare(program, operands, along(*sizes), strategy=strategy)
+
+
+@pytest.mark.parametrize("which", ["forward", "by x"])
+def test_images_along_vectors(which: str) -> None:
+    """As many as a vector has at least: parts of several vectors, the last with fewer images."""
+    many = dim("n", 16)
+    program, operands = convolution(which, (2, 2, 3), (5, 2, 3, 3), images=many)
+    compare(program, operands, along(16, 17, 63), strategy=TapListConvPlan)
+
+
+def test_sums_of_one_k_block_of_images() -> None:
+    """-0 is the sum of a K block alone, +0 of several: also where a copy grows."""
+    program, operands = convolution("by w", (17, 1, 1), (3, 17, 3, 3))
+
+    def small(numbers: np.random.Generator, sizes: dict[str, int]) -> list[Array]:
+        return [np.full((sizes["n"], *shape[1:]), value, np.float32)
+                for shape, value in zip(operands, (-1e-30, 1e-30), strict=True)]  # fmt: skip
+
+    compare(program, operands, along(1, 256, 257), small, strategy=TapListConvPlan)
+
+
+def test_winograd_over_images() -> None:
+    def program(x: Var, u: Var) -> Var:
+        return ops.winograd.winograd(x, u, padding=(1, 1)) * 2.0
+
+    compare(program, [(N, 3, 5, 6), (16, 5, 3)], along(0, 1, 3))

@@ -82,21 +82,21 @@ class Emitter:
 
     # -- ranges ------------------------------------------------------------------------------
 
-    def number(self, value: Bound) -> LoopValue:
-        return value if isinstance(value, LoopValue) else self.builder.const(DType.i64, value)
+    def number(self, value: LoopValue | Extent) -> LoopValue:
+        return value if isinstance(value, LoopValue) else self.builder.size(value)
 
-    def range_of(self, done: int, whole: int, split: bool) -> tuple[Bound, Bound]:
+    def range_of(self, done: int, whole: Extent, split: bool) -> tuple[Bound, Bound]:
         """Of tiles done…done + whole all, or with `split` those in begin…end, counted from
         `done`."""
         if not split:
-            return 0, whole
+            return 0, self.builder.bound(whole)
         builder = self.builder
         begin, end = builder.begin, builder.end
         if done:
             offset = builder.const(DType.i64, done)
             begin = builder.op("maximum", builder.sub(begin, offset), builder.const(DType.i64, 0))
             end = builder.sub(end, offset)
-        return begin, builder.minimum(end, builder.const(DType.i64, whole))
+        return begin, builder.minimum(end, builder.size(whole))
 
     def run(self, part: TileRun, done: int, split: bool, body: Callable[[Expr, int], None]) -> None:
         """`body(first vector, vectors)` for the tiles of a run, or, with `split`, for those in
@@ -141,7 +141,7 @@ class Emitter:
         return self.builder.add(self.builder.mul(x, y), total)
 
     def clear(
-        self, memory: Buffer, vectors: int, first: Callable[[Expr], Expr],
+        self, memory: Buffer, vectors: Extent, first: Callable[[Expr], Expr],
         value: LoopValue | None = None,
     ) -> None:  # fmt: skip
         """Zeros, or copies of a scalar, in so many vectors of scratch, the i-th of them at element

@@ -15,6 +15,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.recipes.contraction.emitter import Bound, Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
+from graphc.ir.dims import always_le
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
@@ -79,11 +80,12 @@ def over_k_blocks(
     k, builder = emit.view.k, emit.builder
     axis, step = cut(k)
     assert axis == 0, "the taps of one plane are part of one K block"
-    if math.prod(k) <= K_BLOCK:
-        body(0, k[0], False)
+    if always_le(math.prod(k), K_BLOCK):
+        body(0, builder.bound(k[0]), False)
         return
-    emit.clear(sums, vectors, lambda at: at * emit.lanes)
-    with builder.loop(0, k[0], step, hint="k_block") as loop:
+    start = emit.first_addend() if emit.problem.has_sizes else None
+    emit.clear(sums, vectors, lambda at: at * emit.lanes, start)
+    with builder.loop(0, builder.bound(k[0]), step, hint="k_block") as loop:
         size, last = emit.number(step), emit.number(k[0])
         body(loop.variable, builder.minimum(builder.add(loop.variable, size), last), True)
 

@@ -33,8 +33,9 @@ from graphc.codegen.recipes.contraction.windows import (
     index_of,
     windows_of,
 )
+from graphc.codegen.recipes.typical import at_least
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed, is_symbolic
+from graphc.ir.dims import Extent, always_le, ceil_div, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
@@ -79,9 +80,12 @@ class TapListConvPlan:
 def _plan(problem: ContractionProblem, by_column: bool, target: Target) -> TapListConvPlan | None:
     view, lanes = problem.view, problem.lanes
     extents = view.n if by_column else view.batch
-    if problem.has_sizes or not extents or is_symbolic(view.batch):
+    apart = view.batch if by_column else view.batch[1:]
+    if not extents or is_symbolic((*view.m, *view.n, *view.k[1:], *apart)):
         return None
-    if view.swapped or extents[0] < lanes or 0 in view.k:
+    # Lanes without images would cost as much as those with: of a number of images known only at run
+    # time there are to be enough.
+    if view.swapped or not always_le(lanes, extents[0]) or 0 in view.k:
         return None
     taps = math.prod(view.k[1:])
     if taps > K_BLOCK or math.prod(view.n[by_column:]) * taps > MOST_LISTED:
@@ -89,18 +93,20 @@ def _plan(problem: ContractionProblem, by_column: bool, target: Target) -> TapLi
     windows = windows_of(view, by_column)
     if windows is None or not windows.products:
         return None
-    rows, vectors = problem.rows, -(-windows.extent // lanes)
-    # Whole tiles of whole vectors, or one tile for all.
-    parts = {vectors} if windows.extent % lanes else _divisors(vectors)
+    rows, vectors = problem.rows, -(-problem.typical(windows.extent) // lanes)
+    # Whole tiles of whole vectors, or one tile for all; of a size known only at run time any tiles.
+    parts = set(range(1, vectors + 1))
+    if isinstance(windows.extent, int):
+        parts = {vectors} if windows.extent % lanes else _divisors(vectors)
     tile, efficiency = choose_tile(
         rows, vectors, vector_registers(target), lambda tile: tile.vectors in parts
     )
     if efficiency <= 0:
         return None
-    groups = math.prod(view.batch if by_column else view.batch[1:])
-    count = groups * vectors * rows * view.k[0] * windows.products
+    groups = math.prod(apart)
+    count = groups * vectors * rows * problem.typical(view.k[0]) * windows.products
     products = count / (EFFICIENCY * efficiency)
-    elements = copied_elements(view, windows)
+    elements = problem.typical(copied_elements(view, windows))
     far = elements * tile.vectors * lanes * view.dtype.itemsize > target.l2_bytes
     moved = elements * (FAR if far else 1.0) + rows * math.prod(windows.positions)
     copies = groups * vectors * moved * TRANSPOSED
@@ -120,6 +126,8 @@ class Part:
 
     first: Expr
     filled_in: OpenBlock
+    count: LoopValue | None
+    """How many there are, where that is known only at run time."""
 
 
 class TapNest:
@@ -135,12 +143,14 @@ class TapNest:
         self.rows = emit.problem.rows
         # What runs along vectors, a tile's vectors at a time; a single part may be less than these.
         self.width = plan.tile.vectors * emit.lanes
-        self.parts = -(-windows.extent // self.width)
-        self.along = min(windows.extent, self.width)
-        assert self.parts == 1 or windows.extent % self.width == 0
+        self.parts = ceil_div(windows.extent, self.width)
+        self.along = self.width
+        if isinstance(windows.extent, int):
+            self.along = min(windows.extent, self.width)
+            assert self.parts == 1 or windows.extent % self.width == 0
         self.positions = math.prod(windows.positions)
         self.places = math.prod(windows.size)
-        self.copy = emit.scratch("copy", max(self.view.k[0] * self.places * self.width, 1))
+        self.copy = emit.scratch("copy", at_least(self.view.k[0] * self.places * self.width, 1))
         self.sums = emit.scratch("sums", self.tile.rows * self.positions * self.width)
         self.epilogue = transposed_epilogue(emit, self.along, self.positions)
         taps = math.prod(self.view.k[1:])
@@ -170,11 +180,12 @@ class TapNest:
         """The operand as [first of k, place, what runs along vectors], of the latter a part."""
         emit, windows, view = self.emit, self.windows, self.view
         if self.width != self.along:
-            emit.clear(self.copy, fixed(self.copy.size) // emit.lanes, lambda at: at * emit.lanes)
+            emit.clear(self.copy, self.copy.size // emit.lanes, lambda at: at * emit.lanes)
 
         def plane(number: Expr) -> None:
             def read(place: Expr, along: Expr, guards: tuple[Guard, ...]) -> LoopValue:
-                at = dict(enumerate(index_of(view, windows, first + along, number)))
+                there = self._existing(first + along)
+                at = dict(enumerate(index_of(view, windows, there, number)))
                 at |= zip(windows.places, unflatten(place, windows.size), strict=True)
                 index = tuple(at[axis] for axis in range(len(at)))
                 return operand_value(emit.evaluator, view, Case(windows.operand, index), guards)
@@ -187,9 +198,19 @@ class TapNest:
 
         emit.copier.loop(view.k[0], "plane", plane)
 
+    def _existing(self, along: Expr) -> Expr:
+        """A position along vectors, or the last there is: lanes behind it are copies of it."""
+        extent, builder, integers = self.windows.extent, self.emit.builder, self.emit.integers
+        if isinstance(extent, int):
+            return along
+        number = builder.minimum(integers.scalar(along), builder.size(extent - 1))
+        variable = Variable(f"existing{number.name}", extent)
+        integers.bind(variable, number, builder.block)
+        return of(variable)
+
     # -- blocks of rows ----------------------------------------------------------------------
 
-    def batch_element(self, split: bool) -> int:
+    def batch_element(self, split: bool) -> Extent:
         """All results of one group of channels. What is split are the blocks of rows of all
         parts."""
         emit, builder = self.emit, self.emit.builder
@@ -220,7 +241,11 @@ class TapNest:
         """Blocks of rows begin…end of the part that starts at `along`."""
         emit, builder = self.emit, self.emit.builder
         self._copy_operand(along)
-        part = Part(along, builder.block)
+        count = None
+        if not isinstance(self.windows.extent, int):
+            left = builder.sub(builder.size(self.windows.extent), emit.integers.scalar(along))
+            count = builder.minimum(left, emit.number(self.width))
+        part = Part(along, builder.block, count)
         whole, rest = divmod(self.rows, self.tile.rows)
         if whole:
             last: Bound
@@ -310,5 +335,5 @@ class TapNest:
 
         self.epilogue.store(
             self.sums, lambda position: (r * self.positions + position) * self.width, self.along,
-            index, joined=windows.by_column,
+            index, joined=windows.by_column, count=part.count,
         )  # fmt: skip

@@ -26,11 +26,12 @@ class TransposedEpilogue:
 
     def store(
         self, sums: Buffer, first: Callable[[Expr], Expr], along: int,
-        index: Callable[[Expr, Expr], Index], joined: bool = False,
+        index: Callable[[Expr, Expr], Index], joined: bool = False, count: LoopValue | None = None,
     ) -> None:  # fmt: skip
         """first(p) is where the sums of position p begin; index(i, p) the coordinate of the i-th of
         them in the result. `joined`: i-th and next lie behind one another there, so vectors run
-        over both, and index(0, i · positions + p) is the coordinate."""
+        over both, and index(0, i · positions + p) is the coordinate. `count`: only so many of them
+        are there."""
         emit, positions, lanes = self.emit, self.positions, self.emit.lanes
         block = emit.builder.block
 
@@ -55,7 +56,7 @@ class TransposedEpilogue:
         def one(run: Expr) -> None:
             emit.copier.tiles(size, lanes, "out", lambda at, count: vector(run, at * lanes, count))
 
-        emit.copier.loop(runs, "run", one)
+        emit.copier.loop(runs, "run", one, count)
 
 
 def transposed_epilogue(emit: Emitter, along: int, positions: int) -> TransposedEpilogue:

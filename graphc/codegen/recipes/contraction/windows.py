@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.codegen.recipes.contraction.view import ContractionView, batch_variables
+from graphc.ir.dims import Extent, always_lt
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import guards_hold
@@ -28,7 +29,7 @@ class Windows:
     of a position and a tap that are not skipped."""
 
     by_column: bool
-    extent: int
+    extent: Extent
     positions: Shape
     operand: int
     places: tuple[int, ...]
@@ -55,7 +56,13 @@ def windows_of(view: ContractionView, by_column: bool) -> Windows | None:
     at_b, at_n, at_k = (tuple(of(v) for v in each) for each in (batch, n, k))
     other = view.broadcast(at_b, (of(Variable("probe_m", view.m[0])),), at_k)
     case = view.vector(at_b, at_n, at_k)
-    if extent < 2 or other is None or other.guards or case is None or view.linear(other) is None:
+    if (
+        always_lt(extent, 2)
+        or other is None
+        or other.guards
+        or case is None
+        or view.linear(other) is None
+    ):
         return None
     if any(along in item.variables() for item in other.index):
         return None
@@ -103,6 +110,7 @@ def index_of(view: ContractionView, windows: Windows, along: Expr, first: Expr) 
     return as_index(view.op.right(batch, n, k, view.types, **view.attributes).index)
 
 
-def copied_elements(view: ContractionView, windows: Windows) -> int:
+def copied_elements(view: ContractionView, windows: Windows) -> Extent:
     """Elements of the operand that one lane is computed from."""
-    return int(view.k[0]) * math.prod(windows.size)
+    first: Extent = view.k[0]
+    return first * math.prod(windows.size)

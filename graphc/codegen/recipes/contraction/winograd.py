@@ -23,7 +23,9 @@ from graphc.codegen.recipes.contraction.emitter import EmissionContext
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.tiles import Tile, choose_tile, vector_registers
 from graphc.codegen.recipes.contraction.winograd_numbers import Number, Numbers, TransformVector
+from graphc.codegen.recipes.typical import IMAGES, typical
 from graphc.codegen.target import Target
+from graphc.ir.dims import Extent, ceil_div
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType, Shape
@@ -90,7 +92,7 @@ class WinogradPlan:
         return images, high, -(-wide // self.group)
 
     @property
-    def groups(self) -> int:
+    def groups(self) -> Extent:
         return math.prod(self.grid)
 
     @property
@@ -103,8 +105,8 @@ class WinogradPlan:
         return self.width // self.group
 
     @property
-    def blocks(self) -> int:
-        return -(-self.groups // self.groups_per_block)
+    def blocks(self) -> Extent:
+        return ceil_div(self.groups, self.groups_per_block)
 
     # A plane ends one vector on: planes a power of two apart would share sets of the cache.
 
@@ -119,7 +121,7 @@ class WinogradPlan:
     @property
     def reason(self) -> str:
         tile = f"{self.tile.rows}x{self.tile.vectors}x{self.lanes}"
-        shape = self.body.type_of(self.anchor).shape
+        shape = tuple(typical(extent, IMAGES) for extent in self.body.type_of(self.anchor).shape)
         gain = predicted_gain(shape, self.channels, padding=self.padding)
         return (
             f"winograd F(2x2, 3x3): {self.groups} groups of {self.group} tiles, tile {tile}, "
@@ -142,7 +144,9 @@ def plan_winograd(body: Graph, target: Target) -> WinogradPlan:
     while group > 2 and -(-wide // (group // 2)) * (group // 2) < -(-wide // group) * group:
         group //= 2
     groups = images * high * -(-wide // group)
-    tile, _ = choose_tile(rows, -(-groups * group // lanes), vector_registers(target))
+    tile, _ = choose_tile(
+        rows, typical(ceil_div(groups * group, lanes), IMAGES), vector_registers(target)
+    )
     chunk = min(max(CHUNK_ROWS // tile.rows, 1) * tile.rows, rows)
     return WinogradPlan(body, anchor, lanes, group, tile, chunk)
 
@@ -297,7 +301,7 @@ class _Winograd:
         builder, vectors = self.builder, range(plan.tile.vectors)
         zeros = [builder.splat(self.zero, plan.lanes)] * (rows * plan.tile.vectors)
 
-        def k_block(begin: Number, end: Number) -> list[LoopValue]:
+        def k_block(begin: int | LoopValue, end: int | LoopValue) -> list[LoopValue]:
             with builder.loop(begin, end, carried=zeros, hint="k") as loop:
                 k = self.numbers.bound(loop.variable, plan.channels)
                 at = plane * plan.tiles_stride + k * plan.width

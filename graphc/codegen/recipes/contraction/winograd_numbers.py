@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.recipes.contraction.emitter import EmissionContext
-from graphc.ir.types import DType
+from graphc.ir.dims import Dim, Extent
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
-Number = LoopValue | int
+Number = LoopValue | Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Numbers:
         self.names = itertools.count()
 
     def number(self, number: Number) -> LoopValue:
-        return number if isinstance(number, LoopValue) else self.builder.const(DType.i64, number)
+        return number if isinstance(number, LoopValue) else self.builder.size(number)
 
     def times(self, x: LoopValue, by: int) -> LoopValue:
         return self.builder.mul(x, self.number(by))
@@ -50,9 +50,9 @@ class Numbers:
     def minimum(self, x: LoopValue, y: Number) -> LoopValue:
         return self.builder.minimum(x, self.number(y))
 
-    def bound(self, value: Number, extent: int) -> Expr:
+    def bound(self, value: Number, extent: Extent) -> Expr:
         """A number below `extent` as an index expression."""
-        if isinstance(value, int):
+        if not isinstance(value, LoopValue):
             return of(value)
         variable = Variable(f"winograd{next(self.names)}", extent)
         self.integers.bind(variable, value, self.builder.block)
@@ -65,7 +65,8 @@ class Numbers:
         if extent == 1 and end is None:
             body(of(0))
             return
-        with self.builder.loop(0, extent if end is None else end, hint=hint) as loop:
+        last = self.number(end) if isinstance(end, Dim) else end
+        with self.builder.loop(0, extent if last is None else last, hint=hint) as loop:
             body(self.bound(loop.variable, extent))
 
     def lane(self, lanes: int) -> Expr:
