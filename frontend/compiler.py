@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from frontend.compiled.compiler import compile, disable, is_compiling
+from frontend.compiled.compiler import compile
+from frontend.compiled.eager_parts import disable, is_compiling
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",

@@ -10,33 +10,26 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from frontend.compiled.differentiable import written_by
 from frontend.compiled.inline_cache import InlineCache
 from frontend.compiled.options import Options
+from frontend.compiled.overlap import check_overlap
 from frontend.compiled.signature import Signature, changes, signature
 from frontend.compiled.sizing import OpenSizes
 from frontend.compiled.specialization import Specialization
+from frontend.compiled.trace_history import MOST_SPECIALIZATIONS, TraceHistory
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.guards.kinds import forward_of, name_in, runs_eagerly
 from frontend.tracing.sizes import SizedArguments
-from frontend.tracing.sources import HostSource
-from frontend.tracing.tracer import Trace, name_of, run_trace
-from graphc.errors import ArgumentError, TraceError
+from frontend.tracing.tracer import name_of, run_trace
+from graphc.errors import MemoryLimitError, SizeBoundError, TraceError
 from graphc.ir.builder import user_location
-
-MANY_TRACES = 8
-"""Traces of one signature after which a warning says what keeps changing."""
-MANY_SIGNATURES = 32
-"""Signatures after which a warning says so."""
-MOST_SPECIALIZATIONS = 64
-"""Specializations a function keeps: beyond, the least recently used goes."""
 
 
 class CompiledFunction:
@@ -47,8 +40,7 @@ class CompiledFunction:
         self.options = options
         self._cache: InlineCache | None = None
         self._by_signature: dict[Signature, list[Specialization]] = {}
-        self._history: list[str] = []
-        self._signatures = 0
+        self._history = TraceHistory(name_of(function))
         self._open_sizes = OpenSizes(options.dynamic)
         self._parameters = parameter_names(function)
         if name_in(function) is not None:
@@ -104,6 +96,7 @@ class CompiledFunction:
             self._cache = None
             known = self._by_signature.get(key, [])
             self._by_signature[key] = [each for each in known if each is not specialization]
+            self._open_sizes.forget(key, specialization.number)
 
     def _positional(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -145,26 +138,46 @@ class CompiledFunction:
             for specialization in self._by_signature.get(key, ()):
                 if specialization.holds(leaves):
                     return specialization
-            instance = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
-            if instance is not None:
-                return self._added(key, instance)
+            try:
+                instance = self._instance(key, leaves, structure)
+            except (MemoryLimitError, SizeBoundError):
+                raise
+            except Exception as error:
+                # Where it cannot be traced so, sizes are numbers; what the user has to see comes
+                # again then.
+                specialization = self._specialize(key, leaves, structure)
+                self._open_sizes.refuse(key)
+                self._history.not_open(error)
+                return specialization
+            return instance or self._specialize(key, leaves, structure)
+
+    def _instance(
+        self, key: Signature, leaves: list[Tensor], structure: Any
+    ) -> Specialization | None:
+        """The specialization at these sizes of one that serves others too, made before or now; None
+        where no sizes are left open."""
+        instance = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
+        if instance is None:
             sized = self._open_sizes.sized(key)
-            if sized is not None:
-                try:
-                    return self._specialize_sized(key, leaves, structure, sized)
-                except Exception as error:
-                    self._open_sizes.refuse(key)
-                    self._history.append(f"sizes are numbers: {_first_line(error)}")
-            return self._specialize(key, leaves, structure)
+            if sized is None:
+                return None
+            return self._specialize_sized(key, leaves, structure, sized)
+        instance.prepare(leaves)
+        return self._added(key, instance)
 
     def _specialize_sized(
         self, key: Signature, leaves: list[Tensor], structure: Any, sized: SizedArguments
     ) -> Specialization:
-        """The specialization at these sizes of a new one that serves others too."""
         specialization = self._specialize(key, leaves, structure, sized)
+        try:
+            instance = specialization.at(key.types)
+            assert instance is not None, "the example answers as it did"
+            instance.prepare(leaves)
+        except BaseException:
+            specialization.undo()
+            raise
+        instance.undo = specialization.undo
         self._open_sizes.add(key, specialization)
-        instance = specialization.at(key.types)
-        assert instance is not None, "the example answers as it did"
         return self._added(key, instance)
 
     def _added(self, key: Signature, specialization: Specialization) -> Specialization:
@@ -185,35 +198,18 @@ class CompiledFunction:
         else:
             changed = changes(key, self._by_signature, self.function)
             reason = f"new signature: {changed}" if changed else "first call"
+            reason = "; ".join([reason, *self._open_sizes.broken(key)])
         traced = run_trace(self.function, leaves, structure, name_of(self.function), sized)
         try:
-            _check_overlap(traced, leaves)
+            check_overlap(traced, leaves)
             specialization = Specialization(traced, self.options, bool(STATE.grad_enabled))
         except BaseException:
             traced.session.put_back()
             raise
         if sized is None:
             self._added(key, specialization)  # the newest first: alternating ones keep theirs
-        types = ", ".join(map(str, key.types))
-        if sized is not None:
-            types = ", ".join(map(str, sized.types)) + " at " + shown_sizes(sized.example)
-        types = types if len(types) <= 80 else f"{types[:76]} ..."
-        self._history.append(f"{reason} ({types}) at {user_location()}")
-        specialization.number, specialization.signature = len(self._history), key
-        _log(f"{name_of(self.function)} traced: {self._history[-1]}")
-        if len(known) + 1 == MANY_TRACES:
-            warnings.warn(
-                f"compiled {name_of(self.function)} was traced {MANY_TRACES} times for one "
-                f"signature, last {reason}; explain() lists all reasons",
-                stacklevel=3,
-            )
-        self._signatures += not known
-        if self._signatures == MANY_SIGNATURES and not known:
-            warnings.warn(
-                f"compiled {name_of(self.function)} was traced for {MANY_SIGNATURES} signatures "
-                f"(shapes, dtypes, other arguments); the {MOST_SPECIALIZATIONS} used last are kept",
-                stacklevel=3,
-            )
+        self._history.traced(reason, sized or key.types, len(known) + 1)
+        specialization.number, specialization.signature = len(self._history.lines), key
         return specialization
 
     @property
@@ -233,7 +229,7 @@ class CompiledFunction:
         from frontend.compiled.explanation import explained
 
         head = f"{self._counted()}, level {self.options.level}"
-        return explained(head, self._history, self.specializations)
+        return explained(head, self._history.lines, self.specializations)
 
     def profile(self, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> Any:
         """Where the time of a call on these arguments (without any, drawn ones like those of the
@@ -318,79 +314,6 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
 def _nothing() -> bool:
     """There is nothing to be undone."""
     return False
-
-
-def shown_sizes(sizes: Mapping[str, int]) -> str:
-    """`n = 32, m = 8`."""
-    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0]
-
-
-def _log(message: str) -> None:
-    """Say so on the logger `frontend.compile`, imported here since few programs listen."""
-    import logging
-
-    logging.getLogger("frontend.compile").info(message)
-
-
-def _check_overlap(traced: Trace, leaves: Sequence[Tensor]) -> None:
-    """Raise where an input changed in place shares memory with another input."""
-    import numpy as np
-
-    graph_inputs = [x for x in traced.session.inputs if not isinstance(x.source, HostSource)]
-    updated = {id(x) for x in traced.updated}
-    arrays = [x.source.array(leaves) for x in graph_inputs]
-    spans = sorted(
-        (*np.lib.array_utils.byte_bounds(array), place)
-        for place, array in enumerate(arrays) if array.size
-    )  # fmt: skip
-    for number, (_, end, place) in enumerate(spans):
-        for start, _, other in spans[number + 1 :]:
-            if start >= end:
-                break
-            changed = [i for i in sorted((place, other)) if id(graph_inputs[i]) in updated]
-            if changed:
-                beside = graph_inputs[place + other - changed[0]]
-                raise ArgumentError(
-                    f"{graph_inputs[changed[0]].name!r} is changed in place and shares memory with "
-                    f"{beside.name!r}",
-                    hint="pass a copy of one of them",
-                    location=user_location(),
-                )
-
-
-def is_compiling() -> bool:
-    """Whether a trace is under way."""
-    return STATE.session is not None
-
-
-def disable(function: Any = None, recursive: bool = True) -> Any:
-    """A function (or Module) that always runs eagerly: `compile` leaves it as it is, and calling it
-    inside a compiled function is a TraceError, since a graph has no place for it."""
-    if function is None:
-        return disable
-    target = getattr(function, "forward", function)
-    name = name_of(function)
-
-    @functools.wraps(target)
-    def eager(*arguments: Any, **keywords: Any) -> Any:
-        if STATE.session is not None:
-            raise TraceError(
-                f"{name} is marked to run eagerly (compiler.disable) and was called in a trace",
-                hint="compile the parts before and after it, or run the whole eagerly: "
-                "compile(..., disable=True)",
-                location=user_location(),
-            )
-        return target(*arguments, **keywords)
-
-    eager._runs_eagerly = True  # type: ignore[attr-defined]
-    if target is function:
-        return eager
-    function.forward = eager
-    return function
 
 
 def compile(

@@ -1,88 +1,58 @@
 """Traced functions as differentiable, compiled functions of tensors.
 
-A `DifferentiableFunction` is a part of a kept trace: inputs, outputs, and the tape between them.
-Called with gradients wanted it runs a forward graph, and leaves one node on the tape whose backward
-is a second graph: a forward/backward pair. What passes between the two is chosen by `partition`.
-Its `derivative()` extends the same trace and is again a DifferentiableFunction, so any order of
-gradients works, and whatever the function cut off from the tape (detach, no_grad) stays cut off.
+Called with gradients wanted a `DifferentiableFunction` runs a forward graph, and leaves one node on
+the tape whose backward is a second graph: a forward/backward pair. What passes between the two is
+chosen by `partition`. Its `derivative()` extends the same trace and is again a
+DifferentiableFunction, so any order of gradients works, and whatever the function cut off from the
+tape (detach, no_grad) stays cut off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from frontend.compiled.options import Options
-from frontend.eager.backward import leaves_behind, run_backward
-from frontend.eager.dispatch import filled
-from frontend.eager.non_differentiable import DerivativeError, mark_non_differentiable
-from frontend.eager.tape import FreedError, ModifiedError, Saves, record
+from frontend.compiled.traced_function import GraphPair, TracedFunction
+from frontend.eager.non_differentiable import mark_non_differentiable
+from frontend.eager.tape import Saves, record
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
-from frontend.tracing.session import Session, leaving
-from graphc.ir.builder import Var
-from graphc.ir.nodes import Graph
+from graphc.ir.dims import evaluate
+from graphc.ir.instances import type_at
 from graphc.ir.types import TensorType
-
-# What backward raises that the forward alone need not.
-_IMPASSABLE = (DerivativeError, FreedError, ModifiedError)
 
 
 class DifferentiableFunction:
-    """`inputs` (name, tensor in the trace, its variable) to `outputs`; `updates` are new contents
-    of inputs (variable, position of the input). Tensors are those of the trace."""
+    """A traced function at certain `sizes`, none where all are numbers. `made` gets each executable
+    that it comes to run."""
 
     def __init__(
-        self,
-        session: Session,
-        name: str,
-        inputs: Sequence[tuple[str, Tensor, Var]],
-        outputs: Sequence[Tensor],
-        updates: Sequence[tuple[Var, int]],
-        compile_graph: Callable[[Graph], Any],
-        options: Options,
+        self, traced: TracedFunction, sizes: Mapping[str, int], made: Callable[[Any], None]
     ):
-        self.session = session
-        self.name = name
-        self.inputs = list(inputs)
-        self.outputs = list(outputs)
-        self.updates = list(updates)
-        self.compile_graph = compile_graph
-        self.options = options
-        with leaving(session), session:
-            self.wanted = tuple(t._requires_grad and t._edge is None for _, t, _ in inputs)
-            # Leaves made inside require gradients, and depend on nothing.
-            self.active = [i for i, tensor in enumerate(outputs) if tensor._edge is not None]
-            self.leaves = [i for i, t in enumerate(outputs) if t._requires_grad and not t._edge]
-        # Outputs that backward cannot pass: because of which function, and what it raises.
-        self.non_differentiable: dict[int, tuple[str, Callable[[str], Exception]]] = {}
-        self.types = [tensor.tensor_type for tensor in outputs]
+        self.traced = traced
+        self.sizes = sizes
+        self.made = made
+        self.types = [type_at(type, sizes) for type in traced.types]
         self._plain: Any = None
         self._pair: ForwardBackward | None = None
         self._derivative: DifferentiableFunction | None = None
 
-    # -- executables, compiled when first needed ---------------------------------------------
-
-    def graph(self, extra: Sequence[Tensor] = (), more: Sequence[tuple[str, Var]] = ()) -> Graph:
-        """The graph of outputs and updates, then `extra`, of the inputs and `more`."""
-        with leaving(self.session), self.session:
-            named = [(name, var) for name, _, var in self.inputs]
-            values = [self.session.value_of(tensor) for tensor in self.outputs]
-            first = len(values)
-            values += [var for var, _ in self.updates]
-            values += [self.session.value_of(tensor) for tensor in extra]
-            aliases = [(first + i, target) for i, (_, target) in enumerate(self.updates)]
-            return self.session.builder.snapshot([*named, *more], values, aliases)
+    def at(self, sizes: Mapping[str, int], made: Callable[[Any], None]) -> DifferentiableFunction:
+        """The same traced function at other sizes."""
+        return DifferentiableFunction(self.traced, sizes, made)
 
     @property
     def plain(self) -> Any:
         """The executable that leaves nothing for backward."""
         if self._plain is None:
             with TRACE_LOCK.specializing:
-                self._plain = self._plain or self.compile_graph(self.graph())
+                if self._plain is None:
+                    executable = self.traced.plain(self.sizes)
+                    self.made(executable)
+                    self._plain = executable
         return self._plain
 
     @property
@@ -90,101 +60,35 @@ class DifferentiableFunction:
         """The forward/backward pair."""
         if self._pair is None:
             with TRACE_LOCK.specializing:
-                self._pair = self._pair or self._derived()
+                if self._pair is None:
+                    self._pair = ForwardBackward(self, self.traced.split(self.sizes))
         return self._pair
-
-    def _derived(self) -> ForwardBackward:
-        from graphc.autodiff.joint import Joint
-        from graphc.passes.pipelines import forward_and_backward
-        from graphc.runtime.program import remembered
-
-        options = self.options
-        try:
-            cotangents, gradients = self._gradients(create_graph=False)
-        except _IMPASSABLE:
-            self._set_apart()
-            cotangents, gradients = self._gradients(create_graph=False)
-        present = [g for g in gradients if g is not None]
-        names = self._free_names("cotangent", len(cotangents))
-        more = [(name, tensor._value) for name, tensor in zip(names, cotangents)]
-        first, count = len(self.inputs), len(self.outputs) + len(self.updates)
-        joint = Joint(
-            self.graph(present, more), count, tuple(range(first, first + len(cotangents)))
-        )
-        split = remembered(
-            "split", joint.graph,
-            (options.level, count, joint.cotangents, options.saved_bytes),
-            lambda: forward_and_backward(joint, options.level, options.saved_bytes),
-        )  # fmt: skip
-        return ForwardBackward(self, split, [g is not None for g in gradients], self._influences())
 
     @property
-    def compiled_pair(self) -> ForwardBackward | None:
-        """The pair, once it was needed."""
-        return self._pair
+    def saved_bytes(self) -> int | None:
+        """The bytes that pass from forward to backward, once the pair was needed."""
+        return None if self._pair is None else self._pair.saved_bytes
 
     def derivative(self) -> DifferentiableFunction:
-        """(inputs, cotangents of the active outputs) to the gradients of the wanted inputs; those
-        without influence are zeros."""
+        """The derivative of the traced function at the same sizes."""
         if self._derivative is None:
-            cotangents, gradients = self._gradients(create_graph=True)
-            names = self._free_names(f"seed_{len(self.inputs)}", len(cotangents))
-            more = [(n, t, t._value) for n, t in zip(names, cotangents)]
-            chosen = [x for x, want in zip(self.inputs, self.wanted) if want]
-            with leaving(self.session), self.session:
-                filled = [_zeros(x[1]) if g is None else g for x, g in zip(chosen, gradients)]
-            self._derivative = DifferentiableFunction(
-                self.session, f"{self.name}_backward", [*self.inputs, *more], filled, (),
-                self.compile_graph, self.options,
-            )  # fmt: skip
+            with TRACE_LOCK.specializing:
+                if self._derivative is None:
+                    traced = self.traced.derivative(self.sizes)
+                    self._derivative = DifferentiableFunction(traced, self.sizes, self.made)
         return self._derivative
 
-    def _gradients(self, create_graph: bool) -> tuple[list[Tensor], list[Tensor | None]]:
-        """New cotangent inputs, and what the tape makes of them."""
-        chosen = [x[1] for x, want in zip(self.inputs, self.wanted) if want]
-        with leaving(self.session), self.session:
-            cotangents = []
-            for i in self.active:
-                cotangent = self.session.traced_input(self.types[i])
-                cotangent._requires_grad = create_graph
-                cotangents.append(cotangent)
-            roots = [(self.outputs[i], seed) for i, seed in zip(self.active, cotangents)]
-            # Hooks of leaves run outside, where their gradients arrive.
-            hooks = [(tensor, tensor._hooks) for tensor in chosen if tensor._hooks]
-            try:
-                for tensor, _ in hooks:
-                    tensor._hooks = None
-                return cotangents, run_backward(
-                    roots, chosen, retain_graph=True, create_graph=create_graph
-                )
-            finally:
-                for tensor, held in hooks:
-                    tensor._hooks = held
+    def prepare(self, tensors: Sequence[Tensor | None]) -> None:
+        """Make what a call on these tensors takes."""
+        _ = self.pair if self._records(tensors) else self.plain
 
-    def _free_names(self, label: str, count: int) -> list[str]:
-        """Names for inputs of this sort that no input has."""
-        taken = {name for name, _, _ in self.inputs}
-        while any(f"{label}_{i}" in taken for i in range(count)):
-            label += "_"
-        return [f"{label}_{i}" for i in range(count)]
-
-    def _influences(self) -> list[list[bool]]:
-        """For each active output, which of the wanted inputs it depends on."""
-        with leaving(self.session), self.session:
-            behind = [leaves_behind(self.outputs[i]) for i in self.active]
-        wanted = [tensor for (_, tensor, _), want in zip(self.inputs, self.wanted) if want]
-        return [[id(tensor) in leaves for tensor in wanted] for leaves in behind]
-
-    def _set_apart(self) -> None:
-        """Outputs that backward cannot pass are no longer active: the others have gradients."""
-        for i in self.active:
-            self.active, everything = [i], self.active
-            try:
-                self._gradients(create_graph=False)
-            except _IMPASSABLE as error:
-                self.non_differentiable[i] = (error.function, type(error))
-            self.active = everything
-        self.active = [i for i in self.active if i not in self.non_differentiable]
+    def _records(self, tensors: Sequence[Tensor | None]) -> bool:
+        """Whether a call leaves something for backward."""
+        traced = self.traced
+        return bool(traced.active or traced.non_differentiable) and any(
+            want and tensor is not None and tensor._requires_grad
+            for want, tensor in zip(traced.wanted, tensors)
+        )
 
     # -- calling -----------------------------------------------------------------------------
 
@@ -192,18 +96,15 @@ class DifferentiableFunction:
         """The outputs; updates are written into the arrays. `tensors[i]` is what input i is a
         value of on the tape, `arrays[i]` its value. What is recorded is what the trace recorded,
         whatever grad mode is now: the function may set it inside."""
-        recording = bool(self.active or self.non_differentiable) and any(
-            want and tensor is not None and tensor._requires_grad
-            for want, tensor in zip(self.wanted, tensors)
-        )
-        if recording:
+        traced = self.traced
+        if self._records(tensors):
             outputs = self.pair.call(tensors, arrays)
             operands = tuple([t for t in tensors if t is not None and t._requires_grad])
-            for i, (function, error) in self.non_differentiable.items():
+            for i, (function, error) in traced.non_differentiable.items():
                 mark_non_differentiable(function, operands, outputs[i], error)
         else:
             outputs = [*map(make, self.plain(*arrays), self.types)]
-        for i in self.leaves:
+        for i in traced.leaves:
             outputs[i]._requires_grad = True
         return outputs
 
@@ -223,50 +124,41 @@ def written_by(error: BaseException) -> Any:
 NOTHING: Any = ((), ())
 
 
-def _zeros(like: Tensor) -> Tensor:
-    return filled(0, like.tensor_type.dtype, like.tensor_type.shape)
-
-
 class ForwardBackward:
-    """A forward/backward pair: two executables, and what passes from one to the other."""
+    """A forward/backward pair at certain sizes: two executables, and what passes from one to the
+    other."""
 
-    def __init__(
-        self, function: DifferentiableFunction, split: Any, holes: list[bool],
-        influences: list[list[bool]],
-    ):  # fmt: skip
+    def __init__(self, function: DifferentiableFunction, split: GraphPair):
         self.function = function
-        self.influences = influences
-        self.forward_graph = split.forward
-        self.backward_graph = split.backward
-        self.saved_inputs = tuple(split.saved_inputs)
-        self.saved_bytes = int(split.saved_bytes)
-        self.holes = holes  # per wanted input: whether it has a gradient
-        self.forward = function.compile_graph(split.forward)
+        self.split = split
+        self.saved_bytes = evaluate(split.saved_bytes, function.sizes)
+        self.forward = split.forward(function.sizes)
+        function.made(self.forward)
         self._backward: Any = None
-        updated = {target for _, target in function.updates}
-        # An input that forward changes in place and backward reads as it was.
-        self.copied = tuple(i for i in self.saved_inputs if i in updated)
-        self.results = [function.outputs[i].tensor_type for i in function.active]
+        self.results = [function.types[i] for i in function.traced.active]
 
     @property
     def backward(self) -> Any:
         if self._backward is None:
             with TRACE_LOCK.specializing:
-                self._backward = self._backward or self.function.compile_graph(self.backward_graph)
+                if self._backward is None:
+                    executable = self.split.backward(self.function.sizes)
+                    self.function.made(executable)
+                    self._backward = executable
         return self._backward
 
     def call(self, tensors: Sequence[Tensor | None], arrays: Sequence[Any]) -> list[Tensor]:
-        function = self.function
-        kept = [arrays[i].copy() if i in self.copied else arrays[i] for i in self.saved_inputs]
+        function, traced, copied = self.function, self.function.traced, self.split.copied
+        kept = [arrays[i].copy() if i in copied else arrays[i] for i in self.split.saved_inputs]
         values = self.forward(*arrays)
         try:
-            count = len(function.outputs)
+            count = len(traced.outputs)
             outputs = [make(value, type) for value, type in zip(values[:count], function.types)]
-            saved = values[count + len(function.updates) :]
-            wanted = function.wanted
+            saved = values[count + len(traced.updates) :]
+            wanted = traced.wanted
             operands = tuple([t for t, want in zip(tensors, wanted) if want and t is not None])
             call = ForwardCall(self, tensors, arrays, kept, saved)
-            results = tuple([outputs[i] for i in function.active])
+            results = tuple([outputs[i] for i in traced.active])
             kinds = tuple([x.tensor_type for x in operands])
             record(call, {}, operands, results, Saves(kinds, tuple(self.results), NOTHING))
         except BaseException as error:
@@ -283,7 +175,7 @@ class ForwardCall:
         kept: Any, saved: Any,
     ):  # fmt: skip
         self.pair = pair
-        self.name = pair.function.name
+        self.name = pair.function.traced.name
         self.tensors = tensors
         self.arrays = arrays
         self.values: tuple[Any, ...] | None = (*kept, *saved)
@@ -301,7 +193,7 @@ class ForwardCall:
         cotangents = [_zeros_of(t) if g is None else g for t, g in zip(pair.results, incoming)]
         computed = self._gradients(cotangents)
         # As in eager mode: None, not zeros, for what no result that has a gradient depends on.
-        behind = [row for row, g in zip(pair.influences, incoming) if g is not None]
+        behind = [row for row, g in zip(pair.split.influences, incoming) if g is not None]
         return tuple([g if any(row[i] for row in behind) else None for i, g in enumerate(computed)])
 
     def _gradients(self, cotangents: list[Tensor]) -> Any:
@@ -312,13 +204,13 @@ class ForwardCall:
                 [*self.tensors, *cotangents],
                 [*self.arrays, *[g._array("backward()") for g in cotangents]],
             )
-        self._check(i for i in pair.saved_inputs if i not in pair.copied)
+        self._check(i for i in pair.split.saved_inputs if i not in pair.split.copied)
         assert self.values is not None
         values = pair.backward(*self.values, *[g._array("backward()") for g in cotangents])
         return self._placed(iter(values))
 
     def _placed(self, arrays: Any) -> Any:
-        for hole in self.pair.holes:
+        for hole in self.pair.split.holes:
             if not hole:
                 yield None
                 continue
@@ -329,7 +221,7 @@ class ForwardCall:
         for i in positions:
             tensor = self.tensors[i]
             if tensor is not None and tensor._counter[0] != self.versions[i]:
-                name, _, _ = self.pair.function.inputs[i]
+                name, _, _ = self.pair.function.traced.inputs[i]
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an "
                     f"inplace operation: input {name!r} ({tensor.tensor_type}) of the compiled "

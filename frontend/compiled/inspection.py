@@ -97,16 +97,16 @@ def _pair(
     """A forward call, and the backward call behind it on gradients of ones."""
     if not (STATE.grad_enabled and function.active and any(function.wanted)):
         return [TracedCall(function.plain.graph, _copies(arrays), how, eager.outputs)]
-    pair = function.pair
+    pair, traced = function.pair, function.traced
     before = _copies(arrays)
-    count = len(function.outputs) + len(function.updates)
+    count = len(traced.outputs) + len(traced.updates)
     values = pair.forward(*_copies(arrays))
-    kept = [before[i] for i in pair.saved_inputs]
+    kept = [before[i] for i in pair.split.saved_inputs]
     ones = [np.ones(t.shape, t.dtype.numpy) for t in pair.results]
     backward = _copies([*kept, *values[count:], *ones])
     return [
-        TracedCall(pair.forward_graph, before, how, eager.outputs),
-        TracedCall(pair.backward_graph, backward, how),
+        TracedCall(pair.split.forward_graph, before, how, eager.outputs),
+        TracedCall(pair.split.backward_graph, backward, how),
     ]
 
 
@@ -128,8 +128,8 @@ class _EagerRun:
             self.first_update = specialization.first_update
             self.count = len(specialization.types)
         else:
-            self.first_update = len(differentiable.outputs)
-            self.count = self.first_update + len(differentiable.updates)
+            self.first_update = len(differentiable.traced.outputs)
+            self.count = self.first_update + len(differentiable.traced.updates)
 
     def outputs(self, backend: str) -> list[Any]:
         """The graph's outputs by this eager backend, None for those that are not known."""

@@ -48,6 +48,17 @@ class OpenSizes:
         """Signatures of this form cannot be traced with sizes left open: do not try again."""
         self._refused.add(form_of(key))
 
+    def forget(self, key: Signature, number: int) -> None:
+        """The specialization of this trace is not to be used again."""
+        form = form_of(key)
+        known = self._specializations.get(form, [])
+        self._specializations[form] = [each for each in known if each.number != number]
+
+    def broken(self, key: Signature) -> list[str]:
+        """What of the sizes of a signature keeps the specializations there are from serving it."""
+        known = self._specializations.get(form_of(key), ())
+        return list(dict.fromkeys(text for each in known for text in each.broken_sizes(key.types)))
+
     def fitting(self, key: Signature, holds: Callable[[Any], bool]) -> Specialization | None:
         """The instance for a signature, of a specialization that serves it."""
         for specialization in self._specializations.get(form_of(key), ()):

@@ -9,21 +9,27 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from frontend.compiled.budget import keep_less
 from frontend.compiled.call_guards import call_guards
 from frontend.compiled.differentiable import DifferentiableFunction, note_written, written_by
+from frontend.compiled.frozen_parts import FrozenParts, split_off_frozen
+from frontend.compiled.inputs import in_order
 from frontend.compiled.options import Options
 from frontend.compiled.results import closed, dressed, leaves
+from frontend.compiled.sized_memo import executable_at
+from frontend.compiled.traced_function import TracedFunction
 from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
-from frontend.tracing.attributes import AttributeSource
 from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
 from frontend.tracing.session import leaving
-from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource
+from frontend.tracing.sources import ArgumentSource, CapturedSource
 from frontend.tracing.tracer import Trace
+from graphc.ir.dims import Extent, evaluate
 from graphc.ir.instances import type_at
 from graphc.ir.nodes import Graph
+from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
 
 
@@ -51,7 +57,7 @@ class Specialization:
         self.executables: list[Any] = []
         session = traced.session
         self.undo = session.put_back  # what Python did at the trace, as long as no call succeeded
-        graph_inputs = sorted(session.inputs, key=lambda x: _ORDER[type(x.source)])
+        graph_inputs = in_order(session.inputs)
         order = {id(x): position for position, x in enumerate(graph_inputs)}
         self.names = [x.name for x in graph_inputs]
         self.sources = [x.source for x in graph_inputs]
@@ -64,8 +70,8 @@ class Specialization:
         self.first_update = traced.first_update
         self.positions = [s.position for s in self.sources if isinstance(s, ArgumentSource)]
         # How many arguments there are, if all are read, each where it stands.
-        in_order = self.positions == list(range(len(self.positions)))
-        self.in_order = len(self.positions) if in_order else -1
+        all_read = self.positions == list(range(len(self.positions)))
+        self.in_order = len(self.positions) if all_read else -1
         self.captured = [s.captured for s in self.sources if isinstance(s, CapturedSource)]
         self.others = self.sources[len(self.positions) + len(self.captured) :]
         loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
@@ -85,12 +91,11 @@ class Specialization:
         self.call_guards = call_guards(session, graph_inputs, self.captured)
         self.number = 0  # of the trace it was made by
         self.signature: Any = None  # of the calls it is for
-        self.saved: list[int] = []  # by backward() of a training step what is kept for it
-        self.ahead: Any = None  # computes from frozen tensors what depends on them alone
-        self.frozen: list[int] = []  # which of the captured tensors it takes
-        self.frozen_arrays: list[Any] = []  # those that `prepared` was computed from
-        self.prepared: list[Any] = []
+        self.saved: list[Extent] = []  # by backward() of a training step what is kept for it
+        self.frozen: FrozenParts | None = None  # what frozen tensors alone decide
+        self.size_guards: tuple[SizeGuard, ...] = ()  # what sizes have to be like
         self.function: DifferentiableFunction | None = None
+        example = {} if self.sizes is None else self.sizes.example
         with leaving(session), session:
             results = traced.new
             derived = [tensor._edge is not None for tensor in results]
@@ -112,23 +117,35 @@ class Specialization:
                 self.graph = session.builder.snapshot(named, outputs, aliases)
                 if session.backwards and options.saved_bytes is not None:
                     positions = [node for span in session.backwards for node in span]
-                    self._keep_less(session.builder.ahead(named, outputs, positions))
+                    within = session.builder.ahead(named, outputs, positions)
+                    self.graph, self.saved, guards = keep_less(
+                        self.graph, within, options.saved_bytes, example
+                    )
+                    self.size_guards += guards
                 self.types = self.graph.output_types
         if differentiable:
             tapped = [tensor for tensor, _ in session.taps]
             left = traced.left if options.keep_grads else []
             self._renumber(traced, len(results))
+            traced_function = TracedFunction(
+                session, session.builder.name, inputs, [*results, *left, *tapped], updates,
+                self._compile, options,
+            )  # fmt: skip
+            self.types = tuple(traced_function.types)
             self.function = DifferentiableFunction(
-                session,
-                session.builder.name,
-                inputs,
-                [*results, *left, *tapped],
-                updates,
-                self._compile,
-                options,
+                traced_function, example, self.executables.append
             )
         else:
-            self.executable = self._compile(self._without_frozen(self.graph))
+            graph, self.frozen, guards = split_off_frozen(
+                self.graph, len(self.positions), self.captured, options, example, self._compile
+            )
+            self.size_guards += guards
+            self.executable = self._compile(graph, example)
+            self.executables = [self.executable]
+            if self.frozen is not None:
+                self.executables.insert(0, self.frozen.ahead)
+        if self.answers is not None:
+            self.size_guards += self.answers.guards
         # A training step is over when it returns: backward cannot go into it again.
         self.name = session.root.name
         self.result_types = [tensor.tensor_type for tensor in results]
@@ -147,64 +164,52 @@ class Specialization:
 
     def at(self, types: Sequence[TensorType]) -> Specialization | None:
         """This one at the sizes that arguments of these types have; None where they are of another
-        form, or where what the trace asked of sizes has other answers there."""
+        form, or where what was asked of sizes has other answers there."""
         sizes = None if self.sizes is None else self.sizes.sizes_of(types)
-        if sizes is None or self.answers is None:
-            return None
-        if not all([guard.holds(sizes) for guard in self.answers.guards]):
+        if sizes is None or not all([guard.holds(sizes) for guard in self.size_guards]):
             return None
         instance = copy.copy(self)
         instance.instance_sizes = sizes
-        instance.calls = 0
-        instance.executable = self.executable.at(**sizes)
-        instance.executables = [instance.executable]
-        instance.result_types = [type_at(type, sizes) for type in self.result_types]
+        instance.calls, instance.seconds, instance.undo = 0, 0.0, _nothing_done
         instance.types = tuple([type_at(type, sizes) for type in self.types])
+        instance.saved = [evaluate(extent, sizes) for extent in self.saved]
+        if self.function is None:
+            instance.executable = executable_at(self.executable, sizes)
+            instance.executables = [instance.executable]
+            if self.frozen is not None:
+                instance.frozen = self.frozen.at(sizes)
+                instance.executables.insert(0, instance.frozen.ahead)
+        else:
+            made = instance.executables = []
+            instance.function = self.function.at(sizes, made.append)
+        instance.result_types = [type_at(type, sizes) for type in self.result_types]
         instance.grads = [
             (target, position, type_at(kind, sizes)) for target, position, kind in self.grads
         ]
-        instance.closed = [(place, closed(self.name, type_at(self.result_types[place], sizes)))
-                           for place, _ in self.closed]  # fmt: skip
+        instance.closed = [
+            (place, closed(self.name, instance.result_types[place])) for place, _ in self.closed
+        ]
         instance.epoch = None
         return instance
 
-    def _keep_less(self, positions: Sequence[int]) -> None:
-        """Fit what forward keeps for backward into the budget. `positions`: where each backward
-        starts and ends in the graph."""
-        from graphc.runtime.program import remembered
+    def broken_sizes(self, types: Sequence[TensorType]) -> list[str]:
+        """What had to hold of sizes and does not hold for arguments of these types."""
+        sizes = None if self.sizes is None else self.sizes.sizes_of(types)
+        if sizes is None:
+            return []
+        return [f"not {guard}" for guard in self.size_guards if not guard.holds(sizes)]
 
-        budget = self.options.saved_bytes
-        spans = tuple(zip(positions[::2], positions[1::2]))
-        self.graph, self.saved = remembered(
-            "recompute", self.graph, (spans, budget),
-            lambda: _within_budget(self.graph, spans, budget),
-        )  # fmt: skip
+    def prepare(self, arguments: Sequence[Tensor]) -> None:
+        """Make what a call on these arguments takes beside what there is: an error comes here, and
+        nothing has run."""
+        if self.function is not None:
+            self.function.prepare([source.tensor(arguments) for source in self.sources])
 
     def explain_saved(self) -> list[str]:
         """What forward keeps for backward, where that is known: of a pair, or with a budget."""
-        pair = None if self.function is None else self.function.compiled_pair
-        sizes = self.saved if pair is None else [pair.saved_bytes]
+        of_pair = None if self.function is None else self.function.saved_bytes
+        sizes = self.saved if of_pair is None else [of_pair]
         return [f"saved for backward: {size:,} bytes" for size in sizes]
-
-    def _without_frozen(self, graph: Graph) -> Graph:
-        """The graph for a call, where what frozen tensors alone decide is computed ahead."""
-        first = len(self.positions)
-        frozen = [i for i, tensor in enumerate(self.captured) if tensor._frozen is not None]
-        if not frozen:
-            return graph
-        from graphc.runtime.program import remembered
-
-        level, target = self.options.level, self.options.target
-        positions, last = tuple(first + i for i in frozen), first + len(self.captured)
-        split = remembered(
-            "frozen", graph, (level, positions, last),
-            lambda: _split_frozen(graph, level, positions, last, target), target,
-        )  # fmt: skip
-        if split is None:
-            return graph
-        self.frozen = frozen
-        self.ahead = self._compile(split.constants)
-        return split.graph
 
     def _renumber(self, traced: Trace, results: int) -> None:
         """Positions among results, gradients and taps, where updates are counted apart."""
@@ -226,14 +231,12 @@ class Specialization:
         self.first_tap = count
         return traced.outputs[:count] + traced.outputs[traced.first_tap :]
 
-    def _compile(self, graph: Graph) -> Any:
+    def _compile(self, graph: Graph, sizes: Mapping[str, int]) -> Any:
+        """An executable, made best for these sizes where some are left open."""
         started = time.perf_counter()
-        if self.sizes is None:
-            executable = compile_graph(graph, self.options)
-        else:
-            executable = compile_graph(graph, self.options, self.sizes.example)
+        sized = (sizes,) if sizes else ()
+        executable = compile_graph(graph, self.options, *sized)
         self.seconds += time.perf_counter() - started
-        self.executables.append(executable)
         return executable
 
     # -- guards ------------------------------------------------------------------------------
@@ -259,13 +262,8 @@ class Specialization:
         with TRACE_LOCK.tracing:
             traces = TRACE_LOCK.traces
             arrays = [tensor._value for tensor in self.captured]
-        if self.ahead is not None:
-            # Kept while the frozen arrays are the same ones: they are read-only.
-            frozen = [arrays[i] for i in self.frozen]
-            if list(map(id, frozen)) != list(map(id, self.frozen_arrays)):
-                prepared = list(self.ahead.run(list(frozen)))
-                self.frozen_arrays, self.prepared = frozen, prepared
-            arrays += self.prepared
+        if self.frozen is not None:
+            arrays += self.frozen.of(arrays)
         self.arrays = arrays
         self.counters = [
             self.captured[i - first]._counter for i in self.updated if first <= i < last
@@ -394,23 +392,8 @@ class Specialization:
 
 _VALUE = operator.attrgetter("_value")
 ELIDED = Elided()
-_ORDER = {
-    ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3, AttributeSource: 4,
-}  # fmt: skip
 
 
-def _split_frozen(
-    graph: Graph, level: str, frozen: Sequence[int], last: int, target: str | None
-) -> Any:
-    from graphc.codegen.recipes.preferred_layouts import preferred_layouts
-    from graphc.codegen.target import running
-    from graphc.passes.pipelines import without_frozen
-
-    return without_frozen(graph, level, frozen, last, preferred_layouts(running(target)))
-
-
-def _within_budget(graph: Graph, spans: Any, budget: Any) -> tuple[Graph, list[int]]:
-    from graphc.passes.pipelines import within_saved_bytes
-
-    fitted, cuts = within_saved_bytes(graph, spans, budget)
-    return fitted, [cut.bytes for cut in cuts]
+def _nothing_done() -> bool:
+    """Python did nothing for a call at sizes that nothing was traced for."""
+    return False

@@ -13,7 +13,7 @@ session:` loses nothing to an interrupt, at whatever line it comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -45,7 +45,7 @@ from graphc.ir.nodes import BACKWARD, Location
 from graphc.ir.registry import lookup
 from graphc.ir.size_guards import SizeAnswers
 from graphc.ir.types import DType, TensorType
-from graphc.ir.undecided import answering
+from graphc.ir.undecided import answer_with
 
 
 class Session(Mutations):
@@ -77,20 +77,25 @@ class Session(Mutations):
         self.ended = False  # a trace that has ended is resumed to derive its backward
         self.kept: list[tuple[Any, list[Any]]] = []  # containers, and what they held
         self.sizes = sizes
-        self.example = None if sizes is None else sizes.example
-        self.answers = None if sizes is None else SizeAnswers(sizes.example)
-        self.prepared: dict[Any, Any] | None = None if sizes is None else {}
-        self._answering: Any = None
+        self.example: Mapping[str, int] | None = None
+        self.answers: SizeAnswers | None = None
+        self.prepared: dict[Any, Any] | None = None
+        self.answer_by({} if sizes is None else sizes.example)
         self.watched: list[Any] | None = None  # weak references to what is made while a hook runs
 
     # -- entering and leaving ----------------------------------------------------------------
+
+    def answer_by(self, example: Mapping[str, int]) -> None:
+        """From the next entering on these sizes answer what is asked of sizes left open: `answers`
+        are then new ones."""
+        if self.sizes is not None:
+            self.example, self.answers, self.prepared = example, SizeAnswers(example), {}
 
     def __enter__(self) -> Session:
         TRACE_LOCK.begin()
         swap_session(self)
         if self.answers is not None:
-            self._answering = answering(self.answers)
-            self._answering.__enter__()
+            answer_with(self.answers)
         for captured in self.captured.values():
             have_state(captured.tensor, captured.state_inside)
         return self
@@ -105,9 +110,9 @@ class Session(Mutations):
             self.hooks.remove()
             for captured in self.captured.values():
                 have_state(captured.tensor, captured.state_outside)
+            if self.answers is not None:
+                answer_with(None)
             swap_session(None)
-            if self._answering is not None:
-                self._answering.__exit__(None, None, None)
         TRACE_LOCK.end()
 
     # -- inputs ------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from graphc.autodiff.bottlenecks import Bottlenecks
 from graphc.errors import MemoryLimitError
+from graphc.ir.dims import Extent
 from graphc.ir.graph_queries import cheapest_cut
 from graphc.ir.nodes import INPUT, Graph, Value
 from graphc.ir.size_guards import typical
@@ -37,10 +38,11 @@ REFINEMENTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The values kept, the bytes of those that are kept for the later part's sake alone."""
+    """The values kept, the bytes of those that are kept for the later part's sake alone: of sizes
+    known only at run time an extent, while a cut is looked for those of typical sizes."""
 
     kept: frozenset[Value]
-    bytes: int
+    bytes: Extent
 
 
 def minimum_cut(
@@ -50,11 +52,18 @@ def minimum_cut(
     """What to keep so that the values `read` are there, or can be computed from what is there.
     Nodes that are not `early` are there anyway, `free` values cost nothing. Raises
     MemoryLimitError where no choice keeps within `budget` bytes."""
+    kept = _within(graph, early, read, free, budget).kept
+    return Cut(kept, sum(graph.type_of(value).nbytes for value in kept - free))
+
+
+def _within(
+    graph: Graph, early: Set[int], read: Iterable[Value], free: Set[Value], budget: int | None
+) -> Cut:
     problem = _Problem(graph, early, frozenset(read), frozenset(free))
     cut = problem.at(1.0)
     if budget is None or cut.bytes <= budget:
         return cut
-    least = problem.at(math.inf).bytes
+    least = typical(problem.at(math.inf).bytes)
     if least > budget:
         raise MemoryLimitError(
             f"{graph.name} saves at least {least:,} bytes for backward, saved_bytes is {budget:,}",

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from graphc.autodiff.cut import minimum_cut
 from graphc.autodiff.joint import Joint
 from graphc.ir.copying import extract
+from graphc.ir.dims import Extent
 from graphc.ir.graph_queries import ancestors, descendants
 from graphc.ir.nodes import Graph, Value
 
@@ -24,12 +25,13 @@ from graphc.ir.nodes import Graph, Value
 class Partition:
     """`forward` takes the inputs and returns the outputs, then the saved values. `backward` takes
     the inputs numbered `saved_inputs`, the saved values, then the cotangents, and returns the
-    gradients. `saved_bytes` counts the saved values, inputs that are not overwritten aside."""
+    gradients. `saved_bytes` counts the saved values, inputs that are not overwritten aside; of
+    sizes known only at run time it is an extent."""
 
     forward: Graph
     backward: Graph
     saved_inputs: tuple[int, ...]
-    saved_bytes: int
+    saved_bytes: Extent
 
 
 def partition(joint: Joint, saved_bytes: int | None = None) -> Partition:

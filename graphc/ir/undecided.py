@@ -61,6 +61,12 @@ def answering(answers: Answers | None) -> Iterator[None]:
         _forget()
 
 
+def answer_with(answers: Answers | None) -> None:
+    """From now on `answers` decides what bounds do not; None: nobody does."""
+    _ANSWERS.set(answers)
+    _forget()
+
+
 def _forget() -> None:
     for forget in _FORGETTING:
         forget()

@@ -48,8 +48,9 @@ class SizedProgram:
 class SizedExecutable:
     """Call it with one array per graph input, as an `Executable`: `outputs = executable(*arrays)`.
 
-    The sizes are read from the arrays' shapes: each stands alone as an axis of some input. Raises
-    as an Executable does, SizeBoundError for a size out of its bounds.
+    The sizes are read from the arrays' shapes, where each stands alone as an axis of some input;
+    `at` takes them from the caller. Raises as an Executable does, SizeBoundError for a size out of
+    its bounds, GraphError for a call where a size is no axis of an input.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class SizedExecutable:
         self._make = make
         self._max_bytes = max_bytes
         self._symbols = symbols_of(graph)
-        self._axes = axes_of(graph.input_types, self._symbols)
+        self._axes: list[tuple[int, int]] | None = None
         self._names = graph.input_names
         self._programs = [make(_within_bounds(example, self._symbols))]
         self._instances: OrderedDict[tuple[int, ...], Executable] = OrderedDict()
@@ -100,6 +101,8 @@ class SizedExecutable:
 
     def run(self, arrays: list[Any]) -> tuple[Array, ...]:
         """The same for a list, which is used up; see `Executable.run`."""
+        if self._axes is None:
+            self._axes = axes_of(self.graph.input_types, self._symbols)
         try:
             sizes = tuple([arrays[position].shape[axis] for position, axis in self._axes])
         except (AttributeError, IndexError, TypeError):
@@ -146,7 +149,7 @@ class SizedExecutable:
         if len(arrays) != len(self._names):
             listed = f"{len(self._names)} arrays ({', '.join(self._names)})"
             return ArgumentError(f"{name}: takes {listed}, not {len(arrays)}", location=where)
-        for position, axis in self._axes:
+        for position, axis in self._axes or ():
             array = arrays[position]
             if len(getattr(array, "shape", ())) <= axis:
                 return ArgumentError(

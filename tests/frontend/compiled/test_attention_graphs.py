@@ -169,9 +169,9 @@ def test_forward_and_backward_apart_are_recognised_together() -> None:
     grads = [p.grad.numpy().copy() for p in model.parameters()]
     (specialization,) = compiled.specializations
     pair = specialization.function.pair
-    assert ops_of(pair.forward_graph)["attention"] == 1
-    assert ops_of(pair.backward_graph)["attention_grad"] == 1
-    assert (2, 3, 5, 5) not in [type.shape for type in pair.forward_graph.output_types]
+    assert ops_of(pair.split.forward_graph)["attention"] == 1
+    assert ops_of(pair.split.backward_graph)["attention_grad"] == 1
+    assert (2, 3, 5, 5) not in [type.shape for type in pair.split.forward_graph.output_types]
     model.zero_grad()
     model(x).pow(2).sum().backward()
     for got, parameter in zip(grads, model.parameters(), strict=True):
@@ -183,7 +183,7 @@ def test_exact_leaves_what_was_written() -> None:
     compiled = torch.compile(WrittenOut())
     compiled(normal(2, 5, 12)).sum().backward()
     (specialization,) = compiled.specializations
-    assert not ops_of(specialization.function.pair.forward_graph)["attention"]
+    assert not ops_of(specialization.function.pair.split.forward_graph)["attention"]
 
 
 def test_dropout_between_softmax_and_product_is_not_recognised() -> None:

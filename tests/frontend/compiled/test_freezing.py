@@ -48,13 +48,13 @@ def test_the_weight_is_packed_once() -> None:
     run = torch.compile(layer)
     run(torch.ones(2, 50))
     (specialization,) = run.specializations
-    prepared = specialization.prepared
+    prepared = specialization.frozen.prepared
     (shape,) = (array.shape for array in prepared)
     assert len(shape) == 4 and shape[1] == 50, "[tiles, depth, vectors, lanes]"
     assert "layout: a matrix f32[50,70] is packed as" in run.explain()
     assert [node.op for node in specialization.executable.optimised.nodes].count("unpack") == 1
     run(torch.zeros(2, 50))
-    assert specialization.prepared is prepared
+    assert specialization.frozen.prepared is prepared
     assert any(name.endswith("transpose") for name in main_inputs(run))
 
 
@@ -62,7 +62,7 @@ def test_nothing_to_prepare_is_no_matter() -> None:
     w = torch.freeze(torch.ones(3))
     run = torch.compile(lambda x: x * w)
     assert run(torch.full((3,), 2.0)).tolist() == [2.0, 2.0, 2.0]
-    assert run.specializations[0].ahead is None
+    assert run.specializations[0].frozen is None
 
 
 def test_a_training_step_over_a_frozen_backbone() -> None:
@@ -82,7 +82,7 @@ def test_a_training_step_over_a_frozen_backbone() -> None:
     head.load_state_dict(start)
     compiled = torch.compile(step)
     assert np.allclose([compiled(x).item() for _ in range(3)], eager, rtol=1e-5)
-    assert compiled.specializations[0].ahead is not None
+    assert compiled.specializations[0].frozen is not None
 
 
 def test_a_frozen_tensor_cannot_be_changed() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import frontend as torch
-from frontend.compiled.compiler import MANY_SIGNATURES, MOST_SPECIALIZATIONS
+from frontend.compiled.trace_history import MANY_SIGNATURES, MOST_SPECIALIZATIONS
 from graphc.errors import TraceError
 
 X = torch.ones(2)
@@ -157,9 +157,3 @@ def test_specializations_are_bounded_and_counted() -> None:
     calls = [each.calls for each in step.specializations]
     assert max(calls) == MOST_SPECIALIZATIONS + 4
     assert step(X, 1).tolist() == [2, 2]  # dropped, and made again
-
-
-def test_dynamic_is_an_error_until_sizes_are_symbols() -> None:
-    with pytest.raises(ValueError, match="dynamic=True"):
-        torch.compile(lambda x: x, dynamic=True)
-    assert torch.compile(lambda x: x + 1, dynamic=False)(X).tolist() == [2, 2]

@@ -1,0 +1,77 @@
+"""Why a compiled function was traced, each time.
+
+in : the traces of a function
+out: a line for each, for `explain()` and the log; warnings where there are many
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from frontend.tracing.sizes import SizedArguments
+from graphc.ir.builder import user_location
+
+MANY_TRACES = 8
+"""Traces of one signature after which a warning says what keeps changing."""
+MANY_SIGNATURES = 32
+"""Signatures after which a warning says so."""
+MOST_SPECIALIZATIONS = 64
+"""Specializations a function keeps: beyond, the least recently used goes."""
+LONGEST = 80
+"""Characters of types that a line shows."""
+
+
+class TraceHistory:
+    """Of one compiled function. `lines[i]` says why trace i + 1 was made, `notes` why sizes could
+    not be left open."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.lines: list[str] = []
+        self.notes: list[str] = []
+        self._signatures = 0
+
+    def traced(self, reason: str, of: SizedArguments | Sequence[Any], count: int) -> None:
+        """A trace was made, for arguments of these types, the `count`-th of its signature."""
+        types = ", ".join(map(str, of.types if isinstance(of, SizedArguments) else of))
+        types = types if len(types) <= LONGEST else f"{types[: LONGEST - 4]} ..."
+        if isinstance(of, SizedArguments):
+            types += f" at {shown_sizes(of.example)}"
+        self._note(f"{reason} ({types}) at {user_location()}")
+        if count == MANY_TRACES:
+            warnings.warn(
+                f"compiled {self.name} was traced {MANY_TRACES} times for one signature, last "
+                f"{reason}; explain() lists all reasons",
+                stacklevel=4,
+            )
+        self._signatures += count == 1
+        if self._signatures == MANY_SIGNATURES and count == 1:
+            warnings.warn(
+                f"compiled {self.name} was traced for {MANY_SIGNATURES} signatures (shapes, "
+                f"dtypes, other arguments); the {MOST_SPECIALIZATIONS} used last are kept",
+                stacklevel=4,
+            )
+
+    def not_open(self, error: BaseException) -> None:
+        """A trace with sizes left open failed, so that they are numbers."""
+        first = f"{type(error).__name__}: {error}".partition("\n")[0]
+        self.notes.append(f"sizes are numbers: with sizes left open there was a {first}")
+        _log(f"{self.name}: {self.notes[-1]}")
+
+    def _note(self, line: str) -> None:
+        self.lines.append(line)
+        _log(f"{self.name} traced: {line}")
+
+
+def shown_sizes(sizes: Any) -> str:
+    """`n = 32, m = 8`."""
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
+
+
+def _log(message: str) -> None:
+    """Say so on the logger `frontend.compile`, imported here since few programs listen."""
+    import logging
+
+    logging.getLogger("frontend.compile").info(message)
