@@ -15,6 +15,8 @@ from frontend.eager.promotion import casted
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.tensors.host_data import overflow
+from frontend.tensors.sizes import is_open
+from frontend.tensors.sizes import whole as to_whole
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import AttributeValueError
@@ -79,12 +81,12 @@ def arange(
         raise not_implemented("arange_cpu", kind)
     _check_range(first, last, by)
     if not kind.is_float:
-        first, last, by = int(first), int(last), int(by)
+        first, last, by = to_whole(first), to_whole(last), int(by)
         if by == 0:
             raise AttributeValueError(
                 "step must be nonzero in the integers", location=user_location()
             )
-        if max(abs(first), abs(last), abs(by)) >= 2**63:
+        if max([abs(x) for x in (first, last, by) if not is_open(x)]) >= 2**63:
             raise overflow(DType.i64)
     count = -((first - last) // by) if isinstance(by, int) else math.ceil((last - first) / by)
     if STATE.session is not None and (first, by) == (0, 1):
@@ -99,7 +101,7 @@ def arange(
 def _check_range(first: Any, last: Any, by: Any) -> None:
     if by == 0:
         raise RuntimeError("step must be nonzero")
-    if not (math.isfinite(first) and math.isfinite(last)):
+    if not all([is_open(x) or math.isfinite(x) for x in (first, last)]):
         raise RuntimeError(f"unsupported range: {first} -> {last}")
     if (last - first) * by < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")

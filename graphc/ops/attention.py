@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
+from graphc.ir.dims import Dim, Extent
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
@@ -231,12 +232,17 @@ def _grad_samples(m: SampleDrawer) -> list[Any]:
     ]  # fmt: skip
 
 
+def _has_rows(rows: Extent) -> bool:
+    """Whether there are enough for the kernel of its own, which also takes any number of them."""
+    return isinstance(rows, Dim) or rows >= FEW_ROWS
+
+
 # q [.., L, E], k [.., S, E], v [.., S, Ev] and a mask [L, S] or [.., L, S] (bool: True where a row
 # sees a column; float: added to the scores) give the values [.., L, Ev] and the logsumexp [.., L].
 # `causal`: row i sees the columns up to i. The own gradient keeps no weights.
 attention = Composite(
     "attention", _attention, vjp=_attention_vjp, samples=_samples, recipe="attention",
-    pays=lambda types: types[0].shape[-2] >= FEW_ROWS, stores_anywhere=True,
+    pays=lambda types: _has_rows(types[0].shape[-2]), stores_anywhere=True,
 )  # fmt: skip
 
 # The gradients of q, k and v from g, that of the values. `delta` [.., L] is Σ g · values, less the
