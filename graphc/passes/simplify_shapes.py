@@ -230,7 +230,7 @@ def _pad_of_pad(draft: Rewriter, node: Node) -> Node | None:
 def _concat_of_one(draft: Rewriter, node: Node) -> Node | Value | None:
     """Operands without elements go; a concat of one is that one."""
     axis = node.attribute("axis")
-    kept = [operand for operand in node.operands if draft.shape(operand)[axis]]
+    kept = [operand for operand in node.operands if draft.shape(operand)[axis] != 0]
     kept = kept or [node.operands[0]]
     if len(kept) == 1:
         return kept[0]
