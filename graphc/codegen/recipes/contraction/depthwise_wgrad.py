@@ -64,7 +64,13 @@ class DepthwiseWgradPlan:
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[DepthwiseWgradPlan]:
         view, count = problem.view, math.prod(problem.view.n)
-        if view.swapped or problem.rows != 1 or len(view.k) < 2 or 0 in view.k:
+        if (
+            view.swapped
+            or is_symbolic((*view.n, *view.k[1:]))
+            or problem.rows != 1
+            or len(view.k) < 2
+            or 0 in view.k
+        ):
             return
         if not 0 < count < vector_registers(target) - 2 or not view.batch:
             return
