@@ -74,6 +74,7 @@ def test_over_images(name: str, which: str) -> None:
 SUMS: dict[str, tuple[Shape, Shape, dict[str, Any], tuple[int, ...], Strategy]] = {
     # K blocks are of two images, and groups of four.
     "groups of images": ((4, 11, 11), (2, 4, 1, 3), {}, (0, 1, 2, 4, 5), SplitKPlan),
+    "in their order": ((1, 6, 17), (2, 1, 3, 3), {}, (0, 1, 5), SplitKPlan),
     "depthwise": ((5, 11, 11), (5, 1, 1, 3), {"groups": 5}, (0, 1, 2, 5), DepthwiseWgradPlan),
     "taps": ((17, 2, 3), (3, 17, 3, 3), {}, (0, 1, 3, 5), TapListConvPlan),
     "no copy of one size": ((3, 4, 4), (4, 3, 3, 3), {}, (0, 1, 5), UnblockedPlan),

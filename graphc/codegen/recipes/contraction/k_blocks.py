@@ -84,7 +84,7 @@ class KLoops:
         body: Accumulate, zeros: list[LoopValue],
     ) -> None:  # fmt: skip
         self.builder = builder
-        self.integers = evaluator.integers
+        self.addresses = evaluator.addresses
         self.k = k
         self.unrolled = unrolled
         self.body = body
@@ -124,7 +124,7 @@ class KLoops:
                 return [*carried[:count], *self.body(prefix, carried[count:])]
             with b.loop(0, self._end(at), carried=carried, hint=f"k{at}") as loop:
                 variable = Variable(f"k{at}", self.k[at])
-                self.integers.bind(variable, loop.variable, b.block)
+                self.addresses.bind(variable, loop.variable, b.block)
                 is_cut, step = cuts[at]
                 left = b.op("rem", loop.variable, step)
                 starts = b.op("and", is_cut, b.compare("eq", left, b.const(DType.i64, 0)))
@@ -158,7 +158,7 @@ class KLoops:
         begin, end = bounds
         with self.builder.loop(begin, end, step, carried=totals, hint="k_block") as loop:
             variable = Variable(f"k_block{level}", extent)
-            self.integers.bind(variable, loop.variable, self.builder.block)
+            self.addresses.bind(variable, loop.variable, self.builder.block)
             carried = list(loop.carried)
             if level == self.axis:
                 limit = self._limit(loop.variable, end, step)
@@ -200,7 +200,7 @@ class KLoops:
             return sums
         with self.builder.loop(begin, end, carried=sums, hint=f"k{level}") as loop:
             variable = Variable(f"k{level}", self.k[level])
-            self.integers.bind(variable, loop.variable, self.builder.block)
+            self.addresses.bind(variable, loop.variable, self.builder.block)
             loop.yield_(*self._inner(level, (*prefix, of(variable)), list(loop.carried)))
         return list(loop.results)
 

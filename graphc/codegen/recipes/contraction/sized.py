@@ -103,7 +103,7 @@ class SizedNest:
             loops = [variable for variable in self.outer if variable.extent != 1]
             emit.nested(loops, "n", lambda: self._all_rows(n, guards))
 
-        self.columns.each(emit.integers, "columns_vector", vector, part)
+        self.columns.each(emit.addresses, "columns_vector", vector, part)
         return self.columns.tiles
 
     def _all_rows(self, n: Index, guards: tuple[Guard, ...]) -> None:
@@ -116,7 +116,7 @@ class SizedNest:
             else:
                 self.emit.copier.loop(rest, "row", lambda r: self._tile([first + r], n, guards))
 
-        self.rows.each(self.emit.integers, "rows_tile", tile)
+        self.rows.each(self.emit.addresses, "rows_tile", tile)
 
     def _tile(self, rows: list[Expr], n: Index, guards: tuple[Guard, ...]) -> None:
         """The results of some rows for one vector of columns."""
@@ -146,7 +146,7 @@ class SizedNest:
                 total = emit.multiply_add(wide, column, sums[r])
                 held = (*broadcast.guards, *vector.guards)
                 if held:
-                    mask, _ = emit.integers.mask(held)
+                    mask, _ = emit.addresses.mask(held)
                     total = emit.builder.select(mask, total, sums[r])
                 totals[r] = total
             return totals
