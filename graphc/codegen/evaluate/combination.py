@@ -83,12 +83,12 @@ class Combination:
     # -- combining ---------------------------------------------------------------------------
 
     def _number(self, position: Expr) -> LoopValue:
-        integers = self.access.integers
+        addresses = self.access.addresses
         if position.is_constant:
             return self.builder.size(position.constant, self.counted)
-        if integers.is_vector(position):
-            return self.builder.convert(integers.positions(position, 0)[0], self.counted)
-        return self.builder.convert(integers.number(position)[0], self.counted)
+        if addresses.is_vector(position):
+            return self.builder.convert(addresses.positions(position, 0)[0], self.counted)
+        return self.builder.convert(addresses.number(position)[0], self.counted)
 
     def _identity(self) -> Parts:
         if not isinstance(self.op, ArgReduce):

@@ -43,7 +43,7 @@ class Copier:
         end = self.builder.bound(extent) if count is None else count
         with self.builder.loop(0, end, hint=name) as loop:
             variable = Variable(f"{name}{next(_names)}", extent)
-            self.evaluator.integers.bind(variable, loop.variable, self.builder.block)
+            self.evaluator.addresses.bind(variable, loop.variable, self.builder.block)
             body(of(variable))
 
     def tiles(
@@ -51,19 +51,19 @@ class Copier:
     ) -> None:
         """`body(number, elements)` for each tile of `size`, the last of which may have fewer."""
         LoopCut(extent, size).each(
-            self.evaluator.integers, f"{name}_{next(_names)}",
+            self.evaluator.addresses, f"{name}_{next(_names)}",
             lambda number, rest: body(number, size if rest is None else fixed(rest)),
         )  # fmt: skip
 
     def lane(self) -> Expr:
         variable = Variable(f"lane{next(_names)}", self.lanes)
-        self.evaluator.integers.bind_lane(variable, self.builder.block)
+        self.evaluator.addresses.bind_lane(variable, self.builder.block)
         return of(variable)
 
     def row(self, count: int, element: Element, position: Position, memory: Buffer) -> None:
         """memory[position(0, i)] = element(0, i) for i < count, by vectors along i."""
         LoopCut(count, self.lanes).each(
-            self.evaluator.integers, f"v_{next(_names)}",
+            self.evaluator.addresses, f"v_{next(_names)}",
             lambda block, rest: self.vector(block, fixed(rest or 0), element, position, memory),
         )  # fmt: skip
 
@@ -85,7 +85,7 @@ class Copier:
         """memory[position(r, c)] = element(r, c), read by vectors along r, stored by vectors along
         c: blocks of lanes x lanes are transposed in registers."""
 
-        lanes, integers = self.lanes, self.evaluator.integers
+        lanes, addresses = self.lanes, self.evaluator.addresses
 
         def row_block(row: Expr, rows: Extent | None) -> None:
             def block(column: Expr, columns: Extent | None) -> None:
@@ -94,9 +94,9 @@ class Copier:
                     element, position, memory,
                 )  # fmt: skip
 
-            LoopCut(columns, lanes).each(integers, f"tc_{next(_names)}", block)
+            LoopCut(columns, lanes).each(addresses, f"tc_{next(_names)}", block)
 
-        LoopCut(rows, lanes).each(integers, f"tr_{next(_names)}", row_block)
+        LoopCut(rows, lanes).each(addresses, f"tr_{next(_names)}", row_block)
 
     def _block(
         self, row: Expr, rows: int, column: Expr, columns: int, element: Element,

@@ -104,7 +104,7 @@ class Evaluator(MemoryAccess):
         """The variables an index depends on, also through loaded ones: a guard on where an index
         is loaded holds for what is read there."""
         variables = frozenset(variable for item in index for variable in item.variables())
-        variables |= {self.integers.every_lane(variable) for variable in variables}
+        variables |= {self.addresses.every_lane(variable) for variable in variables}
         return variables.union(*(self._loaded_at.get(variable, ()) for variable in variables))
 
     def _computed(
@@ -157,7 +157,7 @@ class Evaluator(MemoryAccess):
             node.operands[last.operand], as_index(last.index), guards + last.guards
         )
         for case in reversed(cases[:-1]):
-            held, where = self.integers.mask(case.guards)
+            held, where = self.addresses.mask(case.guards)
             inner = self.value(node.operands[case.operand], case.index, guards + case.guards)
             block = self.deepest([where, self.block_of(inner), self.block_of(element)])
             with self.builder.at(block):
@@ -183,12 +183,12 @@ class Evaluator(MemoryAccess):
             wide = self.note(self.builder.convert(value, DType.i64), block)
         # One variable per value, so that equal indices are equal expressions.
         variable = Variable(f"g_{wide.name}", 1 << 40)
-        self.integers.bind(variable, wide, block)
+        self.addresses.bind(variable, wide, block)
         self._loaded_at[variable] = self._variables(at)
         return of(variable)
 
     def _generated(self, op: Generate, node: Node, value: GraphValue, index: Index) -> LoopValue:
-        coordinates = tuple(self.integers.number(item) for item in index)
+        coordinates = tuple(self.addresses.number(item) for item in index)
         reads: list[LoopValue] = []
 
         def read(operand: int, at: tuple[int, ...]) -> LoopValue:
@@ -207,7 +207,7 @@ class Evaluator(MemoryAccess):
 
     def prefetch(self, number: int, linear: Expr) -> None:
         """Ask in the current block for an element of input `number`, which is read later."""
-        index, _ = self.integers.offset(linear)
+        index, _ = self.addresses.offset(linear)
         self.builder.prefetch(self._buffers[number], index)
 
 

@@ -29,7 +29,7 @@ class MemoryAccess:
         self.builder = builder
         self.lanes = lanes
         self.algebra = LoopAlgebra(builder)
-        self.integers = Addresses(builder)
+        self.addresses = Addresses(builder)
         self.root = builder.block
         self._blocks: dict[str, OpenBlock] = {}
 
@@ -60,11 +60,11 @@ class MemoryAccess:
     ) -> LoopValue:
         """The element(s) at a linear position; masked where guards may fail. Scratch is filled in
         some block, and its loads stay there or further in."""
-        shape = self.integers.stride(linear)
+        shape = self.addresses.stride(linear)
         if shape is None:
             # Lanes that end where a short row does lie side by side after all.
             linear = resolved(linear)
-            shape = self.integers.stride(linear)
+            shape = self.addresses.stride(linear)
         if shape is None:
             strided = self._strided(buffer, linear, guards, filled_in or self.root)
             if strided is not None:
@@ -73,14 +73,14 @@ class MemoryAccess:
         where = self.deepest([where, filled_in or self.root])
         vector_mask = mask is not None and not mask.type.is_scalar
         if shape == 1 or (shape == 0 and not vector_mask):
-            index, block = self.integers.offset(linear)
-            lanes = self.integers.lanes_of(linear) if shape else 1
+            index, block = self.addresses.offset(linear)
+            lanes = self.addresses.lanes_of(linear) if shape else 1
             block = self.deepest([block, where])
             with self.builder.at(block):
                 vector = self.builder.load(buffer, index, lanes, self._as_mask(mask, lanes))
             return self.note(vector, block)
         lanes = mask.type.lanes if shape == 0 and mask is not None else 0
-        positions, block = self.integers.positions(linear, lanes)
+        positions, block = self.addresses.positions(linear, lanes)
         block = self.deepest([block, where])
         with self.builder.at(block):
             mask = self._as_mask(mask, positions.type.lanes)
@@ -92,18 +92,18 @@ class MemoryAccess:
     ) -> LoopValue | None:
         """Elements a few apart: loads of all from the first to the last, which touch nothing
         outside them, and shuffles. None where they lie otherwise."""
-        step, lane = self.integers.lane_step(linear), self.integers.lane_of(linear)
+        step, lane = self.addresses.lane_step(linear), self.addresses.lane_of(linear)
         if lane is None or step is None or not 1 < step <= MOST_APART:
             return None
-        index, block = self.integers.offset(linear)
-        lanes = self.integers.lanes_of(linear)
+        index, block = self.addresses.offset(linear)
+        lanes = self.addresses.lanes_of(linear)
         # Where each lane's element lies: in which load, and in which lane of it.
         final = (step - 1) * (lanes - 1)
         starts = [min(step * i // lanes * lanes, final) for i in range(lanes)]
         loads = list(dict.fromkeys(starts))
         masks = []
         for start in loads:
-            near = self.integers.spread(guards, lane, step, start)
+            near = self.addresses.spread(guards, lane, step, start)
             if near is None:
                 return None
             masks.append(self._mask(near))
@@ -121,17 +121,17 @@ class MemoryAccess:
         self, buffer: Buffer, linear: Expr, value: LoopValue, guards: tuple[Guard, ...] = ()
     ) -> None:
         """Store in the current block: element(s) at a linear position, where the guards hold."""
-        stride, lanes = self.integers.stride(linear), self.integers.lanes_of(linear)
+        stride, lanes = self.addresses.stride(linear), self.addresses.lanes_of(linear)
         if stride == 1:
-            index, _ = self.integers.offset(linear)
+            index, _ = self.addresses.offset(linear)
             self._store_vector(buffer, index, self.builder.splat(value, lanes), guards)
             return
         mask, _ = self._mask(guards)
         if stride == 0:
-            index, _ = self.integers.offset(linear)
+            index, _ = self.addresses.offset(linear)
             self.builder.store(buffer, index, value, self._as_mask(mask, 1))
             return
-        positions, _ = self.integers.positions(linear, 0)
+        positions, _ = self.addresses.positions(linear, 0)
         vector = self.builder.splat(value, lanes)
         self.builder.scatter(buffer, positions, vector, self._as_mask(mask, lanes))
 
@@ -140,21 +140,21 @@ class MemoryAccess:
     ) -> None:
         builder, lanes = self.builder, vector.type.lanes
         for_all = tuple(
-            g for g in guards if not (g[0].within(g[1], g[2]) or self.integers.is_vector(g[0]))
+            g for g in guards if not (g[0].within(g[1], g[2]) or self.addresses.is_vector(g[0]))
         )
         if for_all:
-            of_lanes = tuple(guard for guard in guards if self.integers.is_vector(guard[0]))
-            with builder.if_(self.integers.mask(for_all)[0]) as branch:
+            of_lanes = tuple(guard for guard in guards if self.addresses.is_vector(guard[0]))
+            with builder.if_(self.addresses.mask(for_all)[0]) as branch:
                 with branch.then():
                     self._store_vector(buffer, index, vector, of_lanes)
                 with branch.otherwise():
                     pass
             return
-        count = self.integers.leading(guards, lanes)
+        count = self.addresses.leading(guards, lanes)
         if count is not None:
             self._store_first(buffer, index, vector, count)
             return
-        either = self.integers.whole_or_rest(guards, lanes)
+        either = self.addresses.whole_or_rest(guards, lanes)
         if either is None:
             mask, _ = self._mask(guards)
             builder.store(buffer, index, vector, self._as_mask(mask, lanes))
@@ -182,7 +182,7 @@ class MemoryAccess:
     def _mask(self, guards: tuple[Guard, ...]) -> tuple[LoopValue | None, OpenBlock]:
         """The mask of guards and where it is known; None where they certainly hold."""
         open_ones = tuple(guard for guard in guards if not guard[0].within(guard[1], guard[2]))
-        return self.integers.mask(open_ones) if open_ones else (None, self.root)
+        return self.addresses.mask(open_ones) if open_ones else (None, self.root)
 
     def _as_mask(self, mask: LoopValue | None, lanes: int) -> LoopValue | None:
         if mask is None:

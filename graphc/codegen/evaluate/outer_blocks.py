@@ -64,7 +64,7 @@ class OuterBlocks(Combination):
         bound = self.builder.bound(count) if end is None else end
         with self.builder.loop(0, bound, carried=flat, hint="r") as loop:
             variable = Variable(f"r{next(_count)}", count)
-            self.access.integers.bind(variable, loop.variable, self.builder.block)
+            self.access.addresses.bind(variable, loop.variable, self.builder.block)
             combined = step(of(variable), _grouped(list(loop.carried), size))
             loop.yield_(*(part for parts in combined for part in parts))
         return _grouped(list(loop.results), size)
@@ -109,7 +109,7 @@ class OuterBlocks(Combination):
         b = self.builder
         left = b.size(ceil_div(self.outer, unit))
         if not start.is_constant or start.constant != 0:
-            behind = b.sub(b.size(self.outer), self.access.integers.scalar(start))
+            behind = b.sub(b.size(self.outer), self.access.addresses.scalar(start))
             ahead = b.add(behind, b.const(DType.i64, unit - 1))
             left = b.op("floordiv", ahead, b.const(DType.i64, unit))
         return left if most is None else b.minimum(left, b.const(DType.i64, most))
@@ -120,7 +120,7 @@ class OuterBlocks(Combination):
     def _width_of_lanes(self) -> tuple[int, int]:
         """How many values hold a result's lanes, and how many numbers each of them holds."""
         if self.run == 1:
-            return 1, max((self.access.integers.lanes_of(i) for i in self.index), default=1)
+            return 1, max((self.access.addresses.lanes_of(i) for i in self.index), default=1)
         present = min(self.run, LANES) if isinstance(self.run, int) else LANES
         width = min(self.access.lanes, LANES)
         while 2 * width <= min(present, MOST_REGISTERS * self.access.lanes):

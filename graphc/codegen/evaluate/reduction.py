@@ -51,10 +51,10 @@ def reduce_value(
 class _Reduction(OuterBlocks):
     def value(self) -> LoopValue:
         access = self.access
-        blocks = [access.integers.block_of(item) for item in self.index]
-        blocks += [access.integers.block_of(guard[0]) for guard in self.guards]
+        blocks = [access.addresses.block_of(item) for item in self.index]
+        blocks += [access.addresses.block_of(guard[0]) for guard in self.guards]
         block = access.deepest(blocks)
-        vector = any(access.integers.is_vector(item) for item in self.index)
+        vector = any(access.addresses.is_vector(item) for item in self.index)
         with self.builder.at(block):
             few = always_le(self.count, UNROLL_LIMIT) and always_le(self.outer, BLOCK)
             few = few and isinstance(self.count, int)
@@ -111,13 +111,13 @@ class _Reduction(OuterBlocks):
         if self.run % LANES == 0:
             return lanes
         start = Variable(f"rest{next(_count)}", RUN_BLOCK // LANES + 1)
-        self.access.integers.bind(start, blocks, self.builder.block)
+        self.access.addresses.bind(start, blocks, self.builder.block)
         return self._add_masked(lanes, outer, of(start) * LANES, width)
 
     def _cut_piece(self, outer: Expr) -> tuple[LoopValue, LoopValue]:
         """Whole blocks of 64 in the run's piece at an outer index, and elements left."""
         b = self.builder
-        behind = b.sub(b.size(self.run), self.access.integers.scalar(self._start_of_piece(outer)))
+        behind = b.sub(b.size(self.run), self.access.addresses.scalar(self._start_of_piece(outer)))
         count = b.minimum(behind, b.const(DType.i64, RUN_BLOCK))
         lanes = b.const(DType.i64, LANES)
         return b.op("div", count, lanes), b.op("rem", count, lanes)
@@ -126,7 +126,7 @@ class _Reduction(OuterBlocks):
         """Combined with the elements from `start` on, fewer than 64, up to the end of the run or of
         its piece."""
         lane = Variable(f"lane{next(_count)}", width)
-        self.access.integers.bind_lane(lane, self.builder.block)
+        self.access.addresses.bind_lane(lane, self.builder.block)
         combined = []
         for k, old in enumerate(lanes):
             at = start + of(lane) + k * width
@@ -138,7 +138,7 @@ class _Reduction(OuterBlocks):
         self, old: Parts, outer: Expr, at: Expr, width: int, guards: tuple[Guard, ...]
     ) -> Parts:
         """A vector of lanes, those where the guards hold combined with their elements."""
-        held, _ = self.access.integers.mask(guards)
+        held, _ = self.access.addresses.mask(guards)
         combined = self._combine(old, self._wide(outer, at, width, guards))
         return tuple(
             self.builder.select(held, new, kept) for new, kept in zip(combined, old, strict=True)
@@ -149,7 +149,7 @@ class _Reduction(OuterBlocks):
     ) -> list[Parts]:
         """Combined with elements `start` to `start + count`, at most 64, of the run."""
         lane = Variable(f"lane{next(_count)}", width)
-        self.access.integers.bind_lane(lane, self.builder.block)
+        self.access.addresses.bind_lane(lane, self.builder.block)
         combined = list(lanes)
         for k in range(-(-count // width)):
             at, left = start + of(lane) + k * width, count - k * width
@@ -173,7 +173,7 @@ class _Reduction(OuterBlocks):
 
     def _columns(self) -> Parts:
         """A vector of results with a run: the 64 lanes are 64 vectors in scratch memory."""
-        width = max(self.access.integers.lanes_of(item) for item in self.index)
+        width = max(self.access.addresses.lanes_of(item) for item in self.index)
         lanes = min(LANES, self.run) if isinstance(self.run, int) else LANES
         if isinstance(self.outer, int):
             memory = self._blocks_in_memory(of(0), self.outer, lanes, width)
@@ -259,7 +259,7 @@ class _Reduction(OuterBlocks):
             lambda r, _: self._add_lanes(memory, outer, r * LANES, LANES, width), blocks,
         )  # fmt: skip
         start = Variable(f"rest{next(_count)}", RUN_BLOCK // LANES + 1)
-        self.access.integers.bind(start, blocks, self.builder.block)
+        self.access.addresses.bind(start, blocks, self.builder.block)
         return self._add_lanes(memory, outer, of(start) * LANES, left, width)
 
     def _add_lanes(
@@ -267,7 +267,7 @@ class _Reduction(OuterBlocks):
     ) -> list[Parts]:
         with self.builder.loop(0, count, hint="l") as loop:
             lane = Variable(f"l{next(_count)}", count if isinstance(count, int) else LANES)
-            self.access.integers.bind(lane, loop.variable, self.builder.block)
+            self.access.addresses.bind(lane, loop.variable, self.builder.block)
             at = self.builder.index(0, (loop.variable, width))
             old = tuple(self.builder.load(buffer, at, width) for buffer in memory)
             new = self._combine(old, self._wide(outer, start + of(lane), width))

@@ -71,7 +71,7 @@ class ColdFunctions:
         """Writes into `function` the call of one that does what `called` does."""
         self.declarations.update(called.declarations)
         key = (", ".join(call.parameters), *called.lines)
-        name = self.names.setdefault(key, quoted(f"{self.kernel}.rare{len(self.names)}"))
+        name = self.names.setdefault(key, quoted(f"{self.kernel}.cold{len(self.names)}"))
         kinds = ", ".join(parameter.rpartition(" ")[0] for parameter in call.parameters)
         function.declarations[name] = f"declare void @{name}({kinds}) cold nounwind"
         function.emit(f"call void @{name}({', '.join(call.arguments)})")

@@ -53,7 +53,7 @@ class _ScanLoops:
     def build(self) -> Kernel:
         if 0 in self.shape:
             return self.builder.finish(extent=1)
-        builder, integers = self.builder, self.evaluator.integers
+        builder, addresses = self.builder, self.evaluator.addresses
         along_last = self.axis == len(self.shape) - 1
         last = 1 if along_last else self.shape[-1]
         blocks = ceil_div(last, self.lanes)
@@ -64,8 +64,8 @@ class _ScanLoops:
         extent = math.prod(outer) * blocks
         with builder.loop(builder.begin, builder.end, hint="line") as loop:
             line, lane = Variable("line", extent), Variable("lane", self.lanes)
-            integers.bind(line, loop.variable, builder.block)
-            integers.bind_lane(lane, builder.block)
+            addresses.bind(line, loop.variable, builder.block)
+            addresses.bind_lane(lane, builder.block)
             others = unflatten(of(line) // blocks, outer)
             guards: tuple[Guard, ...] = ()
             if not along_last:
@@ -86,13 +86,13 @@ class _ScanLoops:
             with branch.then():
                 # A variable of this block, so that nothing is read ahead of the test.
                 start = Variable("start", size)
-                self.evaluator.integers.bind(start, zero, builder.block)
+                self.evaluator.addresses.bind(start, zero, builder.block)
                 self._line(of(start), others, guards)
             with branch.otherwise():
                 pass
 
     def _line(self, start: Expr, others: Index, guards: tuple[Guard, ...]) -> None:
-        builder, integers = self.builder, self.evaluator.integers
+        builder, addresses = self.builder, self.evaluator.addresses
         size = self.shape[self.axis]
         first = self._parts(start, others, guards)
         self._store(start, others, first, guards)
@@ -100,7 +100,7 @@ class _ScanLoops:
             return
         with builder.loop(1, builder.bound(size), carried=first, hint="k") as loop:
             step = Variable("k", size)
-            integers.bind(step, loop.variable, builder.block)
+            addresses.bind(step, loop.variable, builder.block)
             new = self._parts(of(step), others, guards)
             running = self.op.step(self.evaluator.algebra, tuple(loop.carried), new)
             self._store(of(step), others, running, guards)
@@ -108,7 +108,7 @@ class _ScanLoops:
 
     def _parts(self, at: Expr, others: Index, guards: tuple[Guard, ...]) -> tuple[LoopValue, ...]:
         element = self.evaluator.value(self.operand, self._index(at, others), guards)
-        parts = self.op.parts(element, lambda: self.evaluator.integers.number(at)[0])
+        parts = self.op.parts(element, lambda: self.evaluator.addresses.number(at)[0])
         return tuple(self.builder.splat(part, self.lanes) for part in parts)
 
     def _store(self, at: Expr, others: Index, parts: Any, guards: tuple[Guard, ...]) -> None:

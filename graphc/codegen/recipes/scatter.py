@@ -39,13 +39,13 @@ def _copy(builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, o
     lane = Variable("copy_lane", lanes)
 
     def store(number: Expr, rest: Extent | None) -> None:
-        evaluator.integers.bind_lane(lane, builder.block)
+        evaluator.addresses.bind_lane(lane, builder.block)
         position = number * lanes + of(lane)
         guards = () if rest is None else ((of(lane), 0, rest),)
         value = evaluator.value(node.operands[0], unflatten(position, shape), guards)
         evaluator.store(out, position, value, guards)
 
-    LoopCut(math.prod(shape), lanes).each(evaluator.integers, "v_copy", store)
+    LoopCut(math.prod(shape), lanes).each(evaluator.addresses, "v_copy", store)
 
 
 def _combine(
@@ -67,9 +67,9 @@ def _combine(
         value = evaluator.value(node.operands[2], index, guards)
         position = target(index, guards)
         # Loads of `out` are never reused: each sees what was stored last.
-        offset, _ = evaluator.integers.offset(position)
-        lanes = evaluator.integers.lanes_of(position)
-        mask = evaluator.integers.mask(guards)[0] if guards else None
+        offset, _ = evaluator.addresses.offset(position)
+        lanes = evaluator.addresses.lanes_of(position)
+        mask = evaluator.addresses.mask(guards)[0] if guards else None
         new = builder.splat(value, lanes)
         if op.combine is not None:
             new = op.combine(evaluator.algebra, builder.load(out, offset, lanes, mask), new)
@@ -84,7 +84,7 @@ def _combine(
             return
         with builder.loop(0, builder.bound(source[axis]), hint=f"s{axis}") as loop:
             variable = Variable(f"s{axis}", source[axis])
-            evaluator.integers.bind(variable, loop.variable, builder.block)
+            evaluator.addresses.bind(variable, loop.variable, builder.block)
             nest(axis + 1, (*index, of(variable)))
 
     def rows(index: Index, extent: int) -> None:
@@ -92,11 +92,11 @@ def _combine(
         lane = Variable("source_lane", lanes)
 
         def vector(number: Expr, rest: Extent | None) -> None:
-            evaluator.integers.bind_lane(lane, builder.block)
+            evaluator.addresses.bind_lane(lane, builder.block)
             guards = () if rest is None else ((of(lane), 0, rest),)
             put((*index, number * lanes + of(lane)), guards)
 
-        LoopCut(extent, lanes).each(evaluator.integers, "v_source", vector)
+        LoopCut(extent, lanes).each(evaluator.addresses, "v_source", vector)
 
     nest(0, ())
 

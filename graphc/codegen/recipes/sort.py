@@ -57,7 +57,7 @@ class _SortLoops:
         extent = math.prod(outer)
         with builder.loop(builder.begin, builder.end, hint="line") as loop:
             line = Variable("line", extent)
-            self.evaluator.integers.bind(line, loop.variable, builder.block)
+            self.evaluator.addresses.bind(line, loop.variable, builder.block)
             others = unflatten(of(line), outer)
             self._load(others)
             sorted_half = self._merge_rounds()
@@ -75,7 +75,7 @@ class _SortLoops:
     def _load(self, others: Coordinates) -> None:
         with self.builder.loop(0, self.builder.bound(self.size), hint="k") as loop:
             at = Variable("in", self.size)
-            self.evaluator.integers.bind(at, loop.variable, self.builder.block)
+            self.evaluator.addresses.bind(at, loop.variable, self.builder.block)
             element = self.evaluator.value(self.operand, self._index(of(at), others))
             place = Index.of(0, loop.variable)
             self.builder.store(self.keys, place, self._key(element))
@@ -84,7 +84,7 @@ class _SortLoops:
     def _store(self, others: Coordinates, half: LoopValue) -> None:
         with self.builder.loop(0, self.builder.bound(self.size), hint="k") as loop:
             at = Variable("out", self.size)
-            self.evaluator.integers.bind(at, loop.variable, self.builder.block)
+            self.evaluator.addresses.bind(at, loop.variable, self.builder.block)
             position = self.builder.load(self.positions, Index.of(0, half, loop.variable))
             place = flatten(self._index(of(at), others), self.shape)
             self.evaluator.store(self.out, place, position)

@@ -202,7 +202,7 @@ def _combine(constant: Extent, terms: Iterable[tuple[Atom, Extent]]) -> Expr:
     for atom, coefficient in terms:
         total[atom] = total.get(atom, 0) + coefficient
     if 0 in total.values():
-        return Expr(constant, frozenset([(atom, c) for atom, c in total.items() if c]))
+        return Expr(constant, frozenset([(atom, c) for atom, c in total.items() if c != 0]))
     return Expr(constant, frozenset(total.items()))
 
 

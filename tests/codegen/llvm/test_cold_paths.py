@@ -52,8 +52,8 @@ def test_a_cold_branch_does_what_it_would_do_in_place(first: float) -> None:
 
 def test_equal_cold_branches_are_one_function_in_a_module_of_its_own() -> None:
     main, cold = jit._modules(again(twice=True), "again", V3)
-    assert main.count("call void @again.rare0(") == 2 and "define void @again.rare" not in main
-    assert cold.count("define") == 1 and "define void @again.rare0(" in cold
+    assert main.count("call void @again.cold0(") == 2 and "define void @again.cold" not in main
+    assert cold.count("define") == 1 and "define void @again.cold0(" in cold
     assert len(jit._modules(again(cold=False), "again", V3)) == 1
     made = jit.compile_kernel(again())
     assert len(native.pieces(made.object)) == 2
@@ -91,7 +91,7 @@ def test_a_cold_branch_may_hold_another() -> None:
         with b.if_(b.compare("ne", second, second), cold=True) as inner, inner.then():
             b.store(y, 1, b.const(DType.f32, 7.0))
     kernel = b.finish(1)
-    assert jit._modules(kernel, "nested", V3)[1].count("define void @nested.rare") == 2
+    assert jit._modules(kernel, "nested", V3)[1].count("define void @nested.cold") == 2
     array, result = np.full(SIZE, np.nan, np.float32), np.zeros(2, np.float32)
     jit.call_kernel(kernel, [array, result])
     assert np.isnan(result[0]) and result[1] == 7

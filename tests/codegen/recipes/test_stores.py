@@ -125,11 +125,11 @@ def test_tiles_of_any_number_of_rows(rows: int) -> None:
     evaluator = Evaluator(builder, graph.finish(graph.input("x", "f32[1]")), [], lanes)
     with builder.loop(builder.begin, builder.end):
         lane = Variable("column", lanes)
-        evaluator.integers.bind_lane(lane, builder.block)
+        evaluator.addresses.bind_lane(lane, builder.block)
         iota = builder.convert(builder.iota(DType.i32, lanes), DType.f32)
         sums = [[builder.add(iota, builder.const(DType.f32, 10 * r))] for r in range(rows)]
         store_tile(
-            builder, evaluator.integers, shape, lambda row, _, column: ((column, row), ()),
+            builder, evaluator.addresses, shape, lambda row, _, column: ((column, row), ()),
             of(lane), sums,
             lambda at, guards, value: evaluator.store(y, flatten(at, shape), value, guards),
         )  # fmt: skip

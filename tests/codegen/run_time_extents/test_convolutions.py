@@ -74,6 +74,7 @@ def test_over_images(name: str, which: str) -> None:
 SUMS: dict[str, tuple[Shape, Shape, dict[str, Any], tuple[int, ...], Strategy]] = {
     # K blocks are of two images, and groups of four.
     "groups of images": ((4, 11, 11), (2, 4, 1, 3), {}, (0, 1, 2, 4, 5), SplitKPlan),
+    "in their order": ((1, 6, 17), (2, 1, 3, 3), {}, (0, 1, 5), SplitKPlan),
     "depthwise": ((5, 11, 11), (5, 1, 1, 3), {"groups": 5}, (0, 1, 2, 5), DepthwiseWgradPlan),
     "taps": ((17, 2, 3), (3, 17, 3, 3), {}, (0, 1, 3, 5), TapListConvPlan),
     "no copy of one size": ((3, 4, 4), (4, 3, 3, 3), {}, (0, 1, 5), UnblockedPlan),
@@ -111,3 +112,43 @@ def test_winograd_over_images() -> None:
         return ops.winograd.winograd(x, u, padding=(1, 1)) * 2.0
 
     compare(program, [(N, 3, 5, 6), (16, 5, 3)], along(0, 1, 3))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_of_any_height_and_width(stride: int) -> None:
+    """Also with infinities: products with padding are skipped, not zeros."""
+    height, width = dim("h", 1), dim("w", 1)
+    geometry: dict[str, Any] = {"stride": (stride, stride), "padding": (1, 1),
+                                "dilation": (1, 1), "groups": 1}  # fmt: skip
+    places = tuple((size + 2 - 3) // stride + 1 for size in (height, width))
+    sizes = [{"n": n, "h": h, "w": w} for n, h, w in [(1, 1, 1), (2, 5, 17), (1, 4, 4), (0, 3, 3)]]
+
+    def infinite(numbers: np.random.Generator, of_each: dict[str, int]) -> list[Array]:
+        shape = (of_each["n"], 2, of_each["h"], of_each["w"])
+        weights = numbers.standard_normal((3, 2, 3, 3)).astype(np.float32)
+        weights[0, 0, 0, 0] = np.inf
+        return [numbers.standard_normal(shape).astype(np.float32), weights]
+
+    images, results, weight = (N, 2, height, width), (N, 3, *places), (3, 2, 3, 3)
+    compare(lambda x, w: contract.conv(x, w, **geometry), [images, weight], sizes, infinite)
+    compare(
+        lambda g, w: contract.conv_input_grad(g, w, size=(height, width), **geometry),
+        [results, weight], sizes,
+    )  # fmt: skip
+    compare(
+        lambda x, g: contract.conv_weight_grad(x, g, kernel=(3, 3), **geometry),
+        [images, results], sizes,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(2, 9, 30), (1, 3, 257), (3, 2, 2), (1, 17, 16)])
+def test_where_sums_over_places_are_cut(shape: Shape) -> None:
+    """At an image, at a line, or within one, as the sizes have it."""
+    height, width = dim("h", 1), dim("w", 1)
+    geometry: dict[str, Any] = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1),
+                                "groups": 1}  # fmt: skip
+    compare(
+        lambda x, g: contract.conv_weight_grad(x, g, kernel=(1, 1), **geometry),
+        [(N, 2, height, width), (N, 3, height, width)],
+        [dict(zip(("n", "h", "w"), shape, strict=True))],
+    )  # fmt: skip

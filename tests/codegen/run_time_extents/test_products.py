@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from graphc import ops
-from graphc.errors import LoweringError
 from graphc.ir.builder import Var
 from graphc.ir.dims import dim
 from tests.codegen.run_time_extents.kernels import (
-    TARGETS,
+    M,
     N,
     along,
-    body_of,
     compare,
-    lowered,
 )
 
 
@@ -44,7 +39,14 @@ def test_products_over_a_size() -> None:
     compare(gradient, [(N, 3), (N, 5)], along(0, 1, 255, 256, 257, 600))
 
 
-def test_what_needs_a_number_says_so() -> None:
-    body = body_of(lambda x, w: ops.matmul(x, w), [(3, 4), (4, N)])
-    with pytest.raises(LoweringError, match="columns and windows have to be numbers"):
-        lowered(body, TARGETS[0])
+def test_products_with_sizes_anywhere() -> None:
+    """Columns, and several sizes at once, as the scores and values of attention have."""
+    triples = [(0, 3, 2), (2, 0, 3), (3, 2, 0), (1, 1, 1), (9, 17, 5), (3, 33, 300)]
+    sizes = [{"n": n, "m": m, "k": k} for n, m, k in triples]
+    k = dim("k")
+    compare(ops.matmul, [(3, 4), (4, N)], along(0, 1, 15, 16, 17, 33))
+    compare(lambda x, w: ops.relu(ops.matmul(x, w)), [(N, k), (k, M)], sizes)
+    compare(
+        lambda x, w: ops.matmul(x, ops.transpose(w, permutation=(0, 2, 1))),
+        [(M, N, k), (M, 7, k)], sizes[:5],
+    )  # fmt: skip

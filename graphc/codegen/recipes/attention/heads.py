@@ -90,13 +90,13 @@ class AttentionContext:
 
     def each_head(self, body: Callable[[Head], None]) -> Kernel:
         """The kernel: `body` for the heads of a call."""
-        count, integers = math.prod(self.plan.heads), self.evaluator.integers
+        count, addresses = math.prod(self.plan.heads), self.evaluator.addresses
         with self.builder.loop(self.builder.begin, self.builder.end, hint="head") as scope:
             variable = Variable(f"attention{next(self.names)}", count)
-            integers.bind(variable, scope.variable, self.builder.block)
+            addresses.bind(variable, scope.variable, self.builder.block)
             lead = unflatten(of(variable), self.plan.heads)
             every = [target for targets in self.outputs.values() for target in targets]
-            starts = {t: integers.number(t.start(lead))[0] for t in every}
+            starts = {t: addresses.number(t.start(lead))[0] for t in every}
             body(Head(scope.variable, lead, starts))
         return self.builder.finish(extent=count)
 
@@ -136,7 +136,7 @@ class Heads:
     def __init__(self, context: AttentionContext, head: Head):
         plan = context.plan
         self.builder, self.evaluator = context.builder, context.evaluator
-        self.integers = context.evaluator.integers
+        self.addresses = context.evaluator.addresses
         self.body, self.outputs, self.names = context.body, context.outputs, context.names
         self.head, self.lead, self.starts = head.number, head.lead, head.starts
         self.scale, self.causal, self.mask = plan.scale, plan.causal, plan.mask
@@ -213,12 +213,12 @@ class Heads:
         if not isinstance(number, LoopValue):
             return of(number)
         variable = Variable(f"attention{next(self.names)}", extent)
-        self.integers.bind(variable, number, self.builder.block)
+        self.addresses.bind(variable, number, self.builder.block)
         return of(variable)
 
     def lane(self) -> Expr:
         variable = Variable(f"attention{next(self.names)}", self.lanes)
-        self.integers.bind_lane(variable, self.builder.block)
+        self.addresses.bind_lane(variable, self.builder.block)
         return of(variable)
 
     def load(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> LoopValue:

@@ -46,7 +46,7 @@ class Operands(Heads):
         value = self.builder.splat(found, self.lanes)
         if not guards:
             return value
-        held, _ = self.integers.mask(guards)
+        held, _ = self.addresses.mask(guards)
         return self.builder.select(held, value, self.zero)
 
     def across(
@@ -92,7 +92,7 @@ class Operands(Heads):
                 value = self.vector(source, block, columns, lambda column: (at, column))
                 value = value if change is None else change(value)
                 linear = place * target.stride + block * self.lanes
-                index, _ = self.integers.offset(linear)
+                index, _ = self.addresses.offset(linear)
                 self.builder.store(target.memory, index, value)
                 return self._with(taint, value)
 
@@ -157,7 +157,7 @@ class Operands(Heads):
             known = number.is_constant
             behind = depth - fixed(number.constant) * self.lanes if known else self.lanes
             count = min(self.lanes, behind)
-            start, _ = self.integers.offset(number * (panels.stride * self.lanes))
+            start, _ = self.addresses.offset(number * (panels.stride * self.lanes))
             for i, vector in enumerate(transpose(self.builder, vectors)[:count]):
                 place = base + start + self.at((i, panels.stride))
                 self.builder.store(panels.memory, place, vector)

@@ -198,7 +198,7 @@ class BlockedNest:
         blocks = -(-tiles[-1].count // size)
         with emit.builder.loop(0, blocks, hint="rows") as loop:
             block = Variable("row_block", blocks)
-            emit.integers.bind(block, loop.variable, emit.builder.block)
+            emit.addresses.bind(block, loop.variable, emit.builder.block)
             tiles = [clipped(emit, run, loop.variable, size) for run in tiles]
             per_block = size // packing.group if packing is not None else 0
             groups = [clipped(emit, run, loop.variable, per_block) for run in groups]
@@ -252,7 +252,7 @@ class BlockedNest:
             size = min(self.plan.blocks.columns, run.count)
             with emit.builder.loop(begin, end, size, hint="block") as loop:
                 first = Variable(f"first{run.number}", run.count)
-                emit.integers.bind(first, loop.variable, emit.builder.block)
+                emit.addresses.bind(first, loop.variable, emit.builder.block)
                 behind = emit.builder.add(loop.variable, emit.number(size))
                 last = emit.builder.minimum(behind, emit.number(end))
                 block = ColumnBlock(run, loop.variable, last, of(first))
@@ -263,7 +263,7 @@ class BlockedNest:
         emit = self.emit
         with emit.builder.loop(block.begin, block.end, hint="columns") as loop:
             tile = Variable(f"columns{block.run.number}", block.run.count)
-            emit.integers.bind(tile, loop.variable, emit.builder.block)
+            emit.addresses.bind(tile, loop.variable, emit.builder.block)
             body(of(tile))
 
     def _first_vector(self, block: ColumnBlock, tile: Expr) -> Expr:
@@ -376,7 +376,7 @@ class BlockedNest:
         zeros = emit.zeros(at.rows * at.vectors)
         with emit.builder.loop(0, k_block.count, carried=zeros, hint="k") as loop:
             k = Variable(f"k{k_block.count}", k_block.count)
-            emit.integers.bind(k, loop.variable, emit.builder.block)
+            emit.addresses.bind(k, loop.variable, emit.builder.block)
             loop.yield_(*body((k_block.begin + of(k),), list(loop.carried)))
         sums = list(loop.results)
         positions = self._positions(at, kept, lane) if self.sums is not None else []

@@ -64,7 +64,13 @@ class DepthwiseWgradPlan:
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[DepthwiseWgradPlan]:
         view, count = problem.view, math.prod(problem.view.n)
-        if view.swapped or problem.rows != 1 or len(view.k) < 2 or 0 in view.k:
+        if (
+            view.swapped
+            or is_symbolic((*view.n, *view.k[1:]))
+            or problem.rows != 1
+            or len(view.k) < 2
+            or 0 in view.k
+        ):
             return
         if not 0 < count < vector_registers(target) - 2 or not view.batch:
             return
@@ -146,10 +152,10 @@ class ChannelNest:
         blocks = LoopCut(emit.view.batch[-1], lanes)
 
         def block(number: Expr, rest: Extent | None) -> None:
-            self._block(emit.integers.scalar(number * lanes), fixed(rest or lanes))
+            self._block(emit.addresses.scalar(number * lanes), fixed(rest or lanes))
 
         part = (emit.builder.begin, emit.builder.end) if split else None
-        blocks.each(emit.integers, "channels_block", block, part)
+        blocks.each(emit.addresses, "channels_block", block, part)
         return fixed(blocks.tiles)
 
     def _block(self, first: LoopValue, channels: int) -> None:
@@ -157,7 +163,7 @@ class ChannelNest:
         emit = self.emit
 
         def inside() -> None:
-            emit.integers.bind(channel_variable(emit.view), first, emit.builder.block)
+            emit.addresses.bind(channel_variable(emit.view), first, emit.builder.block)
             self._channels(channels)
 
         emit.nested(batch_variables(emit.view)[:-1], "b", inside)
@@ -169,7 +175,7 @@ class ChannelNest:
         if sized:
             emit.clear(self.sums, self.count, lambda at: at * emit.lanes, emit.first_addend())
         with builder.loop(0, builder.bound(self.groups.extent), hint="group") as loop:
-            emit.integers.bind(self.groups, loop.variable, builder.block)
+            emit.addresses.bind(self.groups, loop.variable, builder.block)
             members = group_members(emit, self.groups, loop.variable, self.plan.group)
             broadcast = self.broadcast.fill(channels, members)
             vectors = self.vectors.fill(channels, members)

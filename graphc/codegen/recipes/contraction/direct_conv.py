@@ -176,11 +176,11 @@ class LineNest:
         emit, builder, k = self.emit, self.emit.builder, self.view.k
         at = OutputTile(emit.problem.batch, row, segment.rows, self.columns, vector, vectors)
         lane = emit.tile_lane()
-        taps = self.taps.bounds(emit.integers.scalar(line))
+        taps = self.taps.bounds(emit.addresses.scalar(line))
         zeros = emit.zeros(at.rows * at.vectors)
         with builder.loop(*planes, carried=zeros, hint="plane") as outer:
             plane = Variable("plane", k[0])
-            emit.integers.bind(plane, outer.variable, builder.block)
+            emit.addresses.bind(plane, outer.variable, builder.block)
             self._fetch_ahead(at, line, of(plane))
             with builder.loop(*taps, self.taps.size, carried=outer.carried, hint="tap") as inner:
                 sums = list(inner.carried)

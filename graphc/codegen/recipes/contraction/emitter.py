@@ -42,7 +42,7 @@ class Emitter:
     def __init__(self, context: EmissionContext, problem: ContractionProblem, lanes: int) -> None:
         self.builder = context.builder
         self.evaluator = context.evaluator
-        self.integers = context.evaluator.integers
+        self.addresses = context.evaluator.addresses
         self.outputs = context.outputs
         self.problem = problem
         self.view = problem.view
@@ -67,7 +67,7 @@ class Emitter:
         if not loops:
             return self.builder.finish(element(True), note)
         with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
-            self.integers.bind(loops[0], outer.variable, self.builder.block)
+            self.addresses.bind(loops[0], outer.variable, self.builder.block)
             self.nested(loops[1:], "b", lambda: element(False))
         return self.builder.finish(loops[0].extent, note)
 
@@ -77,7 +77,7 @@ class Emitter:
             body()
             return
         with self.builder.loop(0, self.builder.bound(variables[0].extent), hint=name) as loop:
-            self.integers.bind(variables[0], loop.variable, self.builder.block)
+            self.addresses.bind(variables[0], loop.variable, self.builder.block)
             self.nested(variables[1:], name, body)
 
     # -- ranges ------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Emitter:
             return
         with self.builder.loop(begin, end, hint="columns") as loop:
             tile = Variable(f"columns{done + part.number}", part.count)
-            self.integers.bind(tile, loop.variable, self.builder.block)
+            self.addresses.bind(tile, loop.variable, self.builder.block)
             body(of(tile) * part.vectors + part.first, part.vectors)
 
     def last(self, number: int | None, body: Callable[[], None]) -> None:
@@ -128,7 +128,7 @@ class Emitter:
     def tile_lane(self) -> Expr:
         """The lanes of a tile's vectors: one variable, so that tiles share what depends on it."""
         lane = Variable("tile_lane", self.lanes)
-        self.integers.bind_lane(lane, self.builder.block)
+        self.addresses.bind_lane(lane, self.builder.block)
         return of(lane)
 
     def first_addend(self) -> LoopValue:

@@ -239,7 +239,7 @@ def _block(row: Row, first: Expr, vectors: int) -> None:
         if whole:
             with builder.loop(0, whole, carried=sums, hint="k") as loop:
                 variable = Variable(f"transposed{count}", whole)
-                emit.integers.bind(variable, loop.variable, builder.block)
+                emit.addresses.bind(variable, loop.variable, builder.block)
                 at = begin + of(variable) * step
                 loop.yield_(*_products(row, first, at, step, loop.carried))
             sums = list(loop.results)
@@ -253,7 +253,7 @@ def _block(row: Row, first: Expr, vectors: int) -> None:
     else:
         with builder.loop(0, whole, carried=zeros, hint="k_block") as loop:
             variable = Variable("transposed_k_block", whole)
-            emit.integers.bind(variable, loop.variable, builder.block)
+            emit.addresses.bind(variable, loop.variable, builder.block)
             sums = k_block(of(variable) * K_BLOCK, K_BLOCK)
             loop.yield_(*map(builder.add, loop.carried, sums))
         totals = list(loop.results)

@@ -24,7 +24,7 @@ class GuardedSums:
         self.copier = copier
         self.builder = copier.builder
         self.evaluator: Evaluator = copier.evaluator
-        self.integers = self.evaluator.integers
+        self.addresses = self.evaluator.addresses
         self.view = view
         self.zero = zero
         self.lanes = copier.lanes
@@ -92,7 +92,7 @@ class GuardedSums:
                 self.builder.splat(x, self.lanes), self.builder.splat(y, self.lanes), sums[0]
             )
             if held:
-                mask, _ = self.integers.mask(held)
+                mask, _ = self.addresses.mask(held)
                 total = self.builder.select(mask, total, sums[0])
             return [total]
 

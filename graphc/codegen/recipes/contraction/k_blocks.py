@@ -16,7 +16,7 @@ from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.errors import UndecidedSizeError
-from graphc.ir.dims import Extent, always_le, fixed
+from graphc.ir.dims import Extent, always_le, fixed, is_symbolic
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.schedule.access import Index
@@ -55,6 +55,22 @@ def first_addend(builder: LoopBuilder, k: tuple[Extent, ...], zero: LoopValue) -
     return b.select(only, minus, zero)
 
 
+def _cuts(builder: LoopBuilder, k: tuple[Extent, ...]) -> list[tuple[LoopValue, LoopValue]]:
+    """By axis whether it is the one at which `cut` cuts, and the step that it has then: a K block
+    starts at each multiple of it, also at 0."""
+    b, one, most = builder, builder.const(DType.i64, 1), builder.size(K_BLOCK)
+    cuts, behind = [], b.const(DType.bool, False)
+    inner: Extent = 1
+    for axis in reversed(range(len(k))):
+        step = b.maximum(b.div(most, b.maximum(b.size(inner), one)), one)
+        inner = inner * k[axis]
+        # All that is not cut behind the first axis is cut there, if at all.
+        beyond = b.compare("gt", b.size(inner), most) if axis else b.const(DType.bool, True)
+        cuts.append((b.op("and", beyond, b.op("not", behind)), step))
+        behind = b.op("or", behind, beyond)
+    return cuts[::-1]
+
+
 Accumulate = Callable[[Index, list[LoopValue]], list[LoopValue]]
 """Adds the products at an index of k to all sums."""
 
@@ -68,22 +84,60 @@ class KLoops:
         body: Accumulate, zeros: list[LoopValue],
     ) -> None:  # fmt: skip
         self.builder = builder
-        self.integers = evaluator.integers
+        self.addresses = evaluator.addresses
         self.k = k
         self.unrolled = unrolled
         self.body = body
         self.zeros = zeros
-        self.axis, self.step = cut(k)
+        self.axis, self.step = (0, 0) if self._is_cut_at_run_time() else cut(k)
 
     def total(self) -> list[LoopValue]:
         """The sums over all of k."""
         if 0 in self.k:
             return self.zeros
+        if self._is_cut_at_run_time():
+            return self._cut_at_run_time()
         products: Extent = math.prod(self.k)
         if always_le(products, K_BLOCK):
             return self._nest(0, (), self.zeros, 0, self._end(0) if self.k else 1)
         start = [first_addend(self.builder, self.k, zero) for zero in self.zeros]
         return self._blocks(0, (), start, (0, self._end(0)))
+
+    # -- where the extents decide where sums are cut ---------------------------------------------
+
+    def _is_cut_at_run_time(self) -> bool:
+        return is_symbolic(self.k[1:])
+
+    def _cut_at_run_time(self) -> list[LoopValue]:
+        """One nest of loops: where a K block starts, the one before is added to the totals. The
+        first is added as -0, which changes nothing."""
+        b, zero = self.builder, self.zeros[0]
+        totals = [first_addend(b, self.k, zero)] * len(self.zeros)
+        none = zero
+        if zero.type.dtype.is_float:
+            none = b.splat(b.const(zero.type.dtype, -0.0), zero.type.lanes)
+        cuts = _cuts(b, self.k)
+        count = len(totals)
+
+        def level(at: int, prefix: Index, carried: list[LoopValue]) -> list[LoopValue]:
+            if at == len(self.k):
+                return [*carried[:count], *self.body(prefix, carried[count:])]
+            with b.loop(0, self._end(at), carried=carried, hint=f"k{at}") as loop:
+                variable = Variable(f"k{at}", self.k[at])
+                self.addresses.bind(variable, loop.variable, b.block)
+                is_cut, step = cuts[at]
+                left = b.op("rem", loop.variable, step)
+                starts = b.op("and", is_cut, b.compare("eq", left, b.const(DType.i64, 0)))
+                before, block = loop.carried[:count], loop.carried[count:]
+                inside = [
+                    *(b.select(starts, b.add(t, s), t) for t, s in zip(before, block, strict=True)),
+                    *(b.select(starts, zero, s) for s in block),
+                ]
+                loop.yield_(*level(at + 1, (*prefix, of(variable)), inside))
+            return list(loop.results)
+
+        ended = level(0, (), [*totals, *[none] * count])
+        return self._added(ended[:count], ended[count:])
 
     def _end(self, level: int) -> int | LoopValue:
         return self.builder.bound(self.k[level])
@@ -104,7 +158,7 @@ class KLoops:
         begin, end = bounds
         with self.builder.loop(begin, end, step, carried=totals, hint="k_block") as loop:
             variable = Variable(f"k_block{level}", extent)
-            self.integers.bind(variable, loop.variable, self.builder.block)
+            self.addresses.bind(variable, loop.variable, self.builder.block)
             carried = list(loop.carried)
             if level == self.axis:
                 limit = self._limit(loop.variable, end, step)
@@ -146,7 +200,7 @@ class KLoops:
             return sums
         with self.builder.loop(begin, end, carried=sums, hint=f"k{level}") as loop:
             variable = Variable(f"k{level}", self.k[level])
-            self.integers.bind(variable, loop.variable, self.builder.block)
+            self.addresses.bind(variable, loop.variable, self.builder.block)
             loop.yield_(*self._inner(level, (*prefix, of(variable)), list(loop.carried)))
         return list(loop.results)
 

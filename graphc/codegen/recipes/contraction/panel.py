@@ -125,7 +125,7 @@ def guarded_value(
     own = tuple(case.guards)
     if not own:
         return value
-    held, where = evaluator.integers.mask(own)
+    held, where = evaluator.addresses.mask(own)
     block = evaluator.deepest([where, evaluator.block_of(value)])
     with builder.at(block):
         return evaluator.note(builder.select(held, value, zero), block)

@@ -143,7 +143,7 @@ class ParityResults:
         emit = self.emit
         rows = Variable("result_row", max(emit.problem.rows, 1))
         with emit.builder.loop(0, emit.problem.rows, hint="row") as loop:
-            emit.integers.bind(rows, loop.variable, emit.builder.block)
+            emit.addresses.bind(rows, loop.variable, emit.builder.block)
             for columns in self.columns.values():
                 if columns.residues.offsets[-1] == 0:
                     self._outputs(of(rows), columns)

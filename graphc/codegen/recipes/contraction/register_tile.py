@@ -86,7 +86,7 @@ def store_results(emit: Emitter, at: OutputTile, lane: Expr, totals: list[LoopVa
         return emit.view.out(at.batch, emit.problem.m(at.row + row), n), guards
 
     shape = emit.view.node.types[0].shape
-    store_tile(emit.builder, emit.integers, shape, place, lane, sums, emit.finish)
+    store_tile(emit.builder, emit.addresses, shape, place, lane, sums, emit.finish)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class TileNest:
                 self._cut_tile(registers, here, number, rest)
 
         part = (emit.builder.begin, emit.builder.end) if by_rows else None
-        self._rows.each(emit.integers, "tile_row", tile, part)
+        self._rows.each(emit.addresses, "tile_row", tile, part)
 
     def _tile(self, registers: RegisterTile, at: OutputTile, number: Expr) -> None:
         lane = self.emit.tile_lane()
@@ -167,5 +167,5 @@ class TileNest:
     def _bound(self, row: LoopValue) -> Expr:
         """A row's number, as known in the block at hand."""
         variable = Variable(f"row{row.name}", self.emit.problem.rows)
-        self.emit.integers.bind(variable, row, self.emit.builder.block)
+        self.emit.addresses.bind(variable, row, self.emit.builder.block)
         return of(variable)

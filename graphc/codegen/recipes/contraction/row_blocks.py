@@ -50,5 +50,5 @@ def over_run(emit: Emitter, run: RowRun, name: str, body: Callable[[Expr], None]
     """`body(number)` for each tile of a run."""
     with emit.builder.loop(run.begin, run.end, hint=name) as loop:
         variable = Variable(f"{name}{run.count}_{run.rows}", run.count)
-        emit.integers.bind(variable, loop.variable, emit.builder.block)
+        emit.addresses.bind(variable, loop.variable, emit.builder.block)
         body(of(variable))

@@ -32,6 +32,7 @@ from graphc.codegen.recipes.contraction.vector_operand import VectorHalo
 from graphc.codegen.recipes.contraction.vector_read import column_read, halo_of, halo_read
 from graphc.codegen.recipes.contraction.view import group_variable
 from graphc.codegen.target import Target
+from graphc.ir.dims import is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import unflatten
 
@@ -97,8 +98,10 @@ class SplitKPlan:
 
 
 def wants_groups(tiling: Tiling) -> bool:
-    """Whether a halo buffer of such a tile is better filled by groups of k, as results scatter."""
-    return tiling.scattered > 0 and tiling.unrolled > 0 and len(tiling.columns) == 1
+    """Whether a halo buffer of such a tile is better filled by groups of k, as results scatter; or
+    has to be, as one for all of k would grow with a size known only at run time."""
+    needed = tiling.scattered > 0 or is_symbolic(tiling.problem.view.k)
+    return needed and tiling.unrolled > 0 and len(tiling.columns) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,7 @@ class SplitKNest:
             return count
         self._row_blocks(split, self._clear)
         with emit.builder.loop(0, emit.builder.bound(self.groups.extent), hint="group") as loop:
-            emit.integers.bind(self.groups, loop.variable, emit.builder.block)
+            emit.addresses.bind(self.groups, loop.variable, emit.builder.block)
             size = self.plan.group
             registers = self._registers(group_members(emit, self.groups, loop.variable, size))
             first = emit.builder.mul(loop.variable, emit.number(size))
@@ -166,7 +169,7 @@ class SplitKNest:
         if whole:
             with emit.builder.loop(begin, end, hint="rows") as loop:
                 block = Variable("row_block", blocks)
-                emit.integers.bind(block, loop.variable, emit.builder.block)
+                emit.addresses.bind(block, loop.variable, emit.builder.block)
                 count: Bound = self.block
                 if whole % self.block:
                     size = emit.number(self.block)
@@ -183,7 +186,7 @@ class SplitKNest:
         emit = self.emit
         with emit.builder.loop(0, rows.count, hint="tile") as loop:
             tile = Variable(f"tile{rows.size}", rows.size)
-            emit.integers.bind(tile, loop.variable, emit.builder.block)
+            emit.addresses.bind(tile, loop.variable, emit.builder.block)
             body((rows.first + of(tile)) * self.tile.rows, of(tile) * self.tile.rows)
 
     def _kept(self, row: Expr, inside: Expr) -> Expr:

@@ -19,6 +19,7 @@ from graphc.codegen.recipes.contraction.emitter import EmissionContext
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
 from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, problems
+from graphc.codegen.recipes.contraction.sized import SizedPlan
 from graphc.codegen.recipes.contraction.split_k import SplitKPlan
 from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
@@ -62,6 +63,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     BlockedPlan,
     ParitySplitPlan,
     UnblockedPlan,
+    SizedPlan,
 )
 """In the order in which they are asked."""
 
@@ -76,8 +78,5 @@ def choose(body: Graph, lanes: int, target: Target) -> StrategyPlan:
                 if best is None or plan.cost < best.cost:
                     best = plan
     if best is None:
-        raise LoweringError(
-            f"no strategy for a contraction: {body.name}",
-            hint="columns and windows have to be numbers",
-        )
+        raise LoweringError("no strategy for a contraction", hint="is its result empty?")
     return best

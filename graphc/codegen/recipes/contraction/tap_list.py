@@ -42,29 +42,29 @@ class TapList:
         """One of the numbers of the entry that begins there, as `variable`."""
         builder = self.emit.builder
         value = builder.load(self.listed, builder.index(number, entry))
-        self.emit.integers.bind(variable, value, builder.block)
+        self.emit.addresses.bind(variable, value, builder.block)
         return of(variable)
 
 
 def list_taps(emit: Emitter, positions: int, taps: int, size: int, entry: Entry) -> TapList:
     """Writes the loops that list the taps of all positions, one position after the other."""
-    builder, integers = emit.builder, emit.integers
+    builder, addresses = emit.builder, emit.addresses
     # One more: an entry is written first, and counted if its tap exists.
     listed = builder.scratch("listed", DType.i64, size * (positions * taps + 1))
     starts = builder.scratch("starts", DType.i64, positions + 1)
     zero, more = emit.number(0), emit.number(size)
     with builder.loop(0, positions, carried=[zero], hint="position") as outer:
         position = Variable("listed_position", positions)
-        integers.bind(position, outer.variable, builder.block)
+        addresses.bind(position, outer.variable, builder.block)
         builder.store(starts, outer.variable, outer.carried[0])
         with builder.loop(0, taps, carried=outer.carried, hint="tap") as inner:
             tap = Variable("listed_tap", taps)
-            integers.bind(tap, inner.variable, builder.block)
+            addresses.bind(tap, inner.variable, builder.block)
             numbers, guards = entry(of(position), of(tap))
             (at,) = inner.carried
             for number, value in enumerate(numbers):
-                builder.store(listed, builder.index(number, at), integers.scalar(value))
-            held, _ = integers.mask(guards)
+                builder.store(listed, builder.index(number, at), addresses.scalar(value))
+            held, _ = addresses.mask(guards)
             inner.yield_(builder.add(at, builder.select(held, more, zero)))
         outer.yield_(*inner.results)
     builder.store(starts, positions, outer.results[0])

@@ -200,12 +200,12 @@ class TapNest:
 
     def _existing(self, along: Expr) -> Expr:
         """A position along vectors, or the last there is: lanes behind it are copies of it."""
-        extent, builder, integers = self.windows.extent, self.emit.builder, self.emit.integers
+        extent, builder, addresses = self.windows.extent, self.emit.builder, self.emit.addresses
         if isinstance(extent, int):
             return along
-        number = builder.minimum(integers.scalar(along), builder.size(extent - 1))
+        number = builder.minimum(addresses.scalar(along), builder.size(extent - 1))
         variable = Variable(f"existing{number.name}", extent)
-        integers.bind(variable, number, builder.block)
+        addresses.bind(variable, number, builder.block)
         return of(variable)
 
     # -- blocks of rows ----------------------------------------------------------------------
@@ -227,7 +227,7 @@ class TapNest:
             builder.op("div", first, size), builder.op("div", behind, size), hint="part"
         ) as loop:
             part = Variable("part", self.parts)
-            emit.integers.bind(part, loop.variable, builder.block)
+            emit.addresses.bind(part, loop.variable, builder.block)
             done = builder.mul(loop.variable, size)
             zero = emit.number(0)
             self._part(
@@ -243,7 +243,7 @@ class TapNest:
         self._copy_operand(along)
         count = None
         if not isinstance(self.windows.extent, int):
-            left = builder.sub(builder.size(self.windows.extent), emit.integers.scalar(along))
+            left = builder.sub(builder.size(self.windows.extent), emit.addresses.scalar(along))
             count = builder.minimum(left, emit.number(self.width))
         part = Part(along, builder.block, count)
         whole, rest = divmod(self.rows, self.tile.rows)
@@ -255,7 +255,7 @@ class TapNest:
                 last = min(end, whole)
             with builder.loop(begin, last, hint="rows") as loop:
                 block = Variable("row_block", whole)
-                emit.integers.bind(block, loop.variable, builder.block)
+                emit.addresses.bind(block, loop.variable, builder.block)
                 self._rows(part, of(block) * self.tile.rows, self.tile.rows)
         if not rest:
             return
@@ -280,12 +280,12 @@ class TapNest:
         lanes, vectors = emit.lanes, self.tile.vectors
         with builder.loop(0, self.positions, hint="position") as loop:
             at = Variable("position", self.positions)
-            emit.integers.bind(at, loop.variable, builder.block)
+            emit.addresses.bind(at, loop.variable, builder.block)
             taps = self.taps.bounds(loop.variable)
             zeros = emit.zeros(rows * vectors)
             with builder.loop(begin, end, carried=zeros, hint="plane") as outer:
                 plane = Variable("plane", self.view.k[0])
-                emit.integers.bind(plane, outer.variable, builder.block)
+                emit.addresses.bind(plane, outer.variable, builder.block)
                 with builder.loop(*taps, 2, carried=outer.carried, hint="tap") as inner:
                     sums = list(inner.carried)
                     inner.yield_(*self._tap(part, first_row, of(plane), inner.variable, sums))

@@ -26,8 +26,8 @@ Sums = list[list[LoopValue]]
 
 
 def store_tile(
-    builder: LoopBuilder, integers: Addresses, shape: Shape, place: PlaceOf, lane: Expr, rows: Sums,
-    finish: Finish,
+    builder: LoopBuilder, addresses: Addresses, shape: Shape, place: PlaceOf, lane: Expr,
+    rows: Sums, finish: Finish,
 ) -> None:  # fmt: skip
     """`finish(index, guards, results)` for all of a tile. `rows` holds the sums of each row, which
     are lanes of results of this shape."""
@@ -36,7 +36,7 @@ def store_tile(
     for first in range(0, len(rows), lanes if along_rows else 1):
         block = rows[first : first + lanes] if along_rows else rows[first : first + 1]
         if len(block) > 1:
-            _store_along_rows(builder, integers, place, first, block, finish)
+            _store_along_rows(builder, addresses, place, first, block, finish)
             continue
         for vector, results in enumerate(block[0]):
             finish(*place(of(first), vector, lane), results)
@@ -52,15 +52,15 @@ def _lies_along_rows(shape: Shape, place: PlaceOf, lane: Expr, rows: int) -> boo
 
 
 def _store_along_rows(
-    builder: LoopBuilder, integers: Addresses, place: PlaceOf, first: int, rows: Sums,
+    builder: LoopBuilder, addresses: Addresses, place: PlaceOf, first: int, rows: Sums,
     finish: Finish,
 ) -> None:  # fmt: skip
     """The rows from `first` on, no more than lanes of a vector."""
     count, lanes = len(rows), rows[0][0].type.lanes
     zero = builder.splat(builder.const(rows[0][0].type.dtype, 0), lanes)
     every, there = Variable("row_lane", lanes), Variable(f"row_lane_of_{count}", count)
-    integers.bind_lane(every, builder.block)
-    integers.bind_lane(there, builder.block, every)
+    addresses.bind_lane(every, builder.block)
+    addresses.bind_lane(there, builder.block, every)
     guards: tuple[Guard, ...] = ((of(every), 0, count),) if count < lanes else ()
     for vector in range(len(rows[0])):
         parts = [row[vector] for row in rows] + [zero] * (lanes - count)

@@ -24,6 +24,7 @@ from graphc.codegen.recipes.typical import at_least
 from graphc.codegen.target import Target
 from graphc.ir.dims import always_le, is_symbolic
 from graphc.ops.kinds.index_expr import Variable, of
+from graphc.ops.kinds.movement import Case
 
 TAPS, TAP_AXIS = 32, 7
 """Kernel positions written out, not looped over: so many at most, along axes no longer than this.
@@ -89,14 +90,16 @@ def tilings(problem: ContractionProblem, target: Target, limit: float) -> Iterat
     flat = tuple(range(rank))
     for axes in (flat, flat[-1:], flat[:1], (flat[-1], flat[0])) if rank > 1 else (flat,):
         tiling = _tiling(problem, axes, axes == flat, target)
-        if tiling.bound < limit:
+        if tiling is not None and tiling.bound < limit:
             yield tiling
 
 
 @functools.lru_cache(maxsize=8)
 def _tiling(
     problem: ContractionProblem, lane_axes: tuple[int, ...], flat: bool, target: Target
-) -> Tiling:
+) -> Tiling | None:
+    """None where the broadcast operand has to be copied, for its products that are skipped, and
+    the copy would grow with a size known only at run time."""
     view = problem.view
     classes = view.residue_classes()
     split = len(classes) > 1 and not flat
@@ -118,8 +121,12 @@ def _tiling(
     results = problem.typical(problem.batch_count * problem.rows) * vectors
     unrolled = first_unrolled(view, split)
     packing, packing_cost = _packing(problem, tile, vectors, lanes, unrolled if split else 0)
-    if packing is not None and _copy_grows(problem):
-        packing = None
+    if packing is not None:
+        case = _broadcast_case(problem)
+        if _copy_grows(problem, case):
+            if case is None or case.guards:
+                return None
+            packing = None
     return Tiling(
         problem, lanes, lane_axes, tuple(columns), tile, unrolled, packing, packing_cost,
         products=results * problem.typical(problem.depth) / share / max(efficiency, 1e-6),
@@ -132,6 +139,8 @@ def first_unrolled(view: ContractionView, needed: bool) -> int:
     axis, count = len(view.k), 1
     while axis > 1:
         extent = view.k[axis - 1]
+        if not isinstance(extent, int):
+            break
         if not needed and (extent > TAP_AXIS or count * extent > TAPS):
             break
         axis -= 1
@@ -177,12 +186,17 @@ def _packing(
     return None, 0.0
 
 
-def _copy_grows(problem: ContractionProblem) -> bool:
+def _broadcast_case(problem: ContractionProblem) -> Case | None:
+    """The broadcast operand's element at any row and k."""
+    m = Variable("probe_m", at_least(problem.rows, 2))
+    k = tuple(of(variable) for variable in k_variables(problem.view))
+    return problem.view.broadcast(problem.batch, problem.m(of(m)), k)
+
+
+def _copy_grows(problem: ContractionProblem, case: Case | None) -> bool:
     """Whether a copy of the broadcast operand grows with sizes known only at run time: then it is
     read in place, at the cost of a copy."""
     view = problem.view
-    k = tuple(of(variable) for variable in k_variables(view))
-    case = view.broadcast(problem.batch, problem.m(of(0)), k)
     used = {v for item in case.index for v in item.variables()} if case is not None else set()
     batch = [v.extent for v in batch_variables(view) if case is None or v in used]
     return is_symbolic((problem.rows, *view.k, *batch))

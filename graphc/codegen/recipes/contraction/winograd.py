@@ -172,7 +172,7 @@ class _Winograd:
     def __init__(self, context: EmissionContext, plan: WinogradPlan) -> None:
         self.builder = context.builder
         self.evaluator = context.evaluator
-        self.integers = context.evaluator.integers
+        self.addresses = context.evaluator.addresses
         self.outputs = context.outputs
         self.plan = plan
         self.numbers = Numbers(context)
@@ -196,7 +196,7 @@ class _Winograd:
         column of the products is undefined."""
         plan = self.plan
         number = self.numbers.minimum(
-            self.builder.add(first, self.integers.scalar(group)), plan.groups - 1
+            self.builder.add(first, self.addresses.scalar(group)), plan.groups - 1
         )
         image, high, wide = unflatten(self.numbers.bound(number, plan.groups), plan.grid)
         lane = self.numbers.lane(2 * plan.group)
@@ -233,7 +233,7 @@ class _Winograd:
         # What is masked off is loaded as 0; a value computed from loads is unspecified there.
         if not guards or plan.body.nodes[plan.x.node].op == INPUT:
             return value
-        held, _ = self.integers.mask(guards)
+        held, _ = self.addresses.mask(guards)
         return self.builder.select(held, value, nothing)
 
     def _parted(self, vector: LoopValue) -> list[TransformVector]:
@@ -256,7 +256,7 @@ class _Winograd:
         tiles, last = divmod(plan.chunk, plan.tile.rows)
         count: Number = plan.chunk
         if rest:
-            behind = self.builder.sub(self.numbers.number(plan.rows), self.integers.scalar(top))
+            behind = self.builder.sub(self.numbers.number(plan.rows), self.addresses.scalar(top))
             count = self.numbers.minimum(behind, plan.chunk)
             last = rest % plan.tile.rows
         has_rest: Number = 1
@@ -340,7 +340,7 @@ class _Winograd:
     def _results(self, first: LoopValue, group: Expr, top: Expr, count: Number) -> None:
         """The body's outputs for one group of tiles and the rows of a chunk."""
         plan = self.plan
-        number = self.builder.add(first, self.integers.scalar(group))
+        number = self.builder.add(first, self.addresses.scalar(group))
         image, high, wide = unflatten(self.numbers.bound(number, plan.groups), plan.grid)
         lane = self.numbers.lane(2 * plan.group)
         column = wide * (2 * plan.group) + lane

@@ -38,7 +38,7 @@ class Numbers:
 
     def __init__(self, context: EmissionContext) -> None:
         self.builder = context.builder
-        self.integers = context.evaluator.integers
+        self.addresses = context.evaluator.addresses
         self.names = itertools.count()
 
     def number(self, number: Number) -> LoopValue:
@@ -55,7 +55,7 @@ class Numbers:
         if not isinstance(value, LoopValue):
             return of(value)
         variable = Variable(f"winograd{next(self.names)}", extent)
-        self.integers.bind(variable, value, self.builder.block)
+        self.addresses.bind(variable, value, self.builder.block)
         return of(variable)
 
     def each(
@@ -71,8 +71,8 @@ class Numbers:
 
     def lane(self, lanes: int) -> Expr:
         variable = Variable(f"winograd{next(self.names)}", lanes)
-        self.integers.bind_lane(variable, self.builder.block)
+        self.addresses.bind_lane(variable, self.builder.block)
         return of(variable)
 
     def at(self, linear: Expr) -> Index:
-        return self.integers.offset(linear)[0]
+        return self.addresses.offset(linear)[0]

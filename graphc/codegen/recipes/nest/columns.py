@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.evaluate.outer_blocks import BLOCK, levels_of
-from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
-from graphc.codegen.recipes.nest.emitter import NestEmitter
+from graphc.codegen.recipes.nest.emitter import NestEmitter, NestPart
 from graphc.codegen.recipes.nest.problem import LoopNest
 from graphc.ir.dims import Extent, always_le
 from graphc.ir.nodes import CONSTANT, INPUT, Graph
@@ -139,19 +137,10 @@ class ColumnsPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSums:
+class ColumnSums(NestPart):
     """Writes the innermost loop, over columns."""
 
-    emit: NestEmitter
     plan: ColumnsPlan
-
-    @property
-    def builder(self) -> LoopBuilder:
-        return self.emit.builder
-
-    @property
-    def evaluator(self) -> Evaluator:
-        return self.emit.evaluator
 
     def write(self, index: Index, part: Part | None) -> int:
         tiles = self.plan.tiling.tiles
@@ -176,14 +165,14 @@ class ColumnSums:
 
     def _each_tile(self, chunk: _Chunk, body: Callable[[list[_Vector]], None]) -> None:
         """`body` for each tile of the chunk; the last one of all may be smaller."""
-        builder, integers, tiling = self.builder, self.evaluator.integers, self.plan.tiling
+        builder, addresses, tiling = self.builder, self.evaluator.addresses, self.plan.tiling
         size = tiling.tile
         if tiling.whole:
             with builder.loop(0, chunk.present_whole, hint="tile") as loop:
                 near = Variable(f"near{next(_count)}", tiling.chunk)
                 tile = Variable(f"tile{next(_count)}", tiling.whole)
-                integers.bind(near, loop.variable, builder.block)
-                integers.bind(tile, builder.add(chunk.first, loop.variable), builder.block)
+                addresses.bind(near, loop.variable, builder.block)
+                addresses.bind(tile, builder.add(chunk.first, loop.variable), builder.block)
                 body(self._vectors(of(tile) * size, of(near) * size, size))
         if not tiling.rest:
             return
@@ -191,14 +180,14 @@ class ColumnSums:
         with builder.if_(is_last) as branch:
             with branch.then():
                 near = Variable(f"near{next(_count)}", tiling.chunk)
-                integers.bind(near, chunk.present_whole, builder.block)
+                addresses.bind(near, chunk.present_whole, builder.block)
                 body(self._vectors(of(tiling.whole * size), of(near) * size, tiling.rest))
             with branch.otherwise():
                 pass
 
     def _vectors(self, column: Expr, offset: Expr, count: int) -> list[_Vector]:
         lane = Variable(f"lane{next(_count)}", self.plan.nest.lanes)
-        self.evaluator.integers.bind_lane(lane, self.builder.block)
+        self.evaluator.addresses.bind_lane(lane, self.builder.block)
         vectors = []
         for start in range(0, count, self.plan.nest.lanes):
             left = count - start
@@ -215,7 +204,7 @@ class ColumnSums:
         """All rows, and the outputs, of a chunk of columns."""
         rows = LoopCut(self.plan.count, ROWS)
         self._each_tile(chunk, lambda tile: self._clear(chunk, tile))
-        rows.each(self.evaluator.integers, f"rows_{next(_count)}", partial(self._group, chunk))
+        rows.each(self.evaluator.addresses, f"rows_{next(_count)}", partial(self._group, chunk))
         self._each_tile(chunk, lambda tile: self._finish(chunk, tile))
 
     def _group(self, chunk: _Chunk, group: Expr, rest: Extent | None) -> None:
@@ -226,10 +215,10 @@ class ColumnSums:
         else:
             with builder.loop(0, builder.bound(rest), hint="row") as loop:
                 row = Variable(f"row{next(_count)}", ROWS)
-                self.evaluator.integers.bind(row, loop.variable, builder.block)
+                self.evaluator.addresses.bind(row, loop.variable, builder.block)
                 self._each_tile(chunk, lambda tile: self._rows(chunk, first + of(row), 1, tile))
         if rest is None:
-            done = builder.add(self.evaluator.integers.scalar(group), self._number(1))
+            done = builder.add(self.evaluator.addresses.scalar(group), self._number(1))
             self._carry_over(chunk, done, 0)
 
     def _levels(self) -> list[Level]:

@@ -51,7 +51,7 @@ class NestEmitter:
         index: Index, inside: Inside,
     ) -> None:  # fmt: skip
         loop = outer[level]
-        self.evaluator.integers.bind(loop.variable, variable, self.builder.block)
+        self.evaluator.addresses.bind(loop.variable, variable, self.builder.block)
         index += nest.domain.at(loop, of(loop.variable))
         if level + 1 == len(outer):
             inside(index, None)
@@ -67,16 +67,16 @@ class NestEmitter:
         """One vector of the innermost loop, or what is left of the last one. Index maps are told
         that there are no more elements, so that rows of an image stay rows also where a vector is
         longer."""
-        integers, first = self.evaluator.integers, number * lanes
+        addresses, first = self.evaluator.addresses, number * lanes
         if isinstance(rest, int):
             while lanes // 2 >= max(rest, self.evaluator.lanes):
                 lanes //= 2
         lane = every = Variable(f"lane_{nest.inner.first}", lanes)
-        integers.bind_lane(every, self.builder.block)
+        addresses.bind_lane(every, self.builder.block)
         guards: tuple[Guard, ...] = ()
         if rest is not None:
             lane = Variable(f"rest_{nest.inner.first}", rest)
-            integers.bind_lane(lane, self.builder.block, every)
+            addresses.bind_lane(lane, self.builder.block, every)
             if rest not in (1, lanes):
                 guards = ((of(every), 0, rest),)
         body(first + of(lane), guards)
@@ -98,3 +98,18 @@ class NestEmitter:
         # All values first: an output may take the place of something another still reads.
         for destination, at, value in ready:
             self.evaluator.store(destination.buffer, destination.linear(at), value, guards)
+
+
+@dataclass(frozen=True, slots=True)
+class NestPart:
+    """Loops of a nest that are written through an emitter."""
+
+    emit: NestEmitter
+
+    @property
+    def builder(self) -> LoopBuilder:
+        return self.emit.builder
+
+    @property
+    def evaluator(self) -> Evaluator:
+        return self.emit.evaluator

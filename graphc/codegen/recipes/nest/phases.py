@@ -83,7 +83,7 @@ class Cells:
         def vector(number: Expr, rest: Extent | None) -> None:
             self.emit.vector(self.nest, lanes, number, rest, partial(self._store, index))
 
-        cut.each(self.emit.evaluator.integers, f"v_{inner.first}", vector, part)
+        cut.each(self.emit.evaluator.addresses, f"v_{inner.first}", vector, part)
         return cut.tiles
 
     def _store(self, index: Index, position: Expr, guards: tuple[Guard, ...]) -> None:
@@ -116,12 +116,12 @@ class Cells:
         evaluator, buffer = self.emit.evaluator, self.emit.outputs[output].buffer
         builder, shape = self.emit.builder, self.nest.problem.shape
         first = flatten(elements[0], shape)
-        lane = evaluator.integers.lane_of(first)
+        lane = evaluator.addresses.lane_of(first)
         if lane is None:
             for element, value in zip(elements, values, strict=True):
                 evaluator.store(buffer, flatten(element, shape), value, self._inside(element))
             return
-        every = evaluator.integers.every_lane(lane)
+        every = evaluator.addresses.every_lane(lane)
         period, lanes = len(elements), fixed(every.extent)
         parts = [builder.splat(value, lanes) for value in values]
         for start in range(0, period * lanes, lanes):

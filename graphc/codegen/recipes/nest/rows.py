@@ -57,7 +57,7 @@ class RowsPlan:
         def vector(number: Expr, rest: Extent | None) -> None:
             emit.vector(self.nest, self.lanes, number, rest, at)
 
-        cut.each(emit.evaluator.integers, f"v_{inner.first}", vector, part)
+        cut.each(emit.evaluator.addresses, f"v_{inner.first}", vector, part)
         return cut.tiles
 
 

@@ -79,9 +79,9 @@ class StagedRow:
     def write(self, index: Index, part: Part | None) -> int:
         """The parts are blocks. The last block may have fewer vectors."""
         emit, nest, lanes = self.emit, self.plan.nest, self.plan.lanes
-        b, integers, whole, vectors = (
+        b, addresses, whole, vectors = (
             emit.builder,
-            emit.evaluator.integers,
+            emit.evaluator.addresses,
             self.cut.whole,
             self.vectors,
         )
@@ -91,7 +91,7 @@ class StagedRow:
         begin, end = part or (0, parts)
         with b.loop(begin, end, hint="u") as blocks_loop:
             block = Variable(f"u_{nest.inner.first}", parts)
-            integers.bind(block, blocks_loop.variable, b.block)
+            addresses.bind(block, blocks_loop.variable, b.block)
             count: int | LoopValue = vectors
             if fixed(whole) % vectors:
                 most = b.const(DType.i64, vectors)
@@ -102,7 +102,7 @@ class StagedRow:
         def rest(number: Expr, rest: Extent | None) -> None:
             emit.vector(nest, lanes, number, rest, partial(self._store, index))
 
-        self.cut.last(integers, rest, part, parts)
+        self.cut.last(addresses, rest, part, parts)
         return parts
 
     def _store(self, index: Index, position: Expr, guards: tuple[Guard, ...] = ()) -> None:
@@ -137,14 +137,14 @@ class StagedRow:
 
     def _position(self, first: Expr, number: LoopValue) -> Expr:
         """The elements of one vector of a block."""
-        integers, inside, lanes = (
-            self.emit.evaluator.integers,
+        addresses, inside, lanes = (
+            self.emit.evaluator.addresses,
             self.emit.builder.block,
             self.plan.lanes,
         )
         vector, lane = Variable(number.name, self.vectors), Variable(f"lane_{number.name}", lanes)
-        integers.bind(vector, number, inside)
-        integers.bind_lane(lane, inside)
+        addresses.bind(vector, number, inside)
+        addresses.bind_lane(lane, inside)
         return (first + of(vector)) * lanes + of(lane)
 
 

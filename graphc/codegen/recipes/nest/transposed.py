@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.evaluate.shuffles import transpose
-from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
-from graphc.codegen.recipes.nest.emitter import NestEmitter
+from graphc.codegen.recipes.nest.emitter import NestEmitter, NestPart
 from graphc.codegen.recipes.nest.problem import AxisLoop, LoopNest
 from graphc.ir.dims import Extent, always_le
 from graphc.ir.nodes import CONSTANT, INPUT
@@ -61,19 +59,10 @@ class TransposedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class TransposedRows:
+class TransposedRows(NestPart):
     """Writes the two innermost loops, over `rows` and `columns`."""
 
-    emit: NestEmitter
     nest: LoopNest
-
-    @property
-    def builder(self) -> LoopBuilder:
-        return self.emit.builder
-
-    @property
-    def evaluator(self) -> Evaluator:
-        return self.emit.evaluator
 
     @property
     def lanes(self) -> int:
@@ -104,7 +93,7 @@ class TransposedRows:
             else:
                 self._single_rows(prefix, first, rest)
 
-        self._cut(self.rows).each(self.evaluator.integers, "rows_block", rows, part)
+        self._cut(self.rows).each(self.evaluator.addresses, "rows_block", rows, part)
 
     def _block_row(self, prefix: Index, first: Expr) -> None:
         """Rows first…first + lanes."""
@@ -116,12 +105,12 @@ class TransposedRows:
             with self._each_row(first, self.lanes) as row:
                 self._row_vector(prefix, row, number, rest)
 
-        self._cut(self.columns).each(self.evaluator.integers, "columns_block", columns)
+        self._cut(self.columns).each(self.evaluator.addresses, "columns_block", columns)
 
     def _block(self, prefix: Index, row: Expr, column: Expr) -> None:
         lane = Variable("transposed_lane", self.lanes)
         block = self.builder.block
-        self.evaluator.integers.bind_lane(lane, block)
+        self.evaluator.addresses.bind_lane(lane, block)
         sample = self.nest.problem.reads(self._index_at(prefix, row + of(lane), column))
         transposed = [
             position for position, read in enumerate(sample)
@@ -152,7 +141,7 @@ class TransposedRows:
         """Rows one by one."""
         with self._each_row(first, count) as row:
             self._cut(self.columns).each(
-                self.evaluator.integers, "v_single", partial(self._row_vector, prefix, row)
+                self.evaluator.addresses, "v_single", partial(self._row_vector, prefix, row)
             )
 
     @contextmanager
@@ -160,12 +149,12 @@ class TransposedRows:
         """A loop over `count` rows, with the number of the row."""
         with self.builder.loop(0, self.builder.bound(count), hint="row") as loop:
             row = Variable(f"single_{count}", count)
-            self.evaluator.integers.bind(row, loop.variable, self.builder.block)
+            self.evaluator.addresses.bind(row, loop.variable, self.builder.block)
             yield first + of(row)
 
     def _row_vector(self, prefix: Index, row: Expr, number: Expr, rest: Extent | None) -> None:
         lane = Variable("single_lane", self.lanes)
-        self.evaluator.integers.bind_lane(lane, self.builder.block)
+        self.evaluator.addresses.bind_lane(lane, self.builder.block)
         guards: tuple[Guard, ...] = () if rest is None else ((of(lane), 0, rest),)
         index = self._index_at(prefix, row, number * self.lanes + of(lane))
         self._store(index, guards)

@@ -98,9 +98,9 @@ def geometries(draw: Any) -> tuple[Shape, Shape, dict[str, Any]]:
     groups = draw(st.sampled_from([1, 1, 1, 2]))
     inner, outer = draw(st.integers(1, 5)), draw(st.sampled_from([1, 3, 8, 17]))
     axes = draw(st.sampled_from([1, 2, 2, 2]))
-    integers = (st.integers(1, 3), st.integers(0, 2), st.integers(1, 2), st.integers(1, 3))
+    addresses = (st.integers(1, 3), st.integers(0, 2), st.integers(1, 2), st.integers(1, 3))
     stride, padding, dilation, kernel = (
-        tuple(draw(each) for _ in range(axes)) for each in integers
+        tuple(draw(each) for _ in range(axes)) for each in addresses
     )
     size = tuple(
         draw(st.integers(max(1, d * (k - 1) + 1 - 2 * pad), 6))
