@@ -186,6 +186,7 @@ class CompiledFunction:
         self._drop_unused()
         self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]
         specialization.signature = key
+        self._open_sizes.note(key)
         return specialization
 
     def _specialize(

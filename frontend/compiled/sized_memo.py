@@ -58,7 +58,9 @@ def remembered_at(
 
     if not sizes:
         return remembered(purpose, graph, options, make, target), ()
-    return remembered(purpose, graph, (*options, tuple(sizes.items())), noted, target)
+    with answered_by(sizes) as answers:  # what comes from disk asks when it is put together
+        made, guards = remembered(purpose, graph, (*options, tuple(sizes.items())), noted, target)
+    return made, tuple(dict.fromkeys((*guards, *answers.guards)))
 
 
 def executable_at(executable: Any, sizes: Mapping[str, int]) -> Any:

@@ -33,10 +33,15 @@ class OpenSizes:
         """The arguments of a new signature with the sizes that are left open; None without any."""
         if self.dynamic is False or form_of(key) in self._refused:
             return None
-        history = self._histories.setdefault(form_of(key), SizeHistory())
-        sized = history.sized(key.types, self.dynamic)
-        history.note(key.types)
-        return sized
+        return self._history(key).sized(key.types, self.dynamic)
+
+    def note(self, key: Signature) -> None:
+        """The function can be called with these types."""
+        if self.dynamic is not False:
+            self._history(key).note(key.types)
+
+    def _history(self, key: Signature) -> SizeHistory:
+        return self._histories.setdefault(form_of(key), SizeHistory())
 
     def add(self, key: Signature, specialization: Specialization) -> None:
         """A specialization was traced with sizes left open."""
@@ -54,6 +59,10 @@ class OpenSizes:
         known = self._specializations.get(form, [])
         self._specializations[form] = [each for each in known if each.number != number]
 
+    def all(self) -> list[Specialization]:
+        """The specializations that serve several sizes."""
+        return [each for known in self._specializations.values() for each in known]
+
     def broken(self, key: Signature) -> list[str]:
         """What of the sizes of a signature keeps the specializations there are from serving it."""
         known = self._specializations.get(form_of(key), ())
@@ -64,7 +73,6 @@ class OpenSizes:
         for specialization in self._specializations.get(form_of(key), ()):
             instance = specialization.at(key.types)
             if instance is not None and holds(instance):
-                self._histories[form_of(key)].note(key.types)
                 return instance
         return None
 

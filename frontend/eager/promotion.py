@@ -14,10 +14,12 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT, apply_binary, filled, filled_like
 from frontend.tensors.dtypes import CATEGORY, as_dtype, complex_of, promote_types
+from frontend.tensors.sizes import shown
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
+from graphc.ir.dims import Dim
 from graphc.ir.types import DType, broadcast_shapes
 from graphc.ops.elementwise import cast
 from graphc.ops.movement import broadcast
@@ -138,7 +140,10 @@ def binary(op: Any, left: Any, right: Any) -> Tensor:
 
 
 def lifted(operand: Any) -> Any:
-    """A NumPy array (with dimensions) as a tensor over its memory; others as they are."""
+    """A NumPy array (with dimensions) as a tensor over its memory, a size as a number; others as
+    they are."""
+    if isinstance(operand, Dim):
+        return shown(operand)
     return from_data(operand, copy=False) if isinstance(operand, np.ndarray) else operand
 
 

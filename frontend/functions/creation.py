@@ -293,7 +293,7 @@ def _like(name: str, input: Any, value: Any, dtype: Any, *options: Any) -> Tenso
         )
     kind = input.dtype if dtype is None else as_dtype(dtype)
     device, *rest = options
-    shape = input.tensor_type.shape
+    shape = input._sizes
     return _filled(name, shape, value, kind, None, _place(input, device), *rest)
 
 

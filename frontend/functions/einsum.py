@@ -151,7 +151,7 @@ def _diagonal(x: Tensor, labels: Labels, label: int, position: int) -> Term:
     """The elements at which the first two dimensions of this label have one coordinate."""
     first = labels.index(label)
     second = labels.index(label, first + 1)
-    shape = x.tensor_type.shape
+    shape = x._sizes
     size = shape[first]
     if shape[second] != size:
         raise ShapeError(
@@ -173,7 +173,7 @@ def _sizes(terms: list[Term]) -> dict[int, int]:
     """The size of each label: that of its dimensions which are not 1."""
     sizes: dict[int, int] = {}
     for position, (x, labels) in enumerate(terms):
-        for label, size in zip(labels, x.tensor_type.shape):
+        for label, size in zip(labels, x._sizes):
             known = sizes.get(label, 1)
             if 1 not in (known, size) and known != size:
                 raise ShapeError(
@@ -209,8 +209,8 @@ def _output(inputs: list[Any], output: Any, sizes: dict[int, int]) -> Labels:
 def _without_ones(term: Term, sizes: dict[int, int]) -> Term:
     """Without dimensions of size 1 that broadcast: other operands have the label in full."""
     x, labels = term
-    kept = [i for i, n in enumerate(x.tensor_type.shape) if n != 1 or sizes[labels[i]] == 1]
-    shape = tuple(x.tensor_type.shape[i] for i in kept)
+    kept = [i for i, n in enumerate(x._sizes) if n != 1 or sizes[labels[i]] == 1]
+    shape = tuple(x._sizes[i] for i in kept)
     return (x if len(kept) == len(labels) else reshaped(x, shape)), [labels[i] for i in kept]
 
 
@@ -276,7 +276,7 @@ def _pair(left: Term, right: Term, kept: set[int]) -> Term:
         products, _ = _aligned_product(left, right, [*batch, *inner])
         axes = tuple(range(len(batch), len(batch) + len(inner)))
         return reduced(r.sum, products, axes, False), batch
-    sizes = dict(zip([*a, *b], [*x.tensor_type.shape, *y.tensor_type.shape]))
+    sizes = dict(zip([*a, *b], [*x._sizes, *y._sizes]))
     count = lambda labels: math.prod(sizes[label] for label in labels)  # noqa: E731
     lead = (count(batch),) if batch else ()
     one = reshaped(_reordered(left, [*batch, *rows, *inner]), (*lead, count(rows), count(inner)))
@@ -299,7 +299,7 @@ def _aligned_product(left: Term, right: Term, labels: Labels) -> Term:
     spread = []
     for x, present in (left, right):
         mine = [label for label in labels if label in present]
-        sizes = dict(zip(present, x.tensor_type.shape))
+        sizes = dict(zip(present, x._sizes))
         shape = tuple(sizes.get(label, 1) for label in labels)
         spread.append(reshaped(_reordered((x, present), mine), shape))
     return binary(e.mul, *spread), labels
@@ -351,7 +351,7 @@ def kron(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The Kronecker product: each element of `input` times all of `other`, as blocks."""
     need_tensors("kron", input=input, other=other)
     rank = max(input.dim(), other.dim())
-    shapes = [(1,) * (rank - x.dim()) + x.tensor_type.shape for x in (input, other)]
+    shapes = [(1,) * (rank - x.dim()) + x._sizes for x in (input, other)]
     outer = reshaped(input, tuple(n for size in shapes[0] for n in (size, 1)))
     inner = reshaped(other, tuple(n for size in shapes[1] for n in (1, size)))
     result = reshaped(outer * inner, tuple(n * k for n, k in zip(*shapes)))

@@ -83,7 +83,7 @@ def _eager(x: Tensor, name: str) -> Any:
 
 
 def _put(x: Tensor, numbers: list[Any]) -> Tensor:
-    array = np.array(numbers, x.dtype.numpy).reshape(x.tensor_type.shape)
+    array = np.array(numbers, x.dtype.numpy).reshape(x._sizes)
     return x._assign(make(array, x.tensor_type))
 
 
@@ -97,5 +97,5 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     """Each element becomes `callable(element, other)` with that of `tensor`, which broadcasts."""
     need_tensors("map_", self=self, tensor=tensor)
     mine = _eager(self, "map_").ravel().tolist()
-    others = _eager(expanded(tensor, self.tensor_type.shape), "map_").ravel().tolist()
+    others = _eager(expanded(tensor, self._sizes), "map_").ravel().tolist()
     return _put(self, [callable(x, y) for x, y in zip(mine, others)])

@@ -22,7 +22,7 @@ from graphc.ops.elementwise import where
 def written(target: Tensor, result: Tensor) -> Tensor:
     """Put `result` into `target`, cast within a category as PyTorch does."""
     if result.tensor_type is not target.tensor_type:
-        if result.tensor_type.shape != target.tensor_type.shape:
+        if result._sizes != target._sizes:
             raise ShapeError(
                 f"output with shape {list(target.shape)} doesn't match the broadcast shape "
                 f"{list(result.shape)}",
@@ -77,7 +77,7 @@ def _kept(target: Tensor, new: Tensor) -> Tensor:
     """`new`; where `target` requires gradients, what made it gets zeros."""
     if not STATE.grad_enabled or not target.requires_grad or target.is_leaf:
         return new
-    everywhere = filled(True, DType.bool, target.tensor_type.shape)
+    everywhere = filled(True, DType.bool, target._sizes)
     return CONTEXT.apply(where, (everywhere, new, _as_it_is(target)), {})[0]
 
 
@@ -85,17 +85,17 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """The elements of `src`, cast and broadcast, in place of this tensor's."""
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' must be Tensor, not {type(src).__name__}")
-    spread = expand(src, self.tensor_type.shape)
+    spread = expand(src, self._sizes)
     return self._assign(_kept(self, casted(spread, self.dtype)))
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Every element becomes `value`."""
     if isinstance(value, Tensor):
-        new = expanded(casted(value, self.dtype), self.tensor_type.shape)
+        new = expanded(casted(value, self.dtype), self._sizes)
         new = clone(new) if new is value else new  # a leaf has no history to take over
     else:
-        new = filled(value, self.dtype, self.tensor_type.shape)
+        new = filled(value, self.dtype, self._sizes)
     return self._assign(_kept(self, new))
 
 

@@ -36,7 +36,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     """`self[index]`: numbers, slices, None and 0-d index tensors give views; other index tensors
     and masks copy. Raises IndexError; TraceError for a mask in a trace, since the result's shape
     depends on data."""
-    part = IndexPart(self.tensor_type.shape, index)
+    part = IndexPart(self._sizes, index)
     x = part.view(self)
     if not part.advanced:
         return x
@@ -66,7 +66,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     value = value if isinstance(value, Tensor) else _number(self, value)
     if index is False:
         return  # names no element
-    part = IndexPart(self.tensor_type.shape, index)
+    part = IndexPart(self._sizes, index)
     value = _same_dtype(self, value, part) if part.advanced else casted(value, self.dtype)
     if _is_plain(self, value):
         _write_array(self, part, value)
@@ -75,10 +75,10 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if part.advanced:
         view._assign(_placed(view, part, value))
         return
-    new = _spread(value, view.tensor_type.shape, indexed=False)
+    new = _spread(value, view._sizes, indexed=False)
     if part.is_whole:
         # What is overwritten has a gradient: of zeros, as in PyTorch.
-        everywhere = filled(True, DType.bool, new.tensor_type.shape)
+        everywhere = filled(True, DType.bool, new._sizes)
         new = CONTEXT.apply(e.where, (everywhere, new, view), {})[0]
     view._assign(new)
 
@@ -88,7 +88,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     for all of it), or added there. Where positions repeat, values add up or the last stays, in
     row-major order."""
     items = tuple(slice(None) if item is None else _of_positions(item) for item in indices)
-    part = IndexPart(input.tensor_type.shape, items)
+    part = IndexPart(input._sizes, items)
     values = _same_dtype(input, values, part)
     if accumulate and input.dtype is DType.bool:  # a sum of bools is whether one of them holds
         held, more = casted(input, DType.i32), casted(values, DType.i32)
@@ -122,11 +122,11 @@ def _put(x: Tensor, indices: dict[int, Tensor], value: Tensor, op: Any) -> Tenso
 
 def _masked(view: Tensor, mask: Tensor, axis: int, value: Tensor) -> Tensor:
     """`view` with `value` where a mask over the dimensions from `axis` on holds."""
-    shape = view.tensor_type.shape
-    sizes = mask.tensor_type.shape or (1,)
+    shape = view._sizes
+    sizes = mask._sizes or (1,)
     behind = len(shape) - axis - len(sizes)
     held = s.reshape(mask, *(1,) * axis, *sizes, *(1,) * behind)
-    have = value.tensor_type.shape
+    have = value._sizes
     extra = len(have) - (axis + 1 + behind)
     if extra > 0 and have[:extra] == (1,) * extra:
         have = have[extra:]
@@ -155,7 +155,7 @@ def in_turn(
     `axis` on, holds: the n-th where it holds for the n-th time. And whether there are as many
     values as places (`at_most`: no fewer), which is checked when it runs, with `message`."""
     behind = shape[axis + max(mask.dim(), 1) :]
-    count = value.tensor_type.shape[value.dim() - len(behind) - 1]
+    count = value._sizes[value.dim() - len(behind) - 1]
     flat = casted(s.reshape(mask, -1), DType.i64)
     places, values = flat.sum(), filled(count, DType.i64, ())
     fits = CONTEXT.apply(e.le if at_most else e.eq, (places, values), {})[0]
@@ -198,7 +198,7 @@ def _same_dtype(target: Tensor, value: Tensor, part: IndexPart) -> Tensor:
 def _spread(value: Tensor, shape: tuple[int, ...], *, indexed: bool = True) -> Tensor:
     """`value` broadcast to `shape`, without leading dimensions of size 1 that are too many.
     `indexed` says in which of PyTorch's words to refuse."""
-    have = value.tensor_type.shape
+    have = value._sizes
     if have == shape:
         return value
     while len(have) > len(shape) and have[0] == 1:
@@ -211,7 +211,7 @@ def _spread(value: Tensor, shape: tuple[int, ...], *, indexed: bool = True) -> T
             f"indexing result of shape {list(shape)}",
             location=user_location(),
         )
-    if have != value.tensor_type.shape:
+    if have != value._sizes:
         value = CONTEXT.apply(m.reshape, (value,), {"shape": have})[0]
     return s.expand(value, shape)
 

@@ -16,7 +16,7 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
-from frontend.tensors.sizes import slice_ends
+from frontend.tensors.sizes import extents_in, slice_ends
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import IndexRangeError, ShapeError
@@ -117,7 +117,7 @@ class IndexPart:
             return
         if not item.dim():
             self._unit()
-        for dimension, size in enumerate(item.tensor_type.shape):
+        for dimension, size in enumerate(item._sizes):
             self._slice(slice(None))
             if size != self.shape[-1]:
                 raise IndexRangeError(
@@ -134,17 +134,18 @@ class IndexPart:
     @property
     def is_whole(self) -> bool:
         """Whether the view is the tensor itself."""
-        return tuple(self.shape) == self.source and tuple(self.size) == self.source
+        source = extents_in(self.source)
+        return extents_in(self.shape) == source and extents_in(self.size) == source
 
     def view(self, x: Tensor) -> Tensor:
         """What numbers, slices and None select."""
         shape = tuple(self.shape)
-        if tuple(self.size) != self.source or self.step.count(1) != len(self.step):
+        if extents_in(self.size) != extents_in(self.source) or self.step.count(1) != len(self.step):
             attributes = {
                 "start": tuple(self.start), "size": tuple(self.size), "step": tuple(self.step)
             }  # fmt: skip
             x = CONTEXT.apply(m.slice_, (x,), attributes)[0]
-            if x.tensor_type.shape == shape:
+            if x.tensor_type.shape == extents_in(shape):
                 return x
         return CONTEXT.apply(m.reshape, (x,), {"shape": shape})[0]
 
@@ -259,7 +260,7 @@ def wrapped(index: Tensor, dim: int, axis: int, message: str = OUT_OF_BOUNDS) ->
             raise IndexRangeError(message.format(bad), location=user_location())
         if least >= 0:
             return index
-    shape = index.tensor_type.shape
+    shape = index._sizes
     zero, size = filled(0, index.dtype, shape), filled(dim, index.dtype, shape)
     negative = CONTEXT.apply(e.lt, (index, zero), {})[0]
     from_end = CONTEXT.apply(e.add, (index, size), {})[0]
@@ -310,9 +311,9 @@ class Joined:
     in it; `shape` is that of what is picked."""
 
     def __init__(self, x: Tensor, indices: dict[int, Tensor]):
-        shape = x.tensor_type.shape
+        shape = x._sizes
         axes = sorted(indices)
-        shapes = {axis: index.tensor_type.shape for axis, index in indices.items()}
+        shapes = {axis: index._sizes for axis, index in indices.items()}
         rest, self.at, self.shape = placement(shape, shapes)
         self.order = (*rest[: self.at], *axes, *rest[self.at :])
         self.permuted = tuple(shape[axis] for axis in self.order)
@@ -328,7 +329,7 @@ class Joined:
 
     def undone(self, new: Tensor) -> Tensor:
         """A new value of `x` in the shape of the tensor it was made of."""
-        if new.tensor_type.shape != self.permuted:
+        if new._sizes != self.permuted:
             new = CONTEXT.apply(m.reshape, (new,), {"shape": self.permuted})[0]
         return s.permute(new, m.inverse_permutation(self.order)) if self.is_permuted else new
 
@@ -336,7 +337,7 @@ class Joined:
 def _position(indices: dict[int, Tensor], shape: Shape) -> Tensor:
     """The row-major position that several index tensors give together."""
     axes = sorted(indices)
-    common = broadcast_indices([indices[axis].tensor_type.shape for axis in axes])
+    common = broadcast_indices([indices[axis]._sizes for axis in axes])
     position: Any = None
     for axis in axes:
         index = expanded(casted(indices[axis], DType.i64), common)

@@ -94,7 +94,7 @@ def view(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
         return reshape(self, self.shape) if same else viewed_as(self, sizes[0])
     result = reshape(self, *sizes, shape=size)
     if STATE.session is not None and result._view is None and result is not self:
-        attributes = {"shape": result.tensor_type.shape}
+        attributes = {"shape": result._sizes}
         STATE.session.make_view(result, self, m.reshape, attributes, forced=True)
     elif result._view is None and self.numel():
         raise RuntimeError(
@@ -114,7 +114,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions `start_dim` to `end_dim` as one."""
-    shape = input.tensor_type.shape
+    shape = input._sizes
     start, end = dimension(start_dim, len(shape)), dimension(end_dim, len(shape))
     if not shape:
         return reshaped(input, (1,))
@@ -133,7 +133,7 @@ def ravel(input: Tensor) -> Tensor:
 
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Dimension `dim` split into `sizes`; one may be -1."""
-    shape = input.tensor_type.shape
+    shape = input._sizes
     axis = dimension(dim, len(shape))
     inner = [whole(size) for size in sizes]
     if not inner:
@@ -156,7 +156,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 @numpy_names
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without dimensions of size 1: all of them, or those in `dim`."""
-    shape = input.tensor_type.shape
+    shape = input._sizes
     axes = axes_of(dim, len(shape)) if dim is None or dim != () else ()
     return reshaped(input, tuple(n for axis, n in enumerate(shape) if axis not in axes or n != 1))
 
@@ -164,7 +164,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 @numpy_names
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """With a dimension of size 1 at `dim`."""
-    shape = input.tensor_type.shape
+    shape = input._sizes
     axis = dimension(dim, len(shape) + 1)
     return reshaped(input, (*shape[:axis], 1, *shape[axis:]))
 
@@ -172,7 +172,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 def _at_least(rank: int, tensors: tuple[Any, ...], shape: Any) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
         x = tensors[0]
-        return x if x.dim() >= rank else reshaped(x, shape(x.tensor_type.shape))
+        return x if x.dim() >= rank else reshaped(x, shape(x._sizes))
     if len(tensors) == 1:
         tensors = tuple(tensors[0])
     return tuple(_at_least(rank, (x,), shape) for x in tensors)
@@ -294,7 +294,7 @@ moveaxis = movedim
 def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Dimensions of size 1 repeated to the given sizes, without copying; -1 keeps a size."""
     wanted = listed(sizes, size)
-    shape = self.tensor_type.shape
+    shape = self._sizes
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise RuntimeError(
@@ -364,7 +364,7 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """Elements start … start + length - 1 along `dim`, as a view. `start` may be a 0-d integer
     tensor."""
-    shape = input.tensor_type.shape
+    shape = input._sizes
     if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if isinstance(start, Tensor):
@@ -390,7 +390,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 def sliced(input: Tensor, axis: int, start: int, size: int, step: int) -> Tensor:
     """`size` elements from `start` by `step` along one axis."""
-    shape = input.tensor_type.shape
+    shape = input._sizes
     starts, sizes, steps = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis], sizes[axis], steps[axis] = start if size else 0, size, step
     attributes = {"start": tuple(starts), "size": tuple(sizes), "step": tuple(steps)}

@@ -59,13 +59,13 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
     if items[0].dim() == 1:
         items[0] = items[0].unsqueeze(0)
     else:
-        shape += items[0].tensor_type.shape[:1]
+        shape += items[0]._sizes[:1]
     if items[-1].dim() == 1:
         items[-1] = items[-1].unsqueeze(1)
     else:
-        shape += items[-1].tensor_type.shape[1:]
+        shape += items[-1]._sizes[1:]
     product = _chained(items)
-    return stored(product if product.tensor_type.shape == shape else product.reshape(shape), out)
+    return stored(product if product._sizes == shape else product.reshape(shape), out)
 
 
 def _chained(matrices: list[Tensor]) -> Tensor:
@@ -99,7 +99,7 @@ def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
     """Square matrices (the last two dimensions) to a whole power, by squaring; 0 gives the
     identity, negative powers are those of the inverse."""
     need_tensors("matrix_power", input=input)
-    shape = input.tensor_type.shape
+    shape = input._sizes
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise ShapeError(
             "linalg.matrix_power: A must be batches of square matrices, but they are "

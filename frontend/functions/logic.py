@@ -204,7 +204,7 @@ def allclose(
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and elements."""
     need_tensors("equal", input=input, other=other)
-    if input.tensor_type.shape != other.tensor_type.shape:
+    if input._sizes != other._sizes:
         return False
     return bool(eq(input, other).all())
 

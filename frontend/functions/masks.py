@@ -78,8 +78,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         )
     x, held = s.broadcast_tensors(input, mask)
     message = "Number of elements of source < number of ones in mask"
-    new, enough = in_turn(x.tensor_type.shape, held, 0, s.ravel(source), message, at_most=True)
-    held = CONTEXT.apply(e.logical_and, (held, expanded(enough, x.tensor_type.shape)), {})[0]
+    new, enough = in_turn(x._sizes, held, 0, s.ravel(source), message, at_most=True)
+    held = CONTEXT.apply(e.logical_and, (held, expanded(enough, x._sizes)), {})[0]
     return CONTEXT.apply(e.where, (held, new, x), {})[0]
 
 

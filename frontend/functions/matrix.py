@@ -75,7 +75,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
 
 def _matmul(input: Tensor, other: Tensor) -> Tensor:
-    left, right = input.tensor_type.shape, other.tensor_type.shape
+    left, right = input._sizes, other._sizes
     if len(left) == len(right) == 2:
         if left[1] != right[0]:
             raise _misfit(left, right)
@@ -90,7 +90,7 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
         return dot(input, other)
     if len(left) == 1:
         result = _matmul(reshaped(input, (1, *left)), other)
-        shape = result.tensor_type.shape
+        shape = result._sizes
         return reshaped(result, (*shape[:-2], shape[-1]))
     if len(right) == 1:
         if left[-1] != right[0]:
@@ -117,7 +117,7 @@ def _shaped(like: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _batched(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return x if x.tensor_type.shape == shape else expand(x, shape)
+    return x if x._sizes == shape else expand(x, shape)
 
 
 def _ranked(x: Tensor, rank: int, name: str) -> None:
@@ -163,7 +163,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
 def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     """The inner product of two vectors."""
     need_tensors("dot", input=input, tensor=tensor)
-    left, right = input.tensor_type.shape, tensor.tensor_type.shape
+    left, right = input._sizes, tensor._sizes
     if len(left) != 1 or len(right) != 1:
         raise RuntimeError(f"1D tensors expected, but got {len(left)}D and {len(right)}D tensors")
     if input.dtype is not tensor.dtype:
@@ -192,7 +192,7 @@ def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The products summed over the last dimension of both; with a 0-d operand the plain product."""
     need_tensors("inner", input=input, other=other)
-    left, right = input.tensor_type.shape, other.tensor_type.shape
+    left, right = input._sizes, other._sizes
     if not left or not right:
         return stored(binary(e.mul, input, other), out)
     if left[-1] != right[-1]:
@@ -227,14 +227,14 @@ def attached(result: Tensor, to: Tensor) -> Tensor:
     """`result`, which does not depend on `to` but gives it the gradient 0 (not None)."""
     if not to.requires_grad:
         return result
-    never = filled(False, DType.bool, to.tensor_type.shape)
+    never = filled(False, DType.bool, to._sizes)
     return result + where(never, to, 0.0)
 
 
 def _plus(input: Tensor, term: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
     """beta · input + alpha · term, in the shape of `term`. With beta 0 the input is not read: NaN
     in it does not spread."""
-    spread = expand(input, term.tensor_type.shape)
+    spread = expand(input, term._sizes)
     kind = promote_types(spread.dtype, term.dtype)
     if not kind.is_float:
         beta, alpha = int(beta), int(alpha)

@@ -108,7 +108,7 @@ def topk(
         raise _fail(DTypeError, "topk does not support bool dtypes on CPU")
     axis = dimension(dim, input.dim())
     x = _as_line(input)
-    if not 0 <= k <= x.tensor_type.shape[axis]:
+    if not 0 <= k <= x._sizes[axis]:
         raise _fail(AttributeValueError, "selected index k out of range")
     indices = s.narrow(order_of(x, axis, largest), axis, 0, k)
     pair = picked(x, indices, axis), indices
@@ -122,14 +122,14 @@ def one_of_line(kind: Any, input: Tensor, axis: int, index: Tensor, keepdim: boo
     values = picked(x, index, axis)
     if keepdim and input.dim():
         return kind(values, index)
-    shape = x.tensor_type.shape
+    shape = x._sizes
     kept = shape[:axis] + shape[axis + 1 :]
     return kind(s.reshape(values, kept), s.reshape(index, kept))
 
 
 def need_elements(name: str, input: Tensor, axis: int) -> None:
     """Raise IndexError where lines along `axis` have no elements."""
-    if input.dim() and not input.tensor_type.shape[axis]:
+    if input.dim() and not input._sizes[axis]:
         raise _fail(
             IndexRangeError, f"{name}(): Expected reduction dim {axis} to have non-zero size."
         )
@@ -146,7 +146,7 @@ def kthvalue(
     axis = dimension(dim, input.dim())
     need_elements("kthvalue", input, axis)
     x = _as_line(input)
-    if not 1 <= k <= x.tensor_type.shape[axis]:
+    if not 1 <= k <= x._sizes[axis]:
         raise _fail(
             AttributeValueError,
             f"kthvalue(): selected number k out of range for dimension {axis}",
@@ -229,7 +229,7 @@ def _places(boundaries: Tensor, x: Tensor, right: bool, out_int32: bool) -> Tens
         raise not_implemented("searchsorted_out_cpu", kind)
     flat = s.ravel(x) if boundaries.dim() == 1 else x
     operands = casted(boundaries, kind).detach(), casted(flat, kind).detach()
-    places = s.reshape(_apply(o.searchsorted, *operands, right=right), x.tensor_type.shape)
+    places = s.reshape(_apply(o.searchsorted, *operands, right=right), x._sizes)
     return casted(places, DType.i32) if out_int32 else places
 
 
@@ -254,7 +254,7 @@ def searchsorted(
             "torch.searchsorted(): side and right can't be set to opposites, got side of left "
             "while right was True",
         )
-    lines = sequence.tensor_type.shape
+    lines = sequence._sizes
     if not x.dim() and len(lines) != 1:
         raise _fail(
             ShapeError,
@@ -262,7 +262,7 @@ def searchsorted(
             f"dimension is 1, but we got boundaries tensor dim({len(lines)}) and input value's "
             f"dim(0) numel({x.numel()})",
         )
-    if len(lines) != 1 and (not lines or lines[:-1] != x.tensor_type.shape[:-1]):
+    if len(lines) != 1 and (not lines or lines[:-1] != x._sizes[:-1]):
         raise _fail(
             ShapeError,
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
@@ -275,7 +275,7 @@ def searchsorted(
 
 
 def _sorted_by(sequence: Tensor, sorter: Tensor) -> Tensor:
-    if sorter.tensor_type.shape != sequence.tensor_type.shape:
+    if sorter._sizes != sequence._sizes:
         raise _fail(
             ShapeError,
             "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
@@ -288,7 +288,7 @@ def _sorted_by(sequence: Tensor, sorter: Tensor) -> Tensor:
             f"{SCALAR_NAMES[sorter.dtype]}",
         )
     attributes = {
-        "bound": sequence.tensor_type.shape[-1],
+        "bound": sequence._sizes[-1],
         "message": "torch.searchsorted(): sorter index {} out of range",
     }
     checked = _apply(indexing.check_index, sorter, **attributes)
@@ -328,5 +328,5 @@ def isin(
         line = picked(line, order_of(line, 0), 0)
         place = _apply(o.searchsorted, line, wanted, right=False).clamp(max=line.numel() - 1)
         absent = _apply(e.eq, picked(line, place, 0), wanted)
-    absent = s.reshape(absent, x.tensor_type.shape)
+    absent = s.reshape(absent, x._sizes)
     return _apply(e.logical_not, absent) if invert else absent

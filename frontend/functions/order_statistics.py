@@ -90,7 +90,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     need_elements("mode", input, axis)
     x = (input if input.dim() else s.reshape(input, 1)).detach()
     x = casted(x, DType.i32) if x.dtype is DType.bool else x
-    shape = x.tensor_type.shape
+    shape = x._sizes
     order = order_of(x, axis)
     line = picked(x, order, axis)
     place = _apply_iota(shape, axis)
@@ -129,7 +129,7 @@ def _points(name: str, input: Tensor, q: Any) -> Tensor:
     inside = logical_and(q >= 0, q <= 1)
     message = f"{name}() q values must be in the range [0, 1]"
     inside = _apply(indexing.check_all, inside, message=message)
-    return f.where(inside, q, filled(0, q.dtype, q.tensor_type.shape))
+    return f.where(inside, q, filled(0, q.dtype, q._sizes))
 
 
 def _quantile(
@@ -154,21 +154,21 @@ def _quantile(
     values = _interpolated(ordered, s.reshape(points, -1), interpolation, name == "nanquantile")
     # One dimension per point comes first; a single point has none.
     values = s.movedim(values, -1, 0)
-    shape = input.tensor_type.shape
+    shape = input._sizes
     if dim is None:
         kept: tuple[int, ...] = (1,) * len(shape) if keepdim else ()
     else:
         kept = (*shape[:axis], *((1,) if keepdim and shape else ()), *shape[axis + 1 :])
-    return s.reshape(values, (*points.tensor_type.shape, *kept))
+    return s.reshape(values, (*points._sizes, *kept))
 
 
 def _interpolated(ordered: Tensor, points: Tensor, interpolation: str, ignore_nan: bool) -> Tensor:
     """The values [..., points] at fractions `points` of sorted lines [..., n], NaN last in them."""
-    *lead, size = ordered.tensor_type.shape
+    *lead, size = ordered._sizes
     rank = len(lead)
     nan = _apply(e.ne, ordered, ordered)
     count = s.unsqueeze(_apply(r.sum, casted(nan, ordered.dtype), axes=(rank,)), rank)
-    wide = s.expand(points, (*lead, *points.tensor_type.shape))
+    wide = s.expand(points, (*lead, *points._sizes))
     if ignore_nan:
         ranks = f.maximum(wide * (size - 1 - count), filled(0, wide.dtype, ()))
     else:
@@ -276,7 +276,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise _fail(AttributeValueError, "bincount only supports 1-d non-negative integral inputs.")
     if weights is None:
         return _tensor(np.bincount(array, minlength=minlength))
-    if weights.tensor_type.shape != input.tensor_type.shape:
+    if weights._sizes != input._sizes:
         raise _fail(ShapeError, "weights should be 1-d and have the same length as input")
     kind = np.float32 if weights.dtype is DType.f32 else np.float64
     return _tensor(np.bincount(array, weights._array("bincount()"), minlength), kind)

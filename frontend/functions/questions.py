@@ -42,7 +42,7 @@ def is_nonzero(input: Tensor) -> bool:
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have one shape."""
     need_tensors("is_same_size", input=input, other=other)
-    return input.tensor_type.shape == other.tensor_type.shape
+    return input._sizes == other._sizes
 
 
 def is_signed(input: Tensor) -> bool:
@@ -102,7 +102,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed over the dimensions that broadcasting from `size` would repeat."""
     wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
-    shape = self.tensor_type.shape
+    shape = self._sizes
     if not wanted:
         return reduce.sum(self)
     lead = len(shape) - len(wanted)

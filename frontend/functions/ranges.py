@@ -15,8 +15,7 @@ from frontend.eager.promotion import casted
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.tensors.host_data import overflow
-from frontend.tensors.sizes import is_open
-from frontend.tensors.sizes import whole as to_whole
+from frontend.tensors.sizes import SymInt, is_open
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import AttributeValueError
@@ -81,27 +80,32 @@ def arange(
         raise not_implemented("arange_cpu", kind)
     _check_range(first, last, by)
     if not kind.is_float:
-        first, last, by = to_whole(first), to_whole(last), int(by)
+        first, last, by = _truncated(first), _truncated(last), _truncated(by)
         if by == 0:
             raise AttributeValueError(
                 "step must be nonzero in the integers", location=user_location()
             )
-        if max([abs(x) for x in (first, last, by) if not is_open(x)]) >= 2**63:
+        if max(abs(first), abs(last), abs(by)) >= 2**63:
             raise overflow(DType.i64)
     count = -((first - last) // by) if isinstance(by, int) else math.ceil((last - first) / by)
-    if STATE.session is not None and (first, by) == (0, 1):
-        counter = kind.computes_as if kind is not DType.bool else DType.i64
+    plain = not is_open(first) and not is_open(by) and (first, by) == (0, 1)
+    if STATE.session is not None and (plain or (whole and any(map(is_open, (first, last, by))))):
+        counter = kind.computes_as if kind is not DType.bool and plain else DType.i64
         counted = CONTEXT.apply(iota, (), {"shape": (count,), "axis": 0, "dtype": counter})[0]
-        result = casted(counted, kind)
+        result = casted(counted if plain else counted * by + first, kind)
     else:
         result = from_data(_in(kind, first + by * np.arange(count)), copy=False)
     return stored(finished(result, requires_grad, device), out)
 
 
+def _truncated(number: Any) -> Any:
+    return number if type(number) is SymInt else int(number)
+
+
 def _check_range(first: Any, last: Any, by: Any) -> None:
     if by == 0:
         raise RuntimeError("step must be nonzero")
-    if not all([is_open(x) or math.isfinite(x) for x in (first, last)]):
+    if not all(is_open(x) or math.isfinite(x) for x in (first, last)):
         raise RuntimeError(f"unsupported range: {first} -> {last}")
     if (last - first) * by < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")

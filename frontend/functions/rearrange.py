@@ -29,7 +29,7 @@ def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     wanted = listed(axes, dims)
     result = input
     for axis in axes_of(tuple(wanted), input.dim()) if wanted else ():
-        size = result.tensor_type.shape[axis]
+        size = result._sizes[axis]
         result = sliced(result, axis, max(size - 1, 0), size, -1)
     return result.clone()
 
@@ -77,7 +77,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         raise RuntimeError("`shifts` required")
     places = [] if dims is None else [dims] if isinstance(dims, int) else list(dims)
     if not places and len(steps) == 1:
-        return reshaped(roll(ravel(input), steps, 0), input.tensor_type.shape)
+        return reshaped(roll(ravel(input), steps, 0), input._sizes)
     if len(steps) != len(places):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(places)}"
@@ -87,7 +87,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     result = input
     for shift, dim in zip(steps, places):
         axis = dimension(dim, input.dim())
-        size = input.tensor_type.shape[axis]
+        size = input._sizes[axis]
         cut = -shift % size if size else 0
         if cut:
             ends = sliced(result, axis, cut, size - cut, 1), sliced(result, axis, 0, cut, 1)

@@ -67,7 +67,7 @@ def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
 
 def reduced(op: Any, x: Tensor, dim: Any, keepdim: bool, **attributes: Any) -> Tensor:
     """`op` over `dim`, the reduced dimensions kept with size 1 where `keepdim`."""
-    shape = x.tensor_type.shape
+    shape = x._sizes
     axes = axes_of(dim, len(shape))
     result = CONTEXT.apply(op, (x,), {"axes": axes, **attributes})[0]
     if not keepdim:
@@ -245,7 +245,7 @@ def _along(name: str, op: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tens
     values = CONTEXT.apply(indexing.gather, (x, index), {"axis": axis})[0]
     if keepdim:
         return values, index
-    shape = values.tensor_type.shape
+    shape = values._sizes
     squeezed = {"shape": shape[:axis] + shape[axis + 1 :]}
     return (
         CONTEXT.apply(m.reshape, (values,), squeezed)[0],
@@ -310,7 +310,7 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None
         greatest = amax(x.detach().real, axes, True) if x.dim() else x.detach().real
         total = sum(f.exp(x - f.where(f.abs(greatest) == math.inf, 0, greatest)), dim, keepdim)
         return stored(f.log(total) + greatest.reshape(total.shape), out)
-    if math.prod(x.tensor_type.shape[axis] for axis in axes):
+    if math.prod(x._sizes[axis] for axis in axes):
         return stored(reduced(summaries.logsumexp, x, dim, keepdim), out)
     return stored(f.log(sum(f.exp(x), dim, keepdim)), out)
 
@@ -327,7 +327,7 @@ def vector_norm(
             f"{SCALAR_NAMES[kind if x.dtype.is_float else x.dtype]}",
             location=user_location(),
         )
-    count = math.prod(x.tensor_type.shape[axis] for axis in axes_of(dim, x.dim()))
+    count = math.prod(x._sizes[axis] for axis in axes_of(dim, x.dim()))
     if not count and (p < 0 or math.isinf(p)):
         raise ShapeError(
             f"{name} cannot compute the {p} norm on an empty tensor because the operation does not "

@@ -27,7 +27,7 @@ METHODS = "repeat repeat_interleave tile"
 def repeat(self: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     """The tensor tiled: `sizes[i]` times along dimension i."""
     times = tuple(listed(sizes, repeats))
-    shape = self.tensor_type.shape
+    shape = self._sizes
     if len(times) < len(shape):
         raise RuntimeError(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
@@ -60,7 +60,7 @@ def repeat_interleave(
         return _positions(input, output_size)
     x = ravel(input) if dim is None else input
     axis = 0 if dim is None else dimension(dim, x.dim())
-    shape = x.tensor_type.shape
+    shape = x._sizes
     if isinstance(repeats, Tensor) and repeats.numel() != 1:
         if repeats.dim() != 1:
             raise RuntimeError("repeats must be 0-dim or 1-dim tensor")

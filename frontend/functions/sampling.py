@@ -66,7 +66,7 @@ def bernoulli(
 
 
 def _coins(like: Tensor, p: Any, generator: Generator | None) -> Tensor:
-    shape = like.tensor_type.shape
+    shape = like._sizes
     if isinstance(p, Tensor):
         if not _all(lambda x: (x >= 0) & (x <= 1), p):
             raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
@@ -106,7 +106,7 @@ def normal(
     with no_grad():
         if tensors:
             mean, std = aligned((mean, std), kind)
-        shape = mean.tensor_type.shape if tensors else shape_of((size,), "normal()")
+        shape = mean._sizes if tensors else shape_of((size,), "normal()")
         source = drawn_on(mean.device if tensors else device, generator)
         numbers = normal_numbers(shape, kind, source) * std + mean
     for x in tensors if STATE.grad_enabled else ():
@@ -129,7 +129,7 @@ def multinomial(
             "multinomial only supports floating-point dtypes for input, got: "
             f"{SCALAR_NAMES[input.dtype]}"
         )
-    count = input.tensor_type.shape[-1]
+    count = input._sizes[-1]
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > count:
@@ -148,14 +148,14 @@ def multinomial(
 def _without_replacement(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
     """A race of exponential clocks: the order of arrival is the order of drawing (Efraimidis,
     Spirakis, "Weighted random sampling with a reservoir", 2006)."""
-    arrival = -f.log(1 - uniform(weights.tensor_type.shape, DType.f64, generator)) / weights
+    arrival = -f.log(1 - uniform(weights._sizes, DType.f64, generator)) / weights
     return topk(arrival, count, -1, largest=False)[1]
 
 
 def _with_replacement(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
     """Where uniform numbers fall among the running sums of the weights."""
     upper = cumsum(weights, -1)
-    drawn = uniform((*weights.tensor_type.shape[:-1], count), DType.f64, generator)
+    drawn = uniform((*weights._sizes[:-1], count), DType.f64, generator)
     return searchsorted(upper, drawn * upper[..., -1:], right=True)
 
 
@@ -209,7 +209,7 @@ def _wide(self: Tensor) -> DType:
 
 def _normal_numbers(self: Tensor, generator: Generator | None) -> Tensor:
     source = drawn_on(self.device, generator)
-    return normal_numbers(self.tensor_type.shape, _wide(self), source)
+    return normal_numbers(self._sizes, _wide(self), source)
 
 
 def _need(self: Tensor, kernel: str) -> None:
@@ -239,7 +239,7 @@ def uniform_(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={to:g}"
         )
     with no_grad():
-        drawn = uniform(self.tensor_type.shape, self.dtype, drawn_on(self.device, generator))
+        drawn = uniform(self._sizes, self.dtype, drawn_on(self.device, generator))
         numbers = drawn * (to - low) + low
     return _put(self, numbers)
 
@@ -261,11 +261,11 @@ def _scaled_normal(self: Tensor, mean: float, std: float, generator: Generator |
     wide = _wide(self)
     native = None
     if wide is DType.f32 and not self.is_meta:
-        native = normal_fill(self.tensor_type.shape, mean, std, generator)
+        native = normal_fill(self._sizes, mean, std, generator)
     if native is not None:
         return native
     source = drawn_on(self.device, generator)
-    return normal_numbers(self.tensor_type.shape, wide, source) * std + mean
+    return normal_numbers(self._sizes, wide, source) * std + mean
 
 
 def log_normal_(
@@ -292,7 +292,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     with no_grad():
-        drawn = uniform(self.tensor_type.shape, _wide(self), drawn_on(self.device, generator))
+        drawn = uniform(self._sizes, _wide(self), drawn_on(self.device, generator))
         numbers = f.clamp(-f.log(1 - drawn), min=2.0**-25) / lambd
     return _put(self, numbers)
 
@@ -302,7 +302,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     with no_grad():
-        drawn = uniform(self.tensor_type.shape, _wide(self), drawn_on(self.device, generator))
+        drawn = uniform(self._sizes, _wide(self), drawn_on(self.device, generator))
         numbers = f.clamp(f.ceil(f.log(1 - drawn) / math.log1p(-p)), min=1)
     return _put(self, numbers)
 
@@ -315,7 +315,7 @@ def cauchy_(
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     with no_grad():
-        drawn = uniform(self.tensor_type.shape, _wide(self), drawn_on(self.device, generator))
+        drawn = uniform(self._sizes, _wide(self), drawn_on(self.device, generator))
         numbers = tan((drawn - 0.5) * math.pi) * sigma + median
     return _put(self, numbers)
 
@@ -339,4 +339,4 @@ def random_(
         last = 2 ** DIGITS[kind] + 1 if kind.is_float else bounds(kind)[1] + 1
     check_range(first, last, self.dtype)
     source = drawn_on(self.device, generator)
-    return _put(self, whole_numbers(first, last, self.tensor_type.shape, source))
+    return _put(self, whole_numbers(first, last, self._sizes, source))

@@ -74,10 +74,10 @@ def gather(
         index = casted(index, DType.i64)
     _need_integer(index, "gather(): Expected dtype int32/int64 for index")
     x, at = _one_dimension(input), _one_dimension(index)
-    shape, wanted = x.tensor_type.shape, at.tensor_type.shape
+    shape, wanted = x._sizes, at._sizes
     if not at.numel():
         return stored(s.reshape(_apply(indexing.take, s.ravel(x), s.ravel(at), axis=0),
-                                index.tensor_type.shape), out)  # fmt: skip
+                                index._sizes), out)  # fmt: skip
     if len(shape) != len(wanted):
         raise _fail(
             ShapeError, "Index tensor must have the same number of dimensions as input tensor"
@@ -114,7 +114,7 @@ def take_along_dim(
             "indices",
         )
     axis = dimension(dim, input.dim())
-    x, at = list(input.tensor_type.shape), list(indices.tensor_type.shape)
+    x, at = list(input._sizes), list(indices._sizes)
     size, count = x[axis], at[axis]
     x[axis] = at[axis] = 1
     common = broadcast_shapes(tuple(x), tuple(at))
@@ -130,10 +130,10 @@ def _aligned(input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Any, 
     if src.dtype is not input.dtype:
         raise _fail(DTypeError, "scatter(): Expected self.dtype to be equal to src.dtype")
     x, at, source = _one_dimension(input), _one_dimension(index), _one_dimension(src)
-    shape, wanted, have = x.tensor_type.shape, at.tensor_type.shape, source.tensor_type.shape
+    shape, wanted, have = x._sizes, at._sizes, source._sizes
     if not at.numel():
         nothing = filled(0, index.dtype, (*shape[:axis], 0, *shape[axis + 1 :]))
-        return x, nothing, filled(0, x.dtype, nothing.tensor_type.shape), axis
+        return x, nothing, filled(0, x.dtype, nothing._sizes), axis
     for name, other in (("self", shape), ("src", have)):
         if len(other) != len(wanted):
             raise _fail(
@@ -167,8 +167,8 @@ def _source(input: Tensor, index: Tensor, src: Any, value: Any) -> Tensor:
         return src
     number = src if value is None else value
     if isinstance(number, Tensor):
-        return expanded(casted(number, input.dtype), index.tensor_type.shape)
-    return filled(number, input.dtype, index.tensor_type.shape)
+        return expanded(casted(number, input.dtype), index._sizes)
+    return filled(number, input.dtype, index._sizes)
 
 
 _REDUCTIONS = {"add": indexing.scatter_add, "multiply": indexing.scatter_mul}
@@ -226,7 +226,7 @@ def scatter_reduce(
     x, at, source, axis = _aligned(input, dim, index, src)
     op, start = _COMBINES[reduce]
     if not include_self:
-        none = filled(start(x.dtype), x.dtype, at.tensor_type.shape)
+        none = filled(start(x.dtype), x.dtype, at._sizes)
         x = _apply(indexing.scatter_set, x, at, none, axis=axis)
     result = _apply(op, x, at, source, axis=axis)
     if reduce == "mean":
@@ -235,11 +235,11 @@ def scatter_reduce(
 
 
 def _mean(total: Tensor, index: Tensor, axis: int, include_self: bool) -> Tensor:
-    before = filled(int(include_self), total.dtype, total.tensor_type.shape)
-    ones = filled(1, total.dtype, index.tensor_type.shape)
+    before = filled(int(include_self), total.dtype, total._sizes)
+    ones = filled(1, total.dtype, index._sizes)
     count = _apply(indexing.scatter_add, before, index, ones, axis=axis)
     # Where nothing came, the operand stays as it is.
-    least = f.maximum(count, filled(1, count.dtype, count.tensor_type.shape))
+    least = f.maximum(count, filled(1, count.dtype, count._sizes))
     return f.div(total, least) if total.dtype.is_float else f.floor_divide(total, least)
 
 
@@ -273,7 +273,7 @@ def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -
             f"({SCALAR_NAMES[source.dtype]}) must have the same scalar type",
         )
     x, values = _one_dimension(input), _one_dimension(source)
-    shape, have, count = x.tensor_type.shape, values.tensor_type.shape, at.numel()
+    shape, have, count = x._sizes, values._sizes, at.numel()
     size = have[axis] if axis < len(have) else 1
     if count != size:
         raise _fail(
@@ -324,7 +324,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     axis = dimension(dim, input.dim())
     x = _one_dimension(input)
-    shape = x.tensor_type.shape
+    shape = x._sizes
     at = wrapped(_vector(index, "index_fill_"), shape[axis], axis)
     spread = (*shape[:axis], at.numel(), *shape[axis + 1 :])
     filling = expanded(fill_value("index_fill_", x, value), spread)
@@ -343,7 +343,7 @@ def index_reduce(
             f"{reduce}."
         )
     x, at, values, axis = _slices("index_reduce", input, dim, index, source)
-    shape = values.tensor_type.shape
+    shape = values._sizes
     along = s.reshape(at, *(shape[axis] if a == axis else 1 for a in range(len(shape))))
     result = scatter_reduce(
         x, axis, s.expand(along, shape), values, reduce, include_self=include_self
@@ -392,4 +392,4 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     at = s.ravel(_flat("put_", input, index))
     op = indexing.index_add if accumulate else indexing.index_set
     line = _apply(op, s.ravel(input), at, s.ravel(source), axis=0)
-    return s.reshape(line, input.tensor_type.shape)
+    return s.reshape(line, input._sizes)

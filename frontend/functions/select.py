@@ -14,6 +14,7 @@ from frontend.functions.arguments import need_tensors, stored, takes_out
 from frontend.functions.index import getitem
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.tensors.sizes import slice_ends
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data, make
 from frontend.tensors.views import IndexedView, View, written_back
@@ -46,7 +47,7 @@ def _fail(error: Any, message: str) -> Exception:
 
 def _triangle(name: str, input: Tensor, diagonal: int, upper: bool) -> Tensor:
     need_tensors(name, input=input)
-    shape = input.tensor_type.shape
+    shape = input._sizes
     if len(shape) < 2:
         raise _fail(ShapeError, f"{name}: input tensor must have at least 2 dimensions")
     row, column = (
@@ -119,7 +120,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     their diagonal `offset`, zeros elsewhere."""
     need_tensors("diag_embed", input=input)
     first, second = _pair(dim1, dim2, input.dim() + 1)
-    size = input.tensor_type.shape[-1] + abs(offset)
+    size = input._sizes[-1] + abs(offset)
     attributes = {
         "rows": size, "columns": size, "offset": int(offset), "axis1": first, "axis2": second
     }  # fmt: skip
@@ -152,7 +153,7 @@ def _back(input: Tensor, op: Any, attributes: dict[str, Any], src: Tensor) -> Te
 
 
 def _need_part(src: Tensor, shape: tuple[int, ...]) -> None:
-    if src.tensor_type.shape != shape:
+    if src._sizes != shape:
         raise _fail(
             ShapeError,
             "expected src to have a size equal to the slice of self. src size = "
@@ -173,7 +174,7 @@ def diagonal_scatter(
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice at one position along `dim`, without that dimension: a view."""
     need_tensors("select", input=input)
-    shape = input.tensor_type.shape
+    shape = input._sizes
     if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     axis = dimension(dim, len(shape))
@@ -188,7 +189,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 
 def _slice_attributes(shape: tuple[int, ...], axis: int, along: slice) -> dict[str, Any]:
-    start, stop, step = along.indices(shape[axis])
+    start, stop, step = slice_ends(along, shape[axis])
     size = max(0, -(-(stop - start) // step))
     before, after = (0,) * axis, (0,) * (len(shape) - axis - 1)
     return {
@@ -202,8 +203,8 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with `src` as the slice at one position along `dim`."""
     part = select(input.detach(), dim, index)
     axis = dimension(dim, input.dim())
-    _need_part(src, part.tensor_type.shape)
-    shape = input.tensor_type.shape
+    _need_part(src, part._sizes)
+    shape = input._sizes
     at = index.__index__() % shape[axis]
     attributes = _slice_attributes(shape, axis, slice(at, at + 1))
     return _back(input, m.slice_, attributes, s.unsqueeze(src, axis))
@@ -218,7 +219,7 @@ def slice_scatter(
     axis = dimension(dim, input.dim())
     if step <= 0:
         raise RuntimeError("slice step must be positive")
-    attributes = _slice_attributes(input.tensor_type.shape, axis, slice(start, end, step))
+    attributes = _slice_attributes(input._sizes, axis, slice(start, end, step))
     _need_part(src, attributes["size"])
     return _back(input, m.slice_, attributes, src)
 
@@ -232,7 +233,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     from frontend.functions.reduce import dimension as counted
 
     axis = counted(dimension, self.dim())
-    shape = self.tensor_type.shape or (1,)
+    shape = self._sizes or (1,)
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
     if size > shape[axis]:
@@ -299,7 +300,7 @@ class _StridedView:
     """What `as_strided` takes of a tensor and puts back, by position in its memory."""
 
     def __init__(self, root: Tensor, places: np.ndarray):
-        self.shape = root.tensor_type.shape
+        self.shape = root._sizes
         self.places = places
         self.repeats = np.unique(places).size < places.size
 
@@ -328,7 +329,7 @@ def _storage(x: Tensor) -> tuple[Tensor, int]:
     if not root.is_contiguous():
         raise RuntimeError("as_strided: the tensor does not lie row-major in memory; use "
                            ".contiguous() first")  # fmt: skip
-    places: Any = np.arange(root.numel()).reshape(root.tensor_type.shape)
+    places: Any = np.arange(root.numel()).reshape(root._sizes)
     for view in reversed(chain):
         if view.op is not None:
             (places,) = view.op.compute((places,), view.attributes)

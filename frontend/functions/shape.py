@@ -5,6 +5,7 @@ too."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -36,6 +37,7 @@ from frontend.functions.layout import (
 )
 from frontend.functions.reduce import dimension
 from frontend.functions.repeating import repeat, repeat_interleave, tile
+from frontend.tensors.sizes import slice_ends, whole
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
@@ -83,17 +85,17 @@ def _promoted(tensors: Any, name: str) -> list[Tensor]:
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     """Tensors joined along an existing dimension; empty 1-d tensors are skipped."""
     items = _promoted(tensors, "cat")
-    kept = [x for x in items if x.tensor_type.shape != (0,)] or items[:1]
-    first = kept[0].tensor_type.shape
+    kept = [x for x in items if x._sizes != (0,)] or items[:1]
+    first = kept[0]._sizes
     if not first:
         raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
     axis = dimension(dim, len(first))
     if len(kept) < len(items) and any(x.requires_grad for x in items):
         # What is skipped has a gradient too: it joins as a part of size 0.
         none = (*first[:axis], 0, *first[axis + 1 :])
-        kept = [x if x.tensor_type.shape != (0,) else reshaped(x, none) for x in items]
+        kept = [x if x._sizes != (0,) else reshaped(x, none) for x in items]
     for position, x in enumerate(kept):
-        shape = x.tensor_type.shape
+        shape = x._sizes
         if len(shape) != len(first):
             raise ShapeError(
                 f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}",
@@ -118,12 +120,12 @@ concat = concatenate = cat
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
     items = _promoted(tensors, "stack")
-    first = items[0].tensor_type.shape
+    first = items[0]._sizes
     for position, x in enumerate(items):
-        if x.tensor_type.shape != first:
+        if x._sizes != first:
             raise ShapeError(
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
-                f"{list(x.tensor_type.shape)} at entry {position}",
+                f"{list(x._sizes)} at entry {position}",
                 location=user_location(),
             )
     axis = dimension(dim, len(first) + 1)
@@ -169,7 +171,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     if not tensor.dim():
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     axis = dimension(dim, tensor.dim())
-    total = tensor.tensor_type.shape[axis]
+    total = tensor._sizes[axis]
     if not isinstance(split_size_or_sections, int):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     size = split_size_or_sections
@@ -179,16 +181,17 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         raise RuntimeError(
             f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}"
         )
-    sizes = [min(size, total - start) for start in range(0, total, max(size, 1))]
-    return _cut(tensor, axis, sizes or [0])
+    # A number of parts: of a size left open that of the trace.
+    parts = operator.index(-(-total // size)) if total else 1
+    return _cut(tensor, axis, [size] * (parts - 1) + [total - size * (parts - 1)])
 
 
 @numpy_names
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of the listed sizes, as views."""
     axis = dimension(dim, input.dim())
-    total = input.tensor_type.shape[axis]
-    sizes = [int(size) for size in split_sizes]
+    total = input._sizes[axis]
+    sizes = [whole(size) for size in split_sizes]
     if min(sizes, default=0) < 0:
         raise RuntimeError(
             "split_with_sizes expects split_sizes have only non-negative entries, but got "
@@ -221,7 +224,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     axis = dimension(dim, input.dim())
-    total = input.tensor_type.shape[axis]
+    total = input._sizes[axis]
     if not total:
         return _cut(input, axis, [0] * chunks)
     return split(input, -(-total // chunks), axis)
@@ -236,7 +239,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if not input.dim():
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     axis = dimension(dim, input.dim())
-    shape = input.tensor_type.shape
+    shape = input._sizes
     rest = shape[:axis] + shape[axis + 1 :]
     return tuple(reshaped(sliced(input, axis, i, 1, 1), rest) for i in range(shape[axis]))
 
@@ -256,13 +259,13 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
                                "long")  # fmt: skip
         places = places._array("tensor_split by a tensor").tolist()
     axis = dimension(dim, input.dim())
-    total = input.tensor_type.shape[axis]
+    total = input._sizes[axis]
     if isinstance(places, int):
         if places <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {places}")
         size, more = divmod(total, places)
         return _cut(input, axis, [size + (part < more) for part in range(places)])
-    stops = [slice(int(place)).indices(total)[1] for place in places]
+    stops = [slice_ends(slice(whole(place)), total)[1] for place in places]
     bounds = pairwise([0, *stops, total])
     return tuple(sliced(input, axis, a, max(b - a, 0), 1) for a, b in bounds)
 
@@ -274,7 +277,7 @@ def _split_along(name: str, x: Tensor, places: Any, axis: int, rank: int) -> tup
             f"{x.dim()} dimensions!"
         )
     if isinstance(places, int):
-        size = x.tensor_type.shape[axis]
+        size = x._sizes[axis]
         if places <= 0 or size % places:
             raise RuntimeError(
                 f"torch.{name} attempted to split along dimension {axis}, but the size of the "
@@ -325,7 +328,7 @@ def padded(input: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -
     negative widths cut elements off."""
     for axis, (low, high) in enumerate(widths):
         if low < 0 or high < 0:
-            size = input.tensor_type.shape[axis] + min(low, 0) + min(high, 0)
+            size = input._sizes[axis] + min(low, 0) + min(high, 0)
             input = sliced(input, axis, -min(low, 0), size, 1)
     attributes = {
         "low": tuple(max(low, 0) for low, _ in widths),

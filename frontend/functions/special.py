@@ -169,7 +169,7 @@ def _greatest(kind: DType) -> float:
 def _is_number(input: Tensor, number: float) -> Tensor:
     if input.dtype.is_float:
         return input == number
-    return filled(False, DType.bool, input.tensor_type.shape).clone()
+    return filled(False, DType.bool, input._sizes).clone()
 
 
 def isposinf(input: Tensor, *, out: Any = None) -> Tensor:

@@ -73,7 +73,7 @@ def _spread(
             "std and var only support floating point and complex dtypes", location=user_location()
         )
     axes = axes_of(dim, input.dim())
-    count = math.prod(input.tensor_type.shape[axis] for axis in axes)
+    count = math.prod(input._sizes[axis] for axis in axes)
     if count <= correction or not input.numel():
         warnings.warn(
             f"{op.name}(): degrees of freedom is <= 0. Correction should be strictly less than the "

@@ -29,7 +29,7 @@ def c_name(x: Any) -> str:
 
 def sizes(x: Any) -> list[int]:
     """The shape as PyTorch's messages write it: `[2, 3]`."""
-    return list(x.tensor_type.shape)
+    return list(x._sizes)
 
 
 def fail(kind: type[GraphError], message: str) -> GraphError:

@@ -52,7 +52,10 @@ def _arithmetic(apply: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
             return apply(other, number) if swapped else apply(number, other)
         left, right = (extent, self.extent) if swapped else (self.extent, extent)
         if apply is operator.floordiv or apply is operator.mod:
-            right = right if answered(right, ">", 0) else number_of(right)
+            if not answered(right, ">", 0):
+                left, right = -left, -(right if isinstance(right, int) else number_of(right))
+                result = apply(left, right)
+                return shown(result if apply is operator.floordiv else -result)
         return shown(apply(left, right))
 
     return method
@@ -183,14 +186,15 @@ def is_open(number: Any) -> bool:
     return type(number) in (SymInt, SizeFloat)
 
 
-def slice_ends(item: slice, dim: Extent) -> tuple[Extent, Extent, int]:
+def slice_ends(item: slice, dim: Any) -> tuple[Any, Any, int]:
     """Start, stop and step of a slice along a dimension, as `slice.indices` gives them, where sizes
     among them may be open."""
+    dim = extents_in(dim)
     parts = [extents_in(part) for part in (item.start, item.stop, item.step)]
     if not any(isinstance(part, Dim) for part in (*parts, dim)) or not _is_forward(parts[2]):
         return item.indices(operator.index(dim))
     start, stop = (_end(parts[0], 0, dim), _end(parts[1], dim, dim))
-    return start, stop, operator.index(1 if parts[2] is None else parts[2])
+    return shown(start), shown(stop), operator.index(1 if parts[2] is None else parts[2])
 
 
 def _is_forward(step: Any) -> bool:

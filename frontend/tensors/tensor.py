@@ -70,6 +70,12 @@ class Tensor(AutogradMembers):
         return tuple.__new__(Size, dims)
 
     @property
+    def _sizes(self) -> tuple[int, ...]:
+        """The shape as a tuple: for functions, which compare sizes that may be left open."""
+        kind = self.tensor_type
+        return kind.shape if not kind.is_symbolic else tuple(map(shown, kind.shape))
+
+    @property
     def dtype(self) -> DType:
         return self.tensor_type.dtype
 

@@ -15,6 +15,7 @@ from frontend.tensors.state import enable_grad
 from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
+from graphc.ir.dims import is_symbolic
 from graphc.ir.handle import lift
 from graphc.ops import elementwise, strided
 from graphc.ops import movement as m
@@ -199,7 +200,9 @@ def _unsliced(view: View, new: Tensor, shape: tuple[int, ...]) -> Tensor:
         "interior": tuple(by - 1 if n else 0 for n, by in zip(size, step)),
     }
     placed = m.pad(new, lift(0, new), **geometry)
-    inside = new.context.constant(np.ones(size, bool))
+    inside = new.context.constant(np.ones(() if is_symbolic(size) else size, bool))
+    if is_symbolic(size):
+        inside = m.broadcast(inside, shape=size)
     mask = m.pad(inside, lift(False, inside), **geometry)
     return elementwise.where(mask, placed, view.parent)
 

@@ -16,6 +16,7 @@ from graphc.ir.dims import Dim, Extent, Factor, Symbol, dim
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
+from graphc.ir.undecided import granted
 
 
 def substitute(extent: Extent, sizes: Mapping[str, Extent]) -> Extent:
@@ -49,7 +50,9 @@ def with_own_names(graph: Graph) -> tuple[Graph, tuple[Extent, ...]]:
     if not symbols:
         return graph, ()
     own = {s.name: dim(f"s{i}", s.least, s.most) for i, s in enumerate(symbols)}
-    return at_sizes(graph, own), tuple(dim(s.name, s.least, s.most) for s in symbols)
+    with granted():
+        renamed = at_sizes(graph, own)
+    return renamed, tuple(dim(s.name, s.least, s.most) for s in symbols)
 
 
 def type_at(type: TensorType, sizes: Mapping[str, Extent]) -> TensorType:

@@ -11,7 +11,9 @@ import numpy as np
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.dims import Extent, always_le, always_lt, exact_quotient, is_symbolic
 from graphc.ir.handle import lift, sum_to
+from graphc.ir.size_guards import equal
 from graphc.ir.types import Shape, row_major_strides
+from graphc.ir.undecided import answers_now
 from graphc.ops.kinds.movement import Case, Movement
 from graphc.ops.kinds.op import Types
 
@@ -22,7 +24,7 @@ Index = tuple[Any, ...]
 
 
 def _reshape_shape(types: Types, *, shape: Shape) -> Shape:
-    if math.prod(shape) != types[0].numel or any(dim < 0 for dim in shape):
+    if not equal(math.prod(shape), types[0].numel) or any(dim < 0 for dim in shape):
         raise ShapeError(f"reshape of {types[0]} to {list(shape)}: the element counts differ")
     return shape
 
@@ -184,14 +186,19 @@ def _slice_shape(types: Types, *, start: Shape, size: Shape, step: Shape) -> Sha
     for dim, first, count, stride in zip(source, start, size, step, strict=True):
         last = first + (count - 1) * stride
         if stride == 1 and is_symbolic((dim, first, count)):
-            inside = always_le(0, first) and always_le(0, count) and always_le(first + count, dim)
+            inside = _holds(0, first) and _holds(0, count) and _holds(first + count, dim)
         else:
-            inside = count >= 0 and (count == 0 or (0 <= first < dim and 0 <= last < dim))
+            inside = count >= 0 and (equal(count, 0) or (0 <= first < dim and 0 <= last < dim))
         if stride == 0 or not inside:
             raise ShapeError(
                 f"slice of {types[0]}: start {first}, size {count}, step {stride} leave the axis"
             )
     return size
+
+
+def _holds(a: Extent, b: Extent) -> bool:
+    """Whether a <= b: always, or in the example that answers."""
+    return always_le(a, b) or (answers_now() is not None and a <= b)
 
 
 def _slice_view(x: Any, *, start: Shape, size: Shape, step: Shape) -> Any:
@@ -218,14 +225,15 @@ def _slice_vjp(g: Any, out: Any, x: Any, *, start: Shape, size: Shape, step: Sha
     low, high, interior = [], [], []
     for axis in range(rank):
         first, count, stride = start[axis], size[axis], step[axis]
-        if count == 0:
+        if equal(count, 0):
             low.append(x.shape[axis])
             high.append(0)
             interior.append(0)
             continue
         last = first + (count - 1) * stride
-        low.append(min(first, last))
-        high.append(x.shape[axis] - 1 - max(first, last))
+        least, greatest = (last, first) if stride < 0 else (first, last)
+        low.append(least)
+        high.append(x.shape[axis] - 1 - greatest)
         interior.append(-stride - 1 if stride < 0 else stride - 1)
     zero = lift(0, g)
     return (pad(g, zero, low=tuple(low), high=tuple(high), interior=tuple(interior)),)

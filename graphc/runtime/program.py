@@ -24,6 +24,7 @@ from graphc.ir.instances import substitute, type_at
 from graphc.ir.nodes import Constant, Graph
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
+from graphc.ir.undecided import granted
 from graphc.schedule.plan import Check, Launch, Plan, all_checks, all_steps
 from graphc.system import source_digest
 
@@ -108,7 +109,7 @@ def remembered(
     key = program_key(graph, chosen, purpose, options)
     payload = store.get(key)
     if payload is not None:
-        value: T = pickle.loads(payload)
+        value: T = _loaded(payload)
         return value
     value = make()
     facts = {"kernel": f"{purpose} {graph.name}", "target": chosen.key}
@@ -132,11 +133,16 @@ def kept(store: ObjectCache, key: str) -> tuple[Program, Details] | None:
     payload = store.get(key)
     if payload is None:
         return None
-    program, drivers, objects, details = pickle.loads(payload)
+    program, drivers, objects, details = _loaded(payload)
     OBJECTS.update(objects)
     addresses = load(objects)
     for name, driver in drivers:
         assert isinstance(driver, DriverCode)
         addresses[name] = load_driver(driver, addresses)
     native = replace(program.native, address=addresses["driver"])
-    return replace(program, native=native), functools.partial(pickle.loads, details)
+    return replace(program, native=native), functools.partial(_loaded, details)
+
+
+def _loaded(payload: bytes) -> Any:
+    with granted():
+        return pickle.loads(payload)

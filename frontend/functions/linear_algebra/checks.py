@@ -71,7 +71,7 @@ def square(name: str, **operands: Any) -> None:
     """`matrices`, each as high as wide."""
     matrices(name, **operands)
     for label, x in operands.items():
-        rows, columns = x.tensor_type.shape[-2:]
+        rows, columns = x._sizes[-2:]
         if rows != columns:
             raise misfit(
                 f"{name}: {label} must be batches of square matrices, but they are {rows} by "
@@ -86,7 +86,7 @@ def misfit(message: str) -> ShapeError:
 
 def batches(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Two batches of matrices with their leading dimensions broadcast."""
-    one, other = x.tensor_type.shape, y.tensor_type.shape
+    one, other = x._sizes, y._sizes
     if one[:-2] == other[:-2]:
         return x, y
     lead = tuple(broadcast_shapes(one[:-2], other[:-2]))
@@ -95,5 +95,5 @@ def batches(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 def is_vector(a: Tensor, b: Tensor) -> bool:
     """Whether the right-hand side `b` of a system is a batch of vectors rather than of matrices."""
-    rows = a.tensor_type.shape[:-1]
-    return b.dim() == 1 or (a.dim() - 1 == b.dim() and b.tensor_type.shape == rows)
+    rows = a._sizes[:-1]
+    return b.dim() == 1 or (a.dim() - 1 == b.dim() and b._sizes == rows)

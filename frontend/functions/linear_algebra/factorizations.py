@@ -235,7 +235,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
             "linalg.householder_product: input.shape[-2] must be greater than or equal to "
             "input.shape[-1]"
         )
-    shape = (*A.tensor_type.shape[:-2], rows, columns)
+    shape = (*A._sizes[:-2], rows, columns)
     x = expand(eye(rows, columns, dtype=A.dtype), shape)
     return stored(_reflected("linalg.householder_product", A, tau, x, backwards=True), out)
 

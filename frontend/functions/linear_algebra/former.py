@@ -48,7 +48,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
     matrices("linalg.svd", A=input)
     if not compute_uv:
         rows, columns = input.shape[-2:]
-        lead = input.tensor_type.shape[:-2]
+        lead = input._sizes[:-2]
         values = _svd(input, False)[1]
         u, v = (input.new_zeros((*lead, size, size)) for size in (rows, columns))
         return stored(return_types.svd(u, values, v), out)

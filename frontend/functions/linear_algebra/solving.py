@@ -238,7 +238,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
     others."""
     if ind <= 0:
         raise misfit("Expected a strictly positive integer for 'ind'")
-    shape = A.tensor_type.shape
+    shape = A._sizes
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
         raise misfit(
@@ -253,7 +253,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Any = None) -> T
     """X with tensordot(A, X, X.dim()) = B, after `dims` of A are moved to the end."""
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.dim() - len(dims), A.dim())))
-    rest = A.tensor_type.shape[B.dim() :]
+    rest = A._sizes[B.dim() :]
     count = math.prod(rest)
     if A.numel() != count * count or B.numel() != count:
         raise misfit(
@@ -265,4 +265,4 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Any = None) -> T
 
 def unit(like: Tensor, size: int) -> Tensor:
     """Identity matrices for the batch of `like`."""
-    return expand(eye(size, dtype=like.dtype), (*like.tensor_type.shape[:-2], size, size))
+    return expand(eye(size, dtype=like.dtype), (*like._sizes[:-2], size, size))

@@ -47,7 +47,7 @@ def reduced(lost: Tensor, reduction: str) -> Tensor:
 
 def warn_of_sizes(input: Tensor, target: Tensor) -> None:
     """Warn where input and target differ in shape, and so broadcast."""
-    if input.tensor_type.shape != target.tensor_type.shape:
+    if input._sizes != target._sizes:
         warnings.warn(
             f"Using a target size ({target.shape!r}) that is different to the input size "
             f"({input.shape!r}). This will likely lead to incorrect results due to broadcasting. "

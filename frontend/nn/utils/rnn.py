@@ -127,7 +127,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes `permutation` [n]; None for None."""
     if permutation is None:
         return None
-    positions = arange(permutation.tensor_type.shape[0], dtype=permutation.dtype)
+    positions = arange(permutation._sizes[0], dtype=permutation.dtype)
     return index_add(zeros_like(permutation), 0, permutation, positions)
 
 
@@ -174,14 +174,14 @@ def pack_padded_sequence(
         order = np.argsort(-counts, kind="stable")
         counts = counts[order]
     steps = transpose(input, 0, 1) if batch_first else input
-    longest, batch = steps.tensor_type.shape[:2]
+    longest, batch = steps._sizes[:2]
     _check(counts, steps)
     longest = min(longest, int(counts[0]))
     # Lengths past the end count in batch_sizes only, as in PyTorch.
     sizes = np.array([(counts > step).sum() for step in range(int(counts[0]))], np.int64)
     places = np.arange(batch) if order is None else order
     rows = np.concatenate([step * batch + places[: sizes[step]] for step in range(longest)])
-    flat = reshape(steps, -1, *steps.tensor_type.shape[2:])
+    flat = reshape(steps, -1, *steps._sizes[2:])
     data = index_select(flat, 0, tensor(rows))
     if order is None:
         return PackedSequence(data, tensor(sizes))
@@ -190,7 +190,7 @@ def pack_padded_sequence(
 
 
 def _check(counts: np.ndarray, steps: Tensor) -> None:
-    batch = steps.tensor_type.shape[1]
+    batch = steps._sizes[1]
     if steps.numel() == 0:
         raise fail(ShapeError, "Cannot pack empty tensors.")
     if len(counts) != batch:
@@ -235,7 +235,7 @@ def pad_packed_sequence(
     rows = np.where(sizes[:, None] > column, starts[:, None] + column, int(sizes.sum()))
     rows = np.concatenate([rows, np.full((total - longest, batch), sizes.sum())])
     data = sequence.data
-    rest = data.tensor_type.shape[1:]
+    rest = data._sizes[1:]
     filled = cat([data, full((1, *rest), padding_value, dtype=data.dtype)])
     padded = reshape(index_select(filled, 0, tensor(rows.reshape(-1))), total, batch, *rest)
     lengths = tensor(counts)
@@ -274,11 +274,11 @@ def pad_sequence(
             f"Expected padding_side to be one of left or right, but got {padding_side}.",
         )
     first = items[0]
-    longest = max(x.tensor_type.shape[0] for x in items)
-    rest = first.tensor_type.shape[1:]
+    longest = max(x._sizes[0] for x in items)
+    rest = first._sizes[1:]
     padded = []
     for x in items:
-        count, *own = x.tensor_type.shape
+        count, *own = x._sizes
         if tuple(own) != rest:
             raise fail(
                 ShapeError,
@@ -323,7 +323,7 @@ def unpad_sequence(
     batch, …], or [batch, longest, …] with `batch_first`."""
     counts = _lengths(lengths).tolist()
     steps = padded_sequences if batch_first else transpose(padded_sequences, 0, 1)
-    batch, longest = steps.tensor_type.shape[:2]
+    batch, longest = steps._sizes[:2]
     if len(counts) != batch:
         raise ValueError(f"unpad_sequence: {len(counts)} lengths for a batch of {batch}")
     return [narrow(steps[i], 0, 0, min(count, longest)) for i, count in enumerate(counts)]
@@ -332,7 +332,7 @@ def unpad_sequence(
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Tensors [length, …] packed; with `enforce_sorted` their lengths have to fall."""
     items = list(sequences)
-    lengths = [x.tensor_type.shape[0] for x in items]
+    lengths = [x._sizes[0] for x in items]
     return pack_padded_sequence(pad_sequence(items), lengths, enforce_sorted=enforce_sorted)
 
 
