@@ -23,6 +23,7 @@ from frontend.eager.openings import SHAPED, Slots, extents, openings
 from graphc.errors import GraphError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.dims import Extent, dim
+from graphc.ir.instances import type_at
 from graphc.ir.nodes import Graph, exact
 from graphc.ir.size_guards import SizeGuard, answered_by
 from graphc.ir.types import TensorType
@@ -37,21 +38,38 @@ VARIANTS = 64
 SPECIAL = 4
 """Variants of a family that are made before one is made as general as it can be."""
 _FAMILIES: dict[Any, Family] = {}
+_OF_ANY_LAYOUT: dict[Any, Family] = {}
+"""The latest family of each op, for operands that lie in memory in whatever way."""
 _LIMIT = 4096
 
 
 def family(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts) -> Family:
     """The family of a call; the same object as long as fewer than 4096 are in use."""
-    fixed = {name: value for name, value in attributes.items() if name != SHAPED.get(op)}
-    ranks = tuple([(type.dtype, len(type.shape)) for type in types])
-    small = tuple([n if n < 2 else None for n in extents(op, types, attributes)])
-    key = (op, layouts, ranks, small, *map(exact, fixed.items()))
-    known = _FAMILIES.get(key)
+    key = _key(op, types, attributes)
+    known = _FAMILIES.get((layouts, key))
     if known is None:
         if len(_FAMILIES) >= _LIMIT:
             _FAMILIES.clear()
-        known = _FAMILIES[key] = Family(op, layouts)
+            _OF_ANY_LAYOUT.clear()
+        known = _FAMILIES[layouts, key] = _OF_ANY_LAYOUT[key] = Family(op, layouts)
     return known
+
+
+def known_results(op: Op, types: Types, attributes: dict[str, Any]) -> Types | None:
+    """The result types, where a variant has them; None elsewhere."""
+    known = _OF_ANY_LAYOUT.get(_key(op, types, attributes))
+    found = None if known is None else known.variant(extents(op, types, attributes))
+    if found is None:
+        return None
+    variant, sizes = found
+    return tuple([type_at(type, sizes) for type in variant.graph.output_types])
+
+
+def _key(op: Op, types: Types, attributes: dict[str, Any]) -> Any:
+    fixed = {name: value for name, value in attributes.items() if name != SHAPED.get(op)}
+    ranks = tuple([(type.dtype, len(type.shape)) for type in types])
+    small = tuple([n if n < 2 else None for n in extents(op, types, attributes)])
+    return (op, ranks, small, *map(exact, fixed.items()))
 
 
 class Family:
@@ -66,13 +84,20 @@ class Family:
         """Why sizes were not left open, one text for each opening that was given up."""
         self._variants: list[Variant] = []
 
-    def executable(self, types: Types, attributes: dict[str, Any]) -> Executable:
-        """What runs the op at these sizes. Raises GraphError for what cannot be compiled."""
-        numbers = extents(self.op, types, attributes)
+    def variant(self, numbers: Sequence[int]) -> tuple[Variant, dict[str, int]] | None:
+        """The latest variant that these extents fit, and its sizes; None where there is none."""
         for variant in reversed(self._variants):
             sizes = variant.sizes(numbers)
             if sizes is not None:
-                return variant.at(sizes)
+                return variant, sizes
+        return None
+
+    def executable(self, types: Types, attributes: dict[str, Any]) -> Executable:
+        """What runs the op at these sizes. Raises GraphError for what cannot be compiled."""
+        numbers = extents(self.op, types, attributes)
+        known = self.variant(numbers)
+        if known is not None:
+            return known[0].at(known[1])
         given_up = len(self.refused)
         general = len(self._variants) >= SPECIAL
         proposed = openings(self.op, types, numbers, self.layouts, general)
@@ -82,15 +107,20 @@ class Family:
                 self.refused.append(self.refused[-1])
                 continue
             tried = slots
+            sized = any([type(slot) is str for slot in slots])
             try:
                 variant = self._variant(types, attributes, slots, numbers)
-                found = variant.at(dict(variant.example))
+                refusal = variant.refusal() if sized else ""
+                found = None if refusal else variant.at(dict(variant.example))
             except GraphError as error:
-                if any([type(slot) is str for slot in slots]):
-                    self.refused.append(str(error))
-                    continue
-                del self.refused[given_up:]  # it is no matter of sizes
-                raise
+                if not sized:
+                    del self.refused[given_up:]  # it is no matter of sizes
+                    raise
+                refusal = str(error)
+            if refusal:
+                self.refused.append(refusal)
+                continue
+            assert found is not None
             self._variants = [*self._variants, variant][-VARIANTS:]
             return found
         raise AssertionError("the last opening is none")
@@ -143,6 +173,20 @@ class Variant:
             if not guard.holds(sizes):
                 return None
         return sizes
+
+    def refusal(self) -> str:
+        """Why it cannot be compiled for open sizes; nothing where it can. On disk it is kept that
+        it cannot, as kernels are kept: else each process would try anew."""
+        from graphc.runtime.program import remembered
+
+        def tried() -> str:
+            try:
+                self._program(dict(self.example))
+            except GraphError as error:
+                return str(error)
+            return ""
+
+        return remembered("open sizes", self.graph, self.example, tried)
 
     def at(
         self, sizes: dict[str, int], arguments: Types | None = None, shape: Any = None

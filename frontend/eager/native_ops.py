@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from frontend.eager.kernel_families import family
+from frontend.eager.kernel_families import family, known_results
 from frontend.eager.layouts import Base, Layouts, base_of, layout_of
-from frontend.eager.pointwise import is_pointwise, pointwise
+from frontend.eager.pointwise import is_pointwise, known_pointwise, pointwise
 from graphc.errors import GraphError
 from graphc.ir.nodes import exact
+from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.op import Array, Arrays, Op, Types
 
 if TYPE_CHECKING:
@@ -45,6 +46,15 @@ def native_op(op: Op, types: Types, attributes: dict[str, Any]) -> NativeOp:
             _MEMO.clear()
         native = _MEMO[key] = NativeOp(op, types, attributes)
     return native
+
+
+def result_types(op: Op, types: Types, attributes: dict[str, Any]) -> Types:
+    """What `op.infer` gives. Of a composite that was compiled for other sizes, its definition is
+    not made again. Raises GraphError as `op.infer` does."""
+    known = None
+    if isinstance(op, Composite) and not any([type.is_symbolic for type in types]):
+        known = known_pointwise(op, types, attributes) or known_results(op, types, attributes)
+    return tuple(op.infer(types, attributes)) if known is None else known
 
 
 class NativeOp:

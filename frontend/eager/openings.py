@@ -74,9 +74,7 @@ def openings(
     yield tuple(numbers)
 
 
-def _guess(
-    types: Types, places: list[Place], numbers: Sequence[int], general: bool
-) -> Slots:
+def _guess(types: Types, places: list[Place], numbers: Sequence[int], general: bool) -> Slots:
     """All axes open, but for the last of operands of more than one (`general`: these too). Equal
     extents of two operands are taken for one size."""
     names: list[str | None] = []

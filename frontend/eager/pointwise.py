@@ -19,7 +19,7 @@ from graphc.ir.builder import GraphBuilder
 from graphc.ir.dims import dim
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, exact
 from graphc.ir.registry import lookup
-from graphc.ir.types import Shape
+from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.op import Op, Types
@@ -32,7 +32,7 @@ Form = tuple[int, ...]
 """Of an operand, the merged axes it has elements along, from the outermost in memory."""
 
 _VARIANTS: dict[Any, Variant] = {}
-_POINTWISE: dict[Any, bool] = {}
+_POINTWISE: dict[Any, tuple[DType, ...] | None] = {}
 _LIMIT = 4096
 
 
@@ -42,13 +42,34 @@ def is_pointwise(op: Op, types: Types, attributes: dict[str, Any]) -> bool:
         return False
     if not isinstance(op, Composite):
         return isinstance(op, Elementwise)
-    key = (op, len(types[0].shape), *[t.dtype for t in types], *map(exact, attributes.items()))
-    known = _POINTWISE.get(key)
-    if known is None:
+    return _results(op, types, attributes) is not None
+
+
+def known_pointwise(op: Op, types: Types, attributes: dict[str, Any]) -> Types | None:
+    """The result types of a composite that is known to be pointwise; None elsewhere."""
+    if not types or any([type.shape != types[0].shape for type in types]):
+        return None
+    dtypes = _POINTWISE.get(_key(op, types, attributes))
+    return dtypes and tuple([types[0].with_dtype(dtype) for dtype in dtypes])
+
+
+def _results(op: Composite, types: Types, attributes: dict[str, Any]) -> tuple[DType, ...] | None:
+    """The dtypes of the results of a pointwise composite; None for another one."""
+    key = _key(op, types, attributes)
+    if key not in _POINTWISE:
         if len(_POINTWISE) >= _LIMIT:
             _POINTWISE.clear()
-        known = _POINTWISE[key] = _is_pointwise(op.definition(types, attributes))
-    return known
+        graph = op.definition(types, attributes)
+        dtypes = tuple([type.dtype for type in graph.output_types])
+        _POINTWISE[key] = dtypes if _is_pointwise(graph) else None
+    return _POINTWISE[key]
+
+
+def _key(op: Op, types: Types, attributes: dict[str, Any]) -> Any:
+    """All but sizes; 0 and 1 are told apart from others, as definitions may."""
+    shape = types[0].shape
+    small = tuple([extent if extent < 2 else None for extent in shape])
+    return (op, small, *[type.dtype for type in types], *map(exact, attributes.items()))
 
 
 def _is_pointwise(graph: Graph) -> bool:
