@@ -30,7 +30,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.elementwise import cast
 
 # STATE.prepared: by op, operand types and attributes. Types are interned, so that this hashes fast.
-_LIMIT = 1 << 16
+_LIMIT = 1 << 13
 
 
 class TensorContext:

@@ -4,8 +4,9 @@ in : an op, its attributes, the types of its operands; then arrays
 out: the arrays of its results, by the kernels that the compiler makes for the op alone
 
 A kernel's bits do not depend on what it is fused with (docs/arithmetic.md), so eager mode and
-compiled functions of level *exact* give the same bits. Kernels are compiled at their first call and
-come from the same memo and cache on disk as those of compiled functions.
+compiled functions of level *exact* give the same bits. Kernels are compiled at their first call,
+for all sizes where that can be done (`kernel_families`, `pointwise`), and come from the same memo
+and cache on disk as those of compiled functions.
 
 Operands need not be contiguous. One that is a transposed or broadcast contiguous array is passed as
 that array, and the kernel is one that reads it so; others are copied.
@@ -14,23 +15,20 @@ that array, and the kernel is one that reads it so; others are copied.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from operator import itemgetter, methodcaller
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from frontend.eager.kernel_families import family, known_results
+from frontend.eager.layouts import Base, Layouts, base_of, layout_of
+from frontend.eager.pointwise import is_pointwise, known_pointwise, pointwise
 from graphc.errors import GraphError
-from graphc.ir.builder import GraphBuilder, Var
-from graphc.ir.nodes import Graph, exact
-from graphc.ir.types import Shape, TensorType
+from graphc.ir.nodes import exact
+from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.op import Array, Arrays, Op, Types
-from graphc.ops.movement import broadcast, reshape, transpose
+
+if TYPE_CHECKING:
+    from graphc.runtime.executable import Executable
 
 Run = Callable[[list[Array]], tuple[Array, ...]]
-Base = Callable[[Array], Array] | None
-"""Makes of an operand the contiguous array that is passed; None for one that is passed itself."""
 
 _MEMO: dict[Any, NativeOp] = {}
 _LIMIT = 4096
@@ -50,6 +48,15 @@ def native_op(op: Op, types: Types, attributes: dict[str, Any]) -> NativeOp:
     return native
 
 
+def result_types(op: Op, types: Types, attributes: dict[str, Any]) -> Types:
+    """What `op.infer` gives. Of a composite that was compiled for other sizes, its definition is
+    not made again. Raises GraphError as `op.infer` does."""
+    known = None
+    if isinstance(op, Composite) and not any([type.is_symbolic for type in types]):
+        known = known_pointwise(op, types, attributes) or known_results(op, types, attributes)
+    return tuple(op.infer(types, attributes)) if known is None else known
+
+
 class NativeOp:
     """One op for given attributes and operand types. Nothing is compiled before it is called."""
 
@@ -60,7 +67,7 @@ class NativeOp:
         self.types = types
         self.attributes = attributes
         self._run: Run = self._first  # for contiguous operands
-        self._by_layout: dict[tuple[_Layout | None, ...], Run] = {}
+        self._by_layout: dict[Layouts, Run] = {}
         self._by_strides: dict[Any, tuple[Run, list[Base]]] = {}
 
     def one(self, *arrays: Array) -> Array:
@@ -100,83 +107,23 @@ class NativeOp:
         key = tuple([array.strides for array in arrays])
         known = self._by_strides.get(key)
         if known is None:
-            layouts = tuple([_layout(array) for array in arrays])
+            layouts = tuple([layout_of(array) for array in arrays])
             if len(self._by_strides) >= _LAYOUTS:
                 self._by_strides.clear()
-            bases = [_base(array, layout) for array, layout in zip(arrays, layouts)]
+            bases = [base_of(array, layout) for array, layout in zip(arrays, layouts)]
             known = self._by_strides[key] = (self._run_for(layouts), bases)
         run, bases = known
         return run([a if base is None else base(a) for a, base in zip(arrays, bases)])
 
-    def _run_for(self, layouts: tuple[_Layout | None, ...]) -> Run:
+    def _run_for(self, layouts: Layouts) -> Run:
         if layouts not in self._by_layout:
             if len(self._by_layout) >= _LAYOUTS:
                 self._by_layout.clear()
-            from graphc.runtime.compile import compile  # not before it is needed: loads LLVM
-
-            self._by_layout[layouts] = compile(self._graph(layouts), threads=1).run
+            self._by_layout[layouts] = self._executable(layouts).run
         return self._by_layout[layouts]
 
-    def _graph(self, layouts: tuple[_Layout | None, ...]) -> Graph:
-        builder = GraphBuilder(self.op.name)
-        with builder.at(None):
-            operands = []
-            for position, (layout, type) in enumerate(zip(layouts, self.types)):
-                dense = type if layout is None else layout.dense(type)
-                operand = builder.input(f"x{position}", dense)
-                operands.append(operand if layout is None else layout.shown(operand, type.shape))
-            return builder.finish(*builder.apply(self.op, tuple(operands), self.attributes))
-
-
-# -- layouts -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """An operand whose elements are those of a contiguous array: `order` are its axes from the
-    outermost in memory; along the others, `spread`, all elements are the same one."""
-
-    order: tuple[int, ...]
-    spread: tuple[int, ...]
-
-    def dense(self, type: TensorType) -> TensorType:
-        """The type of the contiguous array."""
-        return type.with_shape(tuple([type.shape[axis] for axis in self.order]))
-
-    def shown(self, dense: Var, shape: Shape) -> Any:
-        """The operand, of `shape`, as a node over the contiguous array."""
-        back = tuple([self.order.index(axis) for axis in sorted(self.order)])
-        ones = tuple([dim if axis in self.order else 1 for axis, dim in enumerate(shape)])
-        turned = transpose(dense, permutation=back)
-        return broadcast(reshape(turned, shape=ones), shape=shape)
-
-
-def _layout(array: Array) -> _Layout | None:
-    """How an operand is passed: None as it is, or as a contiguous copy."""
-    strides, shape = array.strides, array.shape
-    if array.flags.c_contiguous:
-        return None
-    spread = tuple([axis for axis, dim in enumerate(shape) if strides[axis] == 0 or dim == 1])
-    order = [axis for axis in range(len(shape)) if axis not in spread]
-    order.sort(key=lambda axis: -strides[axis])
-    expected = array.itemsize
-    for axis in reversed(order):
-        if strides[axis] != expected:
-            return None
-        expected *= shape[axis]
-    return _Layout(tuple(order), spread)
-
-
-def _base(array: Array, layout: _Layout | None) -> Base:
-    if array.flags.c_contiguous:
-        return None
-    if layout is None:
-        return partial(np.asarray, order="C")
-    index = (*[0 if axis in layout.spread else slice(None) for axis in range(array.ndim)], ...)
-    kept = sorted(layout.order)
-    permutation = tuple([kept.index(axis) for axis in layout.order])
-    if permutation == tuple(range(len(kept))):
-        return itemgetter(index)
-    if not layout.spread:
-        return methodcaller("transpose", permutation)
-    return lambda array: array[index].transpose(permutation)
+    def _executable(self, layouts: Layouts) -> Executable:
+        if is_pointwise(self.op, self.types, self.attributes):
+            return pointwise(self.op, self.types, self.attributes, layouts)
+        known = family(self.op, self.types, self.attributes, layouts)
+        return known.executable(self.types, self.attributes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from frontend.eager.native_ops import native_op
+from frontend.eager.native_ops import native_op, result_types
 from frontend.eager.tape import Saves
 from frontend.eager.uncompiled import OnComplex, Uncompiled, inferred, meaning, read_by
 from graphc.ir.types import TensorType
@@ -37,7 +37,7 @@ class Prepared:
         self.operand_types = types
         self.widened = _widened(op, types) if compiled else None
         if compiled:
-            self.types = tuple(op.infer(self.widened or types, self.attributes))
+            self.types = result_types(op, self.widened or types, self.attributes)
         else:
             self.types = _result_types(self.op, types, self.attributes)
         if self.widened:

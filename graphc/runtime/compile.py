@@ -90,6 +90,17 @@ def compile(
     return executable
 
 
+def program_for(
+    graph: Graph, example: Mapping[str, int], *, level: str = "exact", threads: int | None = 1
+) -> SizedProgram:
+    """What `compile` makes an executable of, for a caller that keeps one for each of its sizes.
+    `example`: numbers for the sizes known only at run time; none where all are numbers. Raises as
+    `compile` does."""
+    most, why = chosen_threads(threads)
+    options = CompileOptions(level, running(None), most, why, True, True, True, None)
+    return _program(graph, options, None, example)
+
+
 def _program(
     graph: Graph, options: CompileOptions, recorder: Recorder | None, example: Mapping[str, int]
 ) -> SizedProgram:

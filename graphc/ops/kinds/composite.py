@@ -11,6 +11,9 @@ from graphc.ir.types import TensorType
 from graphc.ir.undecided import memo_of
 from graphc.ops.kinds.op import Arrays, Op, Types, keyword_parameters
 
+DEFINITIONS = 1024
+"""How many definitions of a composite are kept: there is one for each of its sizes."""
+
 
 class Composite(Op):
     """`define(*handles, **attributes)` writes the op as other ops. Without an own `vjp` its
@@ -55,6 +58,8 @@ class Composite(Op):
             builder = GraphBuilder(self.name)
             inputs = [builder.input(f"x{i}", type) for i, type in enumerate(types)]
             results = self.define(*inputs, **attributes)
+            if len(definitions) >= DEFINITIONS:
+                definitions.clear()
             definitions[key] = builder.finish(
                 *(results if isinstance(results, tuple) else (results,))
             )

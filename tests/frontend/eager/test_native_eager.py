@@ -272,18 +272,25 @@ def test_content_checks_raise_what_numpy_raises(name: str) -> None:
 
 
 def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphc.runtime import executable
+    from frontend.eager import kernel_families, native_ops, pointwise
+    from graphc.runtime import compile as compiling
 
+    for module, name in (
+        (kernel_families, "_FAMILIES"), (pointwise, "_VARIANTS"), (native_ops, "_MEMO"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, {})
+    monkeypatch.setitem(torch.tensors.state.PREPARED, "native", {})
+    torch.set_eager_backend("native")
     compiled = []
-    compile = executable.compile
+    compile = compiling.program_for
     monkeypatch.setattr(
-        executable, "compile", lambda *a, **k: compiled.append(a[0].name) or compile(*a, **k)
+        compiling, "program_for", lambda *a, **k: compiled.append(a[0].name) or compile(*a, **k)
     )
     x, w = rows(3, 19), rows(19, 2)
     for _ in range(3):
         (x @ w).tanh()
         F.linear(x, w.t())  # reads w as it lies
-        x.t() * x.t()
+        x.t() * x.t()  # all operands lie alike
         x.t() * 2.0
     assert compiled == ["matmul", "tanh", "mul", "mul"]
 
@@ -303,9 +310,12 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_backend_belongs_to_a_thread() -> None:
-    assert torch.get_eager_backend() == "native"
+    default = type(torch.tensors.state.STATE).backend
+    other = "numpy" if default == "native" else "native"
+    torch.set_eager_backend(other)
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(torch.get_eager_backend).result() == "numpy"
+        assert pool.submit(torch.get_eager_backend).result() == default
+    assert torch.get_eager_backend() == other
 
 
 def test_there_are_two_backends() -> None:

@@ -1,0 +1,219 @@
+"""Kernels of single ops that serve all sizes.
+
+in : an op, its attributes, types and layouts of its operands
+out: what runs it at these sizes, an `Executable`
+
+A *family* is all that is no size: op, attributes, dtypes, ranks, layouts, and which extents are 0
+or 1. It has *variants*: graphs whose extents are named sizes, each with the guards that inference
+left. Sizes that fit a variant cost a table of numbers; nothing is inferred or planned again.
+
+Which extents a variant leaves open is tried, from most to least (see `openings`): what does not
+lower with open sizes yet is compiled for its numbers, and the family remembers how far it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from frontend.eager.layouts import Layouts
+from frontend.eager.openings import SHAPED, Slots, extents, openings
+from graphc.errors import GraphError
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.dims import Extent, dim
+from graphc.ir.instances import type_at
+from graphc.ir.nodes import Graph, exact
+from graphc.ir.size_guards import SizeGuard, answered_by
+from graphc.ir.types import TensorType
+from graphc.ops.kinds.op import Op, Types
+
+if TYPE_CHECKING:
+    from graphc.runtime.executable import Executable
+    from graphc.runtime.sized_executable import SizedProgram
+
+VARIANTS = 64
+"""Variants of a family that are kept, and programs of a variant: the latest made."""
+SPECIAL = 4
+"""Variants of a family that are made before one is made as general as it can be."""
+_FAMILIES: dict[Any, Family] = {}
+_OF_ANY_LAYOUT: dict[Any, Family] = {}
+"""The latest family of each op, for operands that lie in memory in whatever way."""
+_LIMIT = 4096
+
+
+def family(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts) -> Family:
+    """The family of a call; the same object as long as fewer than 4096 are in use."""
+    key = _key(op, types, attributes)
+    known = _FAMILIES.get((layouts, key))
+    if known is None:
+        if len(_FAMILIES) >= _LIMIT:
+            _FAMILIES.clear()
+            _OF_ANY_LAYOUT.clear()
+        known = _FAMILIES[layouts, key] = _OF_ANY_LAYOUT[key] = Family(op, layouts)
+    return known
+
+
+def known_results(op: Op, types: Types, attributes: dict[str, Any]) -> Types | None:
+    """The result types, where a variant has them; None elsewhere."""
+    known = _OF_ANY_LAYOUT.get(_key(op, types, attributes))
+    found = None if known is None else known.variant(extents(op, types, attributes))
+    if found is None:
+        return None
+    variant, sizes = found
+    return tuple([type_at(type, sizes) for type in variant.graph.output_types])
+
+
+def _key(op: Op, types: Types, attributes: dict[str, Any]) -> Any:
+    fixed = {name: value for name, value in attributes.items() if name != SHAPED.get(op)}
+    ranks = tuple([(type.dtype, len(type.shape)) for type in types])
+    small = tuple([n if n < 2 else None for n in extents(op, types, attributes)])
+    return (op, ranks, small, *map(exact, fixed.items()))
+
+
+class Family:
+    """Calls of an op that differ in sizes alone."""
+
+    __slots__ = ("_variants", "layouts", "op", "refused")
+
+    def __init__(self, op: Op, layouts: Layouts):
+        self.op = op
+        self.layouts = layouts
+        self.refused: list[str] = []
+        """Why sizes were not left open, one text for each opening that was given up."""
+        self._variants: list[Variant] = []
+
+    def variant(self, numbers: Sequence[int]) -> tuple[Variant, dict[str, int]] | None:
+        """The latest variant that these extents fit, and its sizes; None where there is none."""
+        for variant in reversed(self._variants):
+            sizes = variant.sizes(numbers)
+            if sizes is not None:
+                return variant, sizes
+        return None
+
+    def executable(self, types: Types, attributes: dict[str, Any]) -> Executable:
+        """What runs the op at these sizes. Raises GraphError for what cannot be compiled."""
+        numbers = extents(self.op, types, attributes)
+        known = self.variant(numbers)
+        if known is not None:
+            return known[0].at(known[1])
+        given_up = len(self.refused)
+        general = len(self._variants) >= SPECIAL
+        proposed = openings(self.op, types, numbers, self.layouts, general)
+        tried: Slots | None = None
+        for slots in islice(proposed, given_up, None):
+            if slots == tried:
+                self.refused.append(self.refused[-1])
+                continue
+            tried = slots
+            sized = any([type(slot) is str for slot in slots])
+            try:
+                variant = self._variant(types, attributes, slots, numbers)
+                refusal = variant.refusal() if sized else ""
+                found = None if refusal else variant.at(dict(variant.example))
+            except GraphError as error:
+                if not sized:
+                    del self.refused[given_up:]  # it is no matter of sizes
+                    raise
+                refusal = str(error)
+            if refusal:
+                self.refused.append(refusal)
+                continue
+            assert found is not None
+            self._variants = [*self._variants, variant][-VARIANTS:]
+            return found
+        raise AssertionError("the last opening is none")
+
+    def _variant(
+        self, types: Types, attributes: dict[str, Any], slots: Slots, numbers: Sequence[int]
+    ) -> Variant:
+        example = {slot: n for slot, n in zip(slots, numbers) if type(slot) is str}
+        opened = iter([dim(slot, 2) if type(slot) is str else slot for slot in slots])
+        sized = [type.with_shape(_next(opened, len(type.shape))) for type in types]
+        name = SHAPED.get(self.op)
+        if name is not None:
+            attributes = {**attributes, name: _next(opened, len(attributes[name]))}
+        with answered_by(example) as answers:
+            graph = self._graph(sized, attributes)
+        return Variant(graph, slots, tuple(example.items()), answers.guards)
+
+    def _graph(self, types: Sequence[TensorType], attributes: dict[str, Any]) -> Graph:
+        builder = GraphBuilder(self.op.name)
+        with builder.at(None):
+            operands = []
+            for position, (layout, type) in enumerate(zip(self.layouts, types)):
+                dense = type if layout is None else layout.dense(type)
+                operand = builder.input(f"x{position}", dense)
+                operands.append(operand if layout is None else layout.shown(operand, type.shape))
+            return builder.finish(*builder.apply(self.op, tuple(operands), attributes))
+
+
+@dataclass(eq=False, slots=True)
+class Variant:
+    """A graph with named sizes, for calls whose extents fit `slots` and hold the `guards`."""
+
+    graph: Graph
+    slots: Slots = ()
+    example: tuple[tuple[str, int], ...] = ()
+    guards: tuple[SizeGuard, ...] = ()
+    programs: tuple[SizedProgram, ...] = ()
+
+    def sizes(self, extents: Sequence[int]) -> dict[str, int] | None:
+        """The size of each name for these extents, none of which is open where it is 0 or 1; None
+        where they do not fit."""
+        sizes: dict[str, int] = {}
+        for extent, slot in zip(extents, self.slots):
+            if slot.__class__ is int:
+                if slot != extent:
+                    return None
+            elif sizes.setdefault(slot, extent) != extent:  # type: ignore[arg-type]
+                return None
+        for guard in self.guards:
+            if not guard.holds(sizes):
+                return None
+        return sizes
+
+    def refusal(self) -> str:
+        """Why it cannot be compiled for open sizes; nothing where it can. On disk it is kept that
+        it cannot, as kernels are kept: else each process would try anew."""
+        from graphc.runtime.program import remembered
+
+        def tried() -> str:
+            try:
+                self._program(dict(self.example))
+            except GraphError as error:
+                return str(error)
+            return ""
+
+        return remembered("open sizes", self.graph, self.example, tried)
+
+    def at(
+        self, sizes: dict[str, int], arguments: Types | None = None, shape: Any = None
+    ) -> Executable:
+        """What runs it at these sizes; for arguments of other types with the same elements in the
+        same order, and a result of another shape, where such are given."""
+        from graphc.codegen.target import running
+        from graphc.runtime.executable import Executable
+        from graphc.runtime.program import program_at
+
+        made = self._program(sizes)
+        program = program_at(made.program, sizes) if sizes else made.program
+        if arguments is not None:
+            results = tuple([type.with_shape(shape) for type in program.output_types])
+            program = replace(program, argument_types=arguments, output_types=results)
+        return Executable(self.graph, program, made.details, running(None), made.timings)
+
+    def _program(self, sizes: Mapping[str, int]) -> SizedProgram:
+        for made in reversed(self.programs):
+            if all([guard.holds(sizes) for guard in made.program.guards]):
+                return made
+        from graphc.runtime.compile import program_for  # not before it is needed: loads LLVM
+
+        made = program_for(self.graph, sizes)
+        self.programs = (*self.programs, made)[-VARIANTS:]
+        return made
+
+
+def _next(extents: Iterator[Extent], count: int) -> Any:
+    return tuple(islice(extents, count))
