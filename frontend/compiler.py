@@ -8,11 +8,12 @@ from typing import Any
 
 from frontend.compiled.compiler import compile
 from frontend.compiled.eager_parts import disable, is_compiling
+from frontend.compiled.packing import PACKED
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
-    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
-    "nested_compile_region", "reset", "set_stance", "substitute_in_graph",
+    "get_packing_limit", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "nested_compile_region", "reset", "set_packing_limit", "set_stance", "substitute_in_graph",
 ]  # fmt: skip
 
 
@@ -60,3 +61,21 @@ def set_stance(stance: str = "default", **options: Any) -> Iterator[None]:
             f"set_stance({stance!r}): compile(..., disable=True) runs a function eagerly"
         )
     yield
+
+
+def get_packing_limit() -> int:
+    """Bytes that packed copies of weights may take together, in this process."""
+    return PACKED.limit
+
+
+def set_packing_limit(limit: int) -> None:
+    """Let packed copies of weights take `limit` bytes together (1 GiB at the start), in this
+    process: the least recently used go where it is less than there is. With 0 none are kept.
+    Those of frozen weights alone do not count. Raises TypeError for anything but a number of bytes,
+    ValueError for a negative one."""
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"set_packing_limit() takes a number of bytes, not {limit!r}")
+    if limit < 0:
+        raise ValueError(f"set_packing_limit() takes 0 bytes or more, not {limit}")
+    PACKED.limit = limit
+    PACKED.make_room(0)

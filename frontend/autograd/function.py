@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from frontend.eager.backward import of_others
 from frontend.eager.dispatch import filled_like
 from frontend.eager.promotion import casted
 from frontend.eager.tape import FREED, Saves, record
@@ -185,7 +186,7 @@ class _Rule:
                     f"Function {self.node_name} returned an invalid gradient at index {position} - "
                     f"got {list(shape)} but expected shape compatible with {list(wanted)}"
                 )
-        return casted(gradient, type.dtype)
+        return of_others(casted(gradient, type.dtype))
 
 
 def _expands(small: tuple[int, ...], big: tuple[int, ...]) -> bool:
@@ -258,6 +259,14 @@ class Function:
         return results[0] if single else results
 
 
+def _over_the_same(x: Tensor) -> Tensor:
+    """Another tensor over the memory of `x`, off its tape."""
+    result = make(x._value, x.tensor_type)
+    if STATE.session is None:
+        result._counter = x._counter
+    return result
+
+
 def _recorded(
     cls: type[Function], ctx: FunctionCtx, tensors: list[tuple[int, Tensor]], count: int,
     results: tuple[Any, ...],
@@ -273,9 +282,7 @@ def _recorded(
             )
     known = {id(x) for x in operands}
     shown = tuple(
-        make(x._value, x.tensor_type)
-        if isinstance(x, Tensor) and id(x) in known and id(x) not in dirty
-        else x
+        _over_the_same(x) if isinstance(x, Tensor) and id(x) in known and id(x) not in dirty else x
         for x in results
     )
     outputs = [x for x in shown if isinstance(x, Tensor)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from frontend.eager.tape import AccumulateGrad, TapeNode, edge_of
 from frontend.tensors.hooks import RemovableHandle
+from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import STATE, no_grad, swap_saved_hooks
 from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
@@ -80,7 +81,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 def increment_version(tensor: Any) -> None:
     """Count a change in place that was made behind the tape's back."""
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        each._counter[0] += 1
+        count_write(each._counter)
 
 
 class _Group:

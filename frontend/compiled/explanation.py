@@ -52,6 +52,8 @@ def _details(each: Any) -> Iterator[str]:
     if updated:
         yield from _wrapped([f"updated in place: {', '.join(grouped(updated))}"], 3)
     yield from each.explain_saved()
+    if each.packing is not None:
+        yield from _wrapped(each.packing.explain(), 2)
     for executable in each.executables:
         yield from _program(executable)
     for executable in each.executables[-1:]:

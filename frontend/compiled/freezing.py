@@ -29,7 +29,8 @@ def freeze(target: Any) -> Any:
         if tensor._frozen is None:
             own = tensor._array("freeze()").copy()
             own.flags.writeable = False
-            tensor._value = own
+            # A view of it: through tensors that share it, `detach()`, it is made writable by none.
+            tensor._value = own.view()
             tensor._frozen = tensor._requires_grad
             tensor._requires_grad = False
             tensor._counter = [tensor._counter[0]]
@@ -44,6 +45,7 @@ def unfreeze(target: Any) -> Any:
         if tensor._frozen is not None:
             tensor._requires_grad = tensor._frozen
             tensor._frozen = None
+            tensor._value.base.flags.writeable = True
             tensor._value.flags.writeable = True
     changed()
     return target

@@ -17,6 +17,7 @@ import numpy as np
 
 from frontend.compiled.options import Options
 from frontend.compiled.specialization import Specialization
+from frontend.tensors.memory_tracking import put_back_count
 from frontend.tensors.state import STATE, get_eager_backend, set_eager_backend
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
@@ -41,10 +42,9 @@ def traced_calls(
         trace = run_trace(function, leaves, structure, name_of(function))
         specialization = Specialization(trace, options, bool(STATE.grad_enabled))
         eager = _EagerRun(function, leaves, structure, trace, specialization, optimizers)
-        arrays = specialization.arrays_for(leaves)
+        executable, arrays = specialization.handed_over(leaves)
         if specialization.function is None:
-            graph = specialization.executable.graph
-            return [TracedCall(graph, _copies(arrays), how, eager.outputs)]
+            return [TracedCall(executable.graph, _copies(arrays), how, eager.outputs)]
         return _pair(specialization.function, arrays, how, eager)
 
 
@@ -176,7 +176,7 @@ def _tensors_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
     kept: list[tuple[Any, dict[str, Any], Any]] = [
         (t, dict(t.__dict__), np.array(t._value)) for t in [*tensors, *grads]
     ]
-    counters = [(t._counter, list(t._counter)) for t in tensors]
+    counters = [(t._counter, t._counter[0]) for t in [*tensors, *grads]]
     try:
         yield
     finally:
@@ -186,7 +186,7 @@ def _tensors_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
             if tensor._value.flags.writeable:
                 tensor._value[...] = content
         for counter, before in counters:
-            counter[:] = before
+            put_back_count(counter, before)
 
 
 class OptimizerStates:

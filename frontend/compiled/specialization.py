@@ -12,14 +12,15 @@ from typing import Any
 from frontend.compiled.budget import keep_less
 from frontend.compiled.call_guards import call_guards
 from frontend.compiled.differentiable import DifferentiableFunction, note_written, written_by
-from frontend.compiled.frozen_parts import FrozenParts, split_off_frozen
 from frontend.compiled.inputs import in_order
 from frontend.compiled.options import Options
+from frontend.compiled.packing import Bound, Packing, count_of, packing_of
 from frontend.compiled.results import closed, dressed, leaves
 from frontend.compiled.sized_memo import executable_at
 from frontend.compiled.traced_function import TracedFunction
 from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
+from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
@@ -84,15 +85,16 @@ class Specialization:
         self.epoch_guards = [guard for guard in self.guards if guard.by_epoch]
         self.further_guards = [guard for guard in self.guards if not guard.by_epoch]
         self.epoch: object = None  # the epoch in which the former held
-        self.traces = -1  # how many traces had begun when `arrays` were read
-        self.arrays: list[Any] = []  # of captured tensors, in that epoch
-        self.counters: list[list[int]] = []  # of captured tensors that are updated
+        self.traces = -1  # how many traces had begun when `bound` was made
+        self.bound: Bound | None = None  # what captured tensors give, in that epoch
+        self.counters: list[Any] = []  # of captured tensors that are updated
         self.trains = session.backward_called
         self.call_guards = call_guards(session, graph_inputs, self.captured)
         self.number = 0  # of the trace it was made by
         self.signature: Any = None  # of the calls it is for
         self.saved: list[Extent] = []  # by backward() of a training step what is kept for it
-        self.frozen: FrozenParts | None = None  # what frozen tensors alone decide
+        self.packing: Packing | None = None  # what depends on weights alone
+        self.executable: Any = None
         self.size_guards: tuple[SizeGuard, ...] = ()  # what sizes have to be like
         self.function: DifferentiableFunction | None = None
         example = {} if self.sizes is None else self.sizes.example
@@ -129,21 +131,19 @@ class Specialization:
             self._renumber(traced, len(results))
             traced_function = TracedFunction(
                 session, session.builder.name, inputs, [*results, *left, *tapped], updates,
-                self._compile, options,
+                self.compiled, options,
             )  # fmt: skip
             self.types = tuple(traced_function.types)
             self.function = DifferentiableFunction(
                 traced_function, example, self.executables.append
             )
         else:
-            graph, self.frozen, guards = split_off_frozen(
-                self.graph, len(self.positions), self.captured, options, example, self._compile
-            )
+            automatic = not grad_enabled and not self.trains
+            self.packing, guards = packing_of(self, self.graph, automatic, example)
             self.size_guards += guards
-            self.executable = self._compile(graph, example)
+            packing = self.packing
+            self.executable = packing.main if packing else self.compiled(self.graph, example)
             self.executables = [self.executable]
-            if self.frozen is not None:
-                self.executables.insert(0, self.frozen.ahead)
         if self.answers is not None:
             self.size_guards += self.answers.guards
         # A training step is over when it returns: backward cannot go into it again.
@@ -176,9 +176,8 @@ class Specialization:
         if self.function is None:
             instance.executable = executable_at(self.executable, sizes)
             instance.executables = [instance.executable]
-            if self.frozen is not None:
-                instance.frozen = self.frozen.at(sizes)
-                instance.executables.insert(0, instance.frozen.ahead)
+            if self.packing is not None:
+                instance.packing = self.packing.at(instance, sizes)
         else:
             made = instance.executables = []
             instance.function = self.function.at(sizes, made.append)
@@ -189,7 +188,7 @@ class Specialization:
         instance.closed = [
             (place, closed(self.name, instance.result_types[place])) for place, _ in self.closed
         ]
-        instance.epoch = None
+        instance.epoch = instance.bound = None
         return instance
 
     def broken_sizes(self, types: Sequence[TensorType]) -> list[str]:
@@ -231,7 +230,7 @@ class Specialization:
         self.first_tap = count
         return traced.outputs[:count] + traced.outputs[traced.first_tap :]
 
-    def _compile(self, graph: Graph, sizes: Mapping[str, int]) -> Any:
+    def compiled(self, graph: Graph, sizes: Mapping[str, int]) -> Any:
         """An executable, made best for these sizes where some are left open."""
         started = time.perf_counter()
         sized = (sizes,) if sizes else ()
@@ -256,20 +255,25 @@ class Specialization:
             return True
         return all([guard.holds_for(arguments) for guard in self.call_guards])
 
-    def _bind(self) -> None:
+    def _bind(self) -> Bound:
         """Look up what belongs to captured tensors; a new epoch tells when it may be another."""
         first, last = len(self.positions), len(self.positions) + len(self.captured)
+        packing = self.packing
+        forgotten = 0 if packing is None else packing.forgotten
         with TRACE_LOCK.tracing:
             traces = TRACE_LOCK.traces
             arrays = [tensor._value for tensor in self.captured]
-        if self.frozen is not None:
-            arrays += self.frozen.of(arrays)
-        self.arrays = arrays
-        self.counters = [
-            self.captured[i - first]._counter for i in self.updated if first <= i < last
-        ]
+            counters = [tensor._counter for tensor in self.captured]
+        bound = Bound(arrays, self.executable)
+        if packing is not None:
+            bound = packing.bound(arrays, counters, self.calls)
+        self.counters = [counters[i - first] for i in self.updated if first <= i < last]
         self.other_updates = [self.sources[i] for i in self.updated if not first <= i < last]
+        self.bound = bound
+        if packing is not None and packing.forgotten != forgotten:
+            self.bound = None  # by a thread that came in between: the next call looks again
         self.traces = traces  # the last: an interrupt before it has the next call look again
+        return bound
 
     def broken(self, arguments: Sequence[Tensor]) -> str:
         """Why the specialization does not hold."""
@@ -285,10 +289,15 @@ class Specialization:
     # -- calling -----------------------------------------------------------------------------
 
     def call(self, arguments: Sequence[Tensor]) -> Any:
+        bound = self.bound
+        if bound is None or (
+            bound.watched and [*map(count_of, bound.watched)] != bound.counts
+        ):  # a weight was written of which there is a packed copy
+            bound = self._bind()
         if len(arguments) == self.in_order:
-            arrays = [*map(_VALUE, arguments), *self.arrays]
+            arrays = [*map(_VALUE, arguments), *bound.arrays]
         else:
-            arrays = [arguments[position]._value for position in self.positions] + self.arrays
+            arrays = [arguments[position]._value for position in self.positions] + bound.arrays
         if self.others:
             arrays += [source.array(arguments) for source in self.others]
         if TRACE_LOCK.traces != self.traces:  # some of these tensors may be without values
@@ -300,7 +309,7 @@ class Specialization:
         values: Any = ()
         new = None
         try:
-            values = self.executable.run(arrays)
+            values = bound.executable.run(arrays)
             if self.updated:
                 self._count_updates(arguments)
             if self.single:
@@ -315,11 +324,11 @@ class Specialization:
                 self._left(arguments, written_by(error))
             raise
 
-    def arrays_for(self, arguments: Sequence[Tensor]) -> list[Any]:
-        """What a call on these arguments hands to native code now."""
-        self._bind()
-        arrays = [arguments[position]._value for position in self.positions] + self.arrays
-        return arrays + [source.array(arguments) for source in self.others]
+    def handed_over(self, arguments: Sequence[Tensor]) -> tuple[Any, list[Any]]:
+        """The executable that a call on these arguments runs now, and the arrays it takes."""
+        bound = self._bind()
+        arrays = [arguments[position]._value for position in self.positions] + bound.arrays
+        return bound.executable, arrays + [source.array(arguments) for source in self.others]
 
     def _new_tensors(self, values: Sequence[Any]) -> list[Tensor]:
         """The new tensors that are returned."""
@@ -385,9 +394,11 @@ class Specialization:
     def _count_updates(self, arguments: Sequence[Tensor]) -> None:
         for counter in self.counters:
             counter[0] += 1
+            if counter[-1] is not counter[0]:  # a `Memory` stands behind the count
+                counter[-1].written()
         for source in self.other_updates:
             tensor: Any = source.tensor(arguments)
-            tensor._counter[0] += 1
+            count_write(tensor._counter)
 
 
 _VALUE = operator.attrgetter("_value")

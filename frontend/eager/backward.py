@@ -178,9 +178,10 @@ def _unpacked(
 def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:
     edges = [(node, index) for index in range(len(node.saves.result_types))]
     for hook in _running(node.prehooks):
-        replaced = hook(tuple(cotangents.get(edge) for edge in edges))
-        if replaced is not None:
-            cotangents.update({e: g for e, g in zip(edges, replaced) if g is not None})
+        seen = tuple(cotangents.get(edge) for edge in edges)
+        replaced = hook(seen)
+        pairs = zip(edges, seen if replaced is None else replaced)
+        cotangents.update({edge: of_others(g) for edge, g in pairs if g is not None})
 
 
 def _running(hooks: Any) -> tuple[Any, ...]:
@@ -198,7 +199,16 @@ def _hooked(hooks: Any, gradient: Tensor) -> Tensor:
         if replaced is not None:
             _check_replaced(hook, gradient, replaced)
             gradient = replaced
-    return gradient
+    return of_others(gradient) if hooks else gradient
+
+
+def of_others(gradient: Tensor) -> Tensor:
+    """The same gradient where code of the user's has seen or made it, and may keep it: over a view
+    of the array, which no leaf takes for its own (`_owned`)."""
+    value = gradient._value
+    if gradient._requires_grad or not isinstance(value, np.ndarray):
+        return gradient
+    return make(value.view(), gradient.tensor_type)
 
 
 def _check_replaced(hook: Any, gradient: Tensor, replaced: Any) -> None:
@@ -255,6 +265,8 @@ def _after(record: Record, gradients: list[Any], computed: list[Any]) -> list[An
         replaced = hook(tuple(computed), tuple(gradients))
         if replaced is not None:
             computed = list(replaced)
+    if node.posthooks:
+        computed = [None if gradient is None else of_others(gradient) for gradient in computed]
     if STATE.detect_anomaly and STATE.check_nan:
         for index, gradient in enumerate(computed):
             value = None if gradient is None else gradient._value

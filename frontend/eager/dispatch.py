@@ -18,6 +18,7 @@ import numpy as np
 
 from frontend.eager.prepared import Prepared
 from frontend.eager.tape import TapeNode, next_sequence, record
+from frontend.tensors.memory_tracking import whole_array
 from frontend.tensors.no_value import NoData, escaped
 from frontend.tensors.sizes import extents_in
 from frontend.tensors.state import STATE
@@ -185,7 +186,22 @@ def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[T
         raise located(error) from None
     if prepared.view:
         return (_viewed(values[0], op, operands[0], prepared),)
+    if prepared.region:
+        values = _apart(values, arrays)
     return tuple([make(value, type) for value, type in zip(values, prepared.types)])
+
+
+def _apart(values: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The results of a branch or loop, each with memory of its own: a body may return an operand, a
+    view of one, a constant, or one value twice."""
+    taken = {id(whole_array(array)) for array in arrays}
+    apart = []
+    for value in values:
+        if id(whole_array(value)) in taken or not value.flags.writeable:
+            value = value.copy(order="C")
+        taken.add(id(whole_array(value)))
+        apart.append(value)
+    return tuple(apart)
 
 
 def _uncomputed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:

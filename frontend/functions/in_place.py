@@ -11,6 +11,7 @@ import numpy as np
 from frontend.eager.promotion import expanded
 from frontend.functions import layout
 from frontend.functions.arguments import need_tensors
+from frontend.tensors.epoch import changed
 from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor, make
 from graphc.errors import TraceError
@@ -56,6 +57,7 @@ def _view_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 self._view.tracked = True
             if retains:
                 self.retain_grad()
+            changed()
         return self
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"

@@ -15,6 +15,7 @@ from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
 from frontend.functions.indices import IndexPart, Joined, is_mask, placement
 from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make_writable
 from graphc.errors import DTypeError, ShapeError
@@ -233,12 +234,14 @@ def _write_array(self: Tensor, part: IndexPart, value: Tensor) -> None:
     target = target[(*part.basic, ...)]
     if not target.flags.writeable:
         make_writable(target)
-    if part.advanced:
-        _put_array(target, part, value)
-    else:
-        whole = _spread(value, tuple(part.shape), indexed=False) if value.dim() else value
-        target[...] = whole._array("index assignment")
-    self._counter[0] += 1
+    try:
+        if part.advanced:
+            _put_array(target, part, value)
+        else:
+            whole = _spread(value, tuple(part.shape), indexed=False) if value.dim() else value
+            target[...] = whole._array("index assignment")
+    finally:  # an interrupt that comes behind the write finds it counted
+        count_write(self._counter)
 
 
 def _put_array(view: np.ndarray, part: IndexPart, value: Tensor) -> None:

@@ -11,8 +11,9 @@ from frontend.eager.host_ops import eager_only
 from frontend.functions.arguments import need_tensors
 from frontend.functions.creation_options import shape_of
 from frontend.tensors.epoch import changed
+from frontend.tensors.memory_tracking import count_write, expose, whole_array
 from frontend.tensors.no_value import NO_DATA
-from frontend.tensors.storages import UntypedStorage, typed_storage, whole_array
+from frontend.tensors.storages import UntypedStorage, typed_storage
 from frontend.tensors.tensor import FROZEN, Tensor
 from graphc.ir.types import TensorType, row_major_strides
 
@@ -36,10 +37,15 @@ def storage_offset(self: Tensor) -> int:
     return int(array.ctypes.data - low) // self.element_size()
 
 
+def _address(x: Tensor) -> int:
+    """`data_ptr()`, not handed out."""
+    return 0 if x.is_meta or not x.numel() else int(x._array("is_set_to()").ctypes.data)
+
+
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both are the same elements of the same memory, in the same order."""
     need_tensors("is_set_to", self=self, tensor=tensor)
-    mine, other = ((x.data_ptr(), x.dtype, x.shape, x.stride()) for x in (self, tensor))
+    mine, other = ((_address(x), x.dtype, x.shape, x.stride()) for x in (self, tensor))
     return mine == other
 
 
@@ -51,8 +57,15 @@ def _replace(self: Tensor, name: str, value: Any, type: TensorType) -> Tensor:
     if self._frozen is not None:
         raise RuntimeError(FROZEN)
     self._value, self.tensor_type, self._view = value, type, None
-    self._counter[0] += 1
+    count_write(self._counter)
     changed()
+    return self
+
+
+def _over(self: Tensor, value: Any, type: TensorType) -> Tensor:
+    """Let the tensor have memory that others may write, past its counter."""
+    _replace(self, "set_", value, type)
+    expose(self._counter)
     return self
 
 
@@ -98,7 +111,8 @@ def set_(
             raise RuntimeError(
                 f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}"
             )
-        return _replace(self, "set_", source._value, source.tensor_type)
+        expose(source._counter)
+        return _over(self, source._value, source.tensor_type)
     held = UntypedStorage.of(source) if isinstance(source, Tensor) else source
     if not isinstance(held, UntypedStorage):
         raise TypeError(f"set_(): takes a Tensor or a storage, not {type(source).__name__}")
@@ -116,7 +130,7 @@ def set_(
     strides = [step * kind.itemsize for step in steps]
     begin = storage_offset * kind.itemsize
     array: np.ndarray = np.ndarray(shape, kind.numpy, raw, begin, strides)
-    return _replace(self, "set_", array, TensorType(kind, shape))
+    return _over(self, array, TensorType(kind, shape))
 
 
 def const_data_ptr(self: Tensor) -> int:

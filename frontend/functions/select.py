@@ -14,6 +14,7 @@ from frontend.functions.arguments import need_tensors, stored, takes_out
 from frontend.functions.index import getitem
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.tensors.memory_tracking import expose
 from frontend.tensors.sizes import slice_ends
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data, make
@@ -289,6 +290,7 @@ def as_strided(
     result = make(array, TensorType(input.dtype, shape))
     recorded = bool(STATE.grad_enabled)
     result._counter = root._counter
+    expose(root._counter)
     result._view = IndexedView(root, view.take, view.put, recorded, places)
     if recorded and root.requires_grad:
         taken = view.take(root)

@@ -28,7 +28,7 @@ class AutogradMembers(HostValues):
     _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
     _hooks: Any = None  # of a leaf: called with its gradient
     _post_hooks: Any = None  # of a leaf: called after its gradient was added up
-    _counter: list[int]  # the version, one item, shared among views
+    _counter: list[Any]  # the version, shared among views, and maybe its `memory_tracking.Memory`
 
     if TYPE_CHECKING:
         _value: Any

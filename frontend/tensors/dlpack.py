@@ -14,6 +14,7 @@ import numpy as np
 
 from frontend.tensors.dtypes import on_cpu
 from frontend.tensors.host_data import check_supported
+from frontend.tensors.memory_tracking import expose
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
 
@@ -64,6 +65,7 @@ def exported(tensor: Tensor, **options: Any) -> Any:
         raise BufferError("there are no streams on the CPU: stream is None")
     options.pop("stream", None)
     array = tensor._array("__dlpack__()")
+    expose(tensor._counter)
     if tensor.dtype is not DType.bf16:
         return array.__dlpack__(**options)
     capsule = array.view(np.uint16).__dlpack__(**options)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from frontend.tensors.memory_tracking import expose
 from graphc.ir.handle import Handle
 
 
@@ -15,6 +16,7 @@ class HostValues(Handle):
     __slots__ = ()
 
     if TYPE_CHECKING:
+        _counter: list[Any]
         _requires_grad: bool
 
         @property
@@ -43,7 +45,9 @@ class HostValues(Handle):
             )
         if self.is_meta:
             raise TypeError("can't convert meta device type tensor to numpy: it has no data")
-        return self._array(".numpy()")
+        array = self._array(".numpy()")
+        expose(self._counter)
+        return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, device
+from frontend.tensors.memory_tracking import expose, whole_array
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
@@ -47,6 +48,7 @@ class UntypedStorage:
             self._elements, self.device = np.empty(0, cls.dtype.numpy), META
             return self
         self._over(whole_array(tensor._array("untyped_storage()")))
+        expose(tensor._counter)
         return self
 
     # -- read --------------------------------------------------------------------------------
@@ -133,14 +135,6 @@ class TypedStorage(UntypedStorage):
     """The elements of the memory a tensor lies in."""
 
     dtype: DType = DType.f32
-
-
-def whole_array(array: Any) -> np.ndarray:
-    """The array that `array` is a view of, through all views between."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    whole: np.ndarray = array
-    return whole
 
 
 _MODULE = "frontend.storage"

@@ -16,6 +16,13 @@ from frontend.tensors.autograd_members import AutogradMembers
 from frontend.tensors.dtypes import CPU, META, Size, device, strided
 from frontend.tensors.epoch import changed
 from frontend.tensors.host_data import array_of
+from frontend.tensors.memory_tracking import (
+    adopted_counter,
+    count_write,
+    expose,
+    exposed_counter,
+    own_counter,
+)
 from frontend.tensors.no_value import NO_DATA, concrete
 from frontend.tensors.sizes import shown
 from frontend.tensors.state import STATE, no_grad
@@ -148,7 +155,9 @@ class Tensor(AutogradMembers):
         """The address of the first element; 0 without memory."""
         if self._value is NO_DATA or not self.tensor_type.numel:
             return 0
-        return int(self._array("data_ptr()").ctypes.data)
+        address = int(self._array("data_ptr()").ctypes.data)
+        expose(self._counter)
+        return address
 
     # -- memory shared with others ---------------------------------------------------------------
 
@@ -158,7 +167,7 @@ class Tensor(AutogradMembers):
         no change of this tensor."""
         result = self.detach()
         if STATE.session is None:
-            result._counter = [self._counter[0]]
+            result._counter = own_counter(self._counter)
         return result
 
     @data.setter
@@ -176,9 +185,9 @@ class Tensor(AutogradMembers):
             with no_grad():
                 self._assign(new.detach())
             return
+        self._counter = adopted_counter(self._counter, new)
         self._value = new._value
         self.tensor_type = new.tensor_type
-        self._counter = [self._counter[0]]
         changed()
 
     def detach(self) -> Tensor:
@@ -217,13 +226,19 @@ class Tensor(AutogradMembers):
         if STATE.session is not None:
             STATE.session.assign(self, new)
         elif self._value is NO_DATA:
-            self._counter[0] += 1
+            count_write(self._counter)
         else:
             target = self._array("an in-place operation")
+            source = new._array("an in-place operation")
             if not target.flags.writeable:
                 make_writable(target)
-            np.copyto(target, new._array("an in-place operation"))
-            self._counter[0] += 1
+            counter = self._counter
+            try:
+                np.copyto(target, source)
+            finally:  # an interrupt that comes behind the copy finds it counted
+                counter[0] += 1
+            if counter[-1] is not counter[0]:  # a `Memory` stands behind the count
+                counter[-1].written()
         if recording and view is not None and view.tracked:
             view.write_history(self, new)
         elif recording:
@@ -350,6 +365,6 @@ _new = object.__new__
 def from_data(data: Any, dtype: Any = None, *, copy: bool = True) -> Tensor:
     """A tensor from numbers, nested lists, arrays or tensors. Raises TypeError, ValueError."""
     tensor = object.__new__(Tensor)
-    tensor._counter = [0]
+    tensor._counter = [0] if copy else exposed_counter()
     tensor._set(array_of(data, dtype, STATE.default_dtype, copy))
     return tensor

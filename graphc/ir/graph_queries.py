@@ -76,11 +76,14 @@ def determined_by(graph: Graph, inputs: Set[int], admits: Callable[[Node], bool]
     """These inputs, and the nodes that depend on them and constants alone, through nodes that
     `admits` lets pass."""
     determined = set(inputs)
+    constant: set[int] = set()  # what depends on no input at all
     for identity, node in enumerate(graph.nodes):
-        if node.op in (INPUT, CONSTANT):
+        if node.op == INPUT:
             continue
-        sources = {v.node for v in node.operands if graph.nodes[v.node].op != CONSTANT}
-        if sources and sources <= determined and admits(node):
+        sources = {v.node for v in node.operands} - constant
+        if node.op == CONSTANT or (not sources and admits(node)):
+            constant.add(identity)
+        elif sources and sources <= determined and admits(node):
             determined.add(identity)
     return determined
 

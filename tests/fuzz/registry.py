@@ -12,6 +12,7 @@ from tests.fuzz import (
     kernels,
     kills,
     levels,
+    packing,
     state,
     targets,
 )
@@ -19,7 +20,7 @@ from tests.fuzz.frame import Fuzzer
 
 _MODULES = (
     checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
-    interrupts, autograd,
+    interrupts, autograd, packing,
 )  # fmt: skip
 
 FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}

@@ -101,13 +101,6 @@ def test_determined_by_inputs_and_constants(seed: int) -> None:
     others = {i for i in others if kinds[i] != CONSTANT} - {0, 1}
     behind = closed(view, others, nx.descendants)
     reached = closed(view, {0, 1}, nx.descendants)
-    # Nodes of constants alone are neither: a node that needs one of them is none of these.
-    sources = {i: [j for j in nx.ancestors(view, i) if not view.pred[j]] for i in view}
-    uniform = [
-        i for i, kind in enumerate(kinds)
-        if kind == "op" and all(kinds[j] == CONSTANT for j in sources[i])
-    ]  # fmt: skip
-    behind = behind.union(uniform, *(nx.descendants(view, i) for i in uniform))
     by_node = {id(node): i for i, node in enumerate(graph.nodes)}
     admits = lambda node: by_node[id(node)] not in barred  # noqa: E731
     assert determined_by(graph, {0, 1}, admits) == {0, 1} | (reached - behind)

@@ -13,6 +13,7 @@ import numpy as np
 
 from frontend.nn.modules.own_state import OwnState, matched, put, takes_extra_state
 from frontend.tensors.epoch import changed
+from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.tensor import Tensor
 
 
@@ -177,6 +178,7 @@ class _OldState:
             vars(tensor).update(state)
             if array is not None and tensor._value.flags.writeable:
                 np.copyto(tensor._value, array)
+                count_write(tensor._counter)
 
 
 def _refill(container: Any, content: Any) -> None:

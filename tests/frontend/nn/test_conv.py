@@ -13,6 +13,18 @@ import frontend as torch
 import frontend.nn.functional as F
 from frontend import nn
 from graphc.errors import GraphError
+from tests.frontend.layer_cases.convolutions import (
+    CONVOLUTIONS,
+    SIZES,
+    TRANSPOSED,
+    conv,
+    conv_layer,
+    make_conv,
+    make_transposed,
+    named,
+    transposed,
+    transposed_layer,
+)
 
 Array = np.ndarray
 
@@ -21,75 +33,23 @@ def normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def conv(
-    x: Array, w: Array, stride: Any, low: Any, high: Any, dilation: Any, groups: int
-) -> Array:  # fmt: skip
-    """[N, C, *size] by [O, C/groups, *kernel], one output element at a time."""
-    x = np.pad(x, [(0, 0), (0, 0), *zip(low, high)])
-    spans = [d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:])]
-    counts = [(size - span) // s + 1 for size, span, s in zip(x.shape[2:], spans, stride)]
-    out = np.zeros((x.shape[0], w.shape[0], *counts))
-    depth, share = w.shape[1], w.shape[0] // groups
-    for o, *at in np.ndindex(w.shape[0], *counts):
-        first = o // share * depth
-        window = tuple(
-            slice(i * s, i * s + span, d) for i, s, span, d in zip(at, stride, spans, dilation)
-        )
-        part = x[:, first : first + depth, *window]
-        out[:, o, *at] = (part * w[o]).sum(axis=tuple(range(1, x.ndim)))
-    return out
-
-
-def transposed(
-    x: Array, w: Array, stride: Any, padding: Any, more: Any, dilation: Any, groups: int
-) -> Array:
-    """[N, C, *size] by [C, O/groups, *kernel]: each element of x puts the kernel down once."""
-    axes = zip(x.shape[2:], w.shape[2:], stride, dilation)
-    whole = [(n - 1) * s + d * (k - 1) + 1 for n, k, s, d in axes]
-    full = np.zeros((len(x), w.shape[1] * groups, *(n + m for n, m in zip(whole, more))))
-    share = x.shape[1] // groups
-    for c, *at in np.ndindex(x.shape[1], *x.shape[2:]):
-        first = c // share * w.shape[1]
-        kernel = tuple(
-            slice(i * s, i * s + d * (k - 1) + 1, d)
-            for i, s, d, k in zip(at, stride, dilation, w.shape[2:])
-        )
-        given = x[:, c, *at].reshape(-1, *(1,) * (w.ndim - 1))
-        full[:, first : first + w.shape[1], *kernel] += given * w[c]
-    inside = tuple(slice(p, n - p) for p, n in zip(padding, full.shape[2:]))
-    return full[:, :, *inside]
-
-
 # -- against the loops ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {}, {"padding": 1}, {"stride": 2, "padding": (0, 1)}, {"dilation": (1, 2)},
-        {"groups": 2}, {"padding": "same"}, {"padding": "same", "dilation": 2},
-        {"padding": "valid"}, {"bias": False},
-    ],
-    ids=str,
-)  # fmt: skip
-@pytest.mark.parametrize("kernel", [(3, 3), (2, 3)])
-def test_conv2d(options: dict[str, Any], kernel: tuple[int, int]) -> None:
-    layer = nn.Conv2d(4, 6, kernel, **options).double()
-    x = normal(2, 4, 7, 6)
-    if options.get("padding") == "same":
-        total = [d * (k - 1) for d, k in zip(layer.dilation, kernel)]
-        low = [t // 2 for t in total]
-        high = [t - a for t, a in zip(total, low)]
-    else:
-        low = high = (0, 0) if layer.padding == "valid" else layer.padding
-    weight = layer.weight.detach().numpy()
-    expected = conv(x, weight, layer.stride, low, high, layer.dilation, layer.groups)
-    if layer.bias is not None:
-        expected += layer.bias.detach().numpy()[:, None, None]
-    made = layer(torch.tensor(x))
-    np.testing.assert_allclose(made.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
-    single = layer(torch.tensor(x[0]))
-    np.testing.assert_allclose(single.detach().numpy(), expected[0], rtol=1e-12, atol=1e-12)
+@pytest.mark.parametrize("options", CONVOLUTIONS, ids=named)
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_conv(axes: int, options: dict[str, Any], check: Any) -> None:
+    layer, x = make_conv(nn, axes, options).double(), normal(2, 4, *SIZES[:axes])
+    expected = conv_layer(layer, x)
+    check(layer(torch.tensor(x)), expected)
+    check(layer(torch.tensor(x[0])), expected[0])
+
+
+@pytest.mark.parametrize("options", TRANSPOSED, ids=named)
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_conv_transpose(axes: int, options: dict[str, Any], check: Any) -> None:
+    layer, x = make_transposed(nn, axes, options).double(), normal(2, 4, *SIZES[:axes])[..., :3]
+    check(layer(torch.tensor(x)), transposed_layer(layer, x))
 
 
 @st.composite
@@ -118,12 +78,12 @@ def agree(call: Any, x: Array, w: Array, expected: Array) -> None:
     convolution is linear in either."""
     seed = normal(*expected.shape, seed=3)
     for run in (call, torch.compile(call)):
-        given = torch.tensor(x, requires_grad=True), torch.tensor(w, requires_grad=True)
-        made = run(*given)
-        np.testing.assert_allclose(made.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
-        made.backward(torch.tensor(seed))
+        leaves = torch.tensor(x, requires_grad=True), torch.tensor(w, requires_grad=True)
+        out = run(*leaves)
+        np.testing.assert_allclose(out.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
+        out.backward(torch.tensor(seed))
         total = float((expected * seed).sum())
-        for tensor in given:
+        for tensor in leaves:
             assert (tensor.detach() * tensor.grad).sum().item() == pytest.approx(total, abs=1e-10)
 
 
@@ -155,19 +115,6 @@ def test_conv_transpose_of_any_geometry(geometry: tuple[Any, ...], wanted: int) 
     )
 
 
-@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
-def test_padding_modes(mode: str) -> None:
-    layer = nn.Conv2d(2, 3, 3, padding=(2, 1), padding_mode=mode).double()
-    x = normal(2, 2, 4, 5)
-    how = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
-    wide = np.pad(x, [(0, 0), (0, 0), (2, 2), (1, 1)], mode=how)
-    weight = layer.weight.detach().numpy()
-    expected = conv(wide, weight, (1, 1), (0, 0), (0, 0), (1, 1), 1)
-    expected += layer.bias.detach().numpy()[:, None, None]
-    made = layer(torch.tensor(x)).detach().numpy()
-    np.testing.assert_allclose(made, expected, rtol=1e-12, atol=1e-12)
-
-
 def test_gradients_and_second_derivatives(check_gradient: Any) -> None:
     x, w, b = normal(2, 4, 5, 4), normal(4, 2, 2, 3, seed=1), normal(4, seed=2)
     check_gradient(lambda x, w, b: F.conv2d(x, w, b, (2, 1), 1, (1, 2), 2), x, w, b)
@@ -180,15 +127,15 @@ def test_gradients_and_second_derivatives(check_gradient: Any) -> None:
 
     x = normal(1, 2, 4, 3)
     w = normal(2, 2, 3, 2, seed=1)
-    given = torch.tensor(x, requires_grad=True), torch.tensor(w, requires_grad=True)
+    leaves = torch.tensor(x, requires_grad=True), torch.tensor(w, requires_grad=True)
     direction = torch.tensor(normal(*x.shape, seed=4))
-    found = torch.autograd.grad((slope(*given) * direction).sum(), given)
-    for position, (tensor, second) in enumerate(zip(given, found)):
+    derivatives = torch.autograd.grad((slope(*leaves) * direction).sum(), leaves)
+    for position, (tensor, second) in enumerate(zip(leaves, derivatives)):
         step = torch.tensor(normal(*tensor.shape, seed=5))
 
         def value(size: float, position: int = position, step: Any = step) -> float:
             moved = [t.detach() + step * size if i == position else t.detach()
-                     for i, t in enumerate(given)]  # fmt: skip
+                     for i, t in enumerate(leaves)]  # fmt: skip
             return float((slope(moved[0].requires_grad_(), moved[1]) * direction).sum().item())
 
         numeric = (value(1e-5) - value(-1e-5)) / 2e-5

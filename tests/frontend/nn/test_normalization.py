@@ -11,6 +11,12 @@ import pytest
 import frontend as torch
 import frontend.nn.functional as F
 from frontend import nn
+from tests.frontend.layer_cases.normalizations import (
+    NORMALIZATIONS,
+    Normalization,
+    channels,
+    standard,
+)
 
 Array = np.ndarray
 RANDOM = np.random.default_rng(0)
@@ -18,15 +24,6 @@ RANDOM = np.random.default_rng(0)
 
 def normal(*shape: int) -> Array:
     return RANDOM.standard_normal(shape)
-
-
-def standard(x: Array, axes: tuple[int, ...], eps: float = 1e-5) -> Array:
-    centred = x - x.mean(axes, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(axes, keepdims=True) + eps)
-
-
-def channels(values: Array, x: Array) -> Array:
-    return values.reshape(1, -1, *(1,) * (x.ndim - 2))
 
 
 def tensors(*arrays: Array) -> list[Any]:
@@ -44,40 +41,35 @@ def test_batch_norm(shape: tuple[int, ...], check: Any, check_gradient: Any) -> 
     check(F.batch_norm(torch.tensor(x), None, None, *tensors(w, b), training=True), want)
     check_gradient(lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), x, w, b)
     mean, var = normal(3), RANDOM.uniform(0.5, 2, 3)
-    given = tensors(mean, var)
+    statistics = tensors(mean, var)
     want = (x - channels(mean, x)) / np.sqrt(channels(var, x) + 1e-5) * channels(w, x)
-    check(F.batch_norm(torch.tensor(x), *given, *tensors(w, b)), want + channels(b, x))
-    check_gradient(lambda x, w, b: F.batch_norm(x, *given, w, b), x, w, b)
+    check(F.batch_norm(torch.tensor(x), *statistics, *tensors(w, b)), want + channels(b, x))
+    check_gradient(lambda x, w, b: F.batch_norm(x, *statistics, w, b), x, w, b)
 
 
-@pytest.mark.parametrize("groups", [1, 2, 6])
-def test_group_and_instance_norm(groups: int, check: Any, check_gradient: Any) -> None:
-    x, w, b = normal(2, 6, 4, 3), normal(6), normal(6)
-    grouped = standard(x.reshape(2, groups, -1), (2,)).reshape(x.shape)
-    want = grouped * channels(w, x) + channels(b, x)
-    args = tensors(x, w, b)
-    check(F.group_norm(args[0], groups, *args[1:]), want)
-    check_gradient(lambda x, w, b: F.group_norm(x, groups, w, b), x, w, b)
-    if groups == 6:
-        check(F.instance_norm(args[0], weight=args[1], bias=args[2]), want)
+@pytest.mark.parametrize("case", NORMALIZATIONS, ids=str)
+def test_definitions(case: Normalization, check: Any, check_gradient: Any) -> None:
+    layer, x = case.make(nn).double(), normal(*case.shape) * 2 + 1
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.tensor(normal(*parameter.shape)))
+    for run in (layer, torch.compile(layer)):
+        check(run(torch.tensor(x)), case.definition(x, layer))
+    names = [name for name, _ in layer.named_parameters()]
+    values = [parameter.detach().numpy().copy() for parameter in layer.parameters()]
+    check_gradient(
+        lambda x, *given: torch.func.functional_call(layer, dict(zip(names, given)), (x,)),
+        x, *values,
+    )  # fmt: skip
 
 
-def test_rms_norm(check: Any, check_gradient: Any) -> None:
-    x, w = normal(3, 4, 5), normal(4, 5)
-    size = np.sqrt((x**2).mean((1, 2), keepdims=True) + np.finfo(np.float64).eps)
-    check(F.rms_norm(torch.tensor(x), (4, 5), torch.tensor(w)), x / size * w)
-    check_gradient(lambda x, w: F.rms_norm(x, (4, 5), w, 0.1), x, w)
+def test_instance_norm_is_group_norm_of_single_channels(check: Any) -> None:
+    x, w, b = tensors(normal(2, 6, 4, 3), normal(6), normal(6))
+    check(F.instance_norm(x, weight=w, bias=b), F.group_norm(x, 6, w, b).numpy())
+
+
+def test_rms_norm_has_a_weight_and_no_eps_of_its_own() -> None:
     assert nn.RMSNorm(5).eps is None and list(nn.RMSNorm(5).state_dict()) == ["weight"]
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 9])
-def test_local_response_norm(size: int, check: Any, check_gradient: Any) -> None:
-    x = normal(2, 6, 4)
-    padded = np.pad(x**2, ((0, 0), (size // 2, size), (0, 0)))
-    total = sum(padded[:, i : i + 6] for i in range(size))
-    want = x / (2 + 0.3 * total / size) ** 0.6
-    check(F.local_response_norm(torch.tensor(x), size, 0.3, 0.6, 2.0), want)
-    check_gradient(lambda x: F.local_response_norm(x, size, 0.3), x)
 
 
 def test_normalize(check: Any, check_gradient: Any) -> None:

@@ -9,31 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-LAYERS = {
-    "ReLU": [{}],
-    "LeakyReLU": [{}, {"negative_slope": 0.3}, {"negative_slope": -0.5}],
-    "ELU": [{}, {"alpha": 1.7}],
-    "SELU": [{}],
-    "CELU": [{}, {"alpha": 0.4}],
-    "GELU": [{}, {"approximate": "tanh"}],
-    "SiLU": [{}],
-    "Mish": [{}],
-    "Sigmoid": [{}],
-    "LogSigmoid": [{}],
-    "Tanh": [{}],
-    "Tanhshrink": [{}],
-    "Softplus": [{}, {"beta": 2.5, "threshold": 3.0}],
-    "Softshrink": [{}, {"lambd": 1.2}, {"lambd": 0.0}],
-    "Hardshrink": [{}, {"lambd": 1.2}],
-    "Softsign": [{}],
-    "Hardtanh": [{}, {"min_val": -0.3, "max_val": 2.0}],
-    "Hardswish": [{}],
-    "Hardsigmoid": [{}],
-    "ReLU6": [{}],
-    "Threshold": [{"threshold": 0.4, "value": -2.0}],
-    "RReLU": [{}, {"lower": 0.1, "upper": 0.9}],
-}
-CASES = [pytest.param(n, o, id=f"{n}-{o}") for n, options in LAYERS.items() for o in options]
+from tests.frontend.layer_cases.activations import ACTIVATIONS, Activation
+
 IN_PLACE = [
     "ReLU", "LeakyReLU", "ELU", "SELU", "CELU", "SiLU", "Mish", "Hardtanh", "Hardswish",
     "Hardsigmoid", "ReLU6", "RReLU",
@@ -45,50 +22,43 @@ SPECIAL = np.array(
 )  # fmt: skip
 
 
-def training_of(name: str) -> tuple[bool, ...]:
-    return (False,) if name == "RReLU" else (True, False)  # in training it draws
+@pytest.mark.parametrize("case", ACTIVATIONS, ids=str)
+def test_layers(peer: Any, case: Activation) -> None:
+    peer.module(case.make, peer.normal(3, 4, 5) * 3, training=(False,))
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_layers(peer: Any, name: str, options: dict[str, Any]) -> None:
-    x = peer.normal(3, 4, 5) * 3
-    peer.module(lambda nn: getattr(nn, name)(**options), x, training=training_of(name)[-1:])
-
-
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_special_values(peer: Any, name: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("case", ACTIVATIONS, ids=str)
+def test_special_values(peer: Any, case: Activation) -> None:
     # PyTorch's gradients at NaN, and its GELU at infinity, depend on the machine's vector code.
-    numbers = SPECIAL[np.isfinite(SPECIAL) if name == "GELU" else ~np.isnan(SPECIAL)]
-    peer.module(lambda nn: getattr(nn, name)(**options), numbers, training=(False,))
+    numbers = SPECIAL[np.isfinite(SPECIAL) if case.layer == "GELU" else ~np.isnan(SPECIAL)]
+    peer.module(case.make, numbers, training=(False,))
     # One at a time: the bound is relative to the greatest, and small ones count too.
     for x in (-20.0, -5.0, -1e-3, 1e-3, 1e-30, 20.0):
-        if name in ("GELU", "Tanh", "Tanhshrink"):  # 1 - tanh² and the like cancel there
+        if case.layer in ("GELU", "Tanh", "Tanhshrink"):  # 1 - tanh² and the like cancel there
             continue
-        peer.function(
-            lambda t, x: getattr(t.nn, name)(**options).eval()(x), np.array([x], np.float32),
-            modes=("eager",),
-        )  # fmt: skip
+        array = np.array([x], np.float32)
+        peer.function(lambda t, x: case.make(t.nn)(x), array, modes=("eager",))
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_nan_stays_nan(name: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("case", ACTIVATIONS, ids=str)
+def test_nan_stays_nan(case: Activation) -> None:
     """In the result; the gradient there is whatever the rule gives, but there is one."""
     import frontend as t
 
     x = t.tensor([float("nan")], requires_grad=True)
-    y = getattr(t.nn, name)(**options).eval()(x)
+    y = case.make(t.nn)(x)
     y.sum().backward()
     assert x.grad is not None
     assert np.isnan(y.detach().numpy()).all()
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_second_derivatives(peer: Any, name: str, options: dict[str, Any]) -> None:
-    if name == "Hardsigmoid":
+@pytest.mark.parametrize("case", ACTIVATIONS, ids=str)
+def test_second_derivatives(peer: Any, case: Activation) -> None:
+    if case.layer == "Hardsigmoid":
         pytest.skip("PyTorch has no second derivative")
 
     def twice(system: Any, x: Any) -> Any:
-        out = getattr(system.nn, name)(**options).eval()(x)
+        out = case.make(system.nn)(x)
         return system.autograd.grad((out**2).sum(), [x], create_graph=True)[0]
 
     peer.function(twice, peer.normal(3, 7) * 2)
@@ -152,7 +122,7 @@ def test_softmax_of_special_values(peer: Any) -> None:
         peer.function(lambda t, x, name=name: getattr(t.nn.functional, name)(x, 1), rows)
 
 
-MADE = [
+TEXTS = [
     "ReLU()", "ReLU(True)", "LeakyReLU(0.1, True)", "LeakyReLU()", "PReLU(3)", "RReLU()",
     "RReLU(0.1, 0.2, True)", "ELU()", "ELU(2, True)", "SELU()", "SELU(True)", "CELU()",
     "CELU(1.5, True)", "GELU()", "SiLU()", "SiLU(True)", "Mish()", "Mish(True)", "Sigmoid()",
@@ -172,7 +142,7 @@ MADE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", MADE)
+@pytest.mark.parametrize("text", TEXTS)
 def test_the_text_of_a_layer(peer: Any, text: str) -> None:
     import frontend.nn
 
@@ -190,10 +160,10 @@ FILES = (
 
 def parameters_of(function: Any) -> list[Any] | None:
     try:
-        found = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except ValueError:  # PyTorch's own code in C++
         return None
-    return [(p.name, p.default, p.kind) for p in found]
+    return [(p.name, p.default, p.kind) for p in parameters]
 
 
 def test_every_signature_is_the_same(peer: Any) -> None:

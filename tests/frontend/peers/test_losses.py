@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.frontend.layer_cases.losses import LOSSES, Loss
+
 REDUCTIONS = ("mean", "sum", "none")
-RANDOM = np.random.default_rng(1)
+RANDOM = np.random.default_rng(3)
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -31,59 +33,28 @@ def labels(classes: int, *shape: int) -> np.ndarray:
 X, Y, SIGNS = normal(4, 5), normal(4, 5), signs(4, 5)
 # Where inf - inf or inf / inf would be NaN, PyTorch has NaN and we have the limit.
 FINITE = [-1e30, -88.0, -30.0, -1.0, 0.0, 1e-6, 0.5, 1.0, 30.0, 88.0, 1e30, np.nan]
-PAIRS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
-    "MSELoss": ((X, Y), [{}]),
-    "L1Loss": ((X, Y), [{}]),
-    "SmoothL1Loss": ((X * 2, Y), [{}, {"beta": 0.3}, {"beta": 0.0}, {"beta": 5.0}]),
-    "HuberLoss": ((X * 2, Y), [{}, {"delta": 0.3}, {"delta": 5.0}]),
-    "BCELoss": ((unit(4, 5), unit(4, 5)), [{}]),
-    "BCEWithLogitsLoss": ((X * 3, unit(4, 5)), [{}]),
-    "KLDivLoss": ((np.log(unit(4, 5)), unit(4, 5)), [{}]),
-    "HingeEmbeddingLoss": ((X, signs(4, 5)), [{}, {"margin": 0.3}]),
-    "MarginRankingLoss": ((X[0], Y[0], signs(5)), [{}, {"margin": 0.5}]),
-    "MultiMarginLoss": ((X, labels(5, 4)), [{}, {"p": 2, "margin": 0.4}]),
-    "MultiLabelMarginLoss": (
-        (X, np.array([[0, 2, -1, 4, 1], [-1, 0, 1, 2, 3], [4, 3, 2, 1, 0], [1, 1, -1, 0, 0]])),
-        [{}],
-    ),
-    "MultiLabelSoftMarginLoss": ((X * 3, labels(2, 4, 5).astype(np.float32)), [{}]),
-    "TripletMarginLoss": (
-        (X, Y, normal(4, 5)),
-        [{}, {"p": 1, "swap": True}, {"margin": 3.0, "p": 3, "eps": 1e-3}, {"swap": True}],
-    ),
-    "TripletMarginWithDistanceLoss": ((X, Y, normal(4, 5)), [{}, {"swap": True, "margin": 2.0}]),
-    "CosineEmbeddingLoss": ((X, Y, signs(4)), [{}, {"margin": 0.2}]),
-    "PoissonNLLLoss": (
-        (np.abs(X), RANDOM.integers(1, 6, (4, 5)).astype(np.float32)),
-        [{}, {"full": True}, {"log_input": False, "eps": 1e-3}],
-    ),
-    "GaussianNLLLoss": ((X, Y, unit(4, 5)), [{}, {"full": True, "eps": 0.3}]),
-}
-CASES = [
-    pytest.param(name, arrays, options, id=f"{name}-{options}")
-    for name, (arrays, choices) in PAIRS.items()
-    for options in choices
-]
+
+
+# PyTorch has no gradient of a soft margin by its target: that loss is in `test_weights`.
+DIFFERENTIABLE = [case for case in LOSSES if case.layer != "SoftMarginLoss"]
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize(("name", "arrays", "options"), CASES)
-def test_losses(peer: Any, name: str, arrays: Any, options: Any, reduction: str) -> None:
-    peer.module(
-        lambda nn: getattr(nn, name)(reduction=reduction, **options), *arrays, training=(True,)
-    )
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
+def test_losses(peer: Any, case: Loss, reduction: str) -> None:
+    peer.module(lambda nn: case.make(nn, reduction), *case.single(), training=(True,))
 
 
-@pytest.mark.parametrize(("name", "arrays", "options"), CASES)
-def test_second_derivatives(peer: Any, name: str, arrays: Any, options: Any) -> None:
-    if name in ("MultiMarginLoss", "MultiLabelMarginLoss"):
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
+def test_second_derivatives(peer: Any, case: Loss) -> None:
+    if case.layer in ("MultiMarginLoss", "MultiLabelMarginLoss"):
         pytest.skip("PyTorch has no second derivative")
 
     def twice(system: Any, x: Any, *rest: Any) -> Any:
-        lost = getattr(system.nn, name)(reduction="sum", **options)(x, *rest)
+        lost = case.make(system.nn, "sum")(x, *rest)
         return system.autograd.grad(lost**2, [x], create_graph=True)[0]
 
-    peer.function(twice, *arrays, modes=("eager",))
+    peer.function(twice, *case.arguments, modes=("eager",))
 
 
 # -- classes -------------------------------------------------------------------------------------
@@ -104,12 +75,10 @@ CHOICES = [
 ]
 
 
-def made(nn: Any, name: str, options: dict[str, Any], reduction: str) -> Any:
+def loss_of(nn: Any, name: str, options: dict[str, Any], reduction: str) -> Any:
     system = __import__(nn.__name__.partition(".")[0])
-    given = dict(options)
-    if "weight" in given:
-        given["weight"] = system.tensor(given["weight"])
-    return getattr(nn, name)(reduction=reduction, **given)
+    weight = {"weight": system.tensor(options["weight"])} if "weight" in options else {}
+    return getattr(nn, name)(reduction=reduction, **{**options, **weight})
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -117,9 +86,11 @@ def made(nn: Any, name: str, options: dict[str, Any], reduction: str) -> Any:
 @pytest.mark.parametrize("shape", SCORES)
 def test_cross_entropy(peer: Any, shape: str, options: dict[str, Any], reduction: str) -> None:
     x, y = SCORES[shape]
-    peer.module(lambda nn: made(nn, "CrossEntropyLoss", options, reduction), x, y, training=(True,))
+    peer.module(
+        lambda nn: loss_of(nn, "CrossEntropyLoss", options, reduction), x, y, training=(True,)
+    )
     if "label_smoothing" not in options:
-        peer.module(lambda nn: made(nn, "NLLLoss", options, reduction), x, y, training=(True,))
+        peer.module(lambda nn: loss_of(nn, "NLLLoss", options, reduction), x, y, training=(True,))
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -130,14 +101,16 @@ def test_class_probabilities(peer: Any, shape: str, options: Any, reduction: str
     y = np.exp(normal(*x.shape))
     axis = 0 if x.ndim == 1 else 1
     y /= y.sum(axis, keepdims=True)
-    peer.module(lambda nn: made(nn, "CrossEntropyLoss", options, reduction), x, y, training=(True,))
+    peer.module(
+        lambda nn: loss_of(nn, "CrossEntropyLoss", options, reduction), x, y, training=(True,)
+    )
 
 
 def test_all_rows_ignored(peer: Any) -> None:
     y = np.full(6, -100)
     for reduction in REDUCTIONS:
         for name in ("CrossEntropyLoss", "NLLLoss"):
-            peer.module(lambda nn, n=name, r=reduction: made(nn, n, {}, r), normal(6, 4), y)
+            peer.module(lambda nn, n=name, r=reduction: loss_of(nn, n, {}, r), normal(6, 4), y)
 
 
 def test_an_infinite_score_of_an_ignored_row(peer: Any) -> None:
@@ -146,7 +119,7 @@ def test_an_infinite_score_of_an_ignored_row(peer: Any) -> None:
     y = np.array([0, -100, 2])
     for name in ("CrossEntropyLoss", "NLLLoss"):
         for options in ({}, {"weight": WEIGHT}):
-            peer.module(lambda nn, n=name, o=options: made(nn, n, o, "sum"), x, y)
+            peer.module(lambda nn, n=name, o=options: loss_of(nn, n, o, "sum"), x, y)
 
 
 def test_double_backward_of_cross_entropy(peer: Any) -> None:
@@ -187,7 +160,7 @@ def test_weights(peer: Any, reduction: str) -> None:
         X * 4, unit(4, 5),
     )  # fmt: skip
     peer.module(
-        lambda nn: made(nn, "MultiMarginLoss", {"weight": [0.3, 2.0, 0.0, 1.1, 1.0]}, reduction),
+        lambda nn: loss_of(nn, "MultiMarginLoss", {"weight": [0.3, 2.0, 0.0, 1.1, 1.0]}, reduction),
         X, labels(5, 4), training=(True,),
     )  # fmt: skip
     peer.function(

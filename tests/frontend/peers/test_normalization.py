@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.frontend.layer_cases.normalizations import NORMALIZATIONS, Normalization
+
 BATCH = {
     "batch1d [N,C]": (lambda nn, **o: nn.BatchNorm1d(3, **o), (5, 3)),
     "batch1d [N,C,L]": (lambda nn, **o: nn.BatchNorm1d(3, **o), (4, 3, 7)),
@@ -37,27 +39,9 @@ def test_norms_with_running_statistics(peer: Any, name: str, options: dict[str, 
     peer.module(lambda nn: make(nn, **options), x, repeat=3)
 
 
-OTHERS = {
-    "layer": (lambda nn: nn.LayerNorm(6), (4, 6)),
-    "layer of two axes": (lambda nn: nn.LayerNorm((3, 5), eps=1e-3), (2, 4, 3, 5)),
-    "layer without bias": (lambda nn: nn.LayerNorm(6, bias=False), (2, 3, 6)),
-    "layer, plain": (lambda nn: nn.LayerNorm(6, elementwise_affine=False), (2, 3, 6)),
-    "group": (lambda nn: nn.GroupNorm(2, 6), (3, 6, 4, 5)),
-    "group of all": (lambda nn: nn.GroupNorm(1, 6, eps=0.1), (3, 6)),
-    "group of one": (lambda nn: nn.GroupNorm(4, 4, bias=False), (2, 4, 9)),
-    "group, plain": (lambda nn: nn.GroupNorm(2, 4, affine=False), (2, 4, 9)),
-    "rms": (lambda nn: nn.RMSNorm(6), (4, 6)),
-    "rms of two axes": (lambda nn: nn.RMSNorm((3, 5), eps=0.1), (2, 4, 3, 5)),
-    "rms, plain": (lambda nn: nn.RMSNorm(6, elementwise_affine=False), (2, 3, 6)),
-    "local response": (lambda nn: nn.LocalResponseNorm(3, 0.3, 0.6, 2.0), (2, 5, 3, 4)),
-    "local response, even": (lambda nn: nn.LocalResponseNorm(4, 0.5), (2, 6, 7)),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_norms_without_statistics(peer: Any, name: str) -> None:
-    make, shape = OTHERS[name]
-    peer.module(make, peer.normal(*shape) * 2 + 1)
+@pytest.mark.parametrize("case", NORMALIZATIONS, ids=str)
+def test_norms_without_statistics(peer: Any, case: Normalization) -> None:
+    peer.module(case.make, peer.normal(*case.shape) * 2 + 1)
 
 
 @pytest.mark.parametrize("p", [1, 2, 3.5, float("inf")])

@@ -10,8 +10,15 @@ import numpy as np
 import pytest
 
 import frontend
+from tests.frontend.layer_cases.convolutions import (
+    CONVOLUTIONS,
+    SIZES,
+    TRANSPOSED,
+    make_conv,
+    make_transposed,
+    named,
+)
 
-SIZES = (6, 5, 4)
 WORD = {"reflect": "Reflection", "replicate": "Replication", "circular": "Circular"}
 
 
@@ -26,32 +33,14 @@ def modes_of(axes: int, options: dict[str, Any]) -> tuple[str, ...]:
     return ("eager", "compiled") if axes == 2 or len(options) == 2 else ("eager",)
 
 
-def named(options: dict[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in options.items()) or "plain"
-
-
 # -- convolution ----------------------------------------------------------------------------------
-
-CONVOLUTIONS: list[dict[str, Any]] = [
-    {},
-    {"stride": 2, "padding": 1},
-    {"dilation": 2, "padding": 2, "bias": False},
-    {"groups": 2, "padding": 1},
-    {"groups": 4},
-    {"padding": "same", "kernel_size": 2},
-    {"padding": "valid"},
-    {"padding": 1, "padding_mode": "reflect"},
-    {"padding": "same", "padding_mode": "replicate", "dilation": 2, "kernel_size": 2},
-    {"padding": 2, "padding_mode": "circular", "stride": 2},
-]
 
 
 @pytest.mark.parametrize("options", CONVOLUTIONS, ids=named)
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_conv(peer: Any, axes: int, options: dict[str, Any]) -> None:
-    given = {"kernel_size": 3, **options}
     peer.module(
-        lambda nn: getattr(nn, f"Conv{axes}d")(4, 8, **given), image(peer, axes), training=(True,),
+        lambda nn: make_conv(nn, axes, options), image(peer, axes), training=(True,),
         modes=modes_of(axes, options),
     )  # fmt: skip
 
@@ -71,22 +60,12 @@ def test_conv_without_batch_and_without_images(peer: Any, axes: int) -> None:
         peer.module(make, image(peer, axes, batch=(0,)), training=(True,), modes=("eager",))
 
 
-TRANSPOSED: list[dict[str, Any]] = [
-    {},
-    {"stride": 2, "padding": 1, "output_padding": 1},
-    {"stride": 3, "output_padding": 2, "bias": False},
-    {"groups": 2, "stride": 2},
-    {"groups": 4, "dilation": 2, "padding": 1},
-    {"dilation": 3, "output_padding": 2, "padding": 1},
-]
-
-
 @pytest.mark.parametrize("options", TRANSPOSED, ids=named)
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_conv_transpose(peer: Any, axes: int, options: dict[str, Any]) -> None:
     x = image(peer, axes)[..., :3]
     peer.module(
-        lambda nn: getattr(nn, f"ConvTranspose{axes}d")(4, 8, 3, **options), x, training=(True,),
+        lambda nn: make_transposed(nn, axes, options), x, training=(True,),
         modes=modes_of(axes, options),
     )  # fmt: skip
 
