@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.host_ops import HostOp
-from frontend.eager.promotion import aligned, result_type
+from frontend.eager.host_ops import HostOp, eager_only, from_host
+from frontend.eager.promotion import aligned, casted, result_type
 from frontend.functions import reduce, return_types
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.control import while_loop
@@ -21,7 +21,7 @@ from graphc.errors import AttributeValueError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 
-__all__ = ["frexp", "gcd", "lcm", "nextafter", "unravel_index"]
+__all__ = ["frexp", "gcd", "hash_tensor", "lcm", "nextafter", "unravel_index"]
 
 
 def _whole(name: str, input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,3 +110,27 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if not math.prod(sizes) and indices.numel():
         raise AttributeValueError("shape has no elements", location=user_location())
     return tuple(reversed(coordinates))
+
+
+# -- bits ----------------------------------------------------------------------------------------
+
+
+def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
+    """The exclusive or of the bits of all elements (along `dim`: one or several), as uint64:
+    floats count as float64, integers and bools as int64. Runs eagerly only."""
+    need_tensors("hash_tensor", input=input)
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    if input.dtype.is_complex or input.dtype.is_storage and not input.dtype.is_compiled:
+        raise not_implemented("xor_sum_cpu", input.dtype)
+    eager_only("hash_tensor")
+    array = casted(input, DType.f64 if input.dtype.is_float else DType.i64)._array("hash_tensor")
+    axes = reduce.axes_of(dim, input.dim())
+    for axis in axes if dim is not None and dim != () else ():
+        if not input.shape[axis]:
+            raise IndexError(
+                f"hash_tensor: Expected reduction dim {axis} to have non-zero size."
+            )
+    bits = np.ascontiguousarray(array).view(np.uint64).reshape(array.shape)
+    hashed = np.bitwise_xor.reduce(bits, axis=axes, keepdims=keepdim) if axes else bits
+    return from_host(np.asarray(hashed))

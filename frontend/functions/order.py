@@ -11,6 +11,7 @@ from frontend.functions import return_types
 from frontend.functions import shape as s
 from frontend.functions.arguments import (
     need_tensors,
+    refuse_overlap,
     not_implemented,
     numpy_names,
     stored,
@@ -141,6 +142,7 @@ def kthvalue(
 ) -> Any:
     """(values, indices) of the `k`-th smallest element along `dim`, counted from 1."""
     need_tensors("kthvalue", input=input)
+    refuse_overlap(out, input)
     if input.dtype is DType.bool:
         raise not_implemented("kthvalue_cpu", input.dtype)
     axis = dimension(dim, input.dim())

@@ -12,7 +12,7 @@ import numpy as np
 from frontend.eager.dispatch import apply_unary
 from frontend.eager.host_ops import HostOp
 from frontend.eager.promotion import aligned, float_binary, floating, result_type
-from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.arguments import need_a_tensor, need_tensors, stored
 from frontend.functions.creation import ones_like, zeros_like
 from frontend.functions.pointwise import where
 from frontend.functions.unary import erfc, exp, lgamma, log, log1p, sin
@@ -83,6 +83,7 @@ def entr(input: Tensor, *, out: Any = None) -> Tensor:
 
 def xlog1py(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input · log(1 + other), and 0 where input is 0 and other no NaN."""
+    need_a_tensor("special_xlog1py", input, other)
     kind = result_type(input, other)
     x, y = aligned((input, other), kind if kind.is_float else STATE.default_dtype)
     flat = (x == 0).logical_and((y <= -1).logical_or(y == math.inf))

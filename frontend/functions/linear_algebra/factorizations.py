@@ -212,6 +212,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
 
 def _reflected(name: str, A: Tensor, tau: Tensor, x: Tensor, backwards: bool) -> Tensor:
     """The product of I - tauᵢ·vᵢ·vᵢᴴ for all i with x; vᵢ is column i of A below a 1."""
+    matrices(name, input=A)
     floats(name, input=A, tau=tau, other=x)
     if tau.shape[-1] > A.shape[-1]:
         raise misfit(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")

@@ -37,7 +37,7 @@ def lu(a: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     info = np.zeros(len(flat), np.int32)
     for k in range(steps):
         if pivot:
-            best = k + _sizes(flat[:, k:, k]).argmax(axis=1)
+            best = k + sizes(flat[:, k:, k]).argmax(axis=1)
             pivots[:, k] = best + 1
             flat[batch, k], flat[batch, best] = flat[batch, best], flat[batch, k].copy()
         top = flat[:, k, k]
@@ -49,7 +49,7 @@ def lu(a: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     return flat.reshape(a.shape), pivots.reshape(*lead, steps), info.reshape(lead)
 
 
-def _sizes(x: Array) -> Array:
+def sizes(x: Array) -> Array:
     """What pivots are chosen by: of complex numbers, as in LAPACK, the sum of the parts' sizes."""
     sizes: Array = np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
     return sizes

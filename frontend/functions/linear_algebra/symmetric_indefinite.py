@@ -1,4 +1,4 @@
-"""Symmetric matrices that need not be definite: A = P·L·D·Lᵀ·Pᵀ with 1x1 and 2x2 blocks on D's
+"""Symmetric or Hermitian matrices that need not be definite: A = P·L·D·Lᵀ·Pᵀ (Lᴴ) with 1x1 and 2x2 blocks on D's
 diagonal (J. Bunch and L. Kaufman, "Some stable methods for calculating inertia and solving
 symmetric linear systems", 1977). NumPy has no such factorization: these are its loops over the
 columns, in the form that LAPACK keeps the factors in. They run eagerly only."""
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.host_ops import HostOp, from_host
+from frontend.eager.uncompiled import conj
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
+from frontend.functions.linear_algebra import kernels
 from frontend.functions.linear_algebra.checks import batches, matrices, misfit, square
 from frontend.functions.linear_algebra.solving import refuse
 from frontend.tensors.tensor import Tensor
@@ -27,50 +29,64 @@ _ALPHA = (1 + math.sqrt(17)) / 8
 
 def _pivot(a: Array, k: int) -> tuple[int, int]:
     """(the row that comes to the diagonal, the block's size) at step k."""
-    here, below = abs(a[k, k]), np.abs(a[k + 1 :, k])
+    here, below = kernels.sizes(a[k, k]), kernels.sizes(a[k + 1 :, k])
     if not below.size or here >= _ALPHA * below.max():
         return k, 1
     row = k + 1 + int(below.argmax())
     beside = np.concatenate([a[row, k:row], a[row + 1 :, row]])
-    greatest = np.abs(beside).max()
+    greatest = kernels.sizes(beside).max()
     if here * greatest >= _ALPHA * below.max() ** 2:
         return k, 1
-    return row, 1 if abs(a[row, row]) >= _ALPHA * greatest else 2
+    return row, 1 if kernels.sizes(a[row, row]) >= _ALPHA * greatest else 2
 
 
-def _swap(a: Array, k: int, first: int, second: int, size: int) -> None:
+def _turned(x: Array, hermitian: bool) -> Array:
+    """What lies across the diagonal from `x`."""
+    return x.conj() if hermitian else x
+
+
+def _swap(a: Array, k: int, first: int, second: int, size: int, hermitian: bool) -> None:
     """Rows and columns `first` and `second` of the lower triangle from k exchanged."""
     if first == second:
         return
     lower = a[second + 1 :, [first, second]]
     a[second + 1 :, [second, first]] = lower
     between = a[first + 1 : second, first].copy()
-    a[first + 1 : second, first] = a[second, first + 1 : second]
-    a[second, first + 1 : second] = between
+    a[first + 1 : second, first] = _turned(a[second, first + 1 : second], hermitian)
+    a[second, first + 1 : second] = _turned(between, hermitian)
+    a[second, first] = _turned(a[second, first], hermitian)
     a[first, first], a[second, second] = a[second, second], a[first, first]
     if size == 2:
         a[first, k], a[second, k] = a[second, k], a[first, k]
 
 
-def _eliminate(a: Array, k: int, size: int) -> None:
+def _block(a: Array, k: int, size: int, hermitian: bool) -> Array:
+    """D's block at step k, both triangles."""
+    block = a[k : k + size, k : k + size].copy()
+    if size == 2:
+        block[0, 1] = _turned(block[1, 0], hermitian)
+    return block
+
+
+def _eliminate(a: Array, k: int, size: int, hermitian: bool) -> None:
     """The rest of the matrix without what the block at k explains; its columns of L."""
     rest = slice(k + size, None)
     columns = a[rest, k : k + size].copy()
     if size == 1:
         factors = columns / a[k, k]
     else:
-        block = a[k : k + 2, k : k + 2].copy()
-        block[0, 1] = block[1, 0]
-        factors = np.linalg.solve(block, columns.T).T
-    a[rest, rest] -= np.tril(factors @ columns.T)
+        factors = np.linalg.solve(_block(a, k, size, hermitian).T, columns.T).T
+    a[rest, rest] -= np.tril(factors @ _turned(columns, hermitian).T)
     a[rest, k : k + size] = factors
 
 
-def _factored(a: Array) -> tuple[Array, Array, int]:
+def _factored(a: Array, hermitian: bool) -> tuple[Array, Array, int]:
     """L and D in one lower triangle; the rows exchanged, counted from 1, negative in 2x2 blocks;
     and the first step with a block of 0, counted from 1, or 0."""
     a = np.tril(a)
     count, info, k = len(a), 0, 0
+    if hermitian:
+        np.fill_diagonal(a, a.diagonal().real)
     pivots = np.zeros(count, np.int32)
     while k < count:
         if not a[k:, k].any():
@@ -79,8 +95,10 @@ def _factored(a: Array) -> tuple[Array, Array, int]:
             k += 1
             continue
         row, size = _pivot(a, k)
-        _swap(a, k, k + size - 1, row, size)
-        _eliminate(a, k, size)
+        _swap(a, k, k + size - 1, row, size, hermitian)
+        _eliminate(a, k, size, hermitian)
+        if hermitian:
+            np.fill_diagonal(a, a.diagonal().real)
         pivots[k : k + size] = row + 1 if size == 1 else -(row + 1)
         k += size
     return a, pivots, info
@@ -96,19 +114,18 @@ def _blocks(pivots: Array) -> list[tuple[int, int, int]]:
     return found
 
 
-def _solved(a: Array, pivots: Array, b: Array) -> Array:
+def _solved(a: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
     x = np.array(b)
     blocks = _blocks(pivots)
     for k, size, row in blocks:
         last, own = k + size - 1, slice(k, k + size)
         x[[last, row]] = x[[row, last]]
         x[k + size :] -= a[k + size :, own] @ x[own]
-        block = a[own, own].copy()
-        block[0, -1] = block[-1, 0]
+        block = _block(a, k, size, hermitian)
         x[own] = np.linalg.solve(block, x[own]) if block.any() else np.inf
     for k, size, row in reversed(blocks):
         last, own = k + size - 1, slice(k, k + size)
-        x[own] -= a[k + size :, own].T @ x[k + size :]
+        x[own] -= _turned(a[k + size :, own], hermitian).T @ x[k + size :]
         x[[last, row]] = x[[row, last]]
     return x
 
@@ -116,19 +133,19 @@ def _solved(a: Array, pivots: Array, b: Array) -> Array:
 # -- batches ---------------------------------------------------------------------------------------
 
 
-def _factor(a: Array) -> tuple[Array, Array, Array]:
+def _factor(a: Array, *, hermitian: bool) -> tuple[Array, Array, Array]:
     lead, size = a.shape[:-2], a.shape[-1]
     both, pivots = np.zeros_like(a), np.zeros((*lead, size), np.int32)
     info = np.zeros(lead, np.int32)
     for index in np.ndindex(lead):
-        both[index], pivots[index], info[index] = _factored(a[index])
+        both[index], pivots[index], info[index] = _factored(a[index], hermitian)
     return both, pivots, info
 
 
-def _solve(a: Array, pivots: Array, b: Array) -> Array:
+def _solve(a: Array, pivots: Array, b: Array, *, hermitian: bool) -> Array:
     x = np.zeros_like(b)
     for index in np.ndindex(b.shape[:-2]):
-        x[index] = _solved(a[index], pivots[index], b[index])
+        x[index] = _solved(a[index], pivots[index], b[index], hermitian)
     return x
 
 
@@ -136,8 +153,10 @@ def _no_rule(*arguments: Any) -> tuple[Any, ...]:
     raise NotImplementedError("the derivative for 'linalg.ldl_factor' is not implemented.")
 
 
-def _solve_rule(g: Any, x: Any, a: Any, pivots: Any, b: Any) -> tuple[Any, Any, Any]:
-    return None, None, SOLVE(a, pivots, g)
+def _solve_rule(
+    g: Any, x: Any, a: Any, pivots: Any, b: Any, *, hermitian: bool
+) -> tuple[Any, Any, Any]:
+    return None, None, SOLVE(a if hermitian else conj(a), pivots, g, hermitian=hermitian)
 
 
 FACTOR = HostOp("linalg.ldl_factor_ex", _factor, _no_rule)
@@ -149,7 +168,7 @@ def ldl_factor_ex(
 ) -> Any:
     """`ldl_factor` with the info of each matrix: 0, or the first zero block of D, from 1."""
     square("linalg.ldl_factor_ex", A=A)
-    both, pivots, info = FACTOR(A)
+    both, pivots, info = FACTOR(A, hermitian=hermitian and A.is_complex())
     if check_errors:
         text = "The factorization has been completed, but D[{0},{0}] is zero."
         refuse("linalg.ldl_factor_ex", info._array("linalg.ldl_factor_ex"), text)
@@ -157,8 +176,9 @@ def ldl_factor_ex(
 
 
 def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
-    """L and D of symmetric matrices in one lower triangle, and the rows exchanged, as LAPACK's
-    `sytrf`; of A the lower triangle is read. No gradient."""
+    """L and D of symmetric matrices (with `hermitian`, of Hermitian ones) in one lower triangle,
+    and the rows exchanged, as LAPACK's `sytrf` and `hetrf`; of A the lower triangle is read. No
+    gradient."""
     square("linalg.ldl_factor", A=A)
     both, pivots, _ = ldl_factor_ex(A, hermitian=hermitian)
     return stored(return_types.linalg_ldl_factor(both, pivots), out)
@@ -178,4 +198,5 @@ def ldl_solve(
                      f"{list(B.shape)}")  # fmt: skip
     a, b = batches(LD, B)
     rows = np.broadcast_to(pivots._array(name), tuple(a.shape[:-1]))
-    return stored(SOLVE(a, from_host(rows), b), out)
+    hermitian = hermitian and LD.is_complex()
+    return stored(SOLVE(a, from_host(rows), b, hermitian=hermitian), out)
