@@ -20,6 +20,7 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
+from graphc.ops import number_functions as ops
 
 __all__ = ["frexp", "gcd", "hash_tensor", "lcm", "nextafter", "unravel_index"]
 
@@ -60,7 +61,7 @@ def _next_rule(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return where(x == y, 0.0, g), g * 0
 
 
-_NEXT = HostOp("nextafter", np.nextafter, _next_rule, ((0, 1), ()))
+_NEXT = HostOp("nextafter", ops.nextafter, _next_rule, ((0, 1), ()))
 
 
 def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
@@ -78,7 +79,7 @@ def _frexp_rule(g: Any, out: Any, x: Any) -> tuple[Any]:
     return (None if g[0] is None else g[0] * pow(2.0, -out[1].to(g[0].dtype)),)
 
 
-_FREXP = HostOp("frexp", lambda x: tuple(np.frexp(x)), _frexp_rule, ((), (1,)))
+_FREXP = HostOp("frexp", ops.frexp, _frexp_rule, ((), (1,)))
 
 
 def frexp(input: Tensor, *, out: Any = None) -> Any:
@@ -121,16 +122,14 @@ def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: 
     need_tensors("hash_tensor", input=input)
     if mode != 0:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
-    if input.dtype.is_complex or input.dtype.is_storage and not input.dtype.is_compiled:
+    if input.dtype.is_complex or (input.dtype.is_storage and not input.dtype.is_compiled):
         raise not_implemented("xor_sum_cpu", input.dtype)
     eager_only("hash_tensor")
     array = casted(input, DType.f64 if input.dtype.is_float else DType.i64)._array("hash_tensor")
     axes = reduce.axes_of(dim, input.dim())
     for axis in axes if dim is not None and dim != () else ():
         if not input.shape[axis]:
-            raise IndexError(
-                f"hash_tensor: Expected reduction dim {axis} to have non-zero size."
-            )
+            raise IndexError(f"hash_tensor: Expected reduction dim {axis} to have non-zero size.")
     bits = np.ascontiguousarray(array).view(np.uint64).reshape(array.shape)
     hashed = np.bitwise_xor.reduce(bits, axis=axes, keepdims=keepdim) if axes else bits
     return from_host(np.asarray(hashed))

@@ -11,9 +11,9 @@ from frontend.functions import return_types
 from frontend.functions import shape as s
 from frontend.functions.arguments import (
     need_tensors,
-    refuse_overlap,
     not_implemented,
     numpy_names,
+    refuse_overlap,
     stored,
     takes_out,
 )

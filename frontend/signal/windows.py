@@ -26,7 +26,8 @@ def _made(name: str, M: int, sym: bool, weights: Any, options: dict[str, Any]) -
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     if options.get("layout") not in (None, strided):
-        raise ValueError(f"{name} is implemented for strided tensors only, got: {options['layout']}")
+        layout = options["layout"]
+        raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
     kind = STATE.default_dtype if options.get("dtype") is None else as_dtype(options["dtype"])
     if kind not in (DType.f32, DType.f64):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {kind}")

@@ -270,6 +270,10 @@ class _CallMemory:
         self.calls = 0
         self.call_address = ctypes.addressof(self._call)
         self.enter = entering(self._call)
+        if native.hosts:
+            from graphc.codegen.program.host_kernels import calling_back
+
+            self.enter = calling_back(self.enter, self._block, self._memory.nbytes)
 
     @property
     def has_finished(self) -> bool:

@@ -136,6 +136,11 @@ def kept(store: ObjectCache, key: str) -> tuple[Program, Details] | None:
     program, drivers, objects, details = _loaded(payload)
     OBJECTS.update(objects)
     addresses = load(objects)
+    if program.native.hosts:
+        from graphc.codegen.program.host_kernels import host_kernel
+
+        for kernel in map(host_kernel, program.native.hosts):
+            addresses[kernel.symbol] = kernel.address
     for name, driver in drivers:
         assert isinstance(driver, DriverCode)
         addresses[name] = load_driver(driver, addresses)
