@@ -57,7 +57,8 @@ class HostOp:
                 return _emitted(self.op, operands, attributes, types), len(types) == 1
             return tuple(map(without_data, types)), len(types) == 1
         eager_only(self.name)
-        arrays = [x._array(self.name) for x in operands]
+        # Row-major, as in compiled code: BLAS sums in another order where they are not.
+        arrays = [_row_major(x._array(self.name)) for x in operands]
         with np.errstate(all="ignore"):
             computed = self.compute(*arrays, **attributes)
         single = not isinstance(computed, tuple)
@@ -90,6 +91,10 @@ def _emitted(
     if session.watched is not None:
         session.watched += map(weakref.ref, results)
     return results
+
+
+def _row_major(array: Any) -> Any:
+    return array if array.flags.c_contiguous else array.copy(order="C")
 
 
 def from_host(array: Any) -> Tensor:

@@ -93,7 +93,7 @@ def _edges(name: str, points: Tensor, axis: int, bins: Any, bounds: Any) -> Tens
         return where(fits, edges, math.nan)
     if not bool(finite):
         raise RuntimeError(message)
-    return edges  # type: ignore[no-any-return]
+    return edges
 
 
 def _counted(
@@ -107,7 +107,7 @@ def _counted(
             "input tensor excluding its innermost dimension"
         )
     operands = (points.detach(), weights.detach(), *edges)
-    return _COUNTS(*operands, density=density)  # type: ignore[no-any-return]
+    return _COUNTS(*operands, density=density)
 
 
 def _no_rule(*_: Any, **__: Any) -> tuple[Any, ...]:

@@ -131,5 +131,8 @@ def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: 
         if not input.shape[axis]:
             raise IndexError(f"hash_tensor: Expected reduction dim {axis} to have non-zero size.")
     bits = np.ascontiguousarray(array).view(np.uint64).reshape(array.shape)
-    hashed = np.bitwise_xor.reduce(bits, axis=axes, keepdims=keepdim) if axes else bits
-    return from_host(np.asarray(hashed))
+    hashed: Any = bits
+    for axis in reversed(axes):
+        hashed = np.bitwise_xor.reduce(hashed, axis=axis)
+    shape = [1 if i in axes else size for i, size in enumerate(input.shape)]
+    return from_host(np.asarray(hashed).reshape(shape if keepdim else np.shape(hashed)))

@@ -319,7 +319,8 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
             f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0",
         )
     x = input.detach().reshape(-1)
-    low, high = float(min), float(max)
+    low: Any = float(min)
+    high: Any = float(max)
     finite: Any = None
     if low == high and input.numel() and STATE.session is not None:
         low, high, finite = _traced_range(x)

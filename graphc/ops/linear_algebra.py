@@ -4,7 +4,7 @@ by matrix) is not 0; `check_success` makes an error of that."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -269,15 +269,19 @@ def _svd_types(a: TensorType, *, full_matrices: bool) -> Types:
     return (*(TensorType(a.dtype, shape) for shape in shapes), _info(lead))
 
 
+def _half(UPLO: str) -> Literal["L", "U"]:
+    return "L" if UPLO == "L" else "U"
+
+
 def _eigh(a: Array, *, UPLO: str) -> tuple[Array, ...]:
     try:
-        values, vectors = np.linalg.eigh(a, UPLO=UPLO)
+        values, vectors = np.linalg.eigh(a, _half(UPLO))
         return values, vectors, np.zeros(a.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
         pass
 
     def one(x: Array) -> tuple[Array, ...]:
-        return tuple(np.linalg.eigh(x, UPLO=UPLO))
+        return tuple(np.linalg.eigh(x, _half(UPLO)))
 
     real = np.empty(0, a.dtype).real.dtype
     results = [(a.shape[-1:], real), (a.shape[-2:], a.dtype)]

@@ -105,8 +105,8 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
             made = {node for node in sources if kinds[node] not in (INPUT, CONSTANT)}
             _keep(kept, made, LOOP_READS)
         if kinds[identity] == "host":  # Python is handed arrays
-            operands = (v.node for v in graph.nodes[identity].operands)
-            _keep(kept, (n for n in operands if kinds[n] not in (INPUT, CONSTANT)), PYTHON_READS)
+            read = {v.node for v in graph.nodes[identity].operands}
+            _keep(kept, (n for n in read if kinds[n] not in (INPUT, CONSTANT)), PYTHON_READS)
         if kinds[identity] in ("contract", "composite"):
             made = _behind_movement(graph, graph.nodes[identity].operands, kinds)
             kept = (

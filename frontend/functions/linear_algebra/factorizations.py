@@ -234,7 +234,7 @@ def split(both: Tensor) -> tuple[Tensor, Tensor]:
 
 def permutation(pivots: Tensor, rows: int, dtype: Any) -> Tensor:
     """P of A = P·L·U from the rows swapped."""
-    return PERMUTATION(pivots, rows=rows).to(dtype)  # type: ignore[no-any-return]
+    return PERMUTATION(pivots, rows=rows).to(dtype)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:

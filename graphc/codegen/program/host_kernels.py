@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -103,7 +102,7 @@ def _over(address: int | None, type: TensorType) -> Array:
     if not type.nbytes or address is None:
         return np.empty(type.shape, type.dtype.numpy)
     raw = (ctypes.c_uint8 * type.nbytes).from_address(address)
-    return np.frombuffer(raw, type.dtype.numpy, math.prod(type.shape)).reshape(type.shape)
+    return np.asarray(raw).view(type.dtype.numpy).reshape(type.shape)
 
 
 def _compute(spec: KernelSpec, arrays: list[Array]) -> None:
