@@ -10,6 +10,7 @@ is computed again: the call ends with the results that it would have had.
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import threading
 from collections.abc import Callable
@@ -18,7 +19,11 @@ from typing import Any
 import numpy as np
 
 from graphc.codegen.program.native_kernel import NativeKernel
+from graphc.ir.dims import fixed
+from graphc.ir.instances import at_sizes
+from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
+from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
 from graphc.schedule.plan import KernelSpec
 from graphc.system import after_fork
@@ -41,10 +46,12 @@ def host_kernel(spec: KernelSpec) -> NativeKernel:
     if known is None:
         text = print_graph(spec.body, locations=False)
         symbol = "host_" + hashlib.sha256(text.encode()).hexdigest()[:32]
-        function = _SIGNATURE(_callback(spec))
+        sizes = tuple(symbol.name for symbol in symbols_of(spec.body))
+        function = _SIGNATURE(_callback(spec.body, sizes))
         address = ctypes.cast(function, ctypes.c_void_p).value
         assert address is not None
-        known = _made.setdefault(spec, (NativeKernel(symbol, address, 1, 0), function))
+        kernel = NativeKernel(symbol, address, 1, 0, sizes)
+        known = _made.setdefault(spec, (kernel, function))
     return known[0]
 
 
@@ -71,21 +78,29 @@ def _raise_noted(block: int, nbytes: int) -> None:
         raise errors[0]
 
 
-def _callback(spec: KernelSpec) -> Callable[..., None]:
-    types = (*spec.body.input_types, *spec.body.output_types)
+def _callback(body: Graph, names: tuple[str, ...]) -> Callable[..., None]:
+    """The function that computes `body`, at the sizes of these names that a call gives."""
 
-    def call(table: int, dims: int, begin: int, end: int, scratch: int) -> None:
+    @functools.lru_cache(maxsize=64)
+    def at(sizes: tuple[int, ...]) -> Graph:
+        return at_sizes(body, dict(zip(names, sizes))) if names else body
+
+    def call(table: int, dims: int | None, begin: int, end: int, scratch: int) -> None:
+        written: list[Array] = []
         while True:
             try:
+                known = at(tuple((ctypes.c_int64 * len(names)).from_address(dims or table)))
+                types = (*known.input_types, *known.output_types)
                 pointers = (ctypes.c_void_p * max(len(types), 1)).from_address(table)
                 arrays = [_over(pointers[i], type) for i, type in enumerate(types)]
-                _compute(spec, arrays)
+                written = arrays[len(known.input_types) :]
+                _compute(known, arrays, written)
                 return
             except KeyboardInterrupt as error:
                 _note(scratch, error)
             except BaseException as error:
                 _note(scratch, error)
-                for array in arrays[len(spec.body.input_types) :]:
+                for array in written:
                     array.fill(np.nan if array.dtype.kind == "f" else 0)
                 return
 
@@ -99,16 +114,15 @@ def _note(scratch: int, error: BaseException) -> None:
 
 def _over(address: int | None, type: TensorType) -> Array:
     """An array over the memory of a buffer."""
-    if not type.nbytes or address is None:
+    if not fixed(type.nbytes) or address is None:
         return np.empty(type.shape, type.dtype.numpy)
-    raw = (ctypes.c_uint8 * type.nbytes).from_address(address)
+    raw = (ctypes.c_uint8 * fixed(type.nbytes)).from_address(address)
     return np.asarray(raw).view(type.dtype.numpy).reshape(type.shape)
 
 
-def _compute(spec: KernelSpec, arrays: list[Array]) -> None:
+def _compute(body: Graph, arrays: list[Array], written: list[Array]) -> None:
     from graphc.ops.interpreter import evaluate
 
-    count = len(spec.body.input_types)
-    results = evaluate(spec.body, tuple(arrays[:count]), reference=False)
-    for place, result in zip(arrays[count:], results, strict=True):
+    results = evaluate(body, tuple(arrays[: len(arrays) - len(written)]), reference=False)
+    for place, result in zip(written, results, strict=True):
         place[...] = result
