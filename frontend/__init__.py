@@ -119,7 +119,7 @@ _LATE = {
         "corrcoef cov cumulative_trapezoid diff gradient trapezoid trapz"
     ),
     "frontend.functions.histograms": "histogram histogramdd",
-    "frontend.functions.number_functions": "frexp gcd lcm nextafter unravel_index",
+    "frontend.functions.number_functions": ("frexp gcd hash_tensor lcm nextafter unravel_index"),
     "frontend.functions.questions": (
         "as_strided_scatter constant_pad_nd empty_permuted get_device is_inference "
         "is_inference_mode_enabled is_nonzero is_same_size is_signed nonzero_static renorm"

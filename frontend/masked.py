@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.uncompiled import conj
 from frontend.functions import order, order_statistics, pointwise, reduce, special, unary
 from frontend.functions.layout import broadcast_to
 from frontend.functions.linalg import vector_norm
@@ -208,9 +209,10 @@ def var(
     count = _count(input, dim, True, mask)
     center = sum(input, dim, keepdim=True, dtype=kind, mask=mask) / count
     off = input - center
-    total = sum(off * off, dim, keepdim=keepdim, dtype=inner, mask=mask)
+    total = sum(off * conj(off), dim, keepdim=keepdim, dtype=inner, mask=mask)
     if isinstance(count, Tensor):
-        degrees = (count.to(inner) - less).clamp(min=0).reshape(total.shape)
+        real = DType.f32 if inner.is_complex else inner
+        degrees = (count.to(real) - less).clamp(min=0).reshape(total.shape)
     else:
         degrees = max(count - less, 0.0)
     return (total / degrees).to(kind)

@@ -64,7 +64,7 @@ LATE = {
     "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.differences": "corrcoef cov diff",
     "frontend.functions.histograms": "histogram",
-    "frontend.functions.number_functions": "frexp gcd lcm nextafter",
+    "frontend.functions.number_functions": "frexp gcd hash_tensor lcm nextafter",
     "frontend.functions.questions": (
         "as_strided_scatter fill_diagonal_ is_nonzero is_same_size nonzero_static renorm "
         "sum_to_size"

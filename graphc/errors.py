@@ -47,6 +47,11 @@ class ContentError(GraphError, ValueError):
     """An operand whose content an op does not take (a zero divisor, a negative variance)."""
 
 
+class LinAlgError(GraphError):
+    """A matrix without what was asked for: a singular one inverted, one that is not positive
+    definite factored, a decomposition that does not converge."""
+
+
 class GradientError(GraphError):
     """A gradient through an op that has none."""
 

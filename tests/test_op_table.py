@@ -14,6 +14,7 @@ The oracle is the reference run in float64 on the same values. Bounds:
 | sum, cumsum, contraction, scatter | 16·ε·Σ|a||b|, summed by the op itself on absolute values |
 | prod, cumprod | n·ε·|product| |
 | composite, logcumsumexp, region | 32·ε times the greatest magnitude of the result |
+| host (NumPy and its LAPACK, at every level) | 256·ε of the same |
 | gradients, reference against numeric | 2e-6 of the greatest magnitude, at least 1 (step 1e-5) |
 | gradients, eager and compiled against reference | 64·ε of the same, in f64 |
 """
@@ -37,7 +38,7 @@ from graphc.ir.types import COMPILED, DType, TensorType
 from graphc.ops.interpreter import evaluate
 from graphc.ops.kinds.op import Sample, SampleDrawer
 
-SUM, COMPOSITE, GRADIENT = 16, 32, 64
+SUM, COMPOSITE, GRADIENT, HOST = 16, 32, 64, 256
 NO_SAMPLES = "none"
 CHECKS = {"gradient"}
 # Where each storage type begins to take every third sample.
@@ -185,6 +186,8 @@ def bound(op: Any, sample: Sample, want: np.ndarray, epsilon: float) -> Any:
         return max(sample.operands[0].size, 1) * epsilon * np.abs(want)
     if op.name.startswith("bessel_") and epsilon == np.finfo(np.float64).eps:
         return op.ulps * epsilon * np.max(np.abs(want), initial=0)
+    if op.kind == "host":
+        return HOST * epsilon * np.max(np.abs(want), initial=0)
     if op.kind in ("composite", "region") or op.name == "logcumsumexp":
         return COMPOSITE * epsilon * np.max(np.abs(want), initial=0)
     return None

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from frontend.eager.promotion import can_cast, casted
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.state import STATE
@@ -87,6 +89,23 @@ def stored(result: Any, out: Any) -> Any:
     return out
 
 
+def refuse_overlap(out: Any, *operands: Any) -> None:
+    """Raise RuntimeError where `out`, a tensor or several, shares memory with an operand: for
+    functions that PyTorch computes straight into `out`, reading what it wrote."""
+    places = out if isinstance(out, tuple | list) else (out,)
+    for place in places:
+        if not isinstance(place, Tensor) or STATE.session is not None or place.is_meta:
+            continue
+        array = place._array("out=")
+        others = [x._array("out=") for x in operands if isinstance(x, Tensor) and not x.is_meta]
+        if any(np.may_share_memory(array, x) and np.shares_memory(array, x) for x in others):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to "
+                "tensor refer to a single memory location. Please clone() the tensor before "
+                "performing the operation."
+            )
+
+
 def takes_out(function: Callable[..., Any]) -> Any:
     """`function`, taking `out=` too."""
 
@@ -131,6 +150,16 @@ def need_tensors(function: str, **operands: Any) -> None:
                 f"{function}(): argument '{name}' (position {position}) must be Tensor, not "
                 f"{type(operand).__name__}"
             )
+
+
+def need_a_tensor(function: str, *operands: Any) -> None:
+    """Raise TypeError in PyTorch's words where none of these is a Tensor."""
+    if not any(isinstance(x, Tensor) for x in operands):
+        kinds = ", ".join(type(x).__name__ for x in operands)
+        raise TypeError(
+            f"{function}() received an invalid combination of arguments - got ({kinds}), but one "
+            "of the arguments must be a Tensor"
+        )
 
 
 def not_implemented(kernel: str, dtype: DType) -> NotImplementedError:

@@ -17,7 +17,7 @@ from frontend.eager.host_ops import eager_only
 from frontend.eager.promotion import common_shape, expanded, floating
 from frontend.eager.reinterpreting import VIEW_AS_COMPLEX, VIEW_AS_REAL
 from frontend.eager.uncompiled import Uncompiled
-from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.arguments import need_tensors, stored, stored_exactly
 from frontend.functions.logic import eq
 from frontend.functions.pointwise import where
 from frontend.functions.unary import cos, sin
@@ -116,14 +116,14 @@ def _parts(name: str, first: Tensor, second: Tensor) -> tuple[Tensor, ...]:
 def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
     """real + imag · i, of two tensors of float32 or of float64."""
     need_tensors("complex", real=real, imag=imag)
-    return stored(_applied(uncompiled.COMPLEX, *_parts("complex", real, imag)), out)
+    return stored_exactly(_applied(uncompiled.COMPLEX, *_parts("complex", real, imag)), out)
 
 
 def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
     """abs · (cos(angle) + sin(angle) · i), of two tensors of float32 or of float64."""
     need_tensors("polar", abs=abs, angle=angle)
     size, turn = _parts("polar", abs, angle)
-    return stored(_applied(uncompiled.COMPLEX, size * cos(turn), size * sin(turn)), out)
+    return stored_exactly(_applied(uncompiled.COMPLEX, size * cos(turn), size * sin(turn)), out)
 
 
 # -- functions -----------------------------------------------------------------------------------

@@ -69,12 +69,18 @@ def _expand(input: Tensor, size: Sequence[int], *, implicit: bool = False) -> Te
     return layout.expand(input, tuple(size))
 
 
+def _narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    if dim >= max(input.dim(), 1):  # no IndexError, which it is elsewhere
+        raise RuntimeError(f"narrow_copy: dim {dim} of a tensor with {input.dim()} dimensions")
+    return layout.narrow(input, dim, start, length)
+
+
 alias_copy = _copying("alias_copy", lambda input: input)
 as_strided_copy = _copying("as_strided_copy", select.as_strided)
 detach_copy = _copying("detach_copy", lambda input: input.detach())
 diagonal_copy = _copying("diagonal_copy", select.diagonal)
 expand_copy = _copying("expand_copy", _expand)
-narrow_copy = _copying("narrow_copy", layout.narrow)
+narrow_copy = _copying("narrow_copy", _narrow)
 permute_copy = _copying("permute_copy", lambda input, dims: layout.permute(input, *dims))
 select_copy = _copying("select_copy", lambda input, dim, index: input.select(dim, index))
 slice_copy = _copying("slice_copy", slice_of)

@@ -77,6 +77,12 @@ def gradient(
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     spacing = 1 if spacing is None else spacing
     spacings = list(spacing) if isinstance(spacing, Sequence) else [spacing] * len(axes)
+    places = {x.device for x in spacings if isinstance(x, Tensor)}
+    if len(places) > 1:
+        raise RuntimeError(
+            "torch.gradient expected each tensor to be on the same device, but got devices "
+            f"{' and '.join(sorted(map(str, places)))}!"
+        )
     if len(spacings) != len(axes):
         raise RuntimeError(
             "torch.gradient expected spacing to be unspecified, a scalar, or a list of length "

@@ -1,5 +1,5 @@
-"""How many elements lie in each of several intervals: `histogram`, `histogramdd`. The bounds may
-depend on the data, and points are sorted into any edges, so both run eagerly only."""
+"""How many elements lie in each of several intervals: `histogram`, `histogramdd`. NumPy computes
+both, in compiled code too."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from frontend.eager.host_ops import eager_only, from_host
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.host_ops import HostOp
 from frontend.functions import return_types
 from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.creation import ones
+from frontend.functions.pointwise import where
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
+from graphc.ops import indexing
+from graphc.ops import number_functions as ops
 
 __all__ = ["histogram", "histogramdd"]
 METHODS = "histogram"
@@ -27,11 +31,10 @@ def histogram(
     in each bin, and the bins' edges. `bins`: how many of equal width in `range` (by default that of
     the elements), or the edges. The last bin is closed."""
     need_tensors("histogram", input=input)
-    eager_only("histogram")
     points = input.reshape(-1, 1)
     edges = [_edges("histogram", points, 0, bins, range)]
     counts = _counted(input, points, edges, weight, density)
-    return stored(return_types.histogram(counts, from_host(edges[0])), out)
+    return stored(return_types.histogram(counts, edges[0]), out)
 
 
 def histogramdd(
@@ -41,7 +44,6 @@ def histogramdd(
     """`histogram` of points, the rows of the last dimension, over a grid: `bins` has an entry per
     coordinate, `range` two."""
     need_tensors("histogramdd", input=input)
-    eager_only("histogramdd")
     if input.dim() < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     rank = input.shape[-1]
@@ -55,14 +57,14 @@ def histogramdd(
     bounds = [None] * rank if range is None else [range[2 * i : 2 * i + 2] for i in _up_to(rank)]
     edges = [_edges("histogramdd", points, i, entries[i], bounds[i]) for i in _up_to(rank)]
     counts = _counted(input, points, edges, weight, density)
-    return return_types.histogramdd(counts, tuple(map(from_host, edges)))
+    return return_types.histogramdd(counts, tuple(edges))
 
 
 def _up_to(count: int) -> list[int]:
     return list(itertools.islice(itertools.count(), count))
 
 
-def _edges(name: str, points: Tensor, axis: int, bins: Any, bounds: Any) -> np.ndarray[Any, Any]:
+def _edges(name: str, points: Tensor, axis: int, bins: Any, bounds: Any) -> Tensor:
     kind = points.dtype
     if not kind.is_float or kind.is_storage:
         raise not_implemented(f"{name}_cpu", kind)
@@ -72,45 +74,45 @@ def _edges(name: str, points: Tensor, axis: int, bins: Any, bounds: Any) -> np.n
                                "dtype")  # fmt: skip
         if bins.dim() != 1 or not bins.numel():
             raise RuntimeError(f"torch.{name}: bins tensor should have one dimension")
-        return bins._array(name)
+        return bins
     if bins <= 0:
         raise RuntimeError(f"torch.{name}(): bins must be > 0, but got {bins} for dimension {axis}")
-    column = points._array(name)[:, axis]
-    low, high = (column.min(), column.max()) if column.size else (0.0, 1.0)
-    if bounds is not None:
-        low, high = bounds
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(f"torch.{name}: range [{low}, {high}] is not finite")
-    if low > high:
-        raise RuntimeError(f"torch.{name}: min should not exceed max, but got min {low} max {high}")
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, bins + 1, dtype=kind.numpy)
+    low, high = (None, None) if bounds is None else map(float, bounds)
+    if low is not None and high is not None:
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise RuntimeError(f"torch.{name}: range [{low}, {high}] is not finite")
+        if low > high:
+            raise RuntimeError(
+                f"torch.{name}: min should not exceed max, but got min {low} max {high}"
+            )
+    column = points[:, axis].detach().contiguous()
+    edges, finite = _EDGES(column, bins=bins, low=low, high=high)
+    message = f"torch.{name}: range of the elements is not finite"
+    if STATE.session is not None:
+        fits = CONTEXT.apply(indexing.check_all, (finite,), {"message": message})[0]
+        return where(fits, edges, math.nan)
+    if not bool(finite):
+        raise RuntimeError(message)
+    return edges
 
 
 def _counted(
-    input: Tensor, points: Tensor, edges: Any, weight: Tensor | None, density: bool
+    input: Tensor, points: Tensor, edges: list[Tensor], weight: Tensor | None, density: bool
 ) -> Tensor:
-    array = points._array("histogram")
-    weights = np.ones(len(array)) if weight is None else weight.reshape(-1)._array("histogram")
-    if len(weights) != len(array):
+    count = points.shape[0]
+    weights = ones(count, dtype=points.dtype) if weight is None else weight.reshape(-1)
+    if weights.shape[0] != count:
         raise RuntimeError(
             "torch.histogramdd: if weight tensor is provided it should have the same shape as the "
             "input tensor excluding its innermost dimension"
         )
-    sizes = [len(edge) - 1 for edge in edges]
-    places = np.zeros(len(array), np.int64)
-    inside = np.ones(len(array), bool)
-    for column, edge, size in zip(array.T, edges, sizes):
-        inside &= (column >= edge[0]) & (column <= edge[-1])
-        index = np.searchsorted(edge, column, side="right") - 1
-        places = places * size + np.clip(index, 0, size - 1)
-    total = math.prod(sizes)
-    counts = np.bincount(places[inside], weights[inside].astype(np.float64), minlength=total)
-    counts = counts.reshape(sizes)
-    if density:
-        counts = counts / counts.sum()
-        for axis, edge in enumerate(edges):
-            shape = [-1 if i == axis else 1 for i in _up_to(len(sizes))]
-            counts = counts / np.diff(edge).reshape(shape)
-    return from_host(counts.astype(input.dtype.numpy))
+    operands = (points.detach(), weights.detach(), *edges)
+    return _COUNTS(*operands, density=density)
+
+
+def _no_rule(*_: Any, **__: Any) -> tuple[Any, ...]:
+    raise RuntimeError("a histogram has no gradient")
+
+
+_EDGES = HostOp("histogram_edges", ops.histogram_edges, _no_rule)
+_COUNTS = HostOp("histogram", ops.histogram, _no_rule)

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import aligned, binary, casted, floating, result_type
-from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.arguments import need_a_tensor, need_tensors, not_implemented, stored
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
@@ -117,6 +117,7 @@ def logical_not(input: Tensor, *, out: Any = None) -> Tensor:
 
 def _bitwise(name: str, kernel: str, op: Any, logical: Any = None) -> Any:
     def function(input: Any, other: Any, *, out: Any = None) -> Tensor:
+        need_a_tensor(name, input, other)
         kind = result_type(input, other)
         if kind is DType.bool and logical is not None:
             return stored(binary(logical, input, other), out)

@@ -10,7 +10,7 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, common_shape, expanded
 from frontend.functions import shape as s
-from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.arguments import need_tensors, refuse_overlap, stored
 from frontend.functions.index import getitem, in_turn
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor, from_data, make
@@ -46,6 +46,8 @@ def fill_value(name: str, input: Tensor, value: Any) -> Tensor:
                 f"{name} only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value.dim()} dimension(s).",
             )
+        if value.dtype.is_complex and not input.dtype.is_complex:
+            raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
         return casted(value, input.dtype)
     if isinstance(value, complex):
         unfit = not input.dtype.is_complex
@@ -87,6 +89,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
     """The elements where `mask` holds, as a vector; its length depends on the data, so a trace
     raises TraceError."""
     need_tensors("masked_select", input=input, mask=mask)
+    refuse_overlap(out, input, mask)
     if mask.dtype is not DType.bool:
         raise _fail(DTypeError, "masked_select: expected BoolTensor for mask")
     x, chosen = s.broadcast_tensors(input if input.dim() else s.reshape(input, 1), mask)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.host_ops import HostOp
-from frontend.eager.promotion import aligned, result_type
+from frontend.eager.host_ops import HostOp, eager_only, from_host
+from frontend.eager.promotion import aligned, casted, result_type
 from frontend.functions import reduce, return_types
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.control import while_loop
@@ -20,8 +20,9 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
+from graphc.ops import number_functions as ops
 
-__all__ = ["frexp", "gcd", "lcm", "nextafter", "unravel_index"]
+__all__ = ["frexp", "gcd", "hash_tensor", "lcm", "nextafter", "unravel_index"]
 
 
 def _whole(name: str, input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
@@ -60,7 +61,7 @@ def _next_rule(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return where(x == y, 0.0, g), g * 0
 
 
-_NEXT = HostOp("nextafter", np.nextafter, _next_rule, ((0, 1), ()))
+_NEXT = HostOp("nextafter", ops.nextafter, _next_rule, ((0, 1), ()))
 
 
 def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
@@ -78,7 +79,7 @@ def _frexp_rule(g: Any, out: Any, x: Any) -> tuple[Any]:
     return (None if g[0] is None else g[0] * pow(2.0, -out[1].to(g[0].dtype)),)
 
 
-_FREXP = HostOp("frexp", lambda x: tuple(np.frexp(x)), _frexp_rule, ((), (1,)))
+_FREXP = HostOp("frexp", ops.frexp, _frexp_rule, ((), (1,)))
 
 
 def frexp(input: Tensor, *, out: Any = None) -> Any:
@@ -110,3 +111,28 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if not math.prod(sizes) and indices.numel():
         raise AttributeValueError("shape has no elements", location=user_location())
     return tuple(reversed(coordinates))
+
+
+# -- bits ----------------------------------------------------------------------------------------
+
+
+def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
+    """The exclusive or of the bits of all elements (along `dim`: one or several), as uint64:
+    floats count as float64, integers and bools as int64. Runs eagerly only."""
+    need_tensors("hash_tensor", input=input)
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    if input.dtype.is_complex or (input.dtype.is_storage and not input.dtype.is_compiled):
+        raise not_implemented("xor_sum_cpu", input.dtype)
+    eager_only("hash_tensor")
+    array = casted(input, DType.f64 if input.dtype.is_float else DType.i64)._array("hash_tensor")
+    axes = reduce.axes_of(dim, input.dim())
+    for axis in axes if dim is not None and dim != () else ():
+        if not input.shape[axis]:
+            raise IndexError(f"hash_tensor: Expected reduction dim {axis} to have non-zero size.")
+    bits = np.ascontiguousarray(array).view(np.uint64).reshape(array.shape)
+    hashed: Any = bits
+    for axis in reversed(axes):
+        hashed = np.bitwise_xor.reduce(hashed, axis=axis)
+    shape = [1 if i in axes else size for i, size in enumerate(input.shape)]
+    return from_host(np.asarray(hashed).reshape(shape if keepdim else np.shape(hashed)))

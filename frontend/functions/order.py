@@ -13,6 +13,7 @@ from frontend.functions.arguments import (
     need_tensors,
     not_implemented,
     numpy_names,
+    refuse_overlap,
     stored,
     takes_out,
 )
@@ -141,6 +142,7 @@ def kthvalue(
 ) -> Any:
     """(values, indices) of the `k`-th smallest element along `dim`, counted from 1."""
     need_tensors("kthvalue", input=input)
+    refuse_overlap(out, input)
     if input.dtype is DType.bool:
         raise not_implemented("kthvalue_cpu", input.dtype)
     axis = dimension(dim, input.dim())

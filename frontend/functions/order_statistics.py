@@ -12,14 +12,15 @@ from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted
 from frontend.functions import pointwise as f
-from frontend.functions import return_types
+from frontend.functions import reduce, return_types
 from frontend.functions import shape as s
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
-from frontend.functions.logic import logical_and
+from frontend.functions.logic import isfinite, logical_and
 from frontend.functions.order import need_elements, one_of_line, order_of, picked
 from frontend.functions.reduce import dimension
 from frontend.functions.unary import ceil, floor
 from frontend.functions.unary import round as rounded
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
@@ -282,9 +283,33 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return _tensor(np.bincount(array, weights._array("bincount()"), minlength), kind)
 
 
+def _range(x: Tensor, low: float, high: float) -> tuple[float, float]:
+    """The bounds of a histogram of a vector; its own range where they are equal."""
+    if low == high and x.numel():
+        array = x._array("histc() without bounds")
+        low, high = float(array.min()), float(array.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise _fail(AttributeValueError, f"torch.histc: range of [{low}, {high}] is not finite")
+    if low > high:
+        raise _fail(IndexRangeError, "torch.histc: max must be larger than min")
+    return low, high
+
+
+def _traced_range(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of a traced vector, in float64; and that it is finite, which the run checks."""
+    low, high = casted(reduce.amin(x), DType.f64), casted(reduce.amax(x), DType.f64)
+    finite = logical_and(isfinite(low), isfinite(high))
+    message = "torch.histc: the range is not finite"
+    finite = _apply(indexing.check_all, finite, message=message)
+    less = casted(low == high, DType.f64)
+    return low - less, high + less, finite
+
+
 def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
     """How many elements lie in each of `bins` equal parts of [min, max] (of the elements' own range
-    where both are equal, which runs eagerly only); others, and NaN, are left out."""
+    where both are equal, ); others, and NaN, are left out."""
     need_tensors("histc", input=input)
     if not input.dtype.is_float:
         raise not_implemented("histogram_cpu", input.dtype)
@@ -294,19 +319,21 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
             f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0",
         )
     x = input.detach().reshape(-1)
-    low, high = float(min), float(max)
-    if low == high and input.numel():
-        array = input._array("histc() without bounds")
-        low, high = float(array.min()), float(array.max())
-    if low == high:
-        low, high = low - 1, high + 1
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise _fail(AttributeValueError, f"torch.histc: range of [{low}, {high}] is not finite")
-    if low > high:
-        raise _fail(IndexRangeError, "torch.histc: max must be larger than min")
+    low: Any = float(min)
+    high: Any = float(max)
+    finite: Any = None
+    if low == high and input.numel() and STATE.session is not None:
+        low, high, finite = _traced_range(x)
+    else:
+        low, high = _range(x, low, high)
     # In the operand's dtype, as in PyTorch, so that the same elements lie on a boundary.
     inside = logical_and(x >= low, x <= high)
-    places = f.where(inside, (x - low) * bins / (high - low), float(bins)).long()
+    if finite is not None:
+        inside = logical_and(inside, finite)
+    width = high - low
+    if isinstance(low, Tensor):
+        low, width = casted(low, x.dtype), casted(width, x.dtype)
+    places = f.where(inside, (x - low) * bins / width, float(bins)).long()
     places = f.where(inside, f.clamp(places, max=bins - 1), bins)
     none = filled(0, input.dtype, (bins + 1,))
     ones = filled(1, input.dtype, (x.numel(),))

@@ -5,6 +5,7 @@ signatures. Functions of one operand stand in `unary`, and are names of this mod
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
 
@@ -177,7 +178,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Any = None) -> Tensor:
     if isinstance(weight, Tensor):
         between = where(abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
     else:
-        near = -0.5 < weight < 0.5
+        near = builtins.abs(weight) < 0.5
         between = input + way * weight if near else end - way * (1 - weight)
     return stored(between, out)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
+from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.tensors.host_data import overflow
@@ -141,17 +142,54 @@ def linspace(
     """`steps` numbers from `start` to `end`, both included, evenly spaced."""
     check_options(device, layout, pin_memory)
     kind = kind_of(dtype, out, STATE.default_dtype)
-    result = from_data(_in(kind, _spaced("linspace", kind, start, end, steps)), copy=False)
+    if _is_traced(start, end):
+        result = casted(_spaced_in_trace("linspace", kind, start, end, steps), kind)
+    else:
+        result = from_data(_in(kind, _spaced("linspace", kind, start, end, steps)), copy=False)
     return stored(finished(result, requires_grad, device), out)
 
 
-def _spaced(name: str, kind: DType, start: Any, end: Any, steps: Any) -> np.ndarray:
-    """The numbers as float64; between whole ends for an integer dtype."""
+def _is_traced(*ends: Any) -> bool:
+    """Whether one of them is a tensor whose value is not known, in a trace."""
+    session = STATE.session
+    tensors = [x for x in ends if isinstance(x, Tensor)]
+    return session is not None and any(session.known_value(x) is None for x in tensors)
+
+
+def _end(name: str, argument: str, value: Any, kind: DType) -> Any:
+    """`_number` of a traced tensor: in float64, whole for an integer dtype."""
+    if not isinstance(value, Tensor):
+        number = _number(name, argument, value)
+        return number if kind.is_float else int(number)
+    if value.dim():
+        _number(name, argument, value)
+    value = value.detach() if kind.is_float else casted(value.detach(), DType.i64)
+    return casted(value, DType.f64)
+
+
+def _spaced_in_trace(name: str, kind: DType, start: Any, end: Any, steps: Any) -> Tensor:
+    """`_spaced` where the ends are known only when the graph runs."""
+    steps = _steps(name, steps)
+    first, last = _end(name, "start", start, kind), _end(name, "end", end, kind)
+    place = from_data(np.arange(steps, dtype=np.float64), copy=False)
+    low = from_data(np.arange(steps) < steps // 2 + (steps == 1), copy=False)
+    step = (last - first) / max(steps - 1, 1)
+    return f.where(low, first + step * place, last - step * (steps - 1 - place))
+
+
+def _steps(name: str, steps: Any) -> int:
+    """How many numbers. Raises TypeError, RuntimeError."""
     steps = steps.item() if isinstance(steps, Tensor) and not steps.dim() else steps
     if not isinstance(steps, int | np.integer) or isinstance(steps, bool):
         raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
+    return int(steps)
+
+
+def _spaced(name: str, kind: DType, start: Any, end: Any, steps: Any) -> np.ndarray:
+    """The numbers as float64; between whole ends for an integer dtype."""
+    steps = _steps(name, steps)
     first, last = _number(name, "start", start), _number(name, "end", end)
     if not kind.is_float:
         first, last = int(first), int(last)
@@ -169,8 +207,12 @@ def logspace(
     """`steps` numbers from base^start to base^end, evenly spaced in the exponent."""
     check_options(device, layout, pin_memory)
     kind = kind_of(dtype, out, STATE.default_dtype)
-    exponents = _spaced("logspace", kind, start, end, steps)
-    result = from_data(_in(kind, np.power(float(base), exponents)), copy=False)
+    if _is_traced(start, end):
+        exponents = _spaced_in_trace("logspace", kind, start, end, steps)
+        result = casted(f.pow(float(base), exponents), kind)
+    else:
+        powers = np.power(float(base), _spaced("logspace", kind, start, end, steps))
+        result = from_data(_in(kind, powers), copy=False)
     return stored(finished(result, requires_grad, device), out)
 
 

@@ -136,6 +136,8 @@ def multinomial(
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
+    if isinstance(out, Tensor) and out.dtype is not DType.i64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES[out.dtype]}")
     if not _all(lambda x: np.isfinite(x) & (x >= 0), input):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if not _all(lambda x: x.sum(-1) > 0, input):

@@ -11,7 +11,7 @@ from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise as f
 from frontend.functions import shape as s
-from frontend.functions.arguments import need_tensors, stored, stored_exactly
+from frontend.functions.arguments import need_tensors, refuse_overlap, stored, stored_exactly
 from frontend.functions.indices import wrapped
 from frontend.functions.masks import fill_value
 from frontend.functions.reduce import dimension
@@ -69,6 +69,7 @@ def gather(
     """Elements at `index` along `dim`: result[i][j] = input[index[i][j]][j] for dim 0. Raises
     RuntimeError where the index does not fit or is out of range; negative ones are."""
     need_tensors("gather", input=input)
+    refuse_overlap(out, input, index)
     axis = dimension(dim, input.dim())
     if not index.numel() and index.dtype.is_integer:
         index = casted(index, DType.i64)
@@ -371,6 +372,7 @@ def _flat(name: str, input: Tensor, index: Tensor) -> Tensor:
 def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     """Elements at positions of the flattened tensor, in the shape of `index`. Raises IndexError."""
     need_tensors("take", input=input)
+    refuse_overlap(out, input, index)
     at = _flat("take", input, index)
     return stored(_apply(indexing.take, s.ravel(input), at, axis=0), out)
 

@@ -15,8 +15,10 @@ from frontend.functions.index import getitem
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.memory_tracking import expose
+from frontend.tensors.no_value import NO_DATA
 from frontend.tensors.sizes import slice_ends
 from frontend.tensors.state import STATE
+from frontend.tensors.storages import whole_array
 from frontend.tensors.tensor import Tensor, from_data, make
 from frontend.tensors.views import IndexedView, View, written_back
 from graphc.errors import IndexRangeError, ShapeError
@@ -325,6 +327,17 @@ def _storage(x: Tensor) -> tuple[Tensor, int]:
     """The tensor whose memory `x` shares, row-major, and where in it `x` starts."""
     chain = []
     root: Any = x
+    while root._view is not None:
+        root = root._view.parent
+    if STATE.session is None and not root.requires_grad and root._value is not NO_DATA:
+        array, whole = x._array("as_strided"), whole_array(root._array("as_strided"))
+        if whole.size != root.numel() and whole.flags.c_contiguous and whole.dtype == array.dtype:
+            # Memory that came from NumPy, of which the tensor has a part.
+            flat = whole.reshape(-1)
+            base = make(flat, TensorType.of(flat))
+            base._counter = root._counter
+            return base, (array.ctypes.data - flat.ctypes.data) // array.itemsize
+    root = x
     while root._view is not None:
         chain.append(root._view)
         root = root._view.parent

@@ -13,7 +13,7 @@ from typing import Any
 from frontend.eager.autocasting import widest_precision
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted, result_type
-from frontend.functions.arguments import numpy_names, stored
+from frontend.functions.arguments import numpy_names, refuse_overlap, stored
 from frontend.functions.layout import (
     atleast_1d,
     atleast_2d,
@@ -108,6 +108,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
                     f"{first[other]} but got size {size} for tensor number {position} in the list.",
                     location=user_location(),
                 )
+    if out is not None:
+        refuse_overlap(out, *items)
     joined = CONTEXT.apply(m.concat, tuple(kept), {"axis": axis})[0]
     return joined if out is None else stored(joined, out)
 

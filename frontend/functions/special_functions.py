@@ -7,18 +7,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from frontend.eager.dispatch import apply_unary
 from frontend.eager.host_ops import HostOp
 from frontend.eager.promotion import aligned, float_binary, floating, result_type
-from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.arguments import need_a_tensor, need_tensors, stored
 from frontend.functions.creation import ones_like, zeros_like
 from frontend.functions.pointwise import where
 from frontend.functions.unary import erfc, exp, lgamma, log, log1p, sin
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.ops import airy, bessel, quantiles
+from graphc.ops import number_functions as ops
 
 __all__ = ["i0", "igamma", "igammac", "mvlgamma"]
 
@@ -83,6 +82,7 @@ def entr(input: Tensor, *, out: Any = None) -> Tensor:
 
 def xlog1py(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input · log(1 + other), and 0 where input is 0 and other no NaN."""
+    need_a_tensor("special_xlog1py", input, other)
     kind = result_type(input, other)
     x, y = aligned((input, other), kind if kind.is_float else STATE.default_dtype)
     flat = (x == 0).logical_and((y <= -1).logical_or(y == math.inf))
@@ -111,57 +111,6 @@ def mvlgamma(input: Tensor, p: int, *, out: Any = None) -> Tensor:
 # -- incomplete gamma functions ------------------------------------------------------------------
 
 
-def _log_gamma(a: Any) -> Any:
-    from graphc.ops.kinds.numpy_algebra import NUMPY
-
-    return NUMPY.lgamma(a)
-
-
-def _incomplete(a: Any, x: Any) -> tuple[Any, Any]:
-    """P and Q: by the series below a + 1, by Lentz's continued fraction above (Abramowitz and
-    Stegun 6.5.29 and 6.5.31), until all have converged."""
-    a, x = np.broadcast_arrays(a.astype(np.float64), x.astype(np.float64))
-    usual = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
-    b, y = np.where(usual, a, 1.0), np.where(usual, x, 1.0)
-    front = np.exp(b * np.log(y) - y - _log_gamma(b))
-    term = total = 1 / b
-    low = y < b + 1
-    for n in range(1, 10**5):
-        term = np.where(low, term * y / (b + n), 0.0)
-        total = total + term
-        if not (np.abs(term) > np.abs(total) * 1e-17).any():
-            break
-    tiny = 1e-300
-    start = y + 1 - b
-    upper, lower = np.full_like(y, 1 / tiny), 1 / np.where(start == 0, tiny, start)
-    fraction = lower
-    for n in range(1, 10**5):
-        factor = -n * (n - b)
-        start = start + 2
-        lower = factor * lower + start
-        lower = 1 / np.where(lower == 0, tiny, lower)
-        upper = start + factor / upper
-        upper = np.where(upper == 0, tiny, upper)
-        change = np.where(low, 1.0, lower * upper)
-        fraction = np.where(low, fraction, fraction * change)
-        if not (np.abs(change - 1) > 1e-16).any():
-            break
-    p = np.where(low, front * total, 1 - front * fraction)
-    q = np.where(low, 1 - front * total, front * fraction)
-    return _edges(a, x, usual, p, q)
-
-
-def _edges(a: Any, x: Any, usual: Any, p: Any, q: Any) -> tuple[Any, Any]:
-    """0 and 1 at the ends, NaN outside."""
-    share = np.select(
-        [usual, np.isnan(a) | np.isnan(x) | (a < 0) | (x < 0), (a == 0) & (x == 0)],
-        [p, np.nan, np.nan],
-        default=np.where((a == 0) | ((x == np.inf) & np.isfinite(a)), 1.0,
-                         np.where((x == np.inf) & (a == np.inf), np.nan, 0.0)),
-    )  # fmt: skip
-    return share, np.where(usual, q, 1 - share)
-
-
 def _gamma_rule(sign: float, name: str) -> Callable[..., tuple[Any, Any]]:
     def rule(g: Any, out: Any, a: Any, x: Any) -> tuple[Any, Any]:
         def refused() -> Any:
@@ -172,14 +121,8 @@ def _gamma_rule(sign: float, name: str) -> Callable[..., tuple[Any, Any]]:
     return rule
 
 
-_LOWER = HostOp(
-    "igamma", lambda a, x: _incomplete(a, x)[0].astype(a.dtype), _gamma_rule(1.0, "igamma"),
-    ((0, 1), ()),
-)  # fmt: skip
-_UPPER = HostOp(
-    "igammac", lambda a, x: _incomplete(a, x)[1].astype(a.dtype), _gamma_rule(-1.0, "igammac"),
-    ((0, 1), ()),
-)  # fmt: skip
+_LOWER = HostOp("igamma", ops.igamma, _gamma_rule(1.0, "igamma"), ((0, 1), ()))
+_UPPER = HostOp("igammac", ops.igammac, _gamma_rule(-1.0, "igammac"), ((0, 1), ()))
 
 
 def _gamma(op: HostOp, input: Any, other: Any, out: Any) -> Tensor:
@@ -189,8 +132,8 @@ def _gamma(op: HostOp, input: Any, other: Any, out: Any) -> Tensor:
 
 
 def igamma(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """The regularized lower incomplete gamma function P(input, other), with a gradient for `other`.
-    Runs eagerly only."""
+    """The regularized lower incomplete gamma function P(input, other), with a gradient for
+    `other`."""
     return _gamma(_LOWER, input, other, out)
 
 

@@ -24,7 +24,8 @@ def scalar_name(x: Any) -> str:
 
 def c_name(x: Any) -> str:
     """The element type as PyTorch's C++ messages write it: `float`, `long int`."""
-    return _LOWER[x.tensor_type.dtype]
+    kind = x.tensor_type.dtype
+    return _LOWER.get(kind, SCALAR_NAMES[kind])
 
 
 def sizes(x: Any) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from frontend.functions.windows import cosines, triangle
 from frontend.functions.windows import kaiser as _kaiser
 from frontend.functions.windows import window as _window
-from frontend.tensors.dtypes import as_dtype
+from frontend.tensors.dtypes import as_dtype, strided
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
@@ -25,6 +25,9 @@ __all__ = [
 def _made(name: str, M: int, sym: bool, weights: Any, options: dict[str, Any]) -> Tensor:
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
+    if options.get("layout") not in (None, strided):
+        layout = options["layout"]
+        raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
     kind = STATE.default_dtype if options.get("dtype") is None else as_dtype(options["dtype"])
     if kind not in (DType.f32, DType.f64):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {kind}")

@@ -20,7 +20,8 @@ __all__ = [
     "float16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
     "float8_e5m2fnuz", "float8_e8m0fnu", "get_default_dtype", "half", "int", "int16",
     "int32", "int64", "int8", "layout", "long", "memory_format", "preserve_format",
-    "set_default_dtype", "short", "strided", "uint16", "uint32", "uint64", "uint8",
+    "set_default_dtype", "short", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
+    "sparse_csr", "strided", "uint16", "uint32", "uint64", "uint8",
 ]  # fmt: skip
 
 dtype = DType
@@ -346,6 +347,10 @@ class memory_format(layout):
 
 
 strided = layout("strided")
+# To compare layouts with: no tensor has one of these, and functions that are asked for one raise.
+sparse_coo = layout("sparse_coo")
+sparse_csr, sparse_csc = layout("sparse_csr"), layout("sparse_csc")
+sparse_bsr, sparse_bsc = layout("sparse_bsr"), layout("sparse_bsc")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")

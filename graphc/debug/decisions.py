@@ -37,6 +37,7 @@ from graphc.schedule.build import Scheduler
 from graphc.schedule.fusion import BUILT_AROUND
 from graphc.schedule.output_layouts import stores_anywhere
 from graphc.schedule.plan import (
+    ON_HOST,
     Branch,
     KernelSpec,
     Launch,
@@ -73,11 +74,13 @@ def decisions(
     found += _scheduled(scheduler, plan, names, "")
     if not lowered:
         return found
-    loops = {spec: lower(spec, chosen, name) for spec, name in names.items()}
+    loops = {spec: lower(spec, chosen, name) for spec, name in names.items() if spec.has_loops}
     most, why = chosen_threads(threads)
     for spec, uses in _uses(plan).items():
-        found.append(_strategy(names[spec], loops[spec].note, uses, chosen))
-    work = work_of({spec: fixed(kernel.extent) for spec, kernel in loops.items()})
+        note = loops[spec].note if spec in loops else ON_HOST
+        found.append(_strategy(names[spec], note, uses, chosen))
+    extents = {spec: fixed(loops[spec].extent) if spec in loops else 1 for spec in names}
+    work = work_of(extents)
     if most > 1:
         plan, schedule = spread(plan, work, most)
     else:

@@ -102,7 +102,10 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
         if options.threads == 1:
             yield print_plan(plan, locations=options.locations)
             return
-        extents = {spec: fixed(lower(spec, target).extent) for spec in kernels(plan)}
+        extents = {
+            spec: fixed(lower(spec, target).extent) if spec.has_loops else 1
+            for spec in kernels(plan)
+        }
         plan, chosen = spread(plan, work_of(extents), options.threads)
         yield print_plan(plan, locations=options.locations)
         yield table(plan, chosen)

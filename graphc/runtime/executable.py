@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.codegen.program.barrier import PADDING
+from graphc.codegen.program.host_kernels import calling_back
 from graphc.codegen.program.native_program import verdict_start
 from graphc.codegen.target import Target
 from graphc.errors import ArgumentError, GraphError
@@ -270,6 +271,8 @@ class _CallMemory:
         self.calls = 0
         self.call_address = ctypes.addressof(self._call)
         self.enter = entering(self._call)
+        if native.hosts:
+            self.enter = calling_back(self.enter, self._block, self._memory.nbytes)
 
     @property
     def has_finished(self) -> bool:

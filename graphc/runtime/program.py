@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from graphc.codegen.llvm.native import OBJECTS, DriverCode, driver_code, load, load_driver
 from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
+from graphc.codegen.program.host_kernels import host_kernel
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.program.size_table import ARENA, SCRATCH
 from graphc.codegen.target import Target, running
@@ -136,6 +137,8 @@ def kept(store: ObjectCache, key: str) -> tuple[Program, Details] | None:
     program, drivers, objects, details = _loaded(payload)
     OBJECTS.update(objects)
     addresses = load(objects)
+    for kernel in map(host_kernel, program.native.hosts):
+        addresses[kernel.symbol] = kernel.address
     for name, driver in drivers:
         assert isinstance(driver, DriverCode)
         addresses[name] = load_driver(driver, addresses)

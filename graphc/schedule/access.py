@@ -17,6 +17,7 @@ from graphc.ir.types import Shape, row_major_strides
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.contract import Contract
 from graphc.ops.kinds.generate import Generate
+from graphc.ops.kinds.host import Host
 from graphc.ops.kinds.index import Gather, Scatter
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case, Movement
@@ -31,7 +32,7 @@ Guard = tuple[Expr, Extent, Extent]
 # Kinds a kernel can compute at any index it is asked for.
 LIGHT = ("elementwise", "movement", "gather", "generate")
 REDUCTIONS = ("reduce", "argreduce")
-ANCHORS = ("contract", "scatter", "scan", "sort", "composite", "region")
+ANCHORS = ("contract", "scatter", "scan", "sort", "composite", "host", "region")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,7 @@ def _operand_reads(
     elif isinstance(op, Generate):
         for position, type in enumerate(types):
             yield node.operands[position], coordinates(type.shape, "s"), False, ()
-    elif isinstance(op, Contract | Scatter | Scan | Sort | Composite | Region):
+    elif isinstance(op, Contract | Scatter | Scan | Sort | Composite | Host | Region):
         for position, type in enumerate(types):
             names = f"c{next(_fresh)}_"
             yield node.operands[position], coordinates(type.shape, names), True, ()

@@ -273,7 +273,9 @@ class Scheduler:
             self.buffer_of[self.graph.outputs[position]]
             for position in (check.least, check.greatest)
         )
-        self.steps.append(Check(least, greatest, check.bound, check.message, check.location))
+        self.steps.append(
+            Check(least, greatest, check.bound, check.message, check.location, check.raises)
+        )
 
     def _finish_outputs(self, in_place: dict[Value, int], direct: dict[Value, int]) -> list[int]:
         """Copies for outputs that are not written where they belong."""

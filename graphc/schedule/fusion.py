@@ -54,6 +54,7 @@ NO_FUSION = "without fusion each node has a kernel"
 BUILT_AROUND = "a reduction, or what a kernel is built around"
 OUTPUT = "an output of the graph"
 LOOP_READS = "a loop or branch reads it from memory"
+PYTHON_READS = "a function of Python reads it"
 READ_OFTEN = "a product reads each element often"
 STORED_SO = "the order in which a recipe stores its results"
 LONG_CHAIN = f"a chain of {CHAIN_LIMIT} nodes computed again ends here"
@@ -103,6 +104,9 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
             sources |= {behind_reshape(graph, v).node for v in operands[carry:]}
             made = {node for node in sources if kinds[node] not in (INPUT, CONSTANT)}
             _keep(kept, made, LOOP_READS)
+        if kinds[identity] == "host":  # Python is handed arrays
+            read = {v.node for v in graph.nodes[identity].operands}
+            _keep(kept, (n for n in read if kinds[n] not in (INPUT, CONSTANT)), PYTHON_READS)
         if kinds[identity] in ("contract", "composite"):
             made = _behind_movement(graph, graph.nodes[identity].operands, kinds)
             kept = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from graphc.errors import GraphError
+from graphc.errors import ContentError, GraphError
 from graphc.ir.dims import Extent, fixed
 from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Constant, Graph, Location
@@ -21,6 +21,7 @@ from graphc.ir.types import TensorType
 from graphc.ops.kinds.op import broken
 from graphc.schedule.access import ANCHORS, REDUCTIONS
 
+ON_HOST = "Python computes it: the program calls back"
 SHOWN = 3
 """Places that the text of a step names."""
 
@@ -46,10 +47,15 @@ class PlanBuffer:
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
     """`recipe` names how the body becomes loops, a key of `RECIPES`
-    (graphc.codegen.recipes.lower)."""
+    (graphc.codegen.recipes.lower), or is `host`: Python computes the body, one node of that kind
+    (graphc.codegen.program.host_kernels)."""
 
     recipe: str
     body: Graph
+
+    @property
+    def has_loops(self) -> bool:
+        return self.recipe != "host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,7 @@ class Check:
     bound: Extent | None
     message: str
     location: Location | None = field(default=None, compare=False)
+    raises: type[GraphError] = ContentError
 
     @property
     def buffers(self) -> tuple[int, ...]:
@@ -88,7 +95,7 @@ class Check:
     def error(self, least: int, greatest: int) -> GraphError:
         bad = least if least < 0 else greatest
         bound = None if self.bound is None else fixed(self.bound)
-        return broken(self.message, bound, bad, self.location)
+        return broken(self.message, bound, bad, self.location, self.raises)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from graphc.errors import ContentError, GraphError
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.copying import copy_nodes
 from graphc.ir.graph_queries import reachable
@@ -37,6 +38,7 @@ class CheckValues:
     message: str
     location: Location | None
     protected: tuple[int, ...]
+    raises: type[GraphError] = ContentError
 
 
 def prepare(
@@ -84,7 +86,7 @@ def with_checks(graph: Graph) -> tuple[Graph, list[CheckValues]]:
                 message = check_text(node.op, check.message)
                 checks.setdefault(
                     (operand, bound),
-                    CheckValues(*positions[test], bound, message, node.location, ()),
+                    CheckValues(*positions[test], bound, message, node.location, (), check.raises),
                 )
         # Behind its checks: what is protected stands behind what protects it.
         results = _of_one_result(builder, node, operands, wanted)
@@ -187,8 +189,8 @@ def _of_one_result(
     builder: GraphBuilder, node: Node, operands: tuple[Var, ...], used: list[int]
 ) -> tuple[Var, ...]:
     """The node in `builder`, once for each result that is used: a kernel is built around one. The
-    recipe of a composite gives several, and so does a loop or branch."""
-    if len(node.types) == 1 or lookup(node.op).kind in ("composite", "region"):
+    recipe of a composite gives several, and so does a loop or branch, or what Python computes."""
+    if len(node.types) == 1 or lookup(node.op).kind in ("composite", "host", "region"):
         return builder.copied(node, operands)
     copies = {index: builder.copied(node, operands)[index] for index in used}
     # Of the other results nobody reads the copy.

@@ -29,7 +29,7 @@ def run_plan(
     arguments = [np.array(array, order="C") for array in arrays]
     outputs = [_poisoned(type) for type in plan.output_types]
     arena = np.full(plan.arena_bytes, POISON, np.uint8)
-    return _run_plan(plan, arguments, outputs, arena, run_kernel or _interpret)
+    return _run_plan(plan, arguments, outputs, arena, run_kernel or interpret_kernel)
 
 
 def _poisoned(type: TensorType) -> Array:
@@ -91,7 +91,8 @@ def _run_region(step: Loop | Branch, views: list[Array], run_kernel: RunKernel) 
         _run_plan(step.body, cut[: len(reads)], cut[len(reads) :], memory, run_kernel)
 
 
-def _interpret(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
+def interpret_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
+    """A kernel's body by the reference interpreter."""
     results = evaluate(kernel.body, tuple(array.copy() for array in reads), reference=True)
     for target, result in zip(writes, results, strict=True):
         target[...] = result

@@ -266,11 +266,12 @@ def _region_choice(step: Loop | Branch, work: Mapping[KernelSpec, Work], threads
 def _step_groups(plan: Plan, choices: Sequence[_Choice], threads: int) -> list[StepGroup]:
     """The steps in order; those that can run concurrently with a long one that is not split in
     its group."""
-    launches = [isinstance(step, Launch) for step in plan.steps]
+    # What Python computes stays on the calling thread, in its place.
+    launches = [isinstance(step, Launch) and step.kernel.has_loops for step in plan.steps]
     idle = sum(c.time for c, launch in zip(choices, launches) if launch and c.alone)
     if idle < ALONE_SHARE * sum(choice.time - choice.gain for choice in choices):
         return [[(number, 0)] for number in range(len(choices))]
-    costs, part = [], 0  # nothing is moved past a check, loop or branch
+    costs, part = [], 0  # nothing is moved past a check, loop, branch or call of Python
     for choice, launch in zip(choices, launches):
         part += not launch
         wall = choice.time - choice.gain if launch else 0.0

@@ -26,7 +26,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.op import SampleDrawer
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec
-from graphc.schedule.run_plan import run_plan
+from graphc.schedule.run_plan import interpret_kernel, run_plan
 
 LINKER, EMULATOR = "aarch64-linux-gnu-ld", "qemu-aarch64"
 LIBRARIES = Path("/usr/aarch64-linux-gnu")
@@ -46,6 +46,9 @@ def calls_of(graph: graphc.Graph, arrays: tuple[Array, ...]) -> list[Call]:
     found: list[Call] = []
 
     def call(spec: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
+        if not spec.has_loops:
+            interpret_kernel(spec, reads, writes)
+            return
         buffers = [*reads, *writes]
         before = [buffer.copy() for buffer in buffers]
         jit.call_kernel(lower(spec, running()), buffers)

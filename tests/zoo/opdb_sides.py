@@ -105,8 +105,9 @@ def rebound(function: FunctionType) -> Any:
 
 
 def seeded(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """What the database's own does: a call after the seed was set."""
-    frontend.manual_seed(42)
+    """What the database's own does: a call after the seed was set (ahead of compiled calls)."""
+    if not frontend.compiler.is_compiling():
+        frontend.manual_seed(42)
     return function(*args, **keywords)
 
 
@@ -118,12 +119,14 @@ def _cell(value: Any) -> Any:
     return converted(value)
 
 
-def converted(value: Any) -> Any:
-    """An argument of the database's as the frontend takes it. Raises Absent."""
+def converted(value: Any, memory: Memory | None = None) -> Any:
+    """An argument of the database's as the frontend takes it; tensors over one memory share it
+    here too. Raises Absent."""
     import torch
 
+    memory = Memory() if memory is None else memory
     if isinstance(value, torch.Tensor):
-        return tensor(value)
+        return tensor(value, memory)
     if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
         return place(str(value))
     if isinstance(value, torch.device):
@@ -133,15 +136,17 @@ def converted(value: Any) -> Any:
     if isinstance(value, torch.Generator):
         return frontend.Generator()
     if is_dataclass(value):
-        named_fields = {each.name: converted(getattr(value, each.name)) for each in fields(value)}
+        named_fields = {
+            each.name: converted(getattr(value, each.name), memory) for each in fields(value)
+        }
         return place(f"torch.nn.{type(value).__name__}")(**named_fields)
     if isinstance(value, torch.nn.Module):
         return place(f"torch.nn.{type(value).__name__}")()
     if isinstance(value, tuple | list):
-        made = [converted(item) for item in value]
+        made = [converted(item, memory) for item in value]
         return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
     if isinstance(value, dict):
-        return {key: converted(item) for key, item in value.items()}
+        return {key: converted(item, memory) for key, item in value.items()}
     if isinstance(value, slice):
         return slice(*map(converted, (value.start, value.stop, value.step)))
     if isinstance(value, FunctionType) and value.__module__.startswith("torch.testing."):
@@ -152,7 +157,41 @@ def converted(value: Any) -> Any:
     return value
 
 
-def tensor(value: Any) -> Any:
+class Memory:
+    """Copies of the memory of PyTorch's tensors, one of each: those over one memory, and several
+    elements in one place, are so on the other side too."""
+
+    def __init__(self) -> None:
+        self._copies: dict[tuple[int, str], np.ndarray] = {}
+
+    def like(self, value: Any) -> np.ndarray:
+        """The numbers of a tensor, laid out in memory as its own are."""
+        plain = value.detach()
+        if plain.dtype == _bfloat16() or plain.is_conj() or plain.is_neg():
+            return array(plain).copy()
+        held = plain.untyped_storage()
+        key = held.data_ptr(), str(plain.dtype)
+        if key not in self._copies:
+            count = held.nbytes() // plain.element_size()
+            self._copies[key] = plain.as_strided((count,), (1,), 0).numpy().copy()
+        copy = self._copies[key]
+        steps = tuple(step * copy.itemsize for step in plain.stride())
+        if not plain.numel():
+            return np.empty(tuple(plain.shape), copy.dtype)
+        places = zip(plain.shape, plain.stride())
+        if plain.storage_offset() + sum((n - 1) * step for n, step in places) >= copy.size:
+            return array(plain).copy()  # the memory was made smaller than the tensor
+        begin = plain.storage_offset() * copy.itemsize
+        return np.ndarray(tuple(plain.shape), copy.dtype, copy, begin, steps)
+
+
+def _bfloat16() -> Any:
+    import torch
+
+    return torch.bfloat16
+
+
+def tensor(value: Any, memory: Memory) -> Any:
     """One of PyTorch's tensors as the frontend's, leaf or not as it is."""
     import torch
 
@@ -166,7 +205,7 @@ def tensor(value: Any) -> Any:
     elif value.dim() > 64:
         raise Absent("tensors of more than 64 dimensions")
     else:
-        made = frontend.from_numpy(array(value).copy())
+        made = frontend.from_numpy(memory.like(value))
     made = made if made.dtype == kind else made.to(kind)
     return made.requires_grad_() if value.requires_grad else made
 

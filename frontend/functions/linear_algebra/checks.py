@@ -5,21 +5,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from frontend.eager.dispatch import CONTEXT
 from frontend.eager.uncompiled import conj
 from frontend.functions.arguments import need_tensors
 from frontend.functions.layout import broadcast_shapes, expand, transpose
 from frontend.functions.matrix import matmul
 from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
-from graphc.errors import DTypeError, GraphError, ShapeError
+from graphc.errors import DTypeError, LinAlgError, ShapeError
 from graphc.ir.builder import user_location
+from graphc.ops.linear_algebra import check_success
 
 mm = matmul
-
-
-class LinAlgError(GraphError):
-    """A matrix without what was asked for: a singular one inverted, one that is not positive
-    definite factored, a decomposition that does not converge."""
 
 
 def mT(x: Tensor) -> Tensor:
@@ -97,3 +97,32 @@ def is_vector(a: Tensor, b: Tensor) -> bool:
     """Whether the right-hand side `b` of a system is a batch of vectors rather than of matrices."""
     rows = a._sizes[:-1]
     return b.dim() == 1 or (a.dim() - 1 == b.dim() and b._sizes == rows)
+
+
+# -- what LAPACK says ----------------------------------------------------------------------------
+
+
+def successful(name: str, info: Tensor, text: str, result: Tensor) -> Tensor:
+    """`result`, if no matrix of the batch has an info other than 0; else LinAlgError in PyTorch's
+    words: `text` has a place for the info. In a trace the run raises it, before anything is
+    written, and names neither matrix nor info."""
+    if STATE.session is None:
+        if not info.is_meta:
+            refuse(name, info._array(name), text)
+        return result
+    fine = info == 0
+    while fine.dim() < result.dim():
+        fine = fine.unsqueeze(-1)
+    operands = expand(fine, result._sizes), result
+    return CONTEXT.apply(check_success, operands, {"message": f"{name}: {text.format('k')}"})[0]
+
+
+def refuse(name: str, info: np.ndarray[Any, Any], text: str) -> None:
+    """Raise LinAlgError for the first matrix whose info is not 0, in PyTorch's words; `text` has a
+    place for the info."""
+    flat = info.reshape(-1)
+    if not flat.any():
+        return
+    first = int(np.flatnonzero(flat)[0])
+    which = f"(Batch element {first}): " if info.ndim else " "
+    raise LinAlgError(f"{name}:{which}{text.format(flat[first])}", location=user_location())

@@ -40,7 +40,7 @@ def _eig_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
         gaps = where(unit, 1.0, conj(values[..., None, :] - values[..., :, None]))
         apart = where(unit, 0.0, turned / gaps)
         inner = apart if inner is None else inner + apart
-    gradient = SOLVE(mH(vectors), mm(inner, mH(vectors)))
+    gradient = SOLVE(mH(vectors), mm(inner, mH(vectors)))[0]
     return (gradient if a.dtype.is_complex else real_part(gradient),)
 
 

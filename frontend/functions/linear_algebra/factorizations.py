@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from functools import partial
 from typing import Any
 
-import numpy as np
-
-from frontend.eager.host_ops import HostOp, from_host
+from frontend.eager.host_ops import HostOp
 from frontend.eager.uncompiled import conj, real_part
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
 from frontend.functions.creation import eye
 from frontend.functions.layout import expand
-from frontend.functions.linear_algebra import kernels
 from frontend.functions.linear_algebra.checks import (
     batches,
     floats,
@@ -24,11 +19,13 @@ from frontend.functions.linear_algebra.checks import (
     mm,
     mT,
     square,
+    successful,
 )
-from frontend.functions.linear_algebra.solving import TRIANGULAR, check_rows, refuse, unit
+from frontend.functions.linear_algebra.solving import TRIANGULAR, check_rows, unit
 from frontend.functions.select import diag_embed, diagonal, tril, triu
 from frontend.functions.shape import cat
 from frontend.tensors.tensor import Tensor
+from graphc.ops import linear_algebra as ops
 
 # -- ops -----------------------------------------------------------------------------------------
 
@@ -43,18 +40,22 @@ def _left(a: Any, x: Any, *, upper: bool) -> Any:
     return TRIANGULAR(a, x, upper=upper, unitriangular=False)
 
 
-def _cholesky_rule(g: Any, factor: Any, a: Any, *, upper: bool) -> tuple[Any]:
+def _cholesky_rule(g: Any, out: Any, a: Any, *, upper: bool) -> tuple[Any]:
     """I. Murray, "Differentiation of the Cholesky decomposition", 2016; the gradient is
     symmetric."""
-    lower, to_lower = (mH(factor), mH(g)) if upper else (factor, g)
+    lower, to_lower = (mH(out[0]), mH(g[0])) if upper else (out[0], g[0])
     inner = tril(mm(mH(lower), to_lower))
     inner = (inner + mH(tril(inner, -1))) * 0.5
     return (_right(lower, _left(mH(lower), inner, upper=True), upper=False),)
 
 
-def _qr_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
+def _qr_rule(g: Any, out: Any, a: Any, *, complete: bool) -> tuple[Any]:
     """For as many rows as columns, or more (S. Walter and L. Lehmann, "Algorithmic differentiation
     of linear algebra functions", 2012)."""
+    if complete:
+        raise RuntimeError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
+        )
     to_q, to_r = g
     q, r = out
     inner: Any = None if to_r is None else mm(to_r, mH(r))
@@ -92,36 +93,20 @@ def _lu_rule(g: Any, out: Any, a: Any, *, pivot: bool) -> tuple[Any]:
     return (mm(permutation(pivots, rows, a.dtype), turned) if pivot else turned,)
 
 
-def _no_complete_rule(*arguments: Any) -> tuple[Any, ...]:
-    raise RuntimeError(
-        "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
-    )
-
-
 def _no_raw_rule(*arguments: Any) -> tuple[Any, ...]:
     raise NotImplementedError("the derivative for 'geqrf' is not implemented.")
 
 
-def _raw_qr(a: Any) -> Any:
-    reflectors, scales = np.linalg.qr(a, mode="raw")
-    return np.swapaxes(reflectors, -2, -1), scales
+CHOLESKY = HostOp("linalg.cholesky", ops.cholesky, _cholesky_rule, ((), (0,)))
+QR = HostOp("linalg.qr", ops.qr, _qr_rule, ((), (0, 1)))
+LU = HostOp("linalg.lu", ops.lu, _lu_rule, ((), (0, 1)))
+PERMUTATION = HostOp("linalg.lu", ops.permutation, _no_raw_rule)
+GEQRF = HostOp("geqrf", ops.geqrf, _no_raw_rule)
 
-
-def _cholesky(a: Any, *, upper: bool) -> Any:
-    return np.linalg.cholesky(a, upper=upper)
-
-
-CHOLESKY = HostOp("linalg.cholesky", _cholesky, _cholesky_rule, ((), (0,)))
-CHOLESKY_EX = HostOp(
-    "linalg.cholesky_ex",
-    lambda a, upper: kernels.each(partial(_cholesky, upper=upper), a)[0],
-    _cholesky_rule,
-    ((), (0,)),
+NOT_DEFINITE = (
+    "The factorization could not be completed because the input is not positive-definite (the "
+    "leading minor of order {} is not positive-definite)."
 )
-QR = HostOp("linalg.qr", lambda a: tuple(np.linalg.qr(a)), _qr_rule, ((), (0, 1)))
-FULL_QR = HostOp("linalg.qr", lambda a: tuple(np.linalg.qr(a, mode="complete")), _no_complete_rule)
-LU = HostOp("linalg.lu", kernels.lu, _lu_rule, ((), (0, 1)))
-GEQRF = HostOp("geqrf", _raw_qr, _no_raw_rule)
 
 
 # -- Cholesky ------------------------------------------------------------------------------------
@@ -131,26 +116,8 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
     """The lower triangular L with A = L·Lᵀ (its transpose with `upper`) of positive definite
     matrices, whose lower triangle (upper one) is read. Raises LinAlgError for others."""
     square("linalg.cholesky", A=A)
-    try:
-        factor = CHOLESKY(A, upper=upper)
-    except np.linalg.LinAlgError:
-        text = (
-            "The factorization could not be completed because the input is not positive-definite "
-            "(the leading minor of order {} is not positive-definite)."
-        )
-        refuse("linalg.cholesky", _minors(A, upper), text)
-        raise
-    return stored(factor, out)
-
-
-def _minors(a: Tensor, upper: bool) -> Any:
-    array = a._array("linalg.cholesky")
-    if upper:
-        array = np.swapaxes(array, -2, -1).conj()
-    flat = array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
-    with np.errstate(all="ignore"):
-        orders = [kernels.leading_minor(matrix) for matrix in flat]
-    return np.asarray(orders, np.int32).reshape(array.shape[:-2])
+    factor, info = CHOLESKY(A, upper=upper)
+    return stored(successful("linalg.cholesky", info, NOT_DEFINITE, factor), out)
 
 
 def cholesky_ex(
@@ -159,8 +126,10 @@ def cholesky_ex(
     """`cholesky` with the info of each matrix: 0, or the order of its first leading minor that is
     not positive; then its factor is NaN."""
     square("linalg.cholesky_ex", A=A)
-    factor = cholesky(A, upper=upper) if check_errors else CHOLESKY_EX(A, upper=upper)
-    return stored(return_types.linalg_cholesky_ex(factor, from_host(_minors(A, upper))), out)
+    factor, info = CHOLESKY(A, upper=upper)
+    if check_errors:
+        factor = successful("linalg.cholesky_ex", info, NOT_DEFINITE, factor)
+    return stored(return_types.linalg_cholesky_ex(factor, info), out)
 
 
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
@@ -194,12 +163,12 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
         )
     rows, columns = A.shape[-2:]
     if rows < columns:  # Q and the first columns of R are those of the first columns of A
-        q, first = QR(A[..., :rows])
+        q, first = QR(A[..., :rows], complete=False)
         r = cat([first, mm(mH(q), A[..., rows:])], -1)
     else:
-        q, r = (FULL_QR if mode == "complete" and rows > columns else QR)(A)
+        q, r = QR(A, complete=mode == "complete" and rows > columns)
     if mode == "r":
-        q, r = from_host(np.zeros(0, A.dtype.numpy)), r
+        q = A.new_zeros(0)
     return stored(return_types.linalg_qr(q, r), out)
 
 
@@ -212,6 +181,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
 
 def _reflected(name: str, A: Tensor, tau: Tensor, x: Tensor, backwards: bool) -> Tensor:
     """The product of I - tauᵢ·vᵢ·vᵢᴴ for all i with x; vᵢ is column i of A below a 1."""
+    matrices(name, input=A)
     floats(name, input=A, tau=tau, other=x)
     if tau.shape[-1] > A.shape[-1]:
         raise misfit(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
@@ -264,8 +234,7 @@ def split(both: Tensor) -> tuple[Tensor, Tensor]:
 
 def permutation(pivots: Tensor, rows: int, dtype: Any) -> Tensor:
     """P of A = P·L·U from the rows swapped."""
-    matrix = kernels.permutation(pivots._array("linalg.lu"), rows)
-    return from_host(matrix.astype(dtype.numpy))
+    return PERMUTATION(pivots, rows=rows).to(dtype)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
@@ -283,7 +252,7 @@ def lu_factor_ex(
     both, pivots, info = LU(A, pivot=pivot)
     if check_errors:
         text = "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero."
-        refuse("linalg.lu_factor_ex", info._array("linalg.lu_factor_ex"), text)
+        both = successful("linalg.lu_factor_ex", info, text, both)
     return stored(return_types.linalg_lu_factor_ex(both, pivots, info), out)
 
 
@@ -293,7 +262,7 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     both, pivots, _ = LU(A, pivot=pivot)
     lower, upper = split(both)
     rows = A.shape[-2]
-    p = permutation(pivots, rows, A.dtype) if pivot else from_host(np.zeros(0, A.dtype.numpy))
+    p = permutation(pivots, rows, A.dtype) if pivot else A.new_zeros(0)
     return stored(return_types.linalg_lu(p, lower, upper), out)
 
 
@@ -302,7 +271,7 @@ def lu_unpack(
     out: Any = None,
 ) -> Any:  # fmt: skip
     """P, L and U of what `lu_factor` gives; what is not asked for is empty."""
-    none = from_host(np.zeros(0, LU_data.dtype.numpy))
+    none = LU_data.new_zeros(0)
     lower, upper = split(LU_data) if unpack_data else (none, none)
     p = permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else none
     return stored(return_types.lu_unpack(p, lower, upper), out)

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend.functions import linalg, return_types
 from frontend.functions.arguments import stored
-from frontend.functions.linear_algebra.checks import batches, matrices, mT, square
+from frontend.functions.linear_algebra.checks import batches, matrices, mH, mT, square
 from frontend.functions.linear_algebra.factorizations import (
     cholesky as _cholesky,
 )
@@ -43,7 +43,7 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
 
 
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
-    """U, S and V (not its transpose) with input = U·diag(S)·Vᵀ; full matrices without `some`. U and
+    """U, S and V (not its transpose) with input = U·diag(S)·Vᴴ; full matrices without `some`. U and
     V are zeros without `compute_uv`."""
     matrices("linalg.svd", A=input)
     if not compute_uv:
@@ -53,7 +53,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
         u, v = (input.new_zeros((*lead, size, size)) for size in (rows, columns))
         return stored(return_types.svd(u, values, v), out)
     u, values, vh = _svd(input, not some)
-    return stored(return_types.svd(u, values, mT(vh)), out)
+    return stored(return_types.svd(u, values, mH(vh)), out)
 
 
 def triangular_solve(

@@ -5,44 +5,40 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from frontend.eager.host_ops import eager_only
+from frontend.eager.host_ops import HostOp
 from frontend.functions import linalg, pointwise, reduce
 from frontend.functions.arguments import need_tensors, stored
-from frontend.functions.creation import ones_like
+from frontend.functions.creation import ones_like, zeros_like
 from frontend.functions.linear_algebra.checks import matrices, mH, misfit, mm, square
 from frontend.functions.linear_algebra.factorizations import qr
-from frontend.functions.linear_algebra.solving import inv_ex, unit
+from frontend.functions.linear_algebra.solving import inv_ex
 from frontend.functions.linear_algebra.spectra import svd, svdvals
 from frontend.functions.random import randn
-from frontend.functions.shape import stack
+from frontend.functions.shape import cat, stack
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
+from graphc.ops import linear_algebra as ops
 
 # -- exponentials --------------------------------------------------------------------------------
 
-TERMS = {DType.f32: 9, DType.f64: 15}
-"""Terms of the exponential's series at a norm of 1/2 until they are below the last bit."""
+
+def _exp_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
+    """The upper right block of the exponential of [[Aᴴ, G], [0, Aᴴ]] (N. Higham, "Functions of
+    Matrices", 2008, section 3.2)."""
+    turned = mH(a)
+    size = a.shape[-1]
+    above, below = cat([turned, g], -1), cat([zeros_like(turned), turned], -1)
+    return (EXP(cat([above, below], -2))[..., :size, size:],)
+
+
+EXP = HostOp("linalg.matrix_exp", ops.matrix_exp, _exp_rule, ((0,), ()))
 
 
 def matrix_exp(A: Tensor) -> Tensor:
     """The exponentials of square matrices: of A / 2ˢ by its series, with s such that the norm is
     at most 1/2, then squared s times."""
     square("linalg.matrix_exp", A=A)
-    eager_only("linalg.matrix_exp")
-    size = A.shape[-1]
-    if not A.numel():
-        return A.clone()
-    one_norm = float(np.abs(A._array("linalg.matrix_exp")).sum(axis=-2).max())
-    one_norm = one_norm if math.isfinite(one_norm) else 1.0
-    squarings = max(0, math.ceil(math.log2(one_norm)) + 1) if one_norm else 0
-    scaled, identity = A * 0.5**squarings, unit(A, size)
-    result = identity
-    for term in range(TERMS[A.dtype.computes_as], 0, -1):
-        result = identity + mm(scaled, result) / term
-    for _ in range(squarings):
-        result = mm(result, result)
+    result: Tensor = EXP(A)
     return result
 
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from frontend.eager.host_ops import HostOp, from_host
+from frontend.eager.host_ops import HostOp
 from frontend.eager.uncompiled import conj, imaginary
 from frontend.functions import pointwise, return_types
 from frontend.functions.arguments import stored, takes_out
 from frontend.functions.creation import eye
 from frontend.functions.layout import expand
-from frontend.functions.linear_algebra import kernels
 from frontend.functions.linear_algebra.checks import (
-    LinAlgError,
     batches,
     is_vector,
     matrices,
@@ -24,23 +20,26 @@ from frontend.functions.linear_algebra.checks import (
     mm,
     mT,
     square,
+    successful,
 )
 from frontend.functions.linear_algebra.spectra import svd
 from frontend.functions.reduce import prod
 from frontend.functions.select import diag_embed, tril, triu
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
-from graphc.ir.builder import user_location
+from graphc.ops import linear_algebra as ops
 
 # -- ops -----------------------------------------------------------------------------------------
 
 
-def _solve_rule(g: Any, x: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    to_b = SOLVE(mH(a), g)
-    return -mm(to_b, mH(x)), to_b
+def _solve_rule(g: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    to_b = SOLVE(mH(a), g[0])[0]
+    return -mm(to_b, mH(out[0])), to_b
 
 
-def _inverse_rule(g: Any, x: Any, a: Any) -> tuple[Any]:
-    return (-mm(mH(x), mm(g, mH(x))),)
+def _inverse_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
+    x = out[0]
+    return (-mm(mH(x), mm(g[0], mH(x))),)
 
 
 def _triangular_rule(
@@ -55,13 +54,17 @@ def _triangular_rule(
 def _det_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
     """The gradient is the cofactors: det(a)·a⁻ᵀ, or, for singular matrices, by the SVD, where each
     singular value has the product of the others as its derivative."""
-    if (out._array("det") != 0).all():
-        return ((g * conj(out))[..., None, None] * mH(INVERSE(a)),)
+    regular = out != 0
+    safe = pointwise.where(regular[..., None, None], a, unit(a, a.shape[-1]))
+    usual = conj(out)[..., None, None] * mH(INVERSE(safe)[0])
+    if STATE.session is None and not a.is_meta and regular._array("det").all():
+        return (g[..., None, None] * usual,)
     u, s, vh = svd(a)
     count = s.shape[-1]
     others = pointwise.where(eye(count, dtype=s.dtype) > 0, 1.0, s[..., None, :])
     cofactors = diag_embed(prod(others, -1)) * conj(DET(u) * DET(vh))[..., None, None]
-    return (g[..., None, None] * mm(u, mm(cofactors, vh)),)
+    by_svd = mm(u, mm(cofactors, vh))
+    return (g[..., None, None] * pointwise.where(regular[..., None, None], usual, by_svd),)
 
 
 def _slogdet_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
@@ -74,37 +77,17 @@ def _slogdet_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
     return (None if weight is None else weight[..., None, None] * mH(inv(a)),)
 
 
-SOLVE = HostOp("linalg.solve", np.linalg.solve, _solve_rule, ((0,), (0,)))
-INVERSE = HostOp("linalg.inv", np.linalg.inv, _inverse_rule, ((), (0,)))
-TRIANGULAR = HostOp(
-    "linalg.solve_triangular", kernels.back_substitution, _triangular_rule, ((0,), (0,))
+SOLVE = HostOp("linalg.solve", ops.solve, _solve_rule, ((0,), (0,)))
+INVERSE = HostOp("linalg.inv", ops.inv, _inverse_rule, ((), (0,)))
+TRIANGULAR = HostOp("linalg.solve_triangular", ops.triangular_solve, _triangular_rule, ((0,), (0,)))
+DET = HostOp("linalg.det", ops.det, _det_rule, ((0,), (0,)))
+SLOGDET = HostOp("linalg.slogdet", ops.slogdet, _slogdet_rule, ((0,), (0,)))
+
+SINGULAR = "The solver failed because the input matrix is singular."
+NO_INVERSE = (
+    "The diagonal element {} is zero, the inversion could not be completed because the input "
+    "matrix is singular."
 )
-DET = HostOp("linalg.det", np.linalg.det, _det_rule, ((0,), (0,)))
-SLOGDET = HostOp(
-    "linalg.slogdet", lambda a: tuple(np.linalg.slogdet(a)), _slogdet_rule, ((0,), (0,))
-)
-
-
-# -- singular matrices ---------------------------------------------------------------------------
-
-
-def singular_step(a: Tensor) -> np.ndarray[Any, Any]:
-    """For each matrix, the first step of elimination with a pivot of 0, from 1; or 0."""
-    array = a._array("linalg")
-    with np.errstate(all="ignore"):
-        return kernels.lu(array)[2]
-
-
-def refuse(name: str, info: np.ndarray[Any, Any], text: str) -> None:
-    """Raise LinAlgError for the first matrix whose info is not 0, in PyTorch's words; `text` has a
-    place for the info."""
-    flat = info.reshape(-1)
-    if not flat.any():
-        return
-    first = int(np.flatnonzero(flat)[0])
-    which = f"(Batch element {first}): " if info.ndim else " "
-    raise LinAlgError(f"{name}:{which}{text.format(flat[first])}", location=user_location())
-
 
 # -- systems -------------------------------------------------------------------------------------
 
@@ -112,10 +95,10 @@ def refuse(name: str, info: np.ndarray[Any, Any], text: str) -> None:
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Any = None) -> Tensor:
     """X with A·X = B (X·A = B with `left=False`); batches broadcast, B may be a vector. Raises
     LinAlgError for a singular A."""
-    return stored(_solved("linalg.solve", A, B, left, SOLVE), out)
+    return stored(_solved("linalg.solve", A, B, left, True)[0], out)
 
 
-def _solved(name: str, A: Tensor, B: Tensor, left: bool, op: Any) -> Tensor:
+def _solved(name: str, A: Tensor, B: Tensor, left: bool, checked: bool) -> tuple[Tensor, Tensor]:
     square(name, A=A)
     matrices(name, A=A, B=B if B.dim() > 1 else B.unsqueeze(-1))
     vector = is_vector(A, B)
@@ -128,15 +111,12 @@ def _solved(name: str, A: Tensor, B: Tensor, left: bool, op: Any) -> Tensor:
     a, b = (A, right) if left else (mT(A), mT(right))
     check_rows(name, a, b)
     a, b = batches(a, b)
-    try:
-        x = op(a, b)
-    except np.linalg.LinAlgError:
-        refuse(name, np.maximum(singular_step(a), 1) * 1, "The solver failed because the input "
-               "matrix is singular.")  # fmt: skip
-        raise
+    x, info = SOLVE(a, b)
+    if checked:
+        x = successful(name, info, SINGULAR, x)
     if vector:
-        return x.squeeze(-1)
-    return x if left else mT(x)
+        return x.squeeze(-1), info
+    return (x if left else mT(x)), info
 
 
 def check_rows(name: str, a: Tensor, b: Tensor) -> None:
@@ -152,42 +132,25 @@ def check_rows(name: str, a: Tensor, b: Tensor) -> None:
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """`solve` with the info of each matrix: 0, or the first pivot of 0 in its elimination, counted
     from 1; then its solution is NaN."""
-    if check_errors:
-        result = solve(A, B, left=left)
-    else:
-        result = _solved("linalg.solve_ex", A, B, left, SOLVE_EX)
-    return return_types.linalg_solve_ex(result, from_host(singular_step(A)))
+    name = "linalg.solve" if check_errors else "linalg.solve_ex"
+    return return_types.linalg_solve_ex(*_solved(name, A, B, left, check_errors))
 
 
 def inv(A: Tensor, *, out: Any = None) -> Tensor:
     """The inverses of square matrices. Raises LinAlgError for a singular one."""
     square("linalg.inv", A=A)
-    try:
-        return stored(INVERSE(A), out)
-    except np.linalg.LinAlgError:
-        text = (
-            "The diagonal element {} is zero, the inversion could not be completed because the "
-            "input matrix is singular."
-        )
-        refuse("linalg.inv", singular_step(A), text)
-        raise
+    inverse, info = INVERSE(A)
+    return stored(successful("linalg.inv", info, NO_INVERSE, inverse), out)
 
 
 @takes_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """`inv` with the info of each matrix, as `solve_ex`."""
     square("linalg.inv_ex", A=A)
-    inverse = inv(A) if check_errors else INVERSE_EX(A)
-    return return_types.linalg_inv_ex(inverse, from_host(singular_step(A)))
-
-
-SOLVE_EX = HostOp(
-    "linalg.solve_ex", lambda a, b: kernels.each(np.linalg.solve, a, b)[0], _solve_rule,
-    ((0,), (0,)),
-)  # fmt: skip
-INVERSE_EX = HostOp(
-    "linalg.inv_ex", lambda a: kernels.each(np.linalg.inv, a)[0], _inverse_rule, ((), (0,))
-)
+    inverse, info = INVERSE(A)
+    if check_errors:
+        inverse = successful("linalg.inv", info, NO_INVERSE, inverse)
+    return return_types.linalg_inv_ex(inverse, info)
 
 
 def solve_triangular(

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.host_ops import HostOp, eager_only, from_host
+from frontend.eager.host_ops import HostOp
+from frontend.eager.promotion import casted
 from frontend.eager.uncompiled import conj, real_part
 from frontend.functions import reduce, return_types
 from frontend.functions.arguments import stored
-from frontend.functions.creation import eye
+from frontend.functions.creation import eye, full, full_like, zeros
 from frontend.functions.linear_algebra.checks import (
-    LinAlgError,
     batches,
     is_vector,
     matrices,
@@ -21,27 +21,26 @@ from frontend.functions.linear_algebra.checks import (
     misfit,
     mm,
     square,
+    successful,
 )
-from frontend.functions.pointwise import where
+from frontend.functions.pointwise import maximum, where
 from frontend.functions.select import diag_embed, diagonal
 from frontend.functions.unary import abs
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
+from graphc.ir.types import DType
+from graphc.ops import linear_algebra as ops
 
 # -- ops -----------------------------------------------------------------------------------------
-
-
-def _svd(a: Any, *, full_matrices: bool) -> Any:
-    return tuple(np.linalg.svd(a, full_matrices=full_matrices))
 
 
 def _svd_rule(g: Any, out: Any, a: Any, *, full_matrices: bool) -> tuple[Any]:
     """With Eᵢⱼ = sⱼ² - sᵢ² and what lies outside of the spans of U and V added (J. Townsend,
     "Differentiating the Singular Value Decomposition", 2016). Infinite or NaN where singular values
     are equal and vectors have gradients."""
-    to_u, to_s, to_v = g
-    u, s, vh = out
+    to_u, to_s, to_v, _ = g
+    u, s, vh, _ = out
     count = s.shape[-1]
     if full_matrices:
         u, vh = u[..., :count], vh[..., :count, :]
@@ -71,15 +70,11 @@ def _plus(x: Any, y: Any) -> Any:
     return y if x is None else x if y is None else x + y
 
 
-def _eigh(a: Any, *, UPLO: Any) -> Any:
-    return tuple(np.linalg.eigh(a, UPLO=UPLO))
-
-
 def _eigh_rule(g: Any, out: Any, a: Any, *, UPLO: str) -> tuple[Any]:
     """V·(diag(gL) + X / E)·Vᵀ with Eᵢⱼ = Lⱼ - Lᵢ and X the skew-symmetric part of Vᵀ·gV (M. Giles,
     "An extended collection of matrix derivative results", 2008): a symmetric gradient."""
-    to_values, to_vectors = g
-    values, vectors = out
+    to_values, to_vectors, _ = g
+    values, vectors, _ = out
     inner: Any = None if to_values is None else diag_embed(to_values).to(a.dtype)
     if to_vectors is not None:
         unit = eye(values.shape[-1], dtype=values.dtype) > 0
@@ -89,40 +84,32 @@ def _eigh_rule(g: Any, out: Any, a: Any, *, UPLO: str) -> tuple[Any]:
     return (mm(vectors, mm(inner, mH(vectors))),)
 
 
-def _pinv(a: Any, *, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    if hermitian:
-        values, vectors = np.linalg.eigh(a)
-        u, s, vh = vectors, values, np.swapaxes(vectors, -2, -1).conj()
-    else:
-        u, s, vh = np.linalg.svd(a, full_matrices=False)
-    greatest = np.abs(s).max(axis=-1, keepdims=True, initial=0)
-    kept = np.abs(s) > np.maximum(np.asarray(atol), np.asarray(rtol) * greatest)
-    inverse = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(a.dtype)
-    return np.swapaxes(vh, -2, -1).conj() @ (inverse[..., None] * np.swapaxes(u, -2, -1).conj())
-
-
-def _pinv_rule(g: Any, p: Any, a: Any, **options: Any) -> tuple[Any]:
+def _pinv_rule(
+    g: Any, out: Any, a: Any, atol: Any, rtol: Any, **options: Any
+) -> tuple[Any, None, None]:
     """G. Golub and V. Pereyra, "The differentiation of pseudo-inverses", 1973, transposed."""
-    h, t = mH(g), mH(p)
-    gradient = -mm(t, mm(g, t))
+    p = out[0]
+    h, t = mH(g[0]), mH(p)
+    gradient = -mm(t, mm(g[0], t))
     gradient = gradient + mm(h - mm(a, mm(p, h)), mm(p, t))
-    return (gradient + mm(mm(t, p), h - mm(mm(h, p), a)),)
+    return gradient + mm(mm(t, p), h - mm(mm(h, p), a)), None, None
 
 
-SVD = HostOp("linalg.svd", _svd, _svd_rule, ((), (0, 1, 2)))
-EIGH = HostOp("linalg.eigh", _eigh, _eigh_rule, ((), (0, 1)))
-PINV = HostOp("linalg.pinv", _pinv, _pinv_rule, ((0,), (0,)))
+SVD = HostOp("linalg.svd", ops.svd, _svd_rule, ((), (0, 1, 2)))
+EIGH = HostOp("linalg.eigh", ops.eigh, _eigh_rule, ((), (0, 1)))
+PINV = HostOp("linalg.pinv", ops.pinv, _pinv_rule, ((0,), (0,)))
 
 
-def _converged(op: HostOp, x: Tensor, **attributes: Any) -> Any:
-    try:
-        return op(x, **attributes)
-    except np.linalg.LinAlgError as error:
-        raise LinAlgError(
-            f"{op.name}: The algorithm failed to converge because the input matrix is "
-            "ill-conditioned, or has infinite or NaN elements.",
-            location=user_location(),
-        ) from error
+DIVERGED = (
+    "The algorithm failed to converge because the input matrix is ill-conditioned, or has infinite "
+    "or NaN elements."
+)
+
+
+def _converged(op: HostOp, *operands: Tensor, **attributes: Any) -> tuple[Tensor, ...]:
+    """The results of an op, without its info; all that are used depend on its being 0."""
+    *results, info = op(*operands, **attributes)
+    return tuple(successful(op.name, info, DIVERGED, result) for result in results)
 
 
 # -- decompositions ------------------------------------------------------------------------------
@@ -168,22 +155,24 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Tensor:
 # -- what is computed from them ------------------------------------------------------------------
 
 
-def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, tol: Any = None) -> tuple[Any, Any]:
-    """Absolute and relative tolerance, as arrays that broadcast over the singular values: by
+def _tolerances(
+    name: str, A: Tensor, atol: Any, rtol: Any, tol: Any = None
+) -> tuple[Tensor, Tensor]:
+    """Absolute and relative tolerance, in float64, that broadcast over the singular values: by
     default 0, and the machine epsilon times the longer side where no absolute one is given."""
     if tol is not None:
         atol, rtol = tol, 0.0
     epsilon = float(np.finfo(A.dtype.numpy).eps) * max(A.shape[-2:], default=0)
-    absolute = _tolerance(name, 0.0 if atol is None else atol)
+    absolute = _tolerance(0.0 if atol is None else atol)
     if rtol is None:
-        return absolute, np.where(absolute > 0, 0.0, epsilon)
-    return absolute, _tolerance(name, rtol)
+        return absolute, where(absolute > 0, 0.0, full_like(absolute, epsilon))
+    return absolute, _tolerance(rtol)
 
 
-def _tolerance(name: str, value: Any) -> Any:
+def _tolerance(value: Any) -> Tensor:
     if isinstance(value, Tensor):
-        return value._array(name)[..., None].astype(np.float64)
-    return np.asarray([float(value)])
+        return casted(value, DType.f64).unsqueeze(-1)
+    return full((1,), float(value), dtype=DType.f64)
 
 
 def pinv(
@@ -195,8 +184,13 @@ def pinv(
     (square if hermitian else matrices)("linalg.pinv", A=A)
     rtol = rcond if rtol is None else rtol
     atol, rtol = _tolerances("linalg.pinv", A, atol, rtol)
-    atol, rtol = (np.asarray(x, A.dtype.computes_as.numpy) for x in (atol, rtol))
-    return stored(_converged(PINV, A, atol=atol, rtol=rtol, hermitian=hermitian), out)
+    atol, rtol = (casted(x, _real(A)) for x in (atol, rtol))
+    return stored(_converged(PINV, A, atol, rtol, hermitian=hermitian)[0], out)
+
+
+def _real(A: Tensor) -> DType:
+    """The dtype of a matrix's singular values."""
+    return A.dtype.computes_as if A.dtype.is_complex else A.dtype
 
 
 def matrix_rank(
@@ -206,13 +200,13 @@ def matrix_rank(
     """How many singular values (magnitudes of eigenvalues with `hermitian`) exceed
     max(atol, rtol · the greatest), as int64."""
     (square if hermitian else matrices)("linalg.matrix_rank", A=A)
-    eager_only("linalg.matrix_rank")
     values = A.detach()
-    s = (abs(eigvalsh(values)) if hermitian else svdvals(values))._array("linalg.matrix_rank")
+    s = casted(abs(eigvalsh(values)) if hermitian else svdvals(values), DType.f64)
     atol, rtol = _tolerances("linalg.matrix_rank", A, atol, rtol, tol)
-    greatest = s.max(axis=-1, keepdims=True, initial=0)
-    rank = (s > np.maximum(atol, rtol * greatest)).sum(axis=-1)
-    return stored(from_host(np.asarray(rank, np.int64)), out)
+    if not s.shape[-1]:
+        return stored(zeros(tuple(s.shape[:-1]), dtype=DType.i64), out)
+    greatest = reduce.amax(s, -1, keepdim=True)
+    return stored(reduce.sum(s > maximum(atol, rtol * greatest), -1), out)
 
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
@@ -243,12 +237,12 @@ def lstsq(
     solution = mm(pinv(a, rcond), b)
     asked = driver or "gelsy"
     rank = matrix_rank(a, rtol=rcond)
-    full = bool((rank == columns).all()) and rows > columns
-    missing = b - mm(a, solution)
-    none = from_host(np.zeros(0, A.dtype.computes_as.numpy))
-    squares = reduce.sum(real_part(missing * conj(missing)), -2)
-    residuals = squares if full and asked != "gelsy" else none
-    ranks = from_host(np.zeros(0, np.int64)) if asked == "gels" else rank
+    none = zeros(0, dtype=_real(A))
+    residuals = none
+    if rows > columns and asked != "gelsy" and bool((rank == columns).all()):
+        missing = b - mm(a, solution)
+        residuals = reduce.sum(real_part(missing * conj(missing)), -2)
+    ranks = zeros(0, dtype=DType.i64) if asked == "gels" else rank
     values = svdvals(a.detach()) if asked in ("gelsd", "gelss") else none
     shown = solution.squeeze(-1) if vector else solution
     return stored(return_types.linalg_lstsq(shown, residuals, ranks, values), out)

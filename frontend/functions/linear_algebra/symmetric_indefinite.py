@@ -1,147 +1,31 @@
-"""Symmetric matrices that need not be definite: A = P·L·D·Lᵀ·Pᵀ with 1x1 and 2x2 blocks on D's
-diagonal (J. Bunch and L. Kaufman, "Some stable methods for calculating inertia and solving
-symmetric linear systems", 1977). NumPy has no such factorization: these are its loops over the
-columns, in the form that LAPACK keeps the factors in. They run eagerly only."""
+"""Systems with symmetric or Hermitian matrices that need not be definite."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
-from frontend.eager.host_ops import HostOp, from_host
+from frontend.eager.host_ops import HostOp
+from frontend.eager.uncompiled import conj
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
-from frontend.functions.linear_algebra.checks import batches, matrices, misfit, square
-from frontend.functions.linear_algebra.solving import refuse
+from frontend.functions.layout import expand
+from frontend.functions.linear_algebra.checks import batches, matrices, misfit, square, successful
 from frontend.tensors.tensor import Tensor
-
-Array = np.ndarray[Any, Any]
-
-_ALPHA = (1 + math.sqrt(17)) / 8
-
-
-# -- one matrix ------------------------------------------------------------------------------------
-
-
-def _pivot(a: Array, k: int) -> tuple[int, int]:
-    """(the row that comes to the diagonal, the block's size) at step k."""
-    here, below = abs(a[k, k]), np.abs(a[k + 1 :, k])
-    if not below.size or here >= _ALPHA * below.max():
-        return k, 1
-    row = k + 1 + int(below.argmax())
-    beside = np.concatenate([a[row, k:row], a[row + 1 :, row]])
-    greatest = np.abs(beside).max()
-    if here * greatest >= _ALPHA * below.max() ** 2:
-        return k, 1
-    return row, 1 if abs(a[row, row]) >= _ALPHA * greatest else 2
-
-
-def _swap(a: Array, k: int, first: int, second: int, size: int) -> None:
-    """Rows and columns `first` and `second` of the lower triangle from k exchanged."""
-    if first == second:
-        return
-    lower = a[second + 1 :, [first, second]]
-    a[second + 1 :, [second, first]] = lower
-    between = a[first + 1 : second, first].copy()
-    a[first + 1 : second, first] = a[second, first + 1 : second]
-    a[second, first + 1 : second] = between
-    a[first, first], a[second, second] = a[second, second], a[first, first]
-    if size == 2:
-        a[first, k], a[second, k] = a[second, k], a[first, k]
-
-
-def _eliminate(a: Array, k: int, size: int) -> None:
-    """The rest of the matrix without what the block at k explains; its columns of L."""
-    rest = slice(k + size, None)
-    columns = a[rest, k : k + size].copy()
-    if size == 1:
-        factors = columns / a[k, k]
-    else:
-        block = a[k : k + 2, k : k + 2].copy()
-        block[0, 1] = block[1, 0]
-        factors = np.linalg.solve(block, columns.T).T
-    a[rest, rest] -= np.tril(factors @ columns.T)
-    a[rest, k : k + size] = factors
-
-
-def _factored(a: Array) -> tuple[Array, Array, int]:
-    """L and D in one lower triangle; the rows exchanged, counted from 1, negative in 2x2 blocks;
-    and the first step with a block of 0, counted from 1, or 0."""
-    a = np.tril(a)
-    count, info, k = len(a), 0, 0
-    pivots = np.zeros(count, np.int32)
-    while k < count:
-        if not a[k:, k].any():
-            info = info or k + 1
-            pivots[k] = k + 1
-            k += 1
-            continue
-        row, size = _pivot(a, k)
-        _swap(a, k, k + size - 1, row, size)
-        _eliminate(a, k, size)
-        pivots[k : k + size] = row + 1 if size == 1 else -(row + 1)
-        k += size
-    return a, pivots, info
-
-
-def _blocks(pivots: Array) -> list[tuple[int, int, int]]:
-    """(step, size, the row exchanged with the block's last one) of each block."""
-    found, k = [], 0
-    while k < len(pivots):
-        size = 1 if pivots[k] > 0 else 2
-        found.append((k, size, abs(int(pivots[k])) - 1))
-        k += size
-    return found
-
-
-def _solved(a: Array, pivots: Array, b: Array) -> Array:
-    x = np.array(b)
-    blocks = _blocks(pivots)
-    for k, size, row in blocks:
-        last, own = k + size - 1, slice(k, k + size)
-        x[[last, row]] = x[[row, last]]
-        x[k + size :] -= a[k + size :, own] @ x[own]
-        block = a[own, own].copy()
-        block[0, -1] = block[-1, 0]
-        x[own] = np.linalg.solve(block, x[own]) if block.any() else np.inf
-    for k, size, row in reversed(blocks):
-        last, own = k + size - 1, slice(k, k + size)
-        x[own] -= a[k + size :, own].T @ x[k + size :]
-        x[[last, row]] = x[[row, last]]
-    return x
-
-
-# -- batches ---------------------------------------------------------------------------------------
-
-
-def _factor(a: Array) -> tuple[Array, Array, Array]:
-    lead, size = a.shape[:-2], a.shape[-1]
-    both, pivots = np.zeros_like(a), np.zeros((*lead, size), np.int32)
-    info = np.zeros(lead, np.int32)
-    for index in np.ndindex(lead):
-        both[index], pivots[index], info[index] = _factored(a[index])
-    return both, pivots, info
-
-
-def _solve(a: Array, pivots: Array, b: Array) -> Array:
-    x = np.zeros_like(b)
-    for index in np.ndindex(b.shape[:-2]):
-        x[index] = _solved(a[index], pivots[index], b[index])
-    return x
+from graphc.ops import linear_algebra as ops
 
 
 def _no_rule(*arguments: Any) -> tuple[Any, ...]:
     raise NotImplementedError("the derivative for 'linalg.ldl_factor' is not implemented.")
 
 
-def _solve_rule(g: Any, x: Any, a: Any, pivots: Any, b: Any) -> tuple[Any, Any, Any]:
-    return None, None, SOLVE(a, pivots, g)
+def _solve_rule(
+    g: Any, x: Any, a: Any, pivots: Any, b: Any, *, hermitian: bool
+) -> tuple[Any, Any, Any]:
+    return None, None, SOLVE(a if hermitian else conj(a), pivots, g, hermitian=hermitian)
 
 
-FACTOR = HostOp("linalg.ldl_factor_ex", _factor, _no_rule)
-SOLVE = HostOp("linalg.ldl_solve", _solve, _solve_rule, ((0, 1), ()))
+FACTOR = HostOp("linalg.ldl_factor_ex", ops.ldl_factor, _no_rule)
+SOLVE = HostOp("linalg.ldl_solve", ops.ldl_solve, _solve_rule, ((0, 1), ()))
 
 
 def ldl_factor_ex(
@@ -149,16 +33,17 @@ def ldl_factor_ex(
 ) -> Any:
     """`ldl_factor` with the info of each matrix: 0, or the first zero block of D, from 1."""
     square("linalg.ldl_factor_ex", A=A)
-    both, pivots, info = FACTOR(A)
+    both, pivots, info = FACTOR(A, hermitian=hermitian and A.is_complex())
     if check_errors:
         text = "The factorization has been completed, but D[{0},{0}] is zero."
-        refuse("linalg.ldl_factor_ex", info._array("linalg.ldl_factor_ex"), text)
+        both = successful("linalg.ldl_factor_ex", info, text, both)
     return stored(return_types.linalg_ldl_factor_ex(both, pivots, info), out)
 
 
 def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
-    """L and D of symmetric matrices in one lower triangle, and the rows exchanged, as LAPACK's
-    `sytrf`; of A the lower triangle is read. No gradient."""
+    """L and D of symmetric matrices (with `hermitian`, of Hermitian ones) in one lower triangle,
+    and the rows exchanged, as LAPACK's `sytrf` and `hetrf`; of A the lower triangle is read. No
+    gradient."""
     square("linalg.ldl_factor", A=A)
     both, pivots, _ = ldl_factor_ex(A, hermitian=hermitian)
     return stored(return_types.linalg_ldl_factor(both, pivots), out)
@@ -177,5 +62,6 @@ def ldl_solve(
         raise misfit(f"{name}: Incompatible shapes of LD and B: {list(LD.shape)} and "
                      f"{list(B.shape)}")  # fmt: skip
     a, b = batches(LD, B)
-    rows = np.broadcast_to(pivots._array(name), tuple(a.shape[:-1]))
-    return stored(SOLVE(a, from_host(rows), b), out)
+    rows = expand(pivots, tuple(a.shape[:-1])).contiguous()
+    hermitian = hermitian and LD.is_complex()
+    return stored(SOLVE(a, rows, b, hermitian=hermitian), out)

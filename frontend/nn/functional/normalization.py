@@ -126,6 +126,8 @@ def batch_norm(
         missing = "running_mean" if running_mean is None else "running_var"
         raise fail(ShapeError, f"{missing} must be defined in evaluation mode")
     require_float(input, "batch_norm")
+    if input.dim() == 1 and not input.numel():
+        return input.clone()  # as PyTorch's does, which asks nothing of an empty input's rank
     parts = {
         "running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias,
     }  # fmt: skip

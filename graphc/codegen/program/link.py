@@ -13,6 +13,7 @@ from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.compile_worker import compile_all
 from graphc.codegen.program.compiled_spec import CompiledSpec, compiled_spec
 from graphc.codegen.program.driver import Driver
+from graphc.codegen.program.host_kernels import host_kernel
 from graphc.codegen.program.native_kernel import NativeKernel, scratch_stride
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.recipes.lower import lower
@@ -29,6 +30,8 @@ _native: dict[tuple[KernelSpec, Target], NativeKernel] = {}
 
 def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -> NativeKernel:
     """The kernel compiled and loaded; `timings` (seconds by phase) is added to."""
+    if not spec.has_loops:
+        return host_kernel(spec)
     key = (spec, target)
     if key not in _native:
         _load({spec: compiled_spec(spec, target, timings)}, target, timings)
@@ -40,7 +43,9 @@ def _compile_missing(plan: Plan, target: Target, timings: dict[str, float]) -> N
     specs = dict.fromkeys(
         step.kernel
         for step in all_steps(plan)
-        if isinstance(step, Launch) and (step.kernel, target) not in _native
+        if isinstance(step, Launch)
+        and step.kernel.has_loops
+        and (step.kernel, target) not in _native
     )
     from_worker = compile_all(
         list(specs), target, lambda spec: native_kernel(spec, target, timings)
@@ -83,7 +88,8 @@ def link(
     else:
         chosen = one_thread(plan, reason or "one thread is asked for")
     addresses = {kernel.symbol: kernel.address for kernel in kernels.values()}
-    symbols = tuple(addresses)
+    hosts = tuple(spec for spec in kernels if not spec.has_loops)
+    symbols = tuple(kernel.symbol for spec, kernel in kernels.items() if spec.has_loops)
     drivers: list[tuple[str, int]] = []
     if chosen.threads > 1:
         addresses["barrier"] = compile_driver(
@@ -97,7 +103,8 @@ def link(
     timings["driver"] = time.perf_counter() - started
     program = NativeProgram(
         address, plan.arena_bytes, scratch_stride(plan, kernels), timings, chosen,
-        target.key, symbols, tuple(drivers), driver.sizes.program(),
+        target.key, tuple(dict.fromkeys(symbols)), tuple(drivers), driver.sizes.program(),
+        hosts=hosts,
     )  # fmt: skip
     return program, plan
 
@@ -123,7 +130,8 @@ def _scheduled(
 
 
 def plan_kernels(plan: Plan, target: Target) -> list[Kernel]:
-    """The loops of each distinct kernel, in order of first use, named as in the plan's text."""
+    """The loops of each distinct kernel that has some, in order of first use, named as in the
+    plan's text."""
     from graphc.schedule.plan import kernels
 
-    return [lower(spec, target, name) for spec, name in kernels(plan).items()]
+    return [lower(spec, target, name) for spec, name in kernels(plan).items() if spec.has_loops]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.size_table import SizeProgram
+from graphc.schedule.plan import KernelSpec
 from graphc.schedule.threads import Schedule
 
 
@@ -14,8 +15,8 @@ class NativeProgram:
     """A linked plan: the driver's address, the bytes of the block it works in (its arena, then a
     verdict, then the scratch of each thread), how it runs. `kernels` are the symbols it calls;
     `drivers` the names and addresses of the functions generated for it, in the order they are
-    loaded. Where sizes are known only at run time, `sizes` makes the table it reads, and these
-    bytes are those of the example."""
+    loaded; `hosts` the kernels that Python computes. Where sizes are known only at run time,
+    `sizes` makes the table it reads, and these bytes are those of the example."""
 
     address: int
     arena_bytes: int
@@ -28,6 +29,7 @@ class NativeProgram:
     sizes: SizeProgram | None = None
     records: int = 0
     """Bytes behind all that, for what a driver notes of a call."""
+    hosts: tuple[KernelSpec, ...] = ()
 
     @property
     def block_bytes(self) -> int:

@@ -10,7 +10,7 @@ from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target, running
 from graphc.schedule.plan import KernelSpec, Plan
-from graphc.schedule.run_plan import run_plan
+from graphc.schedule.run_plan import interpret_kernel, run_plan
 
 Array = np.ndarray[Any, Any]
 
@@ -22,6 +22,9 @@ def run_plan_by_loops(
     chosen = target or running()
 
     def run_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
-        interpreter.run(lower(kernel, chosen), [*reads, *writes], fills=True)
+        if kernel.has_loops:
+            interpreter.run(lower(kernel, chosen), [*reads, *writes], fills=True)
+        else:
+            interpret_kernel(kernel, reads, writes)
 
     return run_plan(plan, arrays, run_kernel)

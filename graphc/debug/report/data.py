@@ -22,7 +22,7 @@ from graphc.debug.profile.profiler import Profile, StepProfile, profile
 from graphc.debug.traced import TracedCall
 from graphc.ir.nodes import Graph
 from graphc.passes.recorder import PassRecord, Recorder
-from graphc.schedule.plan import Launch, Plan, Step, kernels, live_ranges
+from graphc.schedule.plan import ON_HOST, Launch, Plan, Step, kernels, live_ranges
 
 QUIET = frozenset({"input", "constant", "broadcast", "reshape", "transpose", "slice"})
 """Ops that a kernel is not known by."""
@@ -191,6 +191,9 @@ def _kernels(plan: Plan, measured: Profile, target: Target) -> Iterator[tuple[st
     """The texts of each kernel, those with most to win first; those of LLVM for these only."""
     rank = {name: number for number, name in enumerate(by_what_is_lost(measured))}
     for spec, name in kernels(plan).items():
+        if not spec.has_loops:
+            yield name, {"recipe": spec.recipe, "note": ON_HOST, "body": _text(spec.body)}
+            continue
         kernel = lower(spec, target, name)
         texts = {
             "recipe": spec.recipe, "note": kernel.note, "body": _text(spec.body),

@@ -70,7 +70,7 @@ class _Launches:
         self.runs += 1
         self.names.add(at.name)
         small = total(spec.body) <= INTERPRETED
-        if small and at.name not in self.interpreted:
+        if small and spec.has_loops and at.name not in self.interpreted:
             finding = self._by_loops(at, spec, reads, expected)
             self.loops += [] if finding is None else [finding]
         finding = self._natively(at, spec, reads, writes, expected)
@@ -117,6 +117,8 @@ class _Launches:
     def _blamed(
         self, at: NumberedLaunch, spec: KernelSpec, reads: list[Array], expected: list[Array]
     ) -> str:
+        if not spec.has_loops:
+            return f"the call of {at.name}, which Python computes"
         if total(spec.body) > BLAMED:
             return f"the kernel {at.name} (recipe {spec.recipe}): its lowering, or LLVM"
         finding = self._by_loops(at, spec, reads, expected)

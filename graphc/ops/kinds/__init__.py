@@ -11,6 +11,7 @@
 | sort | nothing: the order of the elements along an axis | argsort |
 | generate | an element as a function of its own position | iota, random_uniform |
 | composite | a graph over other ops | softmax, layer_norm |
+| host | a function of arrays that Python computes, and its types | linalg_solve, histogram |
 | region | when the graphs that its nodes hold run, and on what | cond, while_loop, scan |
 
 A kind is a subclass of `Op` (op.py) in a file of its name. Scalar rules run over an algebra: for

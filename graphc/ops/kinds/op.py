@@ -84,11 +84,12 @@ class SampleDrawer:
 class ContentCheck:
     """A condition on an operand's content that must hold before the op runs: every element in
     [0, bound), or, with `bound` None, no element zero. `{}` in `message` stands for the element
-    that broke it."""
+    that broke it. `raises`: the error instead of ContentError, with `bound` None."""
 
     operand: int
     bound: int | None
     message: str
+    raises: type[GraphError] = ContentError
 
 
 Samples = Callable[[SampleDrawer], Iterable[Sample]]
@@ -207,7 +208,7 @@ def raise_if_broken(check: ContentCheck, array: Array, name: str) -> None:
     """Raise what PyTorch raises for an index out of range or a zero divisor."""
     if check.bound is None:
         if not array.all():
-            raise broken(check_text(name, check.message), None, 0)
+            raise check.raises(check_text(name, check.message))
         return
     if array.size and (array.min() < 0 or array.max() >= check.bound):
         bad = array[(array < 0) | (array >= check.bound)].flat[0]
@@ -219,10 +220,13 @@ def check_text(name: str, message: str) -> str:
     return message if name.startswith("check_") else f"{name}: {message}"
 
 
-def broken(message: str, bound: int | None, bad: Any, location: object = None) -> GraphError:
+def broken(
+    message: str, bound: int | None, bad: Any, location: object = None,
+    raises: type[GraphError] = ContentError,
+) -> GraphError:  # fmt: skip
     """The error of a content check that `bad` broke."""
     if bound is None:
-        return ContentError(message, location=location)
+        return raises(message, location=location)
     if "{}" not in message:
         message += f": {{}} is not in [0, {bound})"
     return IndexRangeError(message.replace("{}", str(bad)), location=location)

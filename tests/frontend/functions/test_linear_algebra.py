@@ -11,7 +11,6 @@ import pytest
 
 import frontend as torch
 from frontend.autograd import gradcheck, gradgradcheck
-from graphc.errors import TraceError
 
 RANDOM = np.random.default_rng(0)
 
@@ -109,11 +108,94 @@ def test_a_factor_that_does_not_exist_says_where() -> None:
         torch.linalg.inv(torch.tensor([[1.0, 2], [2, 4]]))
 
 
-@pytest.mark.parametrize("name", ["inv", "det", "svd", "eigh", "cholesky", "qr", "matrix_exp"])
-def test_a_trace_says_that_it_runs_eagerly(name: str) -> None:
-    function = torch.compile(getattr(torch.linalg, name))
-    with pytest.raises(TraceError, match=f"linalg.{name}.* runs eagerly only"):
-        function(torch.eye(2))
+def every_factor(x: Any) -> Any:
+    """A number and its gradient, through all that LAPACK does here."""
+    linalg = torch.linalg
+    x = x.detach().requires_grad_()
+    u, s, vh = linalg.svd(x)
+    values, vectors = linalg.eigh(x + x.mT)
+    parts = (
+        linalg.cholesky(x @ x.mT + torch.eye(3)), linalg.solve(x, x * x), linalg.inv(x),
+        s * (u[..., 0] * vh[..., 0, :]), values, vectors.abs(), linalg.qr(x).R, linalg.lu(x).U,
+        linalg.matrix_exp(x), linalg.pinv(x), linalg.lstsq(x, x * 2).solution, linalg.det(x),
+        linalg.slogdet(x)[1], linalg.solve_triangular(x, x * x, upper=True),
+        linalg.ldl_solve(*linalg.ldl_factor((x + x.mT).detach()), x), linalg.matrix_rank(x),
+    )  # fmt: skip
+    total = sum(part.sum() for part in parts)
+    total.backward()
+    return total.detach(), x.grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_compiled_code_calls_the_same_lapack(dtype: Any) -> None:
+    x = (drawn(2, 3, 3).detach() + 2 * torch.eye(3)).to(dtype)
+    torch.set_eager_backend("native")
+    try:
+        eager = every_factor(x)
+    finally:
+        torch.set_eager_backend("numpy")
+    for got, want in zip(torch.compile(every_factor)(x), eager):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+def test_the_gradient_of_a_compiled_solution_from_outside() -> None:
+    weight, x = drawn(3, 3, shift=3.0), drawn(3, 1)
+    torch.compile(lambda x: torch.linalg.solve(weight, x).sum())(x).backward()
+    got = weight.grad.numpy().copy(), x.grad.numpy().copy()
+    weight.grad = x.grad = None
+    torch.linalg.solve(weight, x).sum().backward()
+    np.testing.assert_allclose(got[0], weight.grad.numpy(), rtol=1e-13)
+    np.testing.assert_allclose(got[1], x.grad.numpy(), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (torch.linalg.inv, "inversion could not be completed"),
+        (lambda x: torch.linalg.solve(x, x), "the input matrix is singular"),
+        (torch.linalg.cholesky, "is not positive-definite"),
+        (lambda x: torch.linalg.svdvals(x / x), "failed to converge"),
+    ],
+)
+def test_a_compiled_failure_comes_before_any_write(function: Any, text: str) -> None:
+    state = torch.zeros(2, 2)
+
+    @torch.compile
+    def step(x: Any) -> None:
+        state.add_(function(x))
+
+    with pytest.raises(torch.linalg.LinAlgError, match=text):
+        step(torch.zeros(2, 2))
+    assert not state.any()
+
+
+def test_determinants_of_singular_matrices_in_a_batch() -> None:
+    x = torch.stack([torch.eye(2) * 2, torch.ones(2, 2)]).double().requires_grad_()
+    (eager,) = torch.autograd.grad(torch.linalg.det(x).sum(), x)
+    compiled = torch.compile(lambda y: torch.autograd.grad(torch.linalg.det(y).sum(), y)[0])
+    expected = [[[2, 0], [0, 2]], [[1, -1], [-1, 1]]]
+    np.testing.assert_allclose(eager.numpy(), expected, atol=1e-14)
+    np.testing.assert_allclose(compiled(x).detach().numpy(), expected, atol=1e-14)
+
+
+def test_types_of_factors_without_data() -> None:
+    x = torch.empty(5, 3, 4, device="meta")
+    shapes = [tuple(part.shape) for part in torch.linalg.svd(x)]
+    assert shapes == [(5, 3, 3), (5, 3), (5, 4, 4)]
+    assert torch.linalg.svd(x).S.is_meta
+
+
+def test_hermitian_factors() -> None:
+    array = RANDOM.standard_normal((4, 4)) + 1j * RANDOM.standard_normal((4, 4))
+    x, b = torch.tensor(array + array.conj().T), torch.tensor(array)
+    solution = torch.linalg.ldl_solve(
+        *torch.linalg.ldl_factor(x, hermitian=True), b, hermitian=True
+    )
+    np.testing.assert_allclose((x @ solution).numpy(), array, atol=1e-12)
+    solution = torch.linalg.ldl_solve(*torch.linalg.ldl_factor(b + b.mT), b)
+    np.testing.assert_allclose(((b + b.mT) @ solution).numpy(), array, atol=1e-12)
+    u, s, v = torch.svd(b)
+    np.testing.assert_allclose((u * s @ v.mH).numpy(), array, atol=1e-12)
 
 
 def test_what_needs_no_lapack_is_compiled() -> None:

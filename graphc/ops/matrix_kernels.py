@@ -4,7 +4,7 @@ vectorised over the batch. The dtype is kept."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def lu(a: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     info = np.zeros(len(flat), np.int32)
     for k in range(steps):
         if pivot:
-            best = k + _sizes(flat[:, k:, k]).argmax(axis=1)
+            best = k + sizes(flat[:, k:, k]).argmax(axis=1)
             pivots[:, k] = best + 1
             flat[batch, k], flat[batch, best] = flat[batch, best], flat[batch, k].copy()
         top = flat[:, k, k]
@@ -49,7 +49,7 @@ def lu(a: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     return flat.reshape(a.shape), pivots.reshape(*lead, steps), info.reshape(lead)
 
 
-def _sizes(x: Array) -> Array:
+def sizes(x: Array) -> Array:
     """What pivots are chosen by: of complex numbers, as in LAPACK, the sum of the parts' sizes."""
     sizes: Array = np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
     return sizes
@@ -82,16 +82,29 @@ def leading_minor(a: Array) -> int:
     return 0
 
 
-def each(function: Callable[..., Array], a: Array, *others: Array) -> tuple[Array, Array]:
-    """`function` of every matrix of a batch, NaN where LAPACK fails; and where it did."""
-    lead = a.shape[:-2]
-    parts = [x.reshape(math.prod(lead), *x.shape[-2:]) for x in (a, *others)]
-    shape = (others[0] if others else a).shape
-    results = np.full((len(parts[0]), *shape[-2:]), np.nan, a.dtype)
-    failed = np.zeros(len(parts[0]), bool)
+def minors(a: Array, upper: bool = False) -> Array:
+    """`leading_minor` of each matrix, of which the lower (upper) triangle is read, as int32."""
+    whole = np.swapaxes(a, -2, -1).conj() if upper else a
+    flat = whole.reshape(math.prod(whole.shape[:-2]), *whole.shape[-2:])
+    return np.asarray([leading_minor(x) for x in flat], np.int32).reshape(whole.shape[:-2])
+
+
+def each(
+    function: Callable[..., Any], arrays: tuple[Array, ...], results: Sequence[tuple[Any, Any]]
+) -> tuple[tuple[Array, ...], Array]:
+    """`function` of every matrix of a batch, NaN where LAPACK fails; and where it did. `results`:
+    shape (behind that of the batch) and dtype of each result."""
+    lead = arrays[0].shape[:-2]
+    count = math.prod(lead)
+    parts = [x.reshape(count, *x.shape[-2:]) for x in arrays]
+    made = tuple(np.full((count, *shape), np.nan, dtype) for shape, dtype in results)
+    failed = np.zeros(count, bool)
     for i, items in enumerate(zip(*parts)):
         try:
-            results[i] = function(*items)
+            found = function(*items)
         except np.linalg.LinAlgError:
             failed[i] = True
-    return results.reshape(shape), failed.reshape(lead)
+            continue
+        for whole, one in zip(made, found if isinstance(found, tuple) else (found,)):
+            whole[i] = one
+    return tuple(x.reshape(*lead, *x.shape[1:]) for x in made), failed.reshape(lead)
