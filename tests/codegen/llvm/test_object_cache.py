@@ -88,7 +88,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning(
     with caplog.at_level(logging.WARNING, "graphc.cache"):
         cache.put("kernel_ab12", b"code", FACTS)
         assert cache.get("kernel_ab12") is None
-    assert "cannot keep compiled code" in caplog.text
+    assert "compiled code is not taken from or kept in" in caplog.text
 
 
 # -- whose files they are -------------------------------------------------------------------------
