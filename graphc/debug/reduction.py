@@ -3,11 +3,12 @@
 in : a graph, and a function that says whether a graph fails
 out: a graph that fails, of which no single step makes a smaller one that does
 
-A step drops outputs or what they update, moves an output up, makes nodes inputs, replaces a node by an operand or by a
-constant of zeros or ones, or an input by one; does the same inside of loops and branches; makes
-inputs and constants smaller along one size, with all attributes that name that size. What no
-longer is a graph is no candidate. Each kind of step is tried on many places at once first, then on
-half as many (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002).
+A step drops outputs or what they update, moves an output up, makes nodes inputs, replaces a node by
+an operand or by a constant of zeros or ones, or an input by one; does the same inside of loops and
+branches; makes inputs and constants smaller along one size, with all attributes that name that
+size. What no longer is a graph is no candidate. Each kind of step is tried on many places at once
+first, then on half as many (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing
+Input", 2002).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.verifier import verify
 
 Fails = Callable[[Graph], bool]
-Step = Callable[[Graph, Sequence[Any]], Graph | None]
+Step = Callable[[Graph, Any], Graph | None]
 _NO_GRAPH = (GraphError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 """What making a graph of wrong sizes may raise."""
 
@@ -152,7 +153,7 @@ def _ways(size: int, smaller: int) -> Iterator[tuple[int, int, bool]]:
     yield size, smaller, False
 
 
-def _made(step: Step, graph: Graph, places: Sequence[Any]) -> Graph | None:
+def _made(step: Step, graph: Graph, places: Any) -> Graph | None:
     try:
         return step(graph, places)
     except _NO_GRAPH:

@@ -164,7 +164,7 @@ def _inputs_left(
 # -- sizes -----------------------------------------------------------------------------------------
 
 
-def resized(graph: Graph, how: Sequence[Any]) -> Graph:
+def resized(graph: Graph, how: tuple[int, int, bool]) -> Graph:
     """The graph with one size made smaller everywhere: in the types of inputs, in constants (their
     first elements stay), and in attributes that list sizes. `how`: the size, the smaller one, and
     whether multiples of it shrink too. Types are inferred anew: what does not fit raises."""

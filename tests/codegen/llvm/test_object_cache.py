@@ -243,7 +243,7 @@ def test_a_second_process_compiles_nothing(
     assert capsys.readouterr().out.startswith("hit ")
     assert main(["cache", "why", f"{program}:graph", "--target", "aarch64"]) == 0
     assert capsys.readouterr().out.startswith("miss ")
-    assert main(["cache", "ls"]) == 0
+    assert main(["cache", "ls", "--files"]) == 0
     listed = capsys.readouterr().out
     count = len(listed.splitlines()) - 1
     assert f"{count} files, " in listed and "  program g  " in listed
