@@ -18,6 +18,7 @@ from typing import Any
 
 from graphc.debug.reduction_steps import (
     cut,
+    operand_variants,
     outputs_moved,
     region_variants,
     replaced_by_constants,
@@ -81,6 +82,7 @@ class _Reduction:
             self._one_by_one(outputs_moved)
             self._each(_computed, cut)
             self._each(_computed, replaced_by_operands)
+            self._one_by_one(operand_variants)
             self._each(_replaceable, replaced_by_constants)
             self._one_by_one(region_variants)
             self._sizes()

@@ -70,14 +70,25 @@ def replaced_by_operands(graph: Graph, places: Sequence[int]) -> Graph | None:
     """The graph with nodes replaced by an operand of their type each; None where one has none."""
     chosen: dict[int, Replacement] = {}
     for place in places:
-        node = graph.nodes[place]
-        fitting = [i for i, v in enumerate(node.operands) if (graph.type_of(v),) == node.types]
+        fitting = _fitting(graph, graph.nodes[place])
         if not fitting:
             if len(places) == 1:
                 return None
             continue
         chosen[place] = fitting[0]
     return rebuilt_with(graph, chosen)
+
+
+def operand_variants(graph: Graph) -> Iterator[Graph]:
+    """The graph with one node replaced by one of its operands."""
+    for place, node in reversed(list(enumerate(graph.nodes))):
+        for position in _fitting(graph, node):
+            yield rebuilt_with(graph, {place: position})
+
+
+def _fitting(graph: Graph, node: Node) -> list[int]:
+    """Which operands have the type of a node's one result."""
+    return [i for i, v in enumerate(node.operands) if (graph.type_of(v),) == node.types]
 
 
 def replaced_by_constants(graph: Graph, places: Sequence[int]) -> Graph:
@@ -112,11 +123,8 @@ def _inside(region: Graph) -> Iterator[Graph]:
     for place, node in enumerate(region.nodes):
         if node.op in (INPUT, CONSTANT):
             continue
-        candidates = [replaced_by_operands(region, [place])]
-        candidates.append(rebuilt_with(region, {place: _constants(node)}, keep_inputs=True))
-        for smaller in candidates:
-            if smaller is not None and smaller.input_types == region.input_types:
-                yield smaller
+        for instead in (*_fitting(region, node), _constants(node)):
+            yield rebuilt_with(region, {place: instead}, keep_inputs=True)
 
 
 def rebuilt_with(

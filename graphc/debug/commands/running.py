@@ -46,10 +46,11 @@ def _run_run(arguments: argparse.Namespace) -> None:
         if arguments.arrays:
             calls = [running.with_arrays(call, arguments.arrays) for call in calls]
         results = [running.outputs(call, arguments.numpy) for call in calls]
+    if arguments.save:
+        running.save_outputs([array for outputs in results for array in outputs], arguments.save)
     for call, outputs in zip(calls, results, strict=True):
         show(running.described(call.graph, outputs))
     if arguments.save:
-        running.save_outputs([array for outputs in results for array in outputs], arguments.save)
         print(f"outputs in {arguments.save}")
 
 
