@@ -15,7 +15,7 @@ import platform
 import sys
 from collections.abc import Sequence
 
-import graphc
+from graphc.config import VERSION
 from graphc.debug.commands.comparing import add_compare
 from graphc.debug.commands.graphs import add_grad, add_opt, add_reduce
 from graphc.debug.commands.looking import add_cache, add_diff, add_dump, add_ledger
@@ -104,7 +104,7 @@ class _Version(argparse.Action):
 
         from graphc.codegen.target import host, llvm_version
 
-        print(f"graphc {graphc.__version__}")
+        print(f"graphc {VERSION}")
         print(
             f"LLVM {llvm_version()}, NumPy {np.__version__}, "
             f"Python {platform.python_version()}, {host().cpu} on {platform.system()}"

@@ -40,7 +40,7 @@ _NO_GRAPH = (GraphError, TypeError, ValueError, ArithmeticError, LookupError, At
 def reduced(graph: Graph, fails: Fails, progress: Callable[[Graph], None] | None = None) -> Graph:
     """The smallest graph that is found; `progress` is called with each that is smaller. `graph`
     itself is taken to fail."""
-    return _Reduction(graph, fails, progress).run()
+    return _Reducer(graph, fails, progress).run()
 
 
 def size_of(graph: Graph) -> tuple[int, ...]:
@@ -67,7 +67,7 @@ def _constants(graph: Graph) -> int:
     return inner + sum(node.op == CONSTANT for node in graph.nodes)
 
 
-class _Reduction:
+class _Reducer:
     def __init__(self, graph: Graph, fails: Fails, progress: Callable[[Graph], None] | None):
         self.graph = graph
         self._fails = fails

@@ -123,6 +123,7 @@ def test_one_phase_is_one_part() -> None:
 @pytest.mark.parametrize("passes", [False, True])
 def test_ops_of_the_program_are_kernels_and_views_are_none(graph: Graph, passes: bool) -> None:
     optimised, plan = plan_of_ops(graph, passes)
+    assert len(optimised.nodes) > len(graph.inputs)
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     ops = [n for n in graph.nodes if n.op not in (INPUT, CONSTANT) and not is_view(n)]
     for launch in launches:
@@ -244,21 +245,22 @@ def test_a_ladder_is_a_table_a_picture_and_figures(
 def test_what_is_off_or_disturbed_or_missing_is_told() -> None:
     around = {"processor": "<p>", "code_for": "x", "python": "3", "numpy": "2", "blas": "b"}
     rung = {
-        "us": 100.0, "median_us": 101.0, "value": 1.0, "launches": 3, "calls": 1, "first_s": 0.1,
-        "arena_bytes": 0, "allocated_bytes": 10, "moved_bytes": 10,
+        "us": 100.0, "median_us": 101.0, "value": 1.0, "on_processor": 1.0, "launches": 3,
+        "calls": 1, "first_s": 0.1, "arena_bytes": 0, "allocated_bytes": 10, "moved_bytes": 10,
     }  # fmt: skip
     ladder: dict[str, Any] = {
         "title": "a & b", "rounds": 2,
         "surroundings": around | {"load": 3.0, "load_after": 4.0},
         "rungs": {
             "one": dict(rung), "two": dict(rung, us=50.0, median_us=90.0),
-            "three": dict(rung, value=2.0), "four": {"missing": "no <reason>"},
+            "three": dict(rung, value=2.0), "four": dict(rung, on_processor=0.5),
+            "five": {"missing": "no <reason>"},
         },
     }  # fmt: skip
     ladders._judge(ladder)
     assert ladder["rungs"]["two"]["gain"] == 2.0 and not ladder["quiet"]
     lines = list(table(ladder))
-    assert any("load 3.0, then 4.0" in line and line.endswith("for two") for line in lines)
+    assert any("load 3.0, then 4.0" in line and line.endswith("for two, four") for line in lines)
     assert any(line.startswith("WRONG: three") for line in lines)
     assert any("not available: no <reason>" in line for line in lines)
     assert "a &amp; b" in svg(ladder) and "&lt;p&gt;" in svg(ladder)

@@ -23,7 +23,13 @@ from typing import Any
 
 from graphc.debug.compare.phase_parts import phase_parts
 from graphc.debug.compare.rungs import Rung, rungs
-from graphc.debug.compare.surroundings import QUIET, THREAD_VARIABLES, load, surroundings
+from graphc.debug.compare.surroundings import (
+    ON_PROCESSOR,
+    QUIET,
+    THREAD_VARIABLES,
+    load,
+    surroundings,
+)
 from graphc.debug.compare.worker import Task
 from graphc.debug.load import loaded_object
 from graphc.debug.program import AS_IT_IS, ProgramOptions
@@ -110,6 +116,7 @@ def _take_turns(
             facts["us"] = min(answer["min_us"] for answer in answers)
             facts["median_us"] = statistics.median(answer["median_us"] for answer in answers)
             facts["steps"] = sum(answer["steps"] for answer in answers)
+            facts["on_processor"] = statistics.median(a["on_processor"] for a in answers)
 
 
 def _judge(ladder: dict[str, Any]) -> None:
@@ -119,7 +126,8 @@ def _judge(ladder: dict[str, Any]) -> None:
     for rung in timed.values():
         first, before = first or rung["us"], before or rung["us"]
         rung["gain"], rung["of_first"] = before / rung["us"], first / rung["us"]
-        rung["disturbed"] = rung["median_us"] > QUIET * rung["us"]
+        slowed = rung["median_us"] > QUIET * rung["us"]
+        rung["disturbed"] = slowed or rung["on_processor"] < ON_PROCESSOR
         before = rung["us"]
     ladder["quiet"] = bool(timed) and not any(rung["disturbed"] for rung in timed.values())
     values = {n: rung["value"] for n, rung in timed.items() if rung.get("value") is not None}

@@ -17,6 +17,8 @@ from graphc.runtime.processors import available
 
 QUIET = 1.1
 """The median of a rung over its minimum up to which the machine counts as quiet."""
+ON_PROCESSOR = 0.95
+"""The part of a turn from which on a rung counts as having had a processor to itself."""
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",

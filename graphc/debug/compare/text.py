@@ -58,7 +58,8 @@ def remarks(ladder: dict[str, Any]) -> Iterator[str]:
         around = ladder["surroundings"]
         yield (
             f"the machine was not quiet (load {around['load']}, then {around['load_after']}): the "
-            f"median is more than 1.1 times the least for {', '.join(disturbed) or 'all'}"
+            "median is more than 1.1 times the least, or there was no processor for a twentieth of "
+            f"the time, for {', '.join(disturbed) or 'all'}"
         )
     for name in ladder["wrong"]:
         yield f"WRONG: {name} gives {ladder['rungs'][name]['value']!r}"

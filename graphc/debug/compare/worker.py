@@ -111,13 +111,18 @@ def checksum(arrays: Sequence[np.ndarray[Any, Any]]) -> float | None:
 def _turn(step: Callable[[], Any], seconds: float) -> dict[str, Any]:
     times: list[int] = []
     clock = time.perf_counter_ns
-    stop = clock() + seconds * 1e9
+    began, on_processor = clock(), time.thread_time_ns()
+    stop = began + seconds * 1e9
     while len(times) < FEWEST_STEPS or clock() < stop:
         start = clock()
         step()
         times.append(clock() - start)
+    share = (time.thread_time_ns() - on_processor) / max(clock() - began, 1)
     median = statistics.median(times)
-    return {"min_us": min(times) / 1e3, "median_us": median / 1e3, "steps": len(times)}
+    return {
+        "min_us": min(times) / 1e3, "median_us": median / 1e3, "steps": len(times),
+        "on_processor": share,
+    }  # fmt: skip
 
 
 def _stay_on(processors: int) -> None:
