@@ -3,8 +3,8 @@
 in : the result of a run; a file of earlier ones, a line of JSON each
 out: the file with one line more; or lines about each way whose time, first call or memory changed
 
-How noisy a way is, its rounds say: half the spread between the quartiles of their minima, relative to
-the least of them, in both runs together. A time has changed where the least times are further
+How noisy a way is, its rounds say: half the spread between the quartiles of their minima, relative
+to the least of them, in both runs together. A time has changed where the least times are further
 apart than `NOISES` times that, and than `LEAST`. First calls are measured once, so they count from
 `ONCE` on.
 """
@@ -57,7 +57,7 @@ def history(path: Path) -> list[Result]:
 
 
 def comparable(results: list[Result], result: Result) -> Result | None:
-    """The latest earlier result with the same threads, levels and kinds of arrays; None for none."""
+    """The latest earlier result with the same threads and kinds of arrays; None for none."""
     for before in reversed(results):
         same = ("threads", "keep_grads", "arrays", "processor", "processors")
         if all(before.get(name) == result.get(name) for name in same):

@@ -334,7 +334,7 @@ def arguments() -> argparse.Namespace:
 
 def against(result: dict[str, Any], place: Path) -> list[str]:
     """What changed since the last run in a file, or in this machine's file of a folder."""
-    path = history_file(result, place) if place.is_dir() or place == FOLDER else place
+    path = history_file(result, place) if place.is_dir() else place
     try:
         before = comparable(history(path), result)
     except OSError as error:
@@ -356,6 +356,9 @@ def main() -> None:
 
         export(BY_NAME[options.export], load_state(Path(options.folder)), Path(options.folder))
         return
+    if options.against:
+        if not options.against.exists():  # told before anything is measured
+            raise SystemExit(f"--against {options.against}: there is no such file or folder")
     result = run(options)
     print(json.dumps(result, indent=2) if options.json else text(result))
     if options.against:
