@@ -334,9 +334,10 @@ def arguments() -> argparse.Namespace:
 
 def against(result: dict[str, Any], place: Path) -> list[str]:
     """What changed since the last run in a file, or in this machine's file of a folder."""
-    path = history_file(result, place) if place.is_dir() else place
+    named = place.is_file()
+    path = place if named else history_file(result, place)
     try:
-        before = comparable(history(path), result)
+        before = comparable(history(path) if named or path.exists() else [], result)
     except OSError as error:
         raise SystemExit(f"--against {path}: {error.strerror}") from error
     if before is None:
@@ -357,7 +358,7 @@ def main() -> None:
         export(BY_NAME[options.export], load_state(Path(options.folder)), Path(options.folder))
         return
     if options.against:
-        if not options.against.exists():  # told before anything is measured
+        if options.against != FOLDER and not options.against.exists():  # before all measuring
             raise SystemExit(f"--against {options.against}: there is no such file or folder")
     result = run(options)
     print(json.dumps(result, indent=2) if options.json else text(result))
