@@ -30,7 +30,9 @@ def object_run(
         set_eager_backend(way.eager or "numpy")
         run: Callable[..., Any] = function
     else:
-        chosen = replace(options, compiler=way.compile, keep_grads=way.keep_grads, level="exact")
+        chosen = replace(
+            options, compiler=way.compile, keep_grads=way.keep_grads, level="exact", dynamic=False
+        )
         run = CompiledFunction(function, chosen)
     return ObjectRun(lambda: run(*arguments), _arrays, lambda: _counted(lambda: run(*arguments)))
 

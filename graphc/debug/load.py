@@ -15,7 +15,7 @@ import contextlib
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -33,7 +33,10 @@ from graphc.debug.program import (
 )
 from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, TracedObject, drawn
 from graphc.errors import GraphError, ParseError
+from graphc.ir.dims import Extent
+from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph, Location
+from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
 from graphc.ir.verifier import verify
 
@@ -178,6 +181,12 @@ def _drawn_call(graph: Graph, inputs: Sequence[DrawnInput], options: CallOptions
 
 
 def _arrays_of(graph: Graph, inputs: Sequence[DrawnInput]) -> list[np.ndarray[Any, Any]]:
+    names = [symbol.name for symbol in symbols_of(graph)]
+    if names:
+        raise LoadError(
+            f"{graph.name} leaves sizes open: {_words(names)}",
+            hint="give --input for each input, in order, with the sizes to take",
+        )
     return drawn(inputs or [DrawnInput(type) for type in graph.input_types])
 
 
@@ -209,13 +218,33 @@ def _split(reference: str) -> tuple[Path, str]:
 
 
 def _checked(graph: Graph, name: str, input_types: Sequence[TensorType]) -> Graph:
-    """`graph` itself, if `input_types` are none, or its own."""
+    """`graph` itself, if `input_types` are none, or its own; at the sizes that these give where it
+    leaves some open."""
+    if input_types and symbols_of(graph):
+        graph = at_sizes(graph, _sizes_in(graph, name, input_types))
     if input_types and tuple(input_types) != graph.input_types:
         raise LoadError(
             f"graph {name} takes {_listed(graph.input_types)}, not {_listed(input_types)}",
             hint="leave --input out: a graph knows its inputs",
         )
     return verify(graph)
+
+
+def _sizes_in(graph: Graph, name: str, types: Sequence[TensorType]) -> dict[str, Extent]:
+    """What the open sizes of a graph are for inputs of these types."""
+    names = {symbol.name for symbol in symbols_of(graph)}
+    found: dict[str, Extent] = {}
+    for own, given in zip(graph.input_types, types):
+        for extent, size in zip(own.shape, given.shape):
+            if str(extent) in names:
+                found.setdefault(str(extent), size)
+    if names - found.keys():
+        raise LoadError(f"graph {name}: --input says nothing of {_words(names - found.keys())}")
+    return found
+
+
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 def _traced(named: Any, name: str, input_types: list[TensorType]) -> TracedObject | Graph:

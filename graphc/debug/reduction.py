@@ -46,7 +46,8 @@ def reduced(graph: Graph, fails: Fails, progress: Callable[[Graph], None] | None
 def size_of(graph: Graph) -> tuple[int, ...]:
     """By what graphs are compared, most weighty first: ops, those of regions too; outputs and
     updates; elements; inputs."""
-    elements = sum(t.numel for node in graph.nodes for t in node.types)
+    types = [type for node in graph.nodes for type in node.types]
+    elements = sum(type.numel for type in types if isinstance(type.numel, int))
     updates = len(graph.aliases)
     return _ops(graph), len(graph.outputs) + updates, elements, len(graph.inputs), _constants(graph)
 
@@ -173,7 +174,8 @@ def _replaceable(graph: Graph) -> list[int]:
 
 
 def _sizes_of(graph: Graph) -> set[int]:
-    sizes = {dim for node in graph.nodes for type in node.types for dim in type.shape if dim > 1}
+    shapes = [type.shape for node in graph.nodes for type in node.types]
+    sizes = {dim for shape in shapes for dim in shape if isinstance(dim, int) and dim > 1}
     return sizes.union(*(_sizes_of(r) for node in graph.nodes for r in node.regions))
 
 

@@ -301,3 +301,19 @@ def test_colours_are_those_of_a_terminal_alone(
     monkeypatch.setenv("FORCE_COLOR", "1")
     terminal.show(["ok    plan", "DIFF  call"], by_verdict)
     assert capsys.readouterr().out == "\x1b[32mok    plan\x1b[0m\n\x1b[31mDIFF  call\x1b[0m\n"
+
+
+def test_open_sizes_are_those_of_the_inputs(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """graph g(%x: f32[n,3], %y: f32[n]) where 1 <= n {
+      %2 = sum(%x) axes=[1] : f32[n]
+      %3 = add(%2, %y) : f32[n]
+      return %3
+    }"""
+    (files / "open.graph").write_text(text, "utf-8")
+    assert "leaves sizes open: n; try: give --input" in refused(capsys, "run", "open.graph")
+    sizes = ("--input", "f32[4,3]", "--input", "f32[4]")
+    assert "output 0: f32[4]" in said(capsys, "run", "open.graph", *sizes)
+    wrong = ("--input", "f32[4,3]", "--input", "f32[5]")
+    assert "takes 2 inputs (f32[4,3], f32[4])" in refused(capsys, "run", "open.graph", *wrong)

@@ -13,9 +13,11 @@ from graphc.debug.compare.op_kernels_plan import plan_of_ops
 from graphc.debug.compare.phase_parts import CallsInTurn, phase_parts
 from graphc.debug.compare.rungs import Rung
 from graphc.debug.profile.work import work_of_body
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.ir.verifier import verify
-from graphc.runtime.executable import Executable, compile
+from graphc.runtime.compile import compile
+from graphc.runtime.executable import Executable
 from graphc.runtime.program import program_of
 from graphc.schedule.plan import Branch, Launch, Loop, Plan
 
@@ -48,10 +50,12 @@ class RungCompiler:
         if rung.of_ops:
             made = self._of_ops(graph)
         else:
-            made = compile(
+            compiled = compile(
                 graph, "exact", threads=rung.threads, plan_memory=rung.plan_memory,
                 layouts=rung.layouts,
             )  # fmt: skip
+            assert isinstance(compiled, Executable), "a ladder has the sizes of its arrays"
+            made = compiled
         self.executables.append(made)
         return made
 
@@ -88,7 +92,7 @@ def launches_of(plan: Plan, runs: int = 1) -> Iterator[tuple[Launch, int]]:
             yield step, runs
         elif isinstance(step, Loop):
             for inner in step.plans:
-                yield from launches_of(inner, runs * (step.count or 1))
+                yield from launches_of(inner, runs * fixed(step.count or 1))
         elif isinstance(step, Branch):
             for inner in step.plans:
                 yield from launches_of(inner, runs)
