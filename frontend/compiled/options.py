@@ -24,7 +24,7 @@ class Options:
     saved_bytes: int | None = None
     target: str | None = None
     dynamic: bool | None = None
-    compiler: Callable[[Any], Any] | None = None
+    compiler: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:

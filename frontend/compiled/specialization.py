@@ -35,12 +35,11 @@ from graphc.ir.types import TensorType
 
 def compile_graph(graph: Graph, options: Options, example: Mapping[str, int] | None = None) -> Any:
     """An executable of a graph (replaceable in tests)."""
-    if options.compiler is not None:
-        return options.compiler(graph)
     import graphc
 
     sized: dict[str, Any] = {"example": example} if example else {}
-    return graphc.compile(
+    compile = options.compiler or graphc.compile
+    return compile(
         graph, options.level, target=options.target, threads=options.threads,
         max_bytes=options.max_bytes, **sized,
     )  # fmt: skip

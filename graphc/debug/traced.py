@@ -65,11 +65,12 @@ class TracedCall:
 @dataclass(frozen=True, slots=True)
 class WayToRun:
     """How an object is run again and again: eagerly, by the backend `eager` ("numpy", "native"); or
-    compiled, by `compile(graph)`, which gives something with a method `run(arrays)`. `keep_grads`:
+    compiled, by `compile`, which is called as `graphc.compile` is, and gives something with a
+    method `run(arrays)`. `keep_grads`:
     compiled, it leaves gradients behind as eagerly it does."""
 
     eager: str | None = None
-    compile: Callable[[Graph], Any] | None = None
+    compile: Callable[..., Any] | None = None
     keep_grads: bool = True
 
 

@@ -32,8 +32,8 @@ class RungCompiler:
         self.parts = 0
         self.seconds = 0.0
 
-    def __call__(self, graph: Graph) -> Any:
-        """Something with `run(arrays)`."""
+    def __call__(self, graph: Graph, *_: Any, **__: Any) -> Any:
+        """Something with `run(arrays)`; of what `graphc.compile` takes, the rung says the rest."""
         started = time.perf_counter()
         parts = [] if self.rung.whole else phase_parts(graph)
         if len(parts) < 2:
