@@ -55,9 +55,9 @@ class Server:
         self.peak: Any = None
         self.reader: Any = None
         if name == "graphc":
-            from machine import Peak
+            from graphc.debug.profile.rates import OperationRate
 
-            self.peak = Peak()
+            self.peak = OperationRate("fma")
 
     def answer(self, line: str) -> dict[str, Any]:
         command, *arguments = line.split(maxsplit=2)
@@ -87,9 +87,9 @@ class Server:
         self.counts = {name: _count(run) for name, run in self.runs.items()}
         self.reader = None
         if self.peak and case.nbytes:
-            from machine import Reader
+            from graphc.debug.profile.rates import ReadRate
 
-            self.reader = Reader(case.nbytes)
+            self.reader = ReadRate(case.nbytes)
         facts = {key: fact for run in self.runs.values() for key, fact in run.facts.items()}
         return {"errors": errors, "setup_s": elapsed, **facts}
 
@@ -97,18 +97,20 @@ class Server:
         """The least microseconds of each way to run the case; from graphc the machine's rates."""
         answer: dict[str, Any] = {}
         if self.peak:
-            answer["peak"] = self.peak.measure() * 1e-9
+            answer["peak"] = self.peak.measure() * 2e-9
         if self.reader:
             answer["bandwidth"] = self.reader.measure() * 1e-9
         answer["us"] = {name: _turn(run, self.counts[name]) for name, run in self.runs.items()}
         return answer
 
     def machine(self) -> dict[str, Any]:
-        from machine import bandwidth, cache_levels
+        from graphc.debug.profile.machine import measured
 
         self.peak.measure(200)
-        levels = {name: bandwidth(size) * 1e-9 for name, size in cache_levels().items()}
-        return {"peak": self.peak.best * 1e-9, "levels": levels, "bytes": cache_levels()}
+        found = measured().levels
+        levels = {level.name: level.rate * 1e-9 for level in found}
+        sizes = {level.name: level.nbytes for level in found}
+        return {"peak": self.peak.best * 2e-9, "levels": levels, "bytes": sizes}
 
 
 def _error(found: list[Any], expected: list[Any]) -> float:

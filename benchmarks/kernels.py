@@ -222,11 +222,11 @@ def _ops(body: Any) -> str:
 
 def measure(name: str, level: str, passes: int) -> dict[str, Any]:
     """All kernels of a workload, and the whole step beside their sum."""
-    from machine import Peak, bandwidth, cache_levels
+    from graphc.debug.profile.machine import measured
 
     stay_on(1)
-    limits = {"peak": Peak().measure(60) * 1e-9,
-              "bandwidth": bandwidth(cache_levels()["DRAM"]) * 1e-9}  # fmt: skip
+    machine = measured()
+    limits = {"peak": 2e-9 * machine.products, "bandwidth": 1e-9 * machine.levels[-1].rate}
     executable, arrays = compiled_step(BY_NAME[name], level)
     launches = Launches(executable, arrays)
     whole = math.inf

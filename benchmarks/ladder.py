@@ -1,267 +1,124 @@
-"""What each option of the compiler gains: one training step, each rung one more option.
+"""What a static graph gains, rung by rung: `graphc compare` on the project's own steps.
 
-    python benchmarks/ladder.py
-    python benchmarks/ladder.py --only 'gpt*' --rounds 4 --json
+    python benchmarks/ladder.py                         the MLP, CNN and transformer of examples/
+    python benchmarks/ladder.py --only 'lstm' --rounds 4
+    python benchmarks/ladder.py train.py:step --input 'f32[32,64]' --input 'i64[32]<10'
+    python benchmarks/ladder.py --all --rounds 10 --write docs
 
-The same model, weights, batch and optimizer on every rung; each rung is a process of its own on one
-processor (on all for the last), and all take turns in one run. No rung is handicapped: each runs
-the best of what its options allow, on the kernels of today.
-
-| rung | what is new |
-|---|---|
-| eager, NumPy | the frontend's eager mode |
-| eager, native | each op by the kernel that the compiler makes for it alone |
-| static graph | forward, backward, optimizer are a call each; a kernel per op |
-| + passes | the passes of level `exact` |
-| + fusion | several ops in a kernel |
-| + memory | buffers share places in the arena |
-| + layouts | matrices that a loop reads unchanged are packed ahead of it |
-| + whole step | forward, backward and optimizer in one call |
-| + threads | all processors |
-
-Packing inside of a kernel has no rung: each packs what its own cost model says, and what would be
-left of a product without it is not a kernel that anybody would ship. `contractions.py` says how
-near to the core's peak products come.
-
-Memory is the arenas' size, and what a step allocates besides, at its greatest: values saved between
-forward and backward where they are two calls, gradients, all intermediate values in eager mode.
+The last takes all of them and writes docs/ladders.json, a picture of each, and
+docs/dynamic_and_static.md; where the machine was not quiet the page says so. What the rungs are
+stands in graphc/debug/compare/rungs.py. `--page docs` writes the pictures and the page anew from
+the figures that are stored, which is what a test holds them to.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
-import os
-import statistics
 import sys
-import time
-import tracemalloc
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-import plan_facts
-from harness import Worker, processor, stay_on
-from workloads import BY_NAME, Workload, chosen, initial_state, prepare
+from ladder_page import FIGURES, write_page
 
-LADDERS = ("mlp-sgd", "lenet-sgd", "resnet18-sgd", "gpt-adamw", "lstm-adam")
-TURN_MS = 150.0
+from graphc.debug.compare.ladder import TURN_SECONDS, Measured, climb
+from graphc.debug.compare.text import table
+from graphc.debug.files import write_file
+from graphc.errors import GraphError
 
-
-@dataclass(frozen=True)
-class Rung:
-    """`backend` of eager mode, or None where the step is compiled, with `options` for
-    `graphc.compile`."""
-
-    name: str
-    backend: str | None = None
-    level: str = "exact"
-    options: dict[str, bool] = field(default_factory=dict)
-    whole: bool = False
-    threads: int = 1
-
-
-def rungs() -> list[Rung]:
-    plain = {"layouts": False}
-    unplanned = {"plan_memory": False, **plain}
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    return [
-        Rung("eager, NumPy", "numpy"),
-        Rung("eager, native", "native"),
-        Rung("static graph", level="none", options={"fusion": False, **unplanned}),
-        Rung("+ passes", options={"fusion": False, **unplanned}),
-        Rung("+ fusion", options=unplanned),
-        Rung("+ memory", options=plain),
-        Rung("+ layouts"),
-        Rung("+ whole step", whole=True),
-        Rung(f"+ {processors} threads", whole=True, threads=processors),
-    ]
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES, STEPS = "examples/digits.py", "benchmarks/steps.py"
+LADDERS = {
+    "mlp_step": (f"{EXAMPLES}:mlp_step", "MLP on 8x8 digits, Adam, batch 64"),
+    "cnn_step": (f"{EXAMPLES}:cnn_step", "CNN on 8x8 digits, SGD, batch 64"),
+    "transformer_step": (
+        "examples/transformer.py:transformer_step", "transformer of 2 layers of 96, AdamW, batch 32"
+    ),
+    "resnet18_sgd": (f"{STEPS}:resnet18_sgd", "ResNet-18 on 32x32, SGD, batch 16"),
+    "lstm_adam": (f"{STEPS}:lstm_adam", "LSTM over 50 steps, Adam, batch 32"),
+    "lenet_sgd": (f"{STEPS}:lenet_sgd", "LeNet on 3x32x32, SGD, batch 32"),
+    "gpt_adamw": (f"{STEPS}:gpt_adamw", "GPT of 4 layers of 256, AdamW, batch 8"),
+}  # fmt: skip
+FIRST = ("mlp_step", "cnn_step", "transformer_step")
 
 
-# -- a rung's process -----------------------------------------------------------------------------
+def measured(name: str, rounds: int, seconds: float) -> dict[str, Any]:
+    """The ladder of one of the project's steps, named as in LADDERS."""
+    reference, title = LADDERS[name]
+    what = Measured(str(ROOT / reference), title=title)
+    ladder = climb(what, rounds, seconds, lambda line: print(f"{name}, {line}", file=sys.stderr))
+    return {**ladder, "name": reference}
 
 
-class Unavailable(Exception):
-    """This version cannot do what the rung asks for; the message says what is missing."""
+def of_file(options: argparse.Namespace) -> dict[str, Any]:
+    """The ladder of a user's file."""
+    what = Measured(options.reference, tuple(options.inputs))
+    return climb(what, options.rounds, options.seconds)
 
 
-class Climber:
-    """The step of a workload on one rung."""
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Eager against compiled, one change at a time")
+    parser.add_argument("reference", nargs="?", metavar="FILE.py:NAME", help="a step of your own")
+    parser.add_argument("--input", metavar="TYPE", action="append", default=[], dest="inputs")
+    parser.add_argument("--all", action="store_true", help=f"all of {', '.join(LADDERS)}")
+    parser.add_argument("--only", metavar="PATTERN", help="those whose names contain or match it")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of each rung (default: 6)")
+    parser.add_argument("--seconds", type=float, default=TURN_SECONDS, help="of a turn (0.15)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, no tables")
+    parser.add_argument("--write", metavar="FOLDER", help="write figures, pictures and the page")
+    parser.add_argument("--page", metavar="FOLDER", help="write pictures and page from the figures")
+    options = parser.parse_args()
+    pattern = options.only
+    options.names = [
+        name for name in (LADDERS if options.all or pattern else FIRST)
+        if not pattern or pattern in name or fnmatch.fnmatchcase(name, pattern)
+    ]  # fmt: skip
+    if not options.names:
+        parser.error(f"no ladder is named like {pattern!r}: there are {', '.join(LADDERS)}")
+    if options.reference and (options.all or pattern or options.write):
+        parser.error("a file's own ladder is printed, and not among those that are written")
+    if options.rounds < 1 or not options.seconds > 0:
+        parser.error("at least 1 round, and a positive number of seconds")
+    return options
 
-    def __init__(self, workload: Workload, rung: Rung) -> None:
-        import frontend
 
-        self.compiled: list[Any] = []
-        self.frontend = frontend
-        self.rung = rung
-        if rung.backend is not None:
-            self._set_backend(rung.backend)
+def stored(folder: Path) -> dict[str, Any]:
+    """The ladders that the folder has, none where it has none."""
+    path = folder / FIGURES
+    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.page:
+        write_page(stored(Path(options.page)), Path(options.page))
+        return
+    found = {}
+    for name in options.names if not options.reference else [options.reference]:
+        if options.reference:
+            found[name] = of_file(options)
         else:
-            self._set_options(rung)
-        compile = self._compile if rung.backend is None else (lambda function: function)
-        made = prepare(
-            frontend, workload, initial_state(workload), compile=compile, whole=rung.whole,
-            separate_optimizer=compile,
-        )  # fmt: skip
-        self.step = made.step
-
-    def _set_backend(self, backend: str) -> None:
-        choose = getattr(self.frontend, "set_eager_backend", None)
-        if choose is not None:
-            choose(backend)
-        elif backend != "numpy":
-            raise Unavailable("there is no frontend.set_eager_backend")
-
-    def _set_options(self, rung: Rung) -> None:
-        import frontend.compiled.specialization
-        import graphc
-
-        def compile_graph(graph: Any, level: str, *_: Any, **__: Any) -> Any:
-            return graphc.compile(graph, level, **rung.options)
-
-        frontend.compiled.specialization.compile_graph = compile_graph
-
-    def _compile(self, function: Any) -> Any:
-        kept = not self.rung.whole  # in one call gradients pass from backward to the optimizer
-        made = self.frontend.compile(function, level=self.rung.level, keep_grads=kept)
-        self.compiled.append(made)
-        return made
-
-    def facts(self) -> dict[str, Any]:
-        """Kernels, launches, native calls a step, bytes of the arenas and of what a step allocates.
-        To be asked for after the first step."""
-        made = [one for function in self.compiled for one in plan_facts.executables(function)]
-        calls = [0]
-        for executable in made:
-            _count(executable, calls)
-        tracemalloc.start()
-        self.step()
-        allocated = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        for executable in made:
-            del executable.run
-        facts: dict[str, Any] = {"allocated_bytes": allocated}
-        if self.rung.backend is None:
-            facts |= {"calls": calls[0], **plan_facts.facts(self.compiled)}
-        return facts
-
-
-def _count(executable: Any, calls: list[int]) -> None:
-    plain = executable.run
-
-    def run(arrays: list[Any]) -> Any:
-        calls[0] += 1
-        return plain(arrays)
-
-    executable.run = run
-
-
-def serve(options: argparse.Namespace) -> None:
-    rung = rungs_by_name()[options.worker]
-    stay_on(rung.threads)
-    try:
-        climber = Climber(BY_NAME[options.workload], rung)
-        started = time.perf_counter()
-        climber.step()
-        first = time.perf_counter() - started
-        facts = climber.facts()
-        loss = float(climber.step().detach().numpy())
-    except Unavailable as error:
-        print(json.dumps({"missing": str(error)}), flush=True)
-        return
-    except Exception as error:
-        # The other rungs can still be measured; this one is printed as failed.
-        print(json.dumps({"missing": f"FAILED {type(error).__name__}: {error}"[:400]}), flush=True)
-        return
-    print(json.dumps({"ready": True, "loss": loss, "first_s": first, **facts}), flush=True)
-    for line in sys.stdin:
-        times: list[int] = []
-        stop = time.perf_counter_ns() + float(line.split()[1]) * 1e6
-        while len(times) < 2 or time.perf_counter_ns() < stop:
-            start = time.perf_counter_ns()
-            climber.step()
-            times.append(time.perf_counter_ns() - start)
-        answer = {"min_us": min(times) / 1e3, "median_us": statistics.median(times) / 1e3}
-        print(json.dumps(answer), flush=True)
-
-
-def rungs_by_name() -> dict[str, Rung]:
-    return {rung.name: rung for rung in rungs()}
-
-
-# -- the measuring side ---------------------------------------------------------------------------
-
-
-def climb(workload: Workload, rounds: int) -> dict[str, Any]:
-    """One ladder: for each rung its time and facts, or why it is missing."""
-    ladder: dict[str, Any] = {"name": workload.name, "title": workload.title, "rungs": {}}
-    with ExitStack() as stack:
-        present = []
-        for rung in rungs():
-            arguments = ["--workload", workload.name]
-            worker = stack.enter_context(Worker(rung.name, arguments, rung.threads))
-            ladder["rungs"][rung.name] = dict(worker.greeting)
-            present += [worker] if not worker.missing else []
-        for index in range(rounds if present else 0):
-            first = index % len(present)
-            for worker in present[first:] + present[:first]:
-                worker.run(round(TURN_MS))
-        for worker in present:
-            ladder["rungs"][worker.name]["us"] = worker.min_us
-            ladder["rungs"][worker.name]["median_us"] = worker.median_us
-    return ladder
-
-
-def text(ladder: dict[str, Any]) -> str:
-    titles = ("µs", "gain", "of first", "arena MB", "step MB", "kernels", "launches", "calls",
-              "compile s", "loss")  # fmt: skip
-    lines = [ladder["title"], f"{'':<16}" + "".join(f"{title:>11}" for title in titles)]
-    first = before = None
-    for name, rung in ladder["rungs"].items():
-        if "us" not in rung:
-            lines.append(f"{name:<16}not available: {rung['missing']}")
-            continue
-        us = rung["us"]
-        first, before = first or us, before or us
-        cells = [
-            f"{us:.0f}", f"{before / us:.2f}", f"{first / us:.2f}", _megabytes(rung, "arena_bytes"),
-            _megabytes(rung, "allocated_bytes"),
-            *(str(rung.get(key, "-")) for key in ("kernels", "launches", "calls")),
-            f"{rung['compile_s']:.2f}" if "compile_s" in rung else "-", f"{rung['loss']:.5f}",
-        ]  # fmt: skip
-        lines.append(f"{name:<16}" + "".join(f"{cell:>11}" for cell in cells))
-        before = us
-    return "\n".join(lines)
-
-
-def _megabytes(rung: dict[str, Any], key: str) -> str:
-    return f"{rung[key] / 1e6:.2f}" if key in rung else "-"
+            found[name] = measured(name, options.rounds, options.seconds)
+        if not options.json:
+            print("\n".join(table(found[name])), end="\n\n", flush=True)
+        if options.write:  # after each: a run that is stopped keeps what it has
+            folder = Path(options.write)
+            both = stored(folder) | {name: found[name]}
+            ordered = {key: both[key] for key in LADDERS if key in both}
+            write_file(folder / FIGURES, json.dumps(ordered, indent=1) + "\n", "the figures")
+    if options.json:
+        print(json.dumps(found, indent=1))
+    if options.write:
+        write_page(stored(Path(options.write)), Path(options.write))
+    if any(ladder["wrong"] for ladder in found.values()):
+        raise SystemExit(1)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What each option of the compiler gains")
-    parser.add_argument("--only", default="", metavar="PATTERN", help="part of a name, or *")
-    parser.add_argument("--rounds", type=int, default=6, help="turns of each rung (default: 6)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
-    parser.add_argument("--worker", choices=list(rungs_by_name()), help=argparse.SUPPRESS)
-    parser.add_argument("--workload", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        serve(options)
-        return
-    if options.rounds < 1:
-        parser.error("at least 1 round")
-    wanted = [workload for workload in chosen(options.only) if workload.name in LADDERS]
-    if not wanted:
-        parser.error(f"no ladder is named like {options.only!r}: there are {', '.join(LADDERS)}")
-    ladders = []
-    for workload in wanted:
-        ladders.append(climb(workload, options.rounds))
-        if not options.json:
-            print(text(ladders[-1]), end="\n\n", flush=True)
-    if options.json:
-        facts = {"processor": processor(), "rounds": options.rounds, "ladders": ladders}
-        print(json.dumps(facts, indent=2))
+    try:
+        run(arguments())
+    except GraphError as error:
+        raise SystemExit(f"ladder.py: {error}") from error
 
 
 if __name__ == "__main__":

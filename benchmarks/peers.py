@@ -15,6 +15,9 @@ with a filled cache, imports and the building of the model done. Memory is how f
 beyond its imports while it ran with a warm cache; for graphc also what its plan says (parameters,
 state, batch, results, arena).
 
+`--save` appends the run to a file of this machine in benchmarks/history, `--against` tells what
+changed since the last one in there (or in the file it names) beyond the noise of both.
+
 Losses (outputs) after two steps are compared between peers: one that is off prints WRONG and makes
 the exit status 1.
 """
@@ -24,6 +27,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import resource
 import statistics
 import subprocess
@@ -36,6 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import Worker, missing_package, processor, stay_on
+from peer_history import FOLDER, changes, commit, comparable, history, history_file, saved
 from peer_tables import target, text
 
 TURN_MS = 120.0
@@ -233,6 +238,7 @@ def _rounds(present: list[tuple[Worker, dict[str, Any]]], options: argparse.Name
             answer = worker.ask(f"turn {TURN_MS}")
             worker.rounds.append(answer)
             entry["us"], entry["median_us"] = worker.min_us, worker.median_us
+            entry["rounds_us"] = [round["min_us"] for round in worker.rounds]
             entry["grown_bytes"] = answer["grown_bytes"]
 
 
@@ -267,7 +273,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     from workloads import chosen
 
     result: dict[str, Any] = {
-        "processor": processor(), "threads": options.threads, "levels": options.levels,
+        "processor": processor(), "processors": os.cpu_count(), "system": platform.system(),
+        "commit": commit(), "threads": options.threads, "levels": options.levels,
         "rounds": options.rounds, "keep_grads": options.keep_grads, "arrays": "seen",
         "first_calls": not options.no_first, "missing": {}, "rows": [],
     }  # fmt: skip
@@ -297,6 +304,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep-grads", action="store_true", help="graphc keeps .grad too")
     parser.add_argument("--no-first", action="store_true", help="leave first calls out")
     parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
+    parser.add_argument(
+        "--save", nargs="?", const=FOLDER, type=Path, metavar="FOLDER",
+        help="append the run to a file of this machine (benchmarks/history)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--against", nargs="?", const=FOLDER, type=Path, metavar="FILE",
+        help="what changed since the last run in there (benchmarks/history, of this machine)",
+    )  # fmt: skip
     for name in ("--worker", "--workload", "--folder", "--export"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     parser.add_argument("--layout", default="NCHW", help=argparse.SUPPRESS)
@@ -317,6 +332,20 @@ def arguments() -> argparse.Namespace:
     return options
 
 
+def against(result: dict[str, Any], place: Path) -> list[str]:
+    """What changed since the last run in a file, or in this machine's file of a folder."""
+    named = place.is_file()
+    path = place if named else history_file(result, place)
+    try:
+        before = comparable(history(path) if named or path.exists() else [], result)
+    except OSError as error:
+        raise SystemExit(f"--against {path}: {error.strerror}") from error
+    if before is None:
+        return [f"{path} has no run like this one"]
+    found = list(changes(before, result)) or ["nothing beyond noise"]
+    return [f"changed since {before['time']} ({before.get('commit', 'unknown')}):", *found]
+
+
 def main() -> None:
     options = arguments()
     if options.worker:
@@ -328,8 +357,17 @@ def main() -> None:
 
         export(BY_NAME[options.export], load_state(Path(options.folder)), Path(options.folder))
         return
+    if options.against:
+        if options.against != FOLDER and not options.against.exists():  # before all measuring
+            raise SystemExit(f"--against {options.against}: there is no such file or folder")
     result = run(options)
     print(json.dumps(result, indent=2) if options.json else text(result))
+    if options.against:
+        print("\n".join(against(result, options.against)), file=sys.stderr)
+    if options.save:
+        path = history_file(result, options.save)
+        saved(result, path)
+        print(f"saved in {path}", file=sys.stderr)
     if any(row.get("wrong") for row in result["rows"]):
         raise SystemExit(1)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.install import install_as
+from graphc.debug.program import started
 
 USAGE = "usage: python -m frontend.run SCRIPT.py [ARGS …]"
 MISUSED = 2
@@ -29,8 +30,7 @@ def run_script(script: str, arguments: Sequence[str] = ()) -> dict[str, Any]:
     if not os.path.exists(script):
         raise FileNotFoundError(f"can't open file {os.path.abspath(script)!r}: no such file")
     install_as("torch")
-    sys.argv = [script, *arguments]
-    sys.path.insert(0, os.path.dirname(os.path.realpath(script)))
+    started(script, arguments)
     return runpy.run_path(script, run_name="__main__")
 
 

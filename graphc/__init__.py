@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphc import ops
+from graphc.config import VERSION
 from graphc.errors import (
     ArgumentError,
     DTypeError,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from graphc.runtime.compile import compile
     from graphc.runtime.executable import Executable
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _LAZY = {
     "joint": "graphc.autodiff.joint",

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from graphc.errors import ArgumentError
 
+VERSION = "0.1.0"
+
 
 def cache_folder() -> Path | None:
     """Where compiled kernels are kept between processes; None where the cache is off."""

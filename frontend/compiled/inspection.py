@@ -95,9 +95,10 @@ def _pair(
     function: Any, arrays: Sequence[Any], how: CallOptions, eager: _EagerRun
 ) -> list[TracedCall]:
     """A forward call, and the backward call behind it on gradients of ones."""
-    if not (STATE.grad_enabled and function.active and any(function.wanted)):
+    traced = function.traced
+    if not (STATE.grad_enabled and traced.active and any(traced.wanted)):
         return [TracedCall(function.plain.graph, _copies(arrays), how, eager.outputs)]
-    pair, traced = function.pair, function.traced
+    pair = function.pair
     before = _copies(arrays)
     count = len(traced.outputs) + len(traced.updates)
     values = pair.forward(*_copies(arrays))

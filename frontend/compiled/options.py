@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from graphc.runtime.processors import checked_threads
 
@@ -11,8 +13,9 @@ LEVELS = ("none", "exact", "relaxed")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`compile` says what each means. Raises ValueError for an unknown level, TypeError or
-    ValueError for `threads`, `saved_bytes` and `target`."""
+    """`compile` says what each means. `compiler`: what compiles graphs in place of
+    `graphc.compile`, for tools that compare ways to. Raises ValueError for an unknown level,
+    TypeError or ValueError for `threads`, `saved_bytes` and `target`."""
 
     level: str = "exact"
     keep_grads: bool = True
@@ -21,6 +24,7 @@ class Options:
     saved_bytes: int | None = None
     target: str | None = None
     dynamic: bool | None = None
+    compiler: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:

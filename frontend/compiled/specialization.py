@@ -39,7 +39,8 @@ def compile_graph(graph: Graph, options: Options, example: Mapping[str, int] | N
     import graphc
 
     sized: dict[str, Any] = {"example": example} if example else {}
-    return graphc.compile(
+    compile = options.compiler or graphc.compile
+    return compile(
         graph, options.level, target=options.target, threads=options.threads,
         max_bytes=options.max_bytes, **sized,
     )  # fmt: skip

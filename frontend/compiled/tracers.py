@@ -23,7 +23,7 @@ from frontend.tracing.tracer import name_of, run_trace
 from graphc.ir.types import TensorType
 
 if TYPE_CHECKING:
-    from graphc.debug.traced import TracedCall, TracedObject
+    from graphc.debug.traced import ObjectRun, TracedCall, TracedObject, WayToRun
 
 
 def trace(function: Any, *example_inputs: Any, **keywords: Any) -> Any:
@@ -68,7 +68,7 @@ def trace_callable(obj: Any, input_types: list[TensorType]) -> TracedObject | No
     examples = [make(np.zeros(t.shape, t.dtype.numpy), t) for t in input_types]
     with OptimizerStates():
         graph = trace(obj, *examples)
-    return TracedObject(graph, functools.partial(_calls, obj))
+    return TracedObject(graph, functools.partial(_calls, obj), functools.partial(_running, obj))
 
 
 def _calls(
@@ -82,3 +82,12 @@ def _calls(
     options = replace(options, level=level or options.level, threads=threads or options.threads)
     tensors = tuple(_as_tensors(array) for array in arguments)
     return traced_calls(function, tensors, {}, options)
+
+
+def _running(obj: Any, arguments: Sequence[np.ndarray], way: WayToRun) -> ObjectRun:
+    from frontend.compiled.object_runs import object_run
+
+    compiled = isinstance(obj, CompiledFunction)
+    options = obj.options if compiled else Options()
+    function = obj.function if compiled else obj
+    return object_run(function, tuple(_as_tensors(array) for array in arguments), options, way)

@@ -140,6 +140,13 @@ def host() -> Target:
     )
 
 
+def llvm_version() -> str:
+    """The version of LLVM that makes native code."""
+    from llvmlite import binding
+
+    return ".".join(map(str, binding.llvm_version_info))
+
+
 def _cache_bytes(level: int, kind: str, fallback: int) -> int:
     """Size of a cache of the first core where Linux tells it, else a common one."""
     for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from graphc.codegen.llvm.jit import kernel_facts, kernel_symbol
-from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
+from graphc.codegen.llvm.object_cache import Kept, ObjectCache, user_cache
 from graphc.codegen.program.link import plan_kernels
 from graphc.codegen.target import named
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph
 from graphc.schedule.build import plan_graph
+
+PURPOSES = ("program", "recompute", "frozen")
+"""What is kept of a whole graph; the name of the graph follows."""
 
 
 def _cache() -> ObjectCache:
@@ -22,17 +25,58 @@ def _cache() -> ObjectCache:
     return cache
 
 
+def by_model() -> Iterator[str]:
+    """A line for each model that has programs on disk, latest used first: how many signatures are
+    compiled, how many kernels those are made of, and their bytes; then what belongs to no program,
+    and the total. A kernel of several models counts for each."""
+    cache = _cache()
+    entries = cache.entries()
+    kernels = {kept.symbol.removeprefix("kernel_")[:16]: kept for kept in entries}
+    models: dict[tuple[str, str], list[Kept]] = {}
+    for kept in entries:
+        purpose, _, name = str(kept.facts.get("kernel", "")).partition(" ")
+        if purpose in PURPOSES and name:
+            models.setdefault((name, _processor(kept.facts)), []).append(kept)
+    owned = {kept.symbol for programs in models.values() for kept in programs}
+    yield f"{'last used':<16}  {'bytes':>11}  {'programs':>8}  {'kernels':>7}  model"
+    for (name, processor), programs in models.items():
+        symbols = {s for each in programs for s in each.facts.get("kernels", ())}
+        own = [kernels[symbol] for symbol in symbols if symbol in kernels]
+        owned |= {kept.symbol for kept in own}
+        nbytes = sum(kept.nbytes for kept in (*programs, *own))
+        yield (
+            f"{_time(programs[0].used)}  {nbytes:>11,}  {len(programs):>8}  {len(symbols):>7}  "
+            f"{name}  ({processor})"
+        )
+    rest = [kept for kept in entries if kept.symbol not in owned]
+    if rest:
+        nbytes = sum(kept.nbytes for kept in rest)
+        yield (
+            f"{_time(rest[0].used)}  {nbytes:>11,}  {'':>8}  {len(rest):>7}  "
+            "(of single ops, shared parts, and programs that are gone)"
+        )
+    yield _total(cache, entries)
+
+
 def listing() -> Iterator[str]:
     """A line per kept kernel, specification, driver or whole program, latest used first, and the
     total."""
     cache = _cache()
     entries = cache.entries()
     for kept in entries:
-        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.used))
         name = kept.facts.get("kernel", "?")
-        yield f"{used}  {kept.nbytes:>9,} B  {kept.symbol}  {name}  {_processor(kept.facts)}"
+        processor = _processor(kept.facts)
+        yield f"{_time(kept.used)}  {kept.nbytes:>9,} B  {kept.symbol}  {name}  {processor}"
+    yield _total(cache, entries)
+
+
+def _total(cache: ObjectCache, entries: Sequence[Kept]) -> str:
     total = sum(kept.nbytes for kept in entries)
-    yield f"{len(entries)} files, {total:,} of {cache.limit:,} bytes in {cache.folder}"
+    return f"{len(entries)} files, {total:,} of {cache.limit:,} bytes in {cache.folder}"
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def cleared() -> Iterator[str]:

@@ -1,6 +1,7 @@
-"""`FILE.py:NAME` → a graph.
+"""`FILE.py:NAME` or `FILE.graph` → a graph.
 
-in : a Python file, the name of a graph, module or function in it, and the types of its inputs
+in : a Python file, the name of a graph, module or function in it, and the types of its inputs; or
+     a file with the text of a graph
 out: the graph: the object itself, or what a tracer makes of it
 
 Tracers are found through the entry points of the group `graphc.tracers`. Each is a callable
@@ -11,47 +12,56 @@ So the compiler needs no import of a frontend.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import inspect
 import sys
-import traceback
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import numpy as np
+
+from graphc.debug.program import (
+    AS_IT_IS,
+    LoadError,
+    ProgramOptions,
+    blaming,
+    imported,
+    member,
+)
 from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, TracedObject, drawn
-from graphc.errors import GraphError
+from graphc.errors import GraphError, ParseError
+from graphc.ir.dims import Extent
+from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph, Location
+from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
 from graphc.ir.verifier import verify
 
 TRACERS = "graphc.tracers"
+GRAPH_SUFFIX = ".graph"
 Tracer = Callable[[Any, list[TensorType]], TracedObject | Graph | None]
 
 
-class LoadError(GraphError):
-    """No graph could be made of what the command line names."""
-
-
-def load_graph(reference: str, input_types: list[TensorType]) -> Graph:
-    """The graph of `FILE.py:NAME`. NAME may have dots (`model.encoder`).
+def load_graph(
+    reference: str, input_types: list[TensorType], program: ProgramOptions = AS_IT_IS
+) -> Graph:
+    """The graph of `FILE.py:NAME`, or of `FILE.graph`, its text. NAME may have dots.
 
     A Graph is taken as it is; `input_types`, where given, must be those of its inputs. Anything
     else goes to the tracers, where none are given with the inputs that its parameters declare. What
     the file prints goes to standard error.
     """
-    path, name = _split(reference)
-    with contextlib.redirect_stdout(sys.stderr), _imported(path) as module:
-        member = _member(module, name, path)
-        if isinstance(member, Graph):
-            return _checked(member, name, input_types)
-        with _blaming(path, f"{name} could not be traced"):
-            types = input_types or [each.type for each in _declared(member)]
-            traced = _traced(member, name, types)
+    if is_graph_file(reference):
+        return _checked(read_graph(reference, program), reference, input_types)
+    with contextlib.redirect_stdout(sys.stderr), _named(reference, program) as (path, name, named):
+        if isinstance(named, Graph):
+            return _checked(named, name, input_types)
+        with blaming(path, f"{name} could not be traced"):
+            types = input_types or [each.type for each in _declared(named)]
+            traced = _traced(named, name, types)
             graph = traced.graph if isinstance(traced, TracedObject) else traced
             return _placed(verify(graph), path)
 
@@ -59,39 +69,89 @@ def load_graph(reference: str, input_types: list[TensorType]) -> Graph:
 @contextlib.contextmanager
 def loaded_calls(
     reference: str, inputs: Sequence[DrawnInput], level: str | None = None,
-    threads: int | None = None,
+    threads: int | None = None, program: ProgramOptions = AS_IT_IS,
 ) -> Iterator[list[TracedCall]]:  # fmt: skip
-    """The native calls that one run of `FILE.py:NAME` makes on inputs drawn as they say, for as
-    long as the file stays imported. `level` and `threads`: None for those of the object.
+    """The native calls that one run of `FILE.py:NAME` or `FILE.graph` makes on inputs drawn as they
+    say, for as long as the file stays imported. `level` and `threads`: None for those of the
+    object.
 
     A Graph is one call; where `inputs` are none they are drawn by its types."""
-    path, name = _split(reference)
-    with _imported(path) as module:
+    options = CallOptions(level or "", threads)
+    if is_graph_file(reference):
+        graph = _checked(read_graph(reference, program), reference, [each.type for each in inputs])
+        yield [_drawn_call(graph, inputs, options)]
+        return
+    with contextlib.ExitStack() as stack:
         with contextlib.redirect_stdout(sys.stderr):
-            member = _member(module, name, path)
-            calls = _calls(member, name, path, inputs, CallOptions(level or "", threads))
+            path, name, named = stack.enter_context(_named(reference, program))
+            calls = _calls(named, name, path, inputs, options)
         yield calls
 
 
+@contextlib.contextmanager
+def loaded_object(
+    reference: str, inputs: Sequence[DrawnInput], program: ProgramOptions = AS_IT_IS
+) -> Iterator[tuple[TracedObject | Graph, list[np.ndarray[Any, Any]]]]:
+    """What a tracer found of `FILE.py:NAME`, or a Graph, and arrays drawn for its inputs, for as
+    long as the file stays imported."""
+    if is_graph_file(reference):
+        graph = _checked(read_graph(reference, program), reference, [each.type for each in inputs])
+        yield graph, _arrays_of(graph, inputs)
+        return
+    with contextlib.ExitStack() as stack:
+        with contextlib.redirect_stdout(sys.stderr):
+            path, name, named = stack.enter_context(_named(reference, program))
+            inputs = inputs if isinstance(named, Graph) else inputs or _declared(named)
+            types = [each.type for each in inputs]
+            if isinstance(named, Graph):
+                found: TracedObject | Graph = _checked(named, name, types)
+            else:
+                with blaming(path, f"{name} could not be traced"):
+                    found = _traced(named, name, types)
+        arrays = _arrays_of(found, inputs) if isinstance(found, Graph) else drawn(inputs)
+        yield found, arrays
+
+
+def is_graph_file(reference: str) -> bool:
+    """Whether a reference names a file with the text of a graph."""
+    return reference.endswith(GRAPH_SUFFIX)
+
+
+def read_graph(path: str, program: ProgramOptions = AS_IT_IS) -> Graph:
+    """The graph whose text a file has. Raises LoadError with the file's name, and for text that is
+    no graph with line and column; for options of programs, which a graph has none of."""
+    from graphc.ir.parser import parse
+
+    if program != AS_IT_IS:
+        raise LoadError(f"{path} is a graph, not a program: it takes no --as and no arguments")
+    try:
+        return verify(parse(Path(path).read_text("utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise LoadError(f"{path} cannot be read: {reason}") from None
+    except ParseError as error:
+        raise LoadError(f"{path}: {error}") from None
+
+
 def _calls(
-    member: Any, name: str, path: Path, inputs: Sequence[DrawnInput], options: CallOptions
+    named: Any, name: str, path: Path, inputs: Sequence[DrawnInput], options: CallOptions
 ) -> list[TracedCall]:
-    if not isinstance(member, Graph):
-        inputs = inputs or _declared(member)
+    if not isinstance(named, Graph):
+        inputs = inputs or _declared(named)
     types = [each.type for each in inputs]
-    if isinstance(member, Graph):
-        return [_drawn_call(_checked(member, name, types), inputs, options)]
-    with _blaming(path, f"{name} could not be traced"):
-        traced = _traced(member, name, types)
+    if isinstance(named, Graph):
+        return [_drawn_call(_checked(named, name, types), inputs, options)]
+    with blaming(path, f"{name} could not be traced"):
+        traced = _traced(named, name, types)
         if isinstance(traced, TracedObject):
             return traced.calls(drawn(inputs), options.level or None, options.threads)
         return [_drawn_call(verify(traced), inputs, options)]
 
 
-def _declared(member: Any) -> list[DrawnInput]:
+def _declared(named: Any) -> list[DrawnInput]:
     """The inputs that the parameters of a function or module say themselves, where all that have no
     default do: `x: Annotated[Tensor, "f32[64,1,8,8]"]`."""
-    function = getattr(member, "forward", member)
+    function = getattr(named, "forward", named)
     try:
         hints = typing.get_type_hints(function, include_extras=True)
         parameters = inspect.signature(function).parameters.values()
@@ -116,103 +176,52 @@ def _is_input(text: Any) -> bool:
 
 def _drawn_call(graph: Graph, inputs: Sequence[DrawnInput], options: CallOptions) -> TracedCall:
     """A call of a graph on arrays drawn for all its inputs."""
-    chosen = inputs or [DrawnInput(type) for type in graph.input_types]
     options = replace(options, level=options.level or "exact")
-    return TracedCall(graph, tuple(drawn(chosen)), options)
+    return TracedCall(graph, tuple(_arrays_of(graph, inputs)), options)
+
+
+def _arrays_of(graph: Graph, inputs: Sequence[DrawnInput]) -> list[np.ndarray[Any, Any]]:
+    names = [symbol.name for symbol in symbols_of(graph)]
+    if names:
+        raise LoadError(
+            f"{graph.name} leaves sizes open: {_words(names)}",
+            hint="give --input for each input, in order, with the sizes to take",
+        )
+    return drawn(inputs or [DrawnInput(type) for type in graph.input_types])
+
+
+@contextlib.contextmanager
+def _named(reference: str, program: ProgramOptions) -> Iterator[tuple[Path, str, Any]]:
+    """The file, the name, and what it names."""
+    path, name = _split(reference)
+    with imported(path, program) as module:
+        with blaming(path, f"{name} could not be made"):
+            found = member(module, name, path)
+        yield path, name, found
 
 
 def _split(reference: str) -> tuple[Path, str]:
     """The file and the name."""
     file, _, name = reference.rpartition(":")
     if not file or not name:
-        raise LoadError(f"{reference!r} names no object of a file", hint="write FILE.py:NAME")
+        raise LoadError(
+            f"{reference!r} names no object of a file",
+            hint=f"write FILE.py:NAME, or a file of a graph's text, FILE{GRAPH_SUFFIX}",
+        )
     path = Path(file)
     if not path.is_file():
         raise LoadError(f"there is no file {file}")
     return path, name
 
 
-# -- the file --------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _imported(path: Path) -> Iterator[ModuleType]:
-    """The file as a module under its own name, its folder first on sys.path. Both are undone at
-    the end: a file may be called like a module that is imported already."""
-    try:
-        code = compile(path.read_bytes(), str(path), "exec")
-    except SyntaxError as error:
-        text = "".join(traceback.format_exception_only(error)).strip()
-        raise LoadError(f"{path} could not be imported\n  {text}") from None
-    except (OSError, ValueError) as error:
-        raise LoadError(f"{path} is no Python file: {error}") from None
-    name, folder = path.stem, str(path.resolve().parent)
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    before = sys.modules.get(name)
-    sys.modules[name] = module
-    sys.path.insert(0, folder)
-    try:
-        with _blaming(path, f"{path} could not be imported"):
-            exec(code, module.__dict__)
-        yield module
-    finally:
-        sys.path.remove(folder)
-        if before is None:
-            sys.modules.pop(name, None)
-        else:
-            sys.modules[name] = before
-
-
-@contextlib.contextmanager
-def _blaming(path: Path, what: str) -> Iterator[None]:
-    """Errors raised below a line of the user's file become a LoadError with that line. Others,
-    but for graphc's own, are ours and pass."""
-    try:
-        yield
-    except LoadError:
-        raise
-    except (Exception, SystemExit) as error:
-        place = _user_line(error, path)
-        if place is None and not isinstance(error, GraphError):
-            raise
-        message = "".join(traceback.format_exception_only(error)).strip()
-        raise LoadError(what + (place or "") + f"\n  {message}") from error
-
-
-def _user_line(error: BaseException, path: Path) -> str | None:
-    """The innermost line of the user's file in the traceback, as Python shows it."""
-    own = path.resolve()
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame for frame in frames if Path(frame.filename).resolve() == own]
-    if not lines:
-        return None
-    last = lines[-1]
-    return f'\n  File "{path}", line {last.lineno}, in {last.name}\n    {last.line}'
-
-
-def _member(module: ModuleType, name: str, path: Path) -> Any:
-    member: Any = module
-    for part in name.split("."):
-        if not hasattr(member, part):
-            names = [
-                key
-                for key, value in vars(module).items()
-                if not key.startswith("_") and not isinstance(value, ModuleType)
-            ]
-            near = difflib.get_close_matches(name, names, n=3) or names
-            raise LoadError(
-                f"{path} has no {name!r}", hint=f"one of {', '.join(near)}" if near else None
-            )
-        member = getattr(member, part)
-    return member
-
-
 # -- the graph -------------------------------------------------------------------------------------
 
 
 def _checked(graph: Graph, name: str, input_types: Sequence[TensorType]) -> Graph:
-    """`graph` itself, if `input_types` are none, or its own."""
+    """`graph` itself, if `input_types` are none, or its own; at the sizes that these give where it
+    leaves some open."""
+    if input_types and symbols_of(graph):
+        graph = at_sizes(graph, _sizes_in(graph, name, input_types))
     if input_types and tuple(input_types) != graph.input_types:
         raise LoadError(
             f"graph {name} takes {_listed(graph.input_types)}, not {_listed(input_types)}",
@@ -221,19 +230,36 @@ def _checked(graph: Graph, name: str, input_types: Sequence[TensorType]) -> Grap
     return verify(graph)
 
 
-def _traced(member: Any, name: str, input_types: list[TensorType]) -> TracedObject | Graph:
+def _sizes_in(graph: Graph, name: str, types: Sequence[TensorType]) -> dict[str, Extent]:
+    """What the open sizes of a graph are for inputs of these types."""
+    names = {symbol.name for symbol in symbols_of(graph)}
+    found: dict[str, Extent] = {}
+    for own, given in zip(graph.input_types, types):
+        for extent, size in zip(own.shape, given.shape):
+            if str(extent) in names:
+                found.setdefault(str(extent), size)
+    if names - found.keys():
+        raise LoadError(f"graph {name}: --input says nothing of {_words(names - found.keys())}")
+    return found
+
+
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _traced(named: Any, name: str, input_types: list[TensorType]) -> TracedObject | Graph:
     tracers = entry_points(group=TRACERS)
-    kind = type(member).__name__
+    kind = type(named).__name__
     if not tracers:
         raise LoadError(
             f"{name} is a {kind}, no Graph, and no tracer is installed (entry points {TRACERS})",
             hint="install the package that has a tracer, or name a Graph",
         )
-    if not callable(member):
+    if not callable(named):
         raise LoadError(f"{name} is a {kind}, which is neither a Graph nor callable")
-    _check_count(member, name, input_types)
+    _check_count(named, name, input_types)
     for entry in tracers:
-        traced = _tracer(entry)(member, list(input_types))
+        traced = _tracer(entry)(named, list(input_types))
         if traced is not None:
             return traced
     asked = ", ".join(entry.name for entry in tracers)
@@ -259,7 +285,8 @@ def _placed(graph: Graph, path: Path) -> Graph:
 
 def _elsewhere(location: Location | None, script: str) -> Location | None:
     """The location, without its line where that is of the script."""
-    if location is None or Path(location.path) != Path(script):
+    frozen = location is not None and location.path.startswith("<frozen ")  # `python -m graphc`
+    if location is None or not (frozen or Path(location.path) == Path(script)):
         return location
     return Location("", 0, "", location.module, location.phase) if location.module else None
 
@@ -272,9 +299,9 @@ def _tracer(entry: EntryPoint) -> Tracer:
     return tracer
 
 
-def _check_count(member: Any, name: str, input_types: Sequence[TensorType]) -> None:
+def _check_count(named: Any, name: str, input_types: Sequence[TensorType]) -> None:
     """Whether the callable takes that many inputs. A module's inputs are those of `forward`."""
-    function = getattr(member, "forward", member)
+    function = getattr(named, "forward", named)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

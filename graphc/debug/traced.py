@@ -63,13 +63,38 @@ class TracedCall:
 
 
 @dataclass(frozen=True, slots=True)
+class WayToRun:
+    """How an object is run again and again: eagerly, by the backend `eager` ("numpy", "native"); or
+    compiled, by `compile`, which is called as `graphc.compile` is, and gives something with a
+    method `run(arrays)`. `keep_grads`:
+    compiled, it leaves gradients behind as eagerly it does."""
+
+    eager: str | None = None
+    compile: Callable[..., Any] | None = None
+    keep_grads: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRun:
+    """An object run again and again, as its program calls it; what it changes stays changed.
+    `step()` runs it once, `read(result)` gives the arrays that came out, `counted()` runs it once
+    more and gives how many ops computed something, eagerly, and the bytes they read and wrote."""
+
+    step: Callable[[], Any]
+    read: Callable[[Any], list[Array]]
+    counted: Callable[[], tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class TracedObject:
     """What a tracer found. `calls(arguments, level, threads)` are the native calls one run of the
     object makes on these arguments: one, or a forward and a backward. Level and threads are those
-    of the object where they are None."""
+    of the object where they are None. `running(arguments, way)` runs it on these arguments; None
+    where the tracer knows no way to."""
 
     graph: Graph
     calls: Callable[[Sequence[Array], str | None, int | None], list[TracedCall]]
+    running: Callable[[Sequence[Array], WayToRun], ObjectRun] | None = None
 
 
 @dataclass(frozen=True, slots=True)

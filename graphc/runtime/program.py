@@ -125,7 +125,8 @@ def keep(store: ObjectCache, key: str, program: Program, optimised: Graph, plan:
     kept = replace(program, native=replace(native, address=0, drivers=(), timings={}))
     objects = {symbol: OBJECTS[symbol] for symbol in native.kernels}
     content = (kept, drivers, objects, pickle.dumps((optimised, plan)))
-    facts = {"kernel": f"program {optimised.name}", "target": native.target}
+    kernels = [symbol.removeprefix("kernel_")[:16] for symbol in native.kernels]
+    facts = {"kernel": f"program {optimised.name}", "target": native.target, "kernels": kernels}
     store.put(key, pickle.dumps(content), facts)
 
 

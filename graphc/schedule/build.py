@@ -90,13 +90,15 @@ class Scheduler:
     it is not written straight into that (None: it is), `inner` the schedulers of the plans inside
     of loops and branches by node."""
 
+    fusion_of: type[Fusion] = Fusion  # what makes the kernels
+
     def __init__(
         self, graph: Graph, *, fusion: bool = True, plan_memory: bool = True,
         recorder: Recorder | None = None,
     ):  # fmt: skip
         self.graph, self.checks = prepare(graph, fusion, recorder)
         before = checks_before(self.graph, self.checks)
-        self.fusion = Fusion(self.graph, enabled=fusion, before=before)
+        self.fusion = self.fusion_of(self.graph, enabled=fusion, before=before)
         self.groups = checks_first(self.graph, self.fusion.groups, self.checks)
         self.options: Any = {"fusion": fusion, "plan_memory": plan_memory}
         self.output_count = len(graph.outputs)
@@ -170,7 +172,7 @@ class Scheduler:
         node = self.graph.nodes[identity]
         returned = {value.index for value in self.graph.outputs if value.node == identity}
         stacks = self.stacks[identity] = stacked_carries(node, returned)
-        inner = [Scheduler(g, **self.options) for g in region_graphs(node, stacks)]
+        inner = [type(self)(g, **self.options) for g in region_graphs(node, stacks)]
         self.inner[identity] = inner
         plans = tuple(each.plan() for each in inner)
         writes = [Value(identity, index) for index in range(len(node.types))]

@@ -70,17 +70,22 @@ class Fusion:
     With `enabled` false: a kernel per node. `before[node]` are the kept nodes (content checks) that
     must have run when `node` runs."""
 
+    merger_of: type[Merger] = Merger
+
     def __init__(
         self, graph: Graph, *, enabled: bool = True,
         before: Mapping[int, frozenset[int]] | None = None,
     ):  # fmt: skip
-        self.kept = _kept(graph, enabled)
+        self.kept = self.kept_in(graph, enabled)
         used = used_results(graph)
         groups = {i: _group(graph, i, used[i], self.kept, before or {}) for i in sorted(self.kept)}
-        self._merger = Merger(graph, groups)
+        self._merger = self.merger_of(graph, groups)
         if enabled:
             self._merger.run()
         self.groups = ordered(graph, list({id(group): group for group in groups.values()}.values()))
+
+    def kept_in(self, graph: Graph, enabled: bool) -> dict[int, str]:
+        return _kept(graph, enabled)
 
     def refused(self) -> list[tuple[int, int, str]]:
         """The edges that are left between groups: a node that one keeps, a node of the other, and

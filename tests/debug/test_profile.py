@@ -14,6 +14,7 @@ import frontend as torch
 from frontend import nn, optim
 from graphc.debug.cli import main
 from graphc.debug.profile import machine as machines
+from graphc.debug.profile import rates
 from graphc.debug.profile.calls import profile_calls
 from graphc.debug.profile.machine import Machine, MemoryLevel
 from graphc.debug.profile.perf_map import perf_map
@@ -223,9 +224,9 @@ def test_the_machine_is_measured_once_and_kept(
 ) -> None:
     monkeypatch.undo()
     monkeypatch.setenv("GRAPHC_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(machines, "BURSTS", 1)
-    monkeypatch.setattr(machines, "BURST_SECONDS", 1e-6)
-    monkeypatch.setattr(machines, "_caches", lambda: {"L1": 1 << 12, "L2": 1 << 13})
+    monkeypatch.setattr(rates, "BURSTS", 1)
+    monkeypatch.setattr(rates, "BURST_SECONDS", 1e-6)
+    monkeypatch.setattr(machines, "cache_sizes", lambda: {"L1": 1 << 12, "L2": 1 << 13})
     machines.machine.cache_clear()
     first = machines.machine()
     assert [level.name for level in first.levels] == ["L1", "L2", "DRAM"]

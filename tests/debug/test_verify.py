@@ -16,7 +16,8 @@ from graphc.codegen.loop_ir.nodes import For, Store
 from graphc.codegen.program import driver, link
 from graphc.codegen.recipes import lower as recipes
 from graphc.debug.cli import main
-from graphc.debug.traced import CallOptions, TracedCall
+from graphc.debug.load import loaded_calls
+from graphc.debug.traced import CallOptions, DrawnInput, TracedCall
 from graphc.debug.verification import plan_stage
 from graphc.debug.verification.comparing import difference
 from graphc.debug.verification.findings import Finding, Verification
@@ -219,3 +220,28 @@ def test_a_forward_that_can_be_differentiated_is_verified_with_its_backward() ->
     forward, backward = layer.verify(torch.ones(4, 3))
     assert forward and backward
     assert [v.name for v in (forward, backward)] == ["Linear_forward", "Linear_backward"]
+
+
+def test_a_loop_in_python_may_sum_a_gradient_in_another_order(tmp_path: Path) -> None:
+    (tmp_path / "step.py").write_text(
+        "import frontend as torch\n"
+        "w = torch.nn.Parameter(torch.eye(3))\n"
+        "def step(x):\n"
+        "    last, _ = torch.scan(lambda h, row: (torch.tanh(h @ w + row),) * 2, x[0], x)\n"
+        "    w.grad = None\n"
+        "    loss = last.square().mean()\n"
+        "    loss.backward()\n"
+        "    return loss\n",
+        "utf-8",
+    )
+    inputs = [DrawnInput.parse("f32[4,2,3]")]
+    with loaded_calls(f"{tmp_path / 'step.py'}:step", inputs, threads=1) as (traced,):
+        verification = verify_call(traced)
+        assert verification, str(verification)
+        assert "which Python sums turn by turn" in verification.stages[0].promise
+
+        def off(backend: str) -> Any:
+            assert traced.eager is not None
+            return [None if x is None else x * np.float32(1.01) for x in traced.eager(backend)]
+
+        assert "the trace" in blamed(verify_call(replace(traced, eager=off))).blame

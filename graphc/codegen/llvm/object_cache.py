@@ -72,7 +72,7 @@ class ObjectCache:
             self._complain(error)
             return None
         except OSError as error:
-            _log.warning("cannot read %s: %s", path, error)
+            self._complain(error)
             return None
         header = _header(data)
         if header is None or header[0].get("symbol") != symbol:
@@ -92,11 +92,8 @@ class ObjectCache:
         data = MAGIC + json.dumps(header).encode() + b"\n" + object
         try:
             self._write(self._path(symbol), data)
-        except NotPrivateError as error:
-            self._complain(error)
-            return
         except OSError as error:
-            _log.warning("cannot keep compiled code in %s: %s", self.folder, error)
+            self._complain(error)
             return
         if self._writes % SCAN_EVERY == 0:
             self.shrink()
@@ -156,7 +153,7 @@ class ObjectCache:
         check_folder(self.folder)
         check_folder(path.parent)
 
-    def _complain(self, why: NotPrivateError) -> None:
+    def _complain(self, why: OSError) -> None:
         """Say why the cache is not used: once, not for every kernel."""
         if not self._complained:
             self._complained = True

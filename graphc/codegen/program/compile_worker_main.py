@@ -7,6 +7,7 @@ In: pairs of kernel spec and target, pickled, one after the other on the standar
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import pickle
 import sys
@@ -32,6 +33,7 @@ def main() -> None:
     # Nothing but replies goes to the pipe, whatever a library prints.
     pipe: Any = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    logging.getLogger("graphc.cache").disabled = True  # what it would say, the other side says
     # All that compiling takes is imported while the other side still looks for work.
     import graphc.codegen.llvm.jit
     import graphc.codegen.recipes.lower  # noqa: F401

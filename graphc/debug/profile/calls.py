@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from graphc.debug.files import write_file
 from graphc.debug.profile.chrome_trace import chrome_trace
 from graphc.debug.profile.profiler import SECONDS, Profile, profile
 from graphc.debug.profile.table import text
 from graphc.debug.traced import TracedCall
-from graphc.errors import ArgumentError
 
 
 class Profiles(tuple[Profile, ...]):
@@ -28,10 +28,7 @@ class Profiles(tuple[Profile, ...]):
 
     def save_trace(self, path: str | Path) -> None:
         """Write the Chrome trace as JSON. Raises ArgumentError where the file cannot be written."""
-        try:
-            Path(path).write_text(json.dumps(self.chrome_trace()), "utf-8")
-        except OSError as error:
-            raise ArgumentError(f"cannot write the trace: {error}") from error
+        write_file(path, json.dumps(self.chrome_trace()), "the trace")
 
 
 def profile_calls(calls: Sequence[TracedCall], seconds: float = SECONDS) -> Profiles:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import html
-import os
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from graphc.debug.files import check_writable, write_file
 from graphc.debug.profile.profiler import SECONDS
 from graphc.debug.report.data import call_data
 from graphc.debug.report.packing import MOST_BYTES, packed, spared
 from graphc.debug.traced import TracedCall
-from graphc.errors import ArgumentError
 
 WHOLE_FILE, AROUND = 1500, 40
 """Lines of a source file up to which all are shown; of longer ones those so near to a hot one."""
@@ -34,17 +33,8 @@ def page(calls: Sequence[TracedCall], seconds: float = SECONDS) -> str:
 def write_page(calls: Sequence[TracedCall], path: str | Path, seconds: float = SECONDS) -> None:
     """Write the page; a file that is there is replaced when the new one is whole. Raises
     ArgumentError where the file cannot be written, where that can be known before all else."""
-    chosen = Path(path)
-    if chosen.is_dir() or not os.access(chosen.parent, os.W_OK):
-        raise ArgumentError(f"cannot write the report: {chosen} is no file in a writable folder")
-    text = page(calls, seconds)
-    part = chosen.with_name(f".{chosen.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, "utf-8")
-        part.replace(chosen)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ArgumentError(f"cannot write the report: {error}") from error
+    check_writable(path, "the report")
+    write_file(path, page(calls, seconds), "the report")
 
 
 def _filled(title: str, data: str, texts: str) -> str:

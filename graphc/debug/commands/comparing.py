@@ -1,0 +1,63 @@
+"""`graphc compare`: what the static graph gains, rung by rung."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from graphc.debug.commands.arguments import add_reference, check_seconds, program_of
+from graphc.debug.files import check_writable, write_file
+from graphc.debug.terminal import BOLD, RED, YELLOW, show
+
+WRONG = 1
+"""The exit code where a rung computes something else."""
+
+
+def add_compare(commands: Any) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="eager against compiled, one change at a time",
+        description="Run a function or training step from eager to compiled, each rung one change "
+        "more, each in a process of its own, in turns: time, memory, launches, bytes, compile "
+        "time. Exit code 1 where a rung computes something else than the others.",
+    )
+    add_reference(parser, "what to run")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of each rung (6)")
+    parser.add_argument("--seconds", metavar="S", type=float, default=0.15, help="of a turn (0.15)")
+    parser.add_argument("--json", metavar="FILE.json", help="also write all figures")
+    parser.add_argument("--svg", metavar="FILE.svg", help="also draw the times")
+    parser.set_defaults(run=_run_compare)
+
+
+def _run_compare(arguments: argparse.Namespace) -> int:
+    from graphc.debug.compare.ladder import Measured, climb
+    from graphc.debug.compare.svg import svg
+    from graphc.debug.compare.text import table
+
+    check_seconds(arguments)
+    for path in filter(None, (arguments.json, arguments.svg)):
+        check_writable(path, "the ladder")
+    what = Measured(arguments.reference, tuple(arguments.inputs), program_of(arguments))
+    quiet = not sys.stderr.isatty()
+    ladder = climb(
+        what, arguments.rounds, arguments.seconds,
+        None if quiet else lambda line: print(line, file=sys.stderr),
+    )  # fmt: skip
+    show(table(ladder), _paint, cut=True)
+    if arguments.json:
+        write_file(arguments.json, json.dumps(ladder, indent=1) + "\n", "the ladder")
+        print(f"figures in {arguments.json}")
+    if arguments.svg:
+        write_file(arguments.svg, svg(ladder), "the ladder")
+        print(f"picture in {arguments.svg}")
+    return WRONG if ladder["wrong"] else 0
+
+
+def _paint(line: str) -> str | None:
+    if line.startswith("WRONG"):
+        return RED
+    if "not quiet" in line:
+        return YELLOW
+    return BOLD if line.lstrip().startswith("µs ") else None

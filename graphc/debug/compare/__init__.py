@@ -1,0 +1,6 @@
+"""A ladder: the same step from eager to compiled, each rung one change more.
+
+`rungs` says what there is, `op_kernels_plan` and `phase_parts` make the rungs that no option of
+the compiler makes, `worker` is the process of a rung, `ladder` has all take turns, `text` and `svg`
+show what came out.
+"""

@@ -1,0 +1,150 @@
+"""The process of one rung: it runs a step as the rung says, and speaks lines of JSON.
+
+In: one JSON object as its argument (`Task`), then lines `turn SECONDS` on standard input. Out:
+first what the rung is (or why it is not available), then for each turn the least and the median
+time of a step in microseconds, and how many there were. What the program prints goes to standard
+error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.debug.compare.graph_runs import graph_run
+from graphc.debug.compare.rung_compiler import RungCompiler
+from graphc.debug.compare.rungs import Rung, rungs
+from graphc.debug.load import loaded_object
+from graphc.debug.program import LoadError, ProgramOptions
+from graphc.debug.traced import DrawnInput, ObjectRun, WayToRun
+from graphc.ir.nodes import Graph
+from graphc.runtime.allocator import keep_freed_memory
+
+FEWEST_STEPS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a worker runs: the object, its inputs as texts, how its file is imported, the number of
+    its rung among those of a machine with so many processors."""
+
+    reference: str
+    inputs: tuple[str, ...]
+    rung: int
+    processors: int
+    alias: str | None = None
+    arguments: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def parse(text: str) -> Task:
+        found = json.loads(text)
+        lists = {name: tuple(found[name]) for name in ("inputs", "arguments")}
+        return Task(**{**found, **lists})
+
+    @property
+    def program(self) -> ProgramOptions:
+        return ProgramOptions(self.arguments, self.alias)
+
+
+def serve(task: Task, requests: Any, answer: Callable[[dict[str, Any]], None]) -> None:
+    """Set the rung up, say what it is, and answer turns until the input ends."""
+    rung = rungs(task.processors)[task.rung]
+    _stay_on(rung.threads)
+    inputs = [DrawnInput.parse(text) for text in task.inputs]
+    compiler = RungCompiler(rung)
+    with loaded_object(task.reference, inputs, task.program) as (found, arrays):
+        if rung.keeps:
+            keep_freed_memory()
+        way = WayToRun(rung.backend, compiler if rung.compiled else None, rung.keep_grads)
+        run = _run(found, arrays, way)
+        answer(_facts(run, rung, compiler))
+        for line in requests:
+            answer(_turn(run.step, float(line.split()[1])))
+
+
+def _run(found: Any, arrays: Sequence[np.ndarray[Any, Any]], way: WayToRun) -> ObjectRun:
+    if isinstance(found, Graph):
+        return graph_run(found, arrays, way)
+    if found.running is None:
+        raise LoadError("the tracer of this object knows no way to run it again and again")
+    made: ObjectRun = found.running(arrays, way)
+    return made
+
+
+def _facts(run: ObjectRun, rung: Rung, compiler: RungCompiler) -> dict[str, Any]:
+    """The first steps: how long the first takes, what the second gives, what another allocates."""
+    started = time.perf_counter()
+    run.step()
+    first = time.perf_counter() - started
+    value = checksum(run.read(run.step()))
+    tracemalloc.start()
+    run.step()
+    allocated = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    facts: dict[str, Any] = {"first_s": first, "value": value, "allocated_bytes": allocated}
+    if rung.compiled:
+        return facts | compiler.facts() | {"parts": compiler.parts}
+    ops, moved = run.counted()
+    return facts | {"launches": ops, "calls": ops, "moved_bytes": moved, "arena_bytes": 0}
+
+
+def checksum(arrays: Sequence[np.ndarray[Any, Any]]) -> float | None:
+    """A number that shows what came out: a scalar itself, the root mean square of an array."""
+    if not arrays or not arrays[0].size:
+        return None
+    first = np.asarray(arrays[0], np.float64)
+    return float(first) if first.ndim == 0 else float(np.sqrt(np.mean(first**2)))
+
+
+def _turn(step: Callable[[], Any], seconds: float) -> dict[str, Any]:
+    times: list[int] = []
+    clock = time.perf_counter_ns
+    began, on_processor = clock(), time.thread_time_ns()
+    stop = began + seconds * 1e9
+    while len(times) < FEWEST_STEPS or clock() < stop:
+        start = clock()
+        step()
+        times.append(clock() - start)
+    share = (time.thread_time_ns() - on_processor) / max(clock() - began, 1)
+    median = statistics.median(times)
+    return {
+        "min_us": min(times) / 1e3, "median_us": median / 1e3, "steps": len(times),
+        "on_processor": share,
+    }  # fmt: skip
+
+
+def _stay_on(processors: int) -> None:
+    """Keep this process on so many processors: a rung of one thread gains nothing from others."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-processors:])
+
+
+def main() -> None:
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def answer(content: dict[str, Any]) -> None:
+        print(json.dumps(content), file=out, flush=True)
+
+    try:
+        serve(Task.parse(sys.argv[1]), sys.stdin, answer)
+    except Exception as error:
+        # The other rungs can still be measured; this one is told as failed.
+        line = str(error).splitlines()[0] if str(error) else ""
+        answer({"missing": f"{type(error).__name__}: {line}"[:400]})
+
+
+if __name__ == "__main__":
+    main()
