@@ -3,6 +3,7 @@
 A program runs once to see which lines of graphc and frontend it comes by; a case runs it again and
 raises KeyboardInterrupt at one of them. Then every parameter, buffer, gradient and flag is as ahead
 of the call, or as after it (where native code had run), no lock is held, and the next call works.
+`python -m tests.fuzz --every-line frontend/tracing` does so at every line of the files named so.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import linecache
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -210,7 +211,7 @@ def _chosen(case: Case) -> tuple[Line, int]:
     """The line, and when; every other one is of what restores."""
     program, again, _, number, when = case
     known = lines(program, again)
-    near = [line for line in known if any(part in line[0].co_filename for part in RESTORING)]
+    near = [line for line in known if _is_of(line, RESTORING)]
     among = near if number % 2 else [*known]
     line = among[number // 2 % len(among)]
     return line, 1 + int(when * known[line])
@@ -218,7 +219,11 @@ def _chosen(case: Case) -> tuple[Line, int]:
 
 def check(case: Case) -> str:
     program, again, width, *_ = case
-    line, occurrence = _chosen(case)
+    return check_at(program, again, width, *_chosen(case))
+
+
+def check_at(program: str, again: bool, width: int, line: Line, occurrence: int) -> str:
+    """An interrupt when a first or second call comes by a line for that time."""
     states, run, world = _expected(program, width), *_started(program, width)
     if again:
         run()
@@ -230,6 +235,19 @@ def check(case: Case) -> str:
     run()
     _same(world.state(), states[again + done + 1], "after the next call")
     return f"{program}: {('before', 'after')[done] if hit else 'not reached'}"
+
+
+def every_line(program: str, again: bool, parts: Sequence[str]) -> int:
+    """An interrupt at each line that a first or second call comes by, the first time it does, in
+    files whose names have one of these parts; how many there are."""
+    found = [line for line in lines(program, again) if _is_of(line, parts)]
+    for line in found:
+        check_at(program, again, 2, line, 1)
+    return len(found)
+
+
+def _is_of(line: Line, parts: Sequence[str]) -> bool:
+    return any(part in line[0].co_filename for part in parts)
 
 
 def _started(program: str, width: int) -> tuple[Callable[[], Any], World]:
