@@ -6,9 +6,9 @@ import numpy as np
 
 import graphc
 from graphc import ops
+from graphc.schedule.build import Scheduler, plan_graph
 from graphc.schedule.fusion import CHAIN_LIMIT
 from graphc.schedule.merging import GROUP_LIMIT, TOO_MUCH_WORK, WORK_LIMIT, cost_of
-from graphc.schedule.build import Scheduler, plan_graph
 from graphc.schedule.plan import Launch
 
 
