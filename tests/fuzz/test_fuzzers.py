@@ -36,6 +36,8 @@ def test_nothing_is_found(name: str) -> None:
 def test_an_interrupt_at_every_line_of_a_trace() -> None:
     """Of what changes and puts back the tensors; `python -m tests.fuzz --every-line` has others."""
     assert interrupts.every_line("trace", False, ["tracing/session.py", "tracing/tracer.py"]) > 150
+    # An optimizer makes its state where the trace is suspended.
+    assert interrupts.every_line("train", False, ["tensors/state.py"]) > 5
 
 
 def test_the_cases_reach_both_ends() -> None:
