@@ -21,6 +21,7 @@ import numpy as np
 import frontend as torch
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE, put_back, state_now
+from graphc.ir.undecided import answers_now
 from tests.fuzz.frame import Broken, Fuzzer
 
 ROOT = Path(torch.__file__).parent.parent
@@ -119,6 +120,20 @@ def _loop(world: World) -> Callable[[], Any]:
     return _called(world, torch.compile(looped))
 
 
+def _sized(world: World) -> Callable[[], Any]:
+    """A second number of rows, of which a first was compiled: it is traced for any."""
+
+    def step(x: Any) -> Any:
+        loss = world.last(world.first(x)).square().sum()
+        loss.backward()
+        world.optimizer.step()
+        return loss
+
+    compiled = torch.compile(step)
+    compiled(world.x[:3])
+    return _called(world, compiled)
+
+
 def _trace(world: World) -> Callable[[], Any]:
     return lambda: torch.trace(world.model, world.x)
 
@@ -129,7 +144,7 @@ def _called(world: World, function: Any) -> Callable[[], Any]:
 
 PROGRAMS = {
     "train": _train, "gather": _gather, "differentiate": _differentiate, "loop": _loop,
-    "trace": _trace,
+    "sized": _sized, "trace": _trace,
 }  # fmt: skip
 
 
@@ -274,6 +289,8 @@ def _compared(world: World, states: list[State], where: str) -> bool:
     """Whether the state is that after the call; else it is that before."""
     if STATE.session is not None:
         raise Broken(f"{where}: the trace is still under way")
+    if answers_now() is not None:
+        raise Broken(f"{where}: an example still decides about sizes")
     for lock in (TRACE_LOCK.tracing, TRACE_LOCK.specializing):
         if not _is_free(lock):
             raise Broken(f"{where}: a lock is held")

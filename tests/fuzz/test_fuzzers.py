@@ -38,6 +38,8 @@ def test_an_interrupt_at_every_line_of_a_trace() -> None:
     assert interrupts.every_line("trace", False, ["tracing/session.py", "tracing/tracer.py"]) > 150
     # An optimizer makes its state where the trace is suspended.
     assert interrupts.every_line("train", False, ["tensors/state.py"]) > 5
+    # What an example answers of sizes belongs to its trace.
+    assert interrupts.every_line("sized", False, ["ir/undecided.py"]) > 5
 
 
 def test_the_cases_reach_both_ends() -> None:
