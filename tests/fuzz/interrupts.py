@@ -176,8 +176,12 @@ def lines(program: str, again: bool) -> dict[Line, int]:
 
 
 def _is_of_a_lock(line: Line) -> bool:
-    """Python reports `with lock:` again ahead of releasing it, where no signal is handled."""
-    return linecache.getline(line[0].co_filename, line[1]).strip().startswith("with TRACE_LOCK")
+    """Python reports `with lock:` again ahead of releasing it, where no signal is handled; nor is
+    one at a `try:` inside, which what releases it does not cover."""
+    text = linecache.getline(line[0].co_filename, line[1]).strip()
+    return text.startswith("with TRACE_LOCK") or (
+        text == "try:" and "TRACE_LOCK" in line[0].co_names
+    )
 
 
 class _traced:
