@@ -74,6 +74,7 @@ class Session(Mutations):
         self._hosts: dict[Any, Tensor] = {}
         self._grads: dict[int, Tensor] = {}  # id of a .grad tensor -> whose it is
         self._guarded: set[int] = set()
+        self.inside = False  # tensors have the state of the trace
         self.ended = False  # a trace that has ended is resumed to derive its backward
         self.kept: list[tuple[Any, list[Any]]] = []  # containers, and what they held
         self.sizes = sizes
@@ -93,6 +94,7 @@ class Session(Mutations):
 
     def __enter__(self) -> Session:
         TRACE_LOCK.begin()
+        self.inside = True
         swap_session(self)
         if self.answers is not None:
             answer_with(self.answers)
@@ -105,7 +107,7 @@ class Session(Mutations):
 
     def leave(self) -> None:
         """Give all tensors the state they have outside. What was done is not done again."""
-        if STATE.session is self:
+        if self.inside:  # an interrupt may come where the session is suspended
             self.attributes.restore()
             self.hooks.remove()
             for captured in self.captured.values():
@@ -113,6 +115,7 @@ class Session(Mutations):
             if self.answers is not None:
                 answer_with(None)
             swap_session(None)
+            self.inside = False
         TRACE_LOCK.end()
 
     # -- inputs ------------------------------------------------------------------------------

@@ -51,14 +51,17 @@ def forgets_answers(function: Function) -> Function:
 
 @contextmanager
 def answering(answers: Answers | None) -> Iterator[None]:
-    """While this lasts, `answers` decides what bounds do not."""
-    token = _ANSWERS.set(answers)
-    _forget()
+    """While this lasts, `answers` decides what bounds do not. What is put back is put back twice:
+    an interrupt may come in the middle of the first time."""
+    before = _ANSWERS.get()
     try:
-        yield
+        try:
+            answer_with(answers)
+            yield
+        finally:
+            answer_with(before)
     finally:
-        _ANSWERS.reset(token)
-        _forget()
+        answer_with(before)
 
 
 class _Granted:
@@ -83,7 +86,8 @@ def granted() -> Iterator[None]:
 
 
 def answer_with(answers: Answers | None) -> None:
-    """From now on `answers` decides what bounds do not; None: nobody does."""
+    """From now on `answers` decides what bounds do not; None: nobody does. Where an interrupt came
+    in the middle, doing it again does it whole."""
     _ANSWERS.set(answers)
     _forget()
 

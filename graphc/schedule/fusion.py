@@ -25,7 +25,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
-from graphc.ir.registry import lookup
 from graphc.schedule.access import (
     ANCHORS,
     REDUCTIONS,
@@ -37,7 +36,7 @@ from graphc.schedule.access import (
 )
 from graphc.schedule.bodies import body_nodes, is_source, read_by, used_results
 from graphc.schedule.groups import FusionGroup
-from graphc.schedule.merging import Merger, kind_of, takes_epilogue
+from graphc.schedule.merging import Merger, cost_of, kind_of, takes_epilogue
 from graphc.schedule.order import ordered
 from graphc.schedule.output_layouts import layout_ends, stores_anywhere
 from graphc.schedule.recompute_factor import only_picked, widens
@@ -114,9 +113,7 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
             _keep(kept, (n for n in read if kinds[n] not in (INPUT, CONSTANT)), PYTHON_READS)
         if kinds[identity] in ("contract", "composite"):
             made = _behind_movement(graph, graph.nodes[identity].operands, kinds)
-            kept = (
-                dict.fromkeys(made, f"{graph.nodes[identity].op} reads each element often") | kept
-            )
+            _keep(kept, made, f"{graph.nodes[identity].op} reads each element often")
     users = graph.users()
     for identity in compute:
         if kinds[identity] == "composite" and stores_anywhere(graph, identity):
@@ -131,7 +128,7 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
         if identity in kept:
             continue
         inlined = {v.node for v in node.operands if v.node not in kept}
-        cost[identity] = getattr(lookup(node.op), "cost", 0) + sum(cost[i] for i in inlined)
+        cost[identity] = cost_of(graph, identity) + sum(cost[i] for i in inlined)
         size[identity] = 1 + sum(size[i] for i in inlined)
         readers = {
             user for index in range(len(node.types)) for user in users[Value(identity, index)]
@@ -185,6 +182,7 @@ def _group(
     inside = body_nodes(graph, group.nodes, kept)
     group.sources = set(read_by(graph, inside, inside))
     group.size = len(inside)
+    group.work = sum(cost_of(graph, i) for i in inside)
     group.after = frozenset().union(*(before[i] for i in inside if i in before))
     return group
 

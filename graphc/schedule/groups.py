@@ -26,7 +26,8 @@ class FusionGroup:
     anchor: int | None = None
     reads: list[Read] = field(default_factory=list)
     sources: set[Value] = field(default_factory=set)
-    size: int = 1
+    size: int = 1  # nodes, those computed again included
+    work: int = 0  # operations for an element, in additions
     after: frozenset[int] = frozenset()  # kept nodes of other groups that run first: checks
 
 

@@ -29,10 +29,16 @@ ROW_RECOMPUTE_LIMIT = 24
 # Nodes of one kernel, those computed again included: LLVM's time grows faster than the size of a
 # function.
 GROUP_LIMIT = 160
+# Operations for an element in one kernel where both of two groups have many: a sine is a hundred
+# instructions, and from a thousand on LLVM takes twice the time for each. Reading a value back
+# costs little beside them.
+WORK_LIMIT = 200
+MUCH_WORK = 10
 
 # Why two groups stay two kernels.
 OWN_ANCHOR = "the reader has a product, scan, sort or loop of its own"
 TOO_MANY = f"together more than {GROUP_LIMIT} nodes"
+TOO_MUCH_WORK = f"together more than {WORK_LIMIT} operations for an element"
 CHECK_FIRST = "a content check must be over before the reader starts"
 NO_EPILOGUE = "the recipe of what makes it computes nothing behind its results"
 OTHER_RESULTS = "what the reader stores has not the elements of the product's results"
@@ -51,6 +57,12 @@ LATER_ALLOWED = "allowed only since other reductions became one kernel"
 def kind_of(graph: Graph, identity: int) -> str:
     op = graph.nodes[identity].op
     return op if op in (INPUT, CONSTANT) else str(lookup(op).kind)
+
+
+def cost_of(graph: Graph, identity: int) -> int:
+    """Operations for an element of a node, in additions; 0 for what is no elementwise work."""
+    op = graph.nodes[identity].op
+    return 0 if op in (INPUT, CONSTANT) else int(getattr(lookup(op), "cost", 0))
 
 
 def takes_epilogue(graph: Graph, identity: int) -> bool:
@@ -140,6 +152,9 @@ class Merger:
             return OWN_ANCHOR
         if producer.size + consumer.size > GROUP_LIMIT:
             return TOO_MANY
+        work = min(producer.work, consumer.work), producer.work + consumer.work
+        if work[0] >= MUCH_WORK and work[1] > WORK_LIMIT:
+            return TOO_MUCH_WORK
         if consumer.after & set(producer.nodes):
             return CHECK_FIRST
         if producer.anchor is not None:
@@ -232,9 +247,7 @@ class Merger:
         return any(axes and outer_axes(shape, axes) == axes for shape, axes in reduced)
 
     def _row_cost(self, group: FusionGroup) -> int:
-        return sum(
-            getattr(lookup(self.graph.nodes[identity].op), "cost", 0) for identity in group.nodes
-        )
+        return sum(cost_of(self.graph, identity) for identity in group.nodes)
 
     def _merge(self, producer: FusionGroup, consumer: FusionGroup) -> None:
         longer = max(producer.domain, consumer.domain, key=len)
@@ -244,6 +257,7 @@ class Merger:
         merged = FusionGroup(nodes, longer, producer.anchor)
         merged.after = producer.after | consumer.after
         merged.size = producer.size + consumer.size
+        merged.work = producer.work + consumer.work
         inside = set(nodes)
         merged.reads = [r for r in producer.reads + consumer.reads if r.value.node not in inside]
         merged.sources = {v for v in producer.sources | consumer.sources if v.node not in inside}

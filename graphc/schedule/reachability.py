@@ -36,6 +36,8 @@ class GroupReachability:
             after = self._behind[[self._row[reader] for reader in self._readers[identity]]]
             self._behind[row] = np.bitwise_or.reduce(after, axis=0)
             self._behind[row, row // 8] |= 1 << row % 8
+        # From here on whole columns are read, what leads to a group, and few rows.
+        self._behind = np.asfortranarray(self._behind)
 
     def depends_on(self, consumer: FusionGroup, producer: FusionGroup) -> bool:
         """Whether the consumer runs behind the producer, with groups between them or not."""

@@ -23,7 +23,11 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="for all together")
     parser.add_argument("--cases", type=int, help="no more than this for each")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first case")
+    parser.add_argument("--every-line", nargs="+", metavar="part", help="instead: interrupts at "
+                        "every line of the files with such a part in their names")  # fmt: skip
     arguments = parser.parse_args()
+    if arguments.every_line:
+        return _interrupt_at_every_line(arguments.every_line)
     unknown = set(arguments.names) - FUZZERS.keys()
     if unknown:
         parser.error(f"no fuzzer is called {', '.join(sorted(unknown))}")
@@ -37,6 +41,16 @@ def main() -> int:
             print(report(fuzzer, finding), flush=True)
         failed |= bool(tally.findings)
     return int(failed)
+
+
+def _interrupt_at_every_line(parts: list[str]) -> int:
+    from tests.fuzz.interrupts import PROGRAMS, every_line
+
+    for name in PROGRAMS:
+        for again in (False, True):
+            count = every_line(name, again, parts)
+            print(f"{name}, {('first', 'second')[again]} call: {count} lines", flush=True)
+    return 0
 
 
 if __name__ == "__main__":

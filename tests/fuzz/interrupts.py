@@ -3,6 +3,7 @@
 A program runs once to see which lines of graphc and frontend it comes by; a case runs it again and
 raises KeyboardInterrupt at one of them. Then every parameter, buffer, gradient and flag is as ahead
 of the call, or as after it (where native code had run), no lock is held, and the next call works.
+`python -m tests.fuzz --every-line frontend/tracing` does so at every line of the files named so.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import linecache
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 import frontend as torch
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE, put_back, state_now
+from graphc.ir.undecided import answers_now
 from tests.fuzz.frame import Broken, Fuzzer
 
 ROOT = Path(torch.__file__).parent.parent
@@ -118,6 +120,20 @@ def _loop(world: World) -> Callable[[], Any]:
     return _called(world, torch.compile(looped))
 
 
+def _sized(world: World) -> Callable[[], Any]:
+    """A second number of rows, of which a first was compiled: it is traced for any."""
+
+    def step(x: Any) -> Any:
+        loss = world.last(world.first(x)).square().sum()
+        loss.backward()
+        world.optimizer.step()
+        return loss
+
+    compiled = torch.compile(step)
+    compiled(world.x[:3])
+    return _called(world, compiled)
+
+
 def _trace(world: World) -> Callable[[], Any]:
     return lambda: torch.trace(world.model, world.x)
 
@@ -128,7 +144,7 @@ def _called(world: World, function: Any) -> Callable[[], Any]:
 
 PROGRAMS = {
     "train": _train, "gather": _gather, "differentiate": _differentiate, "loop": _loop,
-    "trace": _trace,
+    "sized": _sized, "trace": _trace,
 }  # fmt: skip
 
 
@@ -160,8 +176,12 @@ def lines(program: str, again: bool) -> dict[Line, int]:
 
 
 def _is_of_a_lock(line: Line) -> bool:
-    """Python reports `with lock:` again ahead of releasing it, where no signal is handled."""
-    return linecache.getline(line[0].co_filename, line[1]).strip().startswith("with TRACE_LOCK")
+    """Python reports `with lock:` again ahead of releasing it, where no signal is handled; nor is
+    one at a `try:` inside, which what releases it does not cover."""
+    text = linecache.getline(line[0].co_filename, line[1]).strip()
+    return text.startswith("with TRACE_LOCK") or (
+        text == "try:" and "TRACE_LOCK" in line[0].co_names
+    )
 
 
 class _traced:
@@ -210,7 +230,7 @@ def _chosen(case: Case) -> tuple[Line, int]:
     """The line, and when; every other one is of what restores."""
     program, again, _, number, when = case
     known = lines(program, again)
-    near = [line for line in known if any(part in line[0].co_filename for part in RESTORING)]
+    near = [line for line in known if _is_of(line, RESTORING)]
     among = near if number % 2 else [*known]
     line = among[number // 2 % len(among)]
     return line, 1 + int(when * known[line])
@@ -218,7 +238,11 @@ def _chosen(case: Case) -> tuple[Line, int]:
 
 def check(case: Case) -> str:
     program, again, width, *_ = case
-    line, occurrence = _chosen(case)
+    return check_at(program, again, width, *_chosen(case))
+
+
+def check_at(program: str, again: bool, width: int, line: Line, occurrence: int) -> str:
+    """An interrupt when a first or second call comes by a line for that time."""
     states, run, world = _expected(program, width), *_started(program, width)
     if again:
         run()
@@ -230,6 +254,19 @@ def check(case: Case) -> str:
     run()
     _same(world.state(), states[again + done + 1], "after the next call")
     return f"{program}: {('before', 'after')[done] if hit else 'not reached'}"
+
+
+def every_line(program: str, again: bool, parts: Sequence[str]) -> int:
+    """An interrupt at each line that a first or second call comes by, the first time it does, in
+    files whose names have one of these parts; how many there are."""
+    found = [line for line in lines(program, again) if _is_of(line, parts)]
+    for line in found:
+        check_at(program, again, 2, line, 1)
+    return len(found)
+
+
+def _is_of(line: Line, parts: Sequence[str]) -> bool:
+    return any(part in line[0].co_filename for part in parts)
 
 
 def _started(program: str, width: int) -> tuple[Callable[[], Any], World]:
@@ -256,6 +293,8 @@ def _compared(world: World, states: list[State], where: str) -> bool:
     """Whether the state is that after the call; else it is that before."""
     if STATE.session is not None:
         raise Broken(f"{where}: the trace is still under way")
+    if answers_now() is not None:
+        raise Broken(f"{where}: an example still decides about sizes")
     for lock in (TRACE_LOCK.tracing, TRACE_LOCK.specializing):
         if not _is_free(lock):
             raise Broken(f"{where}: a lock is held")

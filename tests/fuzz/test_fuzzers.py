@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fuzz import checkpoints, kills
+from tests.fuzz import checkpoints, interrupts, kills
 from tests.fuzz.frame import Broken, Fuzzer, report, run, without_parts
 from tests.fuzz.registry import FUZZERS
 
@@ -32,6 +32,15 @@ def test_nothing_is_found(name: str) -> None:
     for finding in tally.findings:
         pytest.fail(report(FUZZERS[name], finding))
     assert sum(tally.ends.values()) == CASES[name]
+
+
+def test_an_interrupt_at_every_line_of_a_trace() -> None:
+    """Of what changes and puts back the tensors; `python -m tests.fuzz --every-line` has others."""
+    assert interrupts.every_line("trace", False, ["tracing/session.py", "tracing/tracer.py"]) > 150
+    # An optimizer makes its state where the trace is suspended.
+    assert interrupts.every_line("train", False, ["tensors/state.py"]) > 5
+    # What an example answers of sizes belongs to its trace.
+    assert interrupts.every_line("sized", False, ["ir/undecided.py"]) > 5
 
 
 def test_the_cases_reach_both_ends() -> None:

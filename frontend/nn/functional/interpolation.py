@@ -18,6 +18,7 @@ from frontend.nn.geometry import by
 from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
+from graphc.ir.types import DType
 from graphc.ops import resampling
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
@@ -60,6 +61,10 @@ def interpolate(
         )
     if mode == "area":
         return _AREA[input.ndim - 3](input, new)
+    if input.dtype is DType.u8 and mode in ("nearest", "nearest-exact"):
+        # Images of bytes: their elements are picked, so a float holds them exactly.
+        floats = interpolate(input.float(), size, scale_factor, mode, None, recompute_scale_factor)
+        return floats.to(input.dtype)
     require_float(input, f"upsample_{mode}")
     if antialias:
         return antialiased(input, new, scales, mode, bool(align_corners))

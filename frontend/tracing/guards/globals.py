@@ -15,6 +15,7 @@ import functools
 import importlib.util
 import operator
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
@@ -29,6 +30,7 @@ from frontend.tracing.guards.checks import is_plain
 from frontend.tracing.guards.items import (
     LARGEST_ARRAY,
     MANY_ITEMS,
+    MOST_ITEMS,
     Cached,
     Content,
     Items,
@@ -205,10 +207,15 @@ class CapturedGlobals(Attributes):
     # -- objects -----------------------------------------------------------------------------
 
     def _container(self, value: Any, paths: Iterable[Path], first: bool, label: str) -> None:
-        if first and size_of(value) <= MANY_ITEMS:
+        if first and size_of(value) <= MOST_ITEMS:
             self._items(value, label)
         elif first:
             self.add((id(value), "size"), size_of, value, f"the size of {label}")
+            warnings.warn(
+                f"{label} holds {size_of(value):,} items: of more than {MOST_ITEMS:,} a compiled "
+                "function looks at the number again, and not at what they are",
+                stacklevel=2,
+            )
         self._uses.setdefault(id(value), set()).update(path[0] for path in paths)
         if package_of(type(value)) not in LIBRARY:
             self._object(value, paths, first)
@@ -216,7 +223,7 @@ class CapturedGlobals(Attributes):
     def _items(self, value: Any, label: str) -> None:
         if not issubclass(type(value), tuple | frozenset):
             self.items.append(Items(value, label))
-        for item in contents(value):
+        for item in contents(value) if size_of(value) <= MANY_ITEMS else ():
             self.value(item, {(ITSELF,)}, f"an item of {label}")
 
     def settle(self) -> None:

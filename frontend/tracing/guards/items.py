@@ -17,7 +17,10 @@ from graphc.errors import TraceError
 from graphc.ir.builder import Var
 
 MANY_ITEMS = 1000
-"""A container with more items than this is not looked into: its items are frozen."""
+"""Of a container with more items than this the items count, and not what they hold."""
+MOST_ITEMS = 1 << 16
+"""Of one with more than this only the number counts: its items are frozen. So many take a
+millisecond to compare."""
 LARGEST_ARRAY = 1 << 16
 """Bytes up to which a NumPy array counts by its content."""
 
@@ -58,9 +61,13 @@ class Items:
 
     def holds(self) -> bool:
         now, then = contents(self.holder), self.then
-        return len(now) == len(then) and (
-            all(map(operator.is_, now, then)) or all(map(same, now, then))
-        )
+        if len(now) != len(then):
+            return False
+        if not all(map(operator.is_, now, then)):
+            if not all(map(same, now, then)):
+                return False
+            self.then = now  # to compare by identity, which is faster
+        return True
 
     def settle(self) -> bool:
         """After a trace: whether to go on looking. A log that only grew is not looked at again:

@@ -190,3 +190,22 @@ def test_dropout_between_softmax_and_product_is_not_recognised() -> None:
     _, step = made(WrittenOut, dropout=0.5)
     graph = dead_code(torch.trace(step, normal(2, 5, 12), normal(2, 5, 12, seed=1)))
     assert not ops_of(recognize_attention(graph))["attention"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("queries, keys", [(1, 1), (1, 2), (2, 1)])
+def test_one_query_or_one_key_with_a_mask(dtype: torch.dtype, queries: int, keys: int) -> None:
+    """The mask's cast has fewer axes than the scores it is added to."""
+
+    def slopes(x: Any, y: Any, z: Any, mask: Any) -> Any:
+        out = F.scaled_dot_product_attention(x, y, z, attn_mask=mask)
+        return torch.autograd.grad(out.float().square().sum(), [x, y, z])
+
+    shapes = ((2, 3, queries, 4), (2, 3, keys, 4), (2, 3, keys, 4))
+    operands = [normal(*s, seed=i).to(dtype).requires_grad_() for i, s in enumerate(shapes)]
+    mask = normal(2, 3, queries, keys, seed=3).to(dtype)
+    error = max(1e-5, torch.finfo(dtype).eps)
+    for found, wanted in zip(
+        torch.compile(slopes)(*operands, mask), slopes(*operands, mask), strict=True
+    ):
+        np.testing.assert_allclose(found.float().numpy(), wanted.float().numpy(), error, error)

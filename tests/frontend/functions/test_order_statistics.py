@@ -106,6 +106,8 @@ def test_counting() -> None:
     assert torch.tensor(X).histc(7, -1, 1.5).tolist() == bins.tolist()
     bins, _ = np.histogram(X, 4)
     assert torch.tensor(X).histc(4).tolist() == bins.tolist()
+    bins, _ = np.histogram(X, 7, (-1, 1.5))
+    assert torch.compile(lambda x: x.histc(7, -1, 1.5))(torch.tensor(X)).tolist() == bins.tolist()
 
 
 def test_errors() -> None:

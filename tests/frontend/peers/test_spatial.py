@@ -285,7 +285,7 @@ def test_upsampling_layers(peer: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8], ids=["f32", "f64", "u8"])
 def test_the_nearest_element_is_the_same_one(peer: Any, dtype: Any, mode: str) -> None:
     for extent in (1, 2, 3, 5, 7, 12, 29, 56):
         x = np.arange(extent, dtype=dtype).reshape(1, 1, extent)

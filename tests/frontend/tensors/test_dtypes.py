@@ -231,3 +231,18 @@ def test_views_of_halves_have_gradients() -> None:
     y.sum().backward()
     assert x.grad.dtype is torch.bfloat16
     assert x.grad.tolist() == [[2, 3], [1, 2]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_elements_of_halves_are_assigned_with_gradients(dtype: torch.dtype) -> None:
+    def slopes(x: Any, v: Any) -> Any:
+        y = x * 1
+        y[torch.tensor([0, 2])] = v * 3
+        y[3:] = v[:1]
+        return torch.autograd.grad(y.sum(), [x, v])
+
+    x, v = (torch.ones(n, dtype=dtype, requires_grad=True) for n in (4, 2))
+    for function in (slopes, torch.compile(slopes)):
+        of_x, of_v = function(x, v)
+        assert of_x.dtype is of_v.dtype is dtype
+        assert of_x.tolist() == [0, 1, 0, 0] and of_v.tolist() == [4, 3]

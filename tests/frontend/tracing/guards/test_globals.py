@@ -331,3 +331,23 @@ def test_the_bytecode_scan() -> None:
     assert {*reads.globals} == {"SCALE", "MODEL"}
     assert ("a", "b") in reads.globals["SCALE"] and ("f",) in reads.globals["MODEL"]
     assert ("c", "d") in reads.first and ("e",) in reads.loose
+
+
+def test_items_of_large_containers_count_and_of_huge_ones_their_number() -> None:
+    large, huge = {i: 1.0 for i in range(3000)}, [1.0] * 70_000
+    compiled = torch.compile(lambda x: x * large[5])
+    assert compiled(ONE).tolist() == [1.0, 1.0]
+    large[5] = 4.0
+    assert compiled(ONE).tolist() == [4.0, 4.0] and len(compiled.specializations) == 2
+    compiled = torch.compile(lambda x: x * huge[5])
+    with pytest.warns(UserWarning, match="variable 'huge' holds 70,000 items"):
+        compiled(ONE)
+
+
+def test_equal_items_in_place_of_others_trace_nothing_again() -> None:
+    held = [float(i) for i in range(2000)]
+    compiled = torch.compile(lambda x: x * held[5])
+    for _ in range(3):
+        held[:] = [float(i) for i in range(2000)]
+        assert compiled(ONE).tolist() == [5.0, 5.0]
+    assert len(compiled.specializations) == 1
