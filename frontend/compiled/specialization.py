@@ -140,9 +140,8 @@ class Specialization:
             )
         else:
             automatic = not grad_enabled and not self.trains
-            self.packing, guards = packing_of(self, self.graph, automatic, example)
-            self.size_guards += guards
-            packing = self.packing
+            packing, guards = packing_of(self, self.graph, automatic, example)
+            self.packing, self.size_guards = packing, self.size_guards + guards
             self.executable = packing.main if packing else self.compiled(self.graph, example)
             self.executables = [self.executable]
         if self.answers is not None:
