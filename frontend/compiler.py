@@ -8,7 +8,7 @@ from typing import Any
 
 from frontend.compiled.compiler import compile
 from frontend.compiled.eager_parts import disable, is_compiling
-from frontend.compiled.packing import PACKED
+from frontend.compiled.packed_copies import PACKED
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",

@@ -51,7 +51,7 @@ def _details(each: Any) -> Iterator[str]:
     updated = [each.names[position] for position in each.updated]
     if updated:
         yield from _wrapped([f"updated in place: {', '.join(grouped(updated))}"], 3)
-    yield from each.explain_saved()
+    yield from _saved(each)
     if each.packing is not None:
         yield from _wrapped(each.packing.explain(), 2)
     for executable in each.executables:
@@ -64,6 +64,13 @@ def _details(each: Any) -> Iterator[str]:
     yield from _wrapped(told[:FROZEN], 1)
     if len(told) > FROZEN:
         yield f"frozen: {len(told) - FROZEN} things more"
+
+
+def _saved(each: Any) -> list[str]:
+    """What forward keeps for backward, where that is known: of a pair, or with a budget."""
+    of_pair = None if each.function is None else each.function.saved_bytes
+    sizes = each.saved if of_pair is None else [of_pair]
+    return [f"saved for backward: {size:,} bytes" for size in sizes]
 
 
 def _program(executable: Any) -> Iterator[str]:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import copy
 import hashlib
 import operator
-import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from frontend.compiled.options import Options
+from frontend.compiled.packed_copies import PACKED, PackedCopy
 from frontend.compiled.sized_memo import executable_at, remembered_at
 from frontend.tensors.memory_tracking import is_private, memory_of
 from frontend.tensors.tensor import Tensor
@@ -31,75 +31,12 @@ from graphc.ir.nodes import Graph, Value
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
-from graphc.system import after_fork
 
-DEFAULT_LIMIT = 1 << 30
 PATIENCE = 3
 """Calls one after the other that each found most packed bytes outdated, after which a function runs
 as one graph."""
 RETRY = 100
 """Calls after which such a function tries again, when something makes it look."""
-
-
-class PackedCopy:
-    """One value computed from weights. `users` are told when it goes."""
-
-    __slots__ = ("__weakref__", "array", "held", "users")
-
-    def __init__(self, array: Any, held: Sequence[Any]):
-        self.array = array
-        self.held = held  # arrays and counters, so that their identities stay theirs
-        self.users: weakref.WeakSet[Packing] = weakref.WeakSet()
-
-    def drop(self) -> None:
-        for user in list(self.users):
-            user.forget(self)
-
-
-class PackedCopies:
-    """All packed copies of the process. Those that no function uses are gone. Beyond `limit` bytes
-    the ones that were used longest ago go; those of frozen tensors alone do not count."""
-
-    def __init__(self) -> None:
-        self.limit = DEFAULT_LIMIT
-        self.time = 0
-        self.counted: weakref.WeakValueDictionary[Any, PackedCopy] = weakref.WeakValueDictionary()
-        self.frozen: weakref.WeakValueDictionary[Any, PackedCopy] = weakref.WeakValueDictionary()
-        self.unlocked()
-
-    def unlocked(self) -> None:
-        """Have a new lock: after a fork nobody gives back the one that was held."""
-        self.lock = threading.RLock()
-
-    @property
-    def bytes(self) -> int:
-        """Bytes that count against the limit."""
-        with self.lock:
-            return sum(copy.array.nbytes for copy in list(self.counted.values()))
-
-    def make_room(self, size: int, keep: Packing | None = None) -> bool:
-        """Drop copies until `size` bytes more are within the limit: those not used by `keep`, the
-        least recently used first. False where that is not enough."""
-        with self.lock:
-            copies = list(self.counted.values())
-            spare = self.limit - size - sum(copy.array.nbytes for copy in copies)
-            others = [copy for copy in copies if keep is None or keep not in copy.users]
-            if spare < 0:
-                others.sort(key=lambda copy: _last_used(copy))
-            for copy in others:
-                if spare >= 0:
-                    break
-                spare += copy.array.nbytes
-                copy.drop()
-            return spare >= 0
-
-
-PACKED = PackedCopies()
-after_fork(PACKED.unlocked)
-
-
-def _last_used(copy: PackedCopy) -> int:
-    return max((user.last_used() for user in copy.users), default=0)
 
 
 class _Part(NamedTuple):

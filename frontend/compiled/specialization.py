@@ -140,9 +140,8 @@ class Specialization:
             )
         else:
             automatic = not grad_enabled and not self.trains
-            self.packing, guards = packing_of(self, self.graph, automatic, example)
-            self.size_guards += guards
-            packing = self.packing
+            packing, guards = packing_of(self, self.graph, automatic, example)
+            self.packing, self.size_guards = packing, self.size_guards + guards
             self.executable = packing.main if packing else self.compiled(self.graph, example)
             self.executables = [self.executable]
         if self.answers is not None:
@@ -205,12 +204,6 @@ class Specialization:
         if self.function is not None:
             self.function.prepare([source.tensor(arguments) for source in self.sources])
 
-    def explain_saved(self) -> list[str]:
-        """What forward keeps for backward, where that is known: of a pair, or with a budget."""
-        of_pair = None if self.function is None else self.function.saved_bytes
-        sizes = self.saved if of_pair is None else [of_pair]
-        return [f"saved for backward: {size:,} bytes" for size in sizes]
-
     def _renumber(self, traced: Trace, results: int) -> None:
         """Positions among results, gradients and taps, where updates are counted apart."""
         if not self.options.keep_grads:
@@ -227,8 +220,7 @@ class Specialization:
     def _without_grads(self, traced: Trace) -> list[Any]:
         """The outputs without gradients; taps move up."""
         self.grads = [(target, None if p is None else -1, kind) for target, p, kind in self.grads]
-        count = self.first_update + len(self.updated)
-        self.first_tap = count
+        self.first_tap = count = self.first_update + len(self.updated)
         return traced.outputs[:count] + traced.outputs[traced.first_tap :]
 
     def compiled(self, graph: Graph, sizes: Mapping[str, int]) -> Any:
@@ -291,10 +283,8 @@ class Specialization:
 
     def call(self, arguments: Sequence[Tensor]) -> Any:
         bound = self.bound
-        if bound is None or (
-            bound.watched and [*map(count_of, bound.watched)] != bound.counts
-        ):  # a weight was written of which there is a packed copy
-            bound = self._bind()
+        if not bound or (bound.watched and [*map(count_of, bound.watched)] != bound.counts):
+            bound = self._bind()  # a weight was written of which there is a packed copy
         if len(arguments) == self.in_order:
             arrays = [*map(_VALUE, arguments), *bound.arrays]
         else:
@@ -388,9 +378,8 @@ class Specialization:
             new[position] if source is None else source.tensor(arguments)
             for position, source in self.returned
         ]
-        if self.structure is tree.TENSOR:
-            return results[0]
-        return tree.build(self.structure, iter(results))
+        one = self.structure is tree.TENSOR
+        return results[0] if one else tree.build(self.structure, iter(results))
 
     def _count_updates(self, arguments: Sequence[Tensor]) -> None:
         for counter in self.counters:

@@ -46,7 +46,7 @@ Caches, which change no result:
 - `tensors.state.PREPARED`: of ops (filled by `eager.dispatch`)
 - `eager.dispatch._FILLED`: of constants
 - `eager.native_ops._MEMO`: of kernels of single ops
-- `compiled.packing.PACKED`: packed copies of weights, and their limit (`set_packing_limit`)
+- `compiled.packed_copies.PACKED`: packed copies of weights, and their limit (`set_packing_limit`)
 - `eager.tape._kind`: of classes that nodes show themselves as
 - `functions.random_fills._kernel`: of kernels of random fills
 - `tracing.guards.bytecode.scan_bytecode`: of code objects

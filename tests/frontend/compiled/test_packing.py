@@ -14,7 +14,8 @@ import pytest
 
 import frontend as torch
 from frontend import nn
-from frontend.compiled.packing import PACKED, PATIENCE, RETRY
+from frontend.compiled.packed_copies import PACKED
+from frontend.compiled.packing import PATIENCE, RETRY
 from frontend.utils.dlpack import from_dlpack
 
 X = torch.arange(8.0).reshape(2, 4) - 3
