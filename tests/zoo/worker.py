@@ -1,4 +1,5 @@
-"""One side of a comparison: `worker.py SIDE FOLDER draws|own`, SIDE "oracle" (PyTorch) or "frontend".
+"""One side of a comparison: `worker.py SIDE FOLDER draws|own`, SIDE "oracle" (PyTorch) or
+"frontend".
 
 In, on standard input: a line for each model, its name of the catalogue, and "step" after it where a
 training step is to be compared too. Out: a line of JSON for each, and in FOLDER the arrays: the
