@@ -6,8 +6,9 @@ from typing import Any
 
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.sources import Source
+from frontend.tracing.tree import LARGEST_ARRAY
 from graphc.ir.builder import Var
-from graphc.ir.types import TensorType
+from graphc.ir.types import DType, TensorType
 
 
 class GraphInput:
@@ -45,6 +46,14 @@ class Captured:
         self.input: GraphInput | None = None
         self.grad_was_read = False
         self.grad_was_written = False
+
+    @property
+    def can_be_guarded(self) -> bool:
+        """Whether to compare its values at each call is cheap, and may be expected to find them
+        the same."""
+        dtype, array = self.tensor.tensor_type.dtype, self.state_outside["_value"]
+        whole = dtype is DType.bool or dtype.is_integer
+        return whole and array.nbytes <= LARGEST_ARRAY
 
 
 def have_state(tensor: Tensor, state: dict[str, Any]) -> None:
