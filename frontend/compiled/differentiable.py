@@ -103,10 +103,18 @@ class DifferentiableFunction:
             for i, (function, error) in traced.non_differentiable.items():
                 mark_non_differentiable(function, operands, outputs[i], error)
         else:
-            outputs = [*map(make, self.plain(*arrays), self.types)]
+            outputs = [*map(make, run(self.plain, arrays), self.types)]
         for i in traced.leaves:
             outputs[i]._requires_grad = True
         return outputs
+
+
+def run(executable: Any, arrays: Sequence[Any]) -> Any:
+    """A call, timed where a profiler is on."""
+    observer = STATE.observer
+    if observer is None:
+        return executable.run(list(arrays))
+    return observer.run(executable, list(arrays))
 
 
 def note_written(error: BaseException, values: Any) -> None:
@@ -150,7 +158,7 @@ class ForwardBackward:
     def call(self, tensors: Sequence[Tensor | None], arrays: Sequence[Any]) -> list[Tensor]:
         function, traced, copied = self.function, self.function.traced, self.split.copied
         kept = [arrays[i].copy() if i in copied else arrays[i] for i in self.split.saved_inputs]
-        values = self.forward(*arrays)
+        values = run(self.forward, arrays)
         try:
             count = len(traced.outputs)
             outputs = [make(value, type) for value, type in zip(values[:count], function.types)]
@@ -206,7 +214,8 @@ class ForwardCall:
             )
         self._check(i for i in pair.split.saved_inputs if i not in pair.split.copied)
         assert self.values is not None
-        values = pair.backward(*self.values, *[g._array("backward()") for g in cotangents])
+        incoming = [g._array("backward()") for g in cotangents]
+        values = run(pair.backward, [*self.values, *incoming])
         return self._placed(iter(values))
 
     def _placed(self, arrays: Any) -> Any:

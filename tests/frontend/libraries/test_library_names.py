@@ -14,6 +14,7 @@ import frontend.nn.attention.flex_attention
 from frontend import Tensor, nn
 from frontend.nn.utils import parametrizations, parametrize
 from frontend.utils import _pytree as pytree
+from graphc.schedule.plan import kernels as graph_kernels
 
 
 def test_an_operator_of_ones_own() -> None:
@@ -124,6 +125,42 @@ def test_a_profile_counts_operations(tmp_path: Path) -> None:
     profile.export_chrome_trace(str(tmp_path / "trace.json"))
     names = [e["name"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]]
     assert "matmul" in names and "matmul" in profile.key_averages().table(sort_by="count")
+
+
+def test_a_profile_has_the_launches_of_compiled_calls(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+
+    @torch.compile
+    def step(x: Tensor) -> Tensor:
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    score = torch.compile(model)
+    x = torch.ones(4, 8)
+    step(x), score(x).sum().backward()
+    with torch.profiler.profile(with_stack=True) as profile:
+        with torch.profiler.record_function("part"):
+            plain = step(x)
+        score(x).sum().backward()
+    assert step(x).item() == plain.item()
+    events = profile.events()
+    calls = [e for e in events if e.category == "compiled"]
+    launches = [e for e in events if e.category == "launch"]
+    assert [e.name for e in calls][0] == "compiled step" and len(calls) == 3
+    assert all(any(c.start <= e.start and e.end <= c.end for c in calls) for e in launches)
+    executable = step.specializations[0].executable
+    names = {e.name for e in launches}
+    assert set(graph_kernels(executable.plan).values()) <= names
+    assert "test_library_names.py" in " ".join(e.place for e in launches)
+    averages = {entry.key: entry for entry in profile.key_averages()}
+    assert averages["compiled step"].self_cpu_time_total < averages["compiled step"].cpu_time_total
+    assert averages["part"].count == 1 and "sum" in averages
+    profile.export_chrome_trace(str(tmp_path / "trace.json"))
+    kinds = {e["cat"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]}
+    assert kinds == {"user_annotation", "cpu_op", "compiled", "launch"}
+    with pytest.warns(UserWarning, match="profile_memory"):
+        torch.profiler.profile(profile_memory=True)
 
 
 def test_state_dicts_come_from_files_and_not_from_networks(tmp_path: Path) -> None:
