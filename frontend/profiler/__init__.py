@@ -4,9 +4,9 @@
         model(x)
     print(prof.key_averages().table(sort_by="self_cpu_time_total"))
 
-Operations have the names of graphs (`matmul`, `add`). A compiled call is an event with the launches
-of its kernels inside, by the names of its plan; `graphc profile` tells how far each is from what the
-machine can do.
+Operations have the names of graphs (`matmul`, `add`). A compiled call is an event with the
+launches of its kernels inside, by the names of its plan; `graphc profile` tells how far each is
+from what the machine can do.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from frontend.tensors.state import STATE, swap_observer
 from graphc.ir.builder import user_location
 
 __all__ = [
-    "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule",
-    "supported_activities", "tensorboard_trace_handler",
+    "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function",
+    "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
 
 
@@ -48,6 +48,11 @@ class ProfilerAction(Enum):
     WARMUP = 1
     RECORD = 2
     RECORD_AND_SAVE = 3
+
+
+def kineto_available() -> bool:
+    """False: the clocks here are the compiler's own."""
+    return False
 
 
 def supported_activities() -> set[ProfilerActivity]:
@@ -87,8 +92,8 @@ def schedule(
 
 class profile:
     """Records the operations and compiled calls of this thread inside a block, or those of the
-    steps that `schedule` says. `on_trace_ready(prof)` is called when an active cycle is over. Raises
-    RuntimeError where another profiler is on."""
+    steps that `schedule` says. `on_trace_ready(prof)` is called when an active cycle is over.
+    Raises RuntimeError where another profiler is on."""
 
     def __init__(
         self, *, activities: Any = None, schedule: Any = None, on_trace_ready: Any = None,
@@ -144,7 +149,7 @@ class profile:
             if STATE.observer is not None:
                 raise RuntimeError("Profiler is already enabled on this thread")
             self._events = []
-            swap_observer(Recorder(self._events.append, self._record_shapes, self._with_stack))
+            swap_observer(EventRecorder(self._events.append, self._record_shapes, self._with_stack))
         if recorded and not records:
             swap_observer(None)
         if self.current_action is ProfilerAction.WARMUP and action is not ProfilerAction.WARMUP:
@@ -178,7 +183,8 @@ class profile:
         """Write what ran as JSON that chrome://tracing and Perfetto show; microseconds."""
         events = [
             {
-                "ph": "X", "cat": event.category, "name": event.name, "pid": os.getpid(), "tid": event.thread,
+                "ph": "X", "cat": event.category, "name": event.name,
+                "pid": os.getpid(), "tid": event.thread,
                 "ts": event.start / 1000, "dur": (event.end - event.start) / 1000,
                 "args": _facts(event),
             }
@@ -190,10 +196,13 @@ class profile:
 
 def _facts(event: FunctionEvent) -> dict[str, Any]:
     shapes = {"Input Dims": [list(shape) for shape in event.input_shapes]}
-    return {**(shapes if event.input_shapes else {}), **({"at": event.place} if event.place else {})}
+    return {
+        **(shapes if event.input_shapes else {}),
+        **({"at": event.place} if event.place else {}),
+    }
 
 
-class Recorder:
+class EventRecorder:
     """What looks on while a profiler is on: called with an operation or a name, it gives the block
     that is timed; `run` times a compiled call. `note` is given each event."""
 
@@ -214,9 +223,7 @@ class Recorder:
             end = time.perf_counter_ns()
             named = isinstance(op, str)
             name, category = (op, "user_annotation") if named else (op.name, "cpu_op")
-            event = FunctionEvent(
-                name, start, end, threading.get_ident(), shapes, category, place
-            )
+            event = FunctionEvent(name, start, end, threading.get_ident(), shapes, category, place)
             self.note(event)
 
 
