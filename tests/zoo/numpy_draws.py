@@ -31,12 +31,14 @@ class Draws:
 
     def rand(self, *shape: Any, **options: Any) -> Any:
         """`torch.rand`."""
-        return self.tensor(self.random.random(_sizes(shape, options)), options.get("dtype"))
+        drawn = self.tensor(self.random.random(_sizes(shape, options)), options.get("dtype"))
+        return drawn.requires_grad_(options.get("requires_grad", False))
 
     def randn(self, *shape: Any, **options: Any) -> Any:
         """`torch.randn`."""
         drawn = self.random.standard_normal(_sizes(shape, options))
-        return self.tensor(drawn, options.get("dtype"))
+        tensor = self.tensor(drawn, options.get("dtype"))
+        return tensor.requires_grad_(options.get("requires_grad", False))
 
     def rand_like(self, x: Any, **options: Any) -> Any:
         """`torch.rand_like`."""
