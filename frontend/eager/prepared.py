@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from frontend.eager.blocked import runs_in_blocks, BlockedOp
 from frontend.eager.native_ops import native_op, result_types
 from frontend.eager.tape import Saves
 from frontend.eager.uncompiled import OnComplex, Uncompiled, inferred, meaning, read_by
@@ -55,7 +56,9 @@ class Prepared:
             native = native_op(op, types, self.attributes)
             self.compute, self.run = native.one, native.all  # the one result; all of a tuple's
         else:
-            self.compute = op.direct(self.attributes)
+            blocks = runs_in_blocks(op, types)
+            direct = BlockedOp(op, types[0], self.attributes) if blocks else None
+            self.compute = direct or op.direct(self.attributes)
             self.run = partial(_run_by_numpy, op, self.attributes)
         awkward = self.view or self.checked or self.widened or self.composite or self.by_definition
         self.plain = len(self.types) == 1 and not awkward
