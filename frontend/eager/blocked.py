@@ -32,8 +32,13 @@ def runs_in_blocks(op: Any, types: tuple[TensorType, ...]) -> bool:
         and op.check_rule is None
         and len(types) == 1
         and types[0].dtype in (DType.f32, DType.f64)
-        and types[0].numel >= LEAST
+        and is_large(types[0])
     )
+
+
+def is_large(type: TensorType) -> bool:
+    """Whether there are that many elements; not where a trace leaves it open."""
+    return all(isinstance(size, int) for size in type.shape) and type.numel >= LEAST
 
 
 class BlockedOp:

@@ -54,11 +54,13 @@ class Prepared:
         self.checked = op.check_rule is not None
         if backend == "native" and compiled and not self.view and self.widened is None:
             native = native_op(op, types, self.attributes)
-            self.compute, self.run = native.one, native.all  # the one result; all of a tuple's
+            self.compute: Any = native.one  # the one result
+            self.run: Any = native.all  # all of a tuple's
         else:
             blocks = runs_in_blocks(op, types)
-            direct = BlockedOp(op, types[0], self.attributes) if blocks else None
-            self.compute = direct or op.direct(self.attributes)
+            self.compute = (
+                BlockedOp(op, types[0], self.attributes) if blocks else op.direct(self.attributes)
+            )
             self.run = partial(_run_by_numpy, op, self.attributes)
         awkward = self.view or self.checked or self.widened or self.composite or self.by_definition
         self.plain = len(self.types) == 1 and not awkward

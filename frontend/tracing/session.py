@@ -25,10 +25,9 @@ from frontend.tensors.sizes import extents_in, is_open
 from frontend.tensors.state import STATE, put_back, recording, state_now, swap_session
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing.attributes import AssignedAttributes
-from frontend.tracing.captured import Captured, GraphInput, have_state
+from frontend.tracing.captured import Captured, GraphInput, guarded_value, have_state
 from frontend.tracing.containers import can_be_put_back, contents
 from frontend.tracing.containers import put_back as put_back_contents
-from frontend.tracing.guards.checks import ContentGuard
 from frontend.tracing.guards.globals import CapturedGlobals
 from frontend.tracing.guards.items import Items
 from frontend.tracing.hooks_inside import HooksInside
@@ -275,23 +274,7 @@ class Session(Mutations):
         """The value of a tensor that depends on nothing from outside but captured tensors of bools
         and integers, of at most 64 KiB each, whose values are guarded from here on; None for any
         other."""
-        if self.regions:
-            return None
-        var = self.value_of(tensor)
-        needed = self.root.inputs_of(var)
-        read = [each for each in self.inputs if each.var.value.node in needed]
-        outside = [self.captured.get(id(each.tensor)) for each in read]
-        captured = [
-            each for each, at in zip(outside, read)
-            if each is not None and isinstance(at.source, CapturedSource) and each.can_be_guarded
-        ]  # fmt: skip
-        if len(captured) < len(needed):
-            return None
-        arrays = [each.state_outside["_value"] for each in captured]
-        known = self.root.known_value(var, [*zip([each.var for each in read], arrays)])
-        for each, array in zip(captured, arrays):
-            self.guard(("content", id(each.tensor)), ContentGuard(each.tensor, array))
-        return known
+        return None if self.regions else guarded_value(self, self.value_of(tensor))
 
     def filled_value(self, number: Any, type: TensorType) -> Var:
         """`number` repeated to a shape: a 0-d constant and a broadcast."""
