@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from frontend.eager.blocked import runs_in_blocks, BlockedOp
+from frontend.eager.blocked import BlockedOp, runs_in_blocks
 from frontend.eager.native_ops import native_op, result_types
 from frontend.eager.tape import Saves
 from frontend.eager.uncompiled import OnComplex, Uncompiled, inferred, meaning, read_by
