@@ -11,9 +11,10 @@ from frontend.overrides.protocol import (
 from frontend.overrides.protocol import (
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
+from frontend.tensors.state import STATE, swap_autocast
 from frontend.tensors.tensor import Tensor
 
-TensorBase = Tensor
+TensorBase = _TensorBase = Tensor
 
 
 class DispatchKey(Enum):
@@ -43,18 +44,27 @@ class DispatchKeySet:
         return both
 
 
+_OTHER_DEVICES = {DispatchKey.AutocastCUDA, DispatchKey.AutocastXPU, DispatchKey.CUDA}
+
+
 class _ExcludeDispatchKeyGuard:
-    """A block that kernels of these keys are left out of. Of the keys only those of autocast mean
-    something to the operators here, and they have no kernels for it."""
+    """A block that the kernels of these keys are left out of: without autocast's of the CPU, an
+    operation computes in the types of its operands. Keys of other devices change nothing; raises
+    NotImplementedError for any others, which the operators here are not divided by."""
 
     def __init__(self, keys: DispatchKeySet):
         self.keys = keys
+        others = keys.keys - _OTHER_DEVICES - {DispatchKey.AutocastCPU}
+        if others:
+            names = ", ".join(sorted(key.value for key in others))
+            raise NotImplementedError(f"operators here have no kernels by dispatch keys ({names})")
 
     def __enter__(self) -> None:
-        pass
+        leaves_out = DispatchKey.AutocastCPU in self.keys.keys
+        self._before = swap_autocast(None if leaves_out else STATE.autocast)
 
     def __exit__(self, *error: Any) -> None:
-        pass
+        swap_autocast(self._before)
 
 
 def _log_api_usage_once(name: str) -> None:

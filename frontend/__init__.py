@@ -145,9 +145,10 @@ _LATE = {
 _LAZY |= {name: module for module, names in _LATE.items() for name in names.split()}
 
 _MODULES = (
-    "_C", "_custom_ops", "_dynamo", "accelerator", "amp", "ao", "backends", "compiler", "cpu",
-    "cuda", "distributed", "distributions", "export", "fft", "func", "fx", "hub", "jit", "library",
-    "linalg", "masked", "mps", "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler",
+    "_C", "__config__", "_custom_ops", "_dynamo", "_inductor", "_tensor", "_utils",
+    "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda", "distributed",
+    "distributions", "export", "fft", "func", "fx", "hub", "jit", "library", "linalg", "masked",
+    "mps", "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "quantization",
     "random", "return_types", "safetensors", "serialization", "signal", "sparse", "special",
     "storage", "testing", "types", "version", "vision", "xpu",
 )  # fmt: skip

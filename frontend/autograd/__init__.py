@@ -26,8 +26,12 @@ _LAZY = {
     "Function": "function", "once_differentiable": "function", "gradcheck": "gradient_check",
     "gradgradcheck": "gradient_check", "detect_anomaly": "anomaly_mode",
     "set_detect_anomaly": "anomaly_mode", "FunctionCtx": "function",
+    "set_multithreading_enabled": "grad_mode",
 }  # fmt: skip
-_MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "gradient_check", "graph")
+_MODULES = (
+    "anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "gradient_check", "graph",
+    "profiler", "variable",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from frontend.compiled.budget import keep_less
 from frontend.compiled.call_guards import call_guards
-from frontend.compiled.differentiable import DifferentiableFunction, note_written, written_by
+from frontend.compiled.differentiable import DifferentiableFunction, note_written, run, written_by
 from frontend.compiled.inputs import in_order
 from frontend.compiled.options import Options
 from frontend.compiled.packing import Bound, Packing, count_of, packing_of
@@ -300,7 +300,7 @@ class Specialization:
         values: Any = ()
         new = None
         try:
-            values = bound.executable.run(arrays)
+            values = run(bound.executable, arrays)
             if self.updated:
                 self._count_updates(arguments)
             if self.single:

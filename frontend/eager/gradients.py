@@ -6,15 +6,17 @@ out: gradients of leaves, added to `.grad`, or of chosen inputs
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from frontend.eager.backward import accumulate, run_backward, writable
-from frontend.eager.dispatch import filled
+from frontend.eager.dispatch import CONTEXT, filled
 from frontend.tensors.state import STATE, set_grad_enabled
 from frontend.tensors.tensor import Tensor, without_data
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
+from graphc.ops import movement as m
 
 UNUSED = (
     "The differentiated Tensor at index {} appears to not have been used in the graph. Set "
@@ -27,10 +29,22 @@ def backward(
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
     """Add the gradients of `tensors` (weighted by `grad_tensors`) to the `.grad` of the leaves,
-    or of `inputs` only. Raises RuntimeError for a non-scalar without a weight."""
+    or of `inputs` only. `grad_variables` is the former name of `grad_tensors`. Raises RuntimeError
+    for a non-scalar without a weight."""
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, 2
+        )
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
     keep = create_graph if retain_graph is None else retain_graph
     roots = _roots(_listed(tensors), grad_tensors)
     if inputs is None:
@@ -54,6 +68,7 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -61,10 +76,22 @@ def grad(
     """d(Σ outputs · grad_outputs) / d(inputs), as a tuple; `.grad` is left alone.
 
     An input without influence is an error, or None with `allow_unused`, or zeros with
-    `materialize_grads`.
+    `materialize_grads`. With `is_grads_batched` each of `grad_outputs` has an axis more in front,
+    over which the gradients are computed one by one and stacked. `only_inputs` changes nothing.
     """
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To "
+            "accumulate gradient for other parts of the graph, please use "
+            "torch.autograd.backward.",
+            FutureWarning,
+            2,
+        )
     if is_grads_batched:
-        raise RuntimeError("is_grads_batched is not supported; call grad once per row")
+        return _batched(
+            outputs, _listed(inputs), grad_outputs, retain_graph, create_graph, allow_unused,
+            materialize_grads,
+        )  # fmt: skip
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
@@ -86,6 +113,35 @@ def grad(
         if gradient is None and not allow_unused:
             raise RuntimeError(UNUSED.format(index))
     return tuple(gradients)
+
+
+def _batched(
+    outputs: Any, inputs: Sequence[Tensor], grad_outputs: Any, retain_graph: bool | None,
+    create_graph: bool, allow_unused: bool | None, materialize_grads: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """`grad` for each row of `grad_outputs`, stacked."""
+    weights = _listed(grad_outputs)
+    rows = weights[0].shape[0] if weights and weights[0].dim() else 0
+    if not rows or any(not each.dim() or each.shape[0] != rows for each in weights):
+        raise RuntimeError(
+            "is_grads_batched=True: the grad_outputs need a first axis of one size above 0"
+        )
+    keep = create_graph if retain_graph is None else retain_graph
+    each = [
+        grad(
+            outputs, inputs, [weight[row] for weight in weights], keep or row < rows - 1,
+            create_graph, True, allow_unused, False, materialize_grads,
+        )
+        for row in range(rows)
+    ]  # fmt: skip
+    with set_grad_enabled(create_graph):
+        return tuple(None if found[0] is None else _stacked(found) for found in zip(*each))
+
+
+def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+    shape = tensors[0].tensor_type.shape
+    parts = [CONTEXT.apply(m.reshape, (x,), {"shape": (1, *shape)})[0] for x in tensors]
+    return CONTEXT.apply(m.concat, tuple(parts), {"axis": 0})[0]
 
 
 def _listed(tensors: Any) -> list[Tensor]:

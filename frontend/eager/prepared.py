@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from frontend.eager.blocked import BlockedOp, runs_in_blocks
 from frontend.eager.native_ops import native_op, result_types
 from frontend.eager.tape import Saves
 from frontend.eager.uncompiled import OnComplex, Uncompiled, inferred, meaning, read_by
@@ -53,9 +54,13 @@ class Prepared:
         self.checked = op.check_rule is not None
         if backend == "native" and compiled and not self.view and self.widened is None:
             native = native_op(op, types, self.attributes)
-            self.compute, self.run = native.one, native.all  # the one result; all of a tuple's
+            self.compute: Any = native.one  # the one result
+            self.run: Any = native.all  # all of a tuple's
         else:
-            self.compute = op.direct(self.attributes)
+            blocks = runs_in_blocks(op, types)
+            self.compute = (
+                BlockedOp(op, types[0], self.attributes) if blocks else op.direct(self.attributes)
+            )
             self.run = partial(_run_by_numpy, op, self.attributes)
         awkward = self.view or self.checked or self.widened or self.composite or self.by_definition
         self.plain = len(self.types) == 1 and not awkward

@@ -16,6 +16,7 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
+from frontend.tensors.no_value import deciding
 from frontend.tensors.sizes import extents_in, slice_ends
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
@@ -157,7 +158,7 @@ class IndexPart:
             if not is_mask(item):
                 positions[axis] = wrapped(item, self.shape[axis], axis)
                 continue
-            array = item._array("indexing by a bool mask")
+            array = deciding(item, "indexing by a bool mask", MASK_HINT)
             for offset, places in enumerate(np.atleast_1d(array).nonzero()):
                 positions[axis + offset] = from_data(places, copy=False)
         return positions
@@ -245,6 +246,10 @@ def _index_tensor(item: Tensor) -> Any:
     return item
 
 
+MASK_HINT = (
+    "where(mask, x, 0) and sums over it, masked_fill, or nonzero_static(mask, size=…), which has a "
+    "bound; a mask kept in a buffer is known"
+)
 OUT_OF_BOUNDS = "index {{}} is out of bounds for dimension {axis} with size {dim}"
 
 

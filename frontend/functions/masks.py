@@ -13,6 +13,7 @@ from frontend.functions import shape as s
 from frontend.functions.arguments import need_tensors, refuse_overlap, stored
 from frontend.functions.index import getitem, in_turn
 from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.no_value import deciding
 from frontend.tensors.tensor import Tensor, from_data, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
@@ -100,7 +101,7 @@ def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
     """Positions of elements that differ from 0: [n, rank], or one vector per dimension. How many
     there are depends on the data, so a trace raises TraceError."""
     need_tensors("nonzero", input=input)
-    array = input._array("nonzero()")
+    array = deciding(input, "nonzero()", "nonzero_static(input, size=…), which has a bound")
     if as_tuple:
         return tuple(from_data(places) for places in np.atleast_1d(array).nonzero())
     positions = np.argwhere(array).astype(np.int64)

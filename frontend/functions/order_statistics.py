@@ -20,6 +20,7 @@ from frontend.functions.order import need_elements, one_of_line, order_of, picke
 from frontend.functions.reduce import dimension
 from frontend.functions.unary import ceil, floor
 from frontend.functions.unary import round as rounded
+from frontend.tensors.no_value import deciding
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
@@ -232,7 +233,7 @@ def unique(
     them each element is, and how often each occurs. NaN differs from NaN. How many there are
     depends on the data, so a trace raises TraceError."""
     need_tensors("unique", input=input)
-    array = input._array("unique()")
+    array = deciding(input, "unique()")
     axis = None if dim is None else dimension(dim, input.dim())
     values, inverse, counts = np.unique(
         array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
@@ -248,7 +249,7 @@ def unique_consecutive(
     """The elements (or slices along `dim`) without those equal to the one before; with them, if
     asked for, which of them each element is, and how long each run is. Runs eagerly only."""
     need_tensors("unique_consecutive", input=input)
-    array = input._array("unique_consecutive()")
+    array = deciding(input, "unique_consecutive()")
     axis = None if dim is None else dimension(dim, input.dim())
     rows = array.reshape(-1) if axis is None else np.moveaxis(array, axis, 0)
     starts = np.ones(len(rows), bool)
@@ -272,7 +273,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise not_implemented("bincount_cpu", input.dtype)
     if minlength < 0:
         raise _fail(AttributeValueError, "minlength should be >= 0")
-    array = input._array("bincount()")
+    array = deciding(input, "bincount()")
     if array.ndim != 1 or (array.size and array.min() < 0):
         raise _fail(AttributeValueError, "bincount only supports 1-d non-negative integral inputs.")
     if weights is None:

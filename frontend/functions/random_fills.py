@@ -1,5 +1,5 @@
-"""Large draws of f32 by native code: a kernel for each distribution, of a fixed number of elements,
-made once in a process, fills them block by block.
+"""Draws of f32 by native code: a kernel for each distribution, of a fixed number of elements, made
+once in a process, fills them block by block.
 
 Element i of a draw depends on (seed, counter + i) alone, so a block is a draw with the counter
 further on, and the numbers are those of one draw. Uniform ones have the same bits as elsewhere; of
@@ -25,11 +25,11 @@ from graphc.ops import special
 from graphc.ops.generate import random_uniform
 from graphc.ops.movement import broadcast
 
-BLOCK = 1 << 12
-"""Elements of a kernel."""
-LEAST = 1 << 10
-"""Below so many elements NumPy is good enough, and native code need not be loaded. Uniform numbers,
-which have the same bits either way, are drawn natively once that is there."""
+BLOCK, SMALL = 1 << 12, 1 << 8
+"""Elements of a kernel: of one for draws of any size, and of one for biases."""
+LEAST = 1 << 6
+"""Below so many elements native code need not be loaded. Uniform numbers, which have the same bits
+either way, are drawn natively once that is there."""
 
 Formula = Callable[..., Any]
 
@@ -70,17 +70,17 @@ def _truncated(
 
 
 @functools.cache
-def _kernel(formula: Formula, draws: int, numbers: int) -> Any:
+def _kernel(formula: Formula, draws: int, numbers: int, block: int) -> Any:
     """Native code: from the states of the draws and 0-d numbers to a block of elements."""
     from graphc.runtime.compile import compile  # not before it is needed: loads LLVM
 
     builder = GraphBuilder(formula.__name__.lstrip("_"))
     with builder.at(None):
         states = [builder.input(f"state{i}", "i64[2]") for i in range(draws)]
-        attributes = {"shape": (BLOCK,), "dtype": DType.f32}
+        attributes = {"shape": (block,), "dtype": DType.f32}
         drawn = [builder.apply(random_uniform, (state,), attributes)[0] for state in states]
         spread = [
-            broadcast(builder.input(f"number{i}", "f32[]"), shape=(BLOCK,)) for i in range(numbers)
+            broadcast(builder.input(f"number{i}", "f32[]"), shape=(block,)) for i in range(numbers)
         ]
         graph = builder.finish(formula(drawn, *spread))
     return compile(graph, threads=1).run
@@ -97,18 +97,33 @@ def _filled(
     if STATE.session is not None or (count < LEAST and not ready) or source.state.is_meta:
         return None
     state = source.state._array("a random draw")
-    run = _kernel(formula, draws, len(numbers))
+    block = SMALL if count <= SMALL else BLOCK
+    run = _kernel(formula, draws, len(numbers), block)
     given = [np.asarray(number, np.float32) for number in numbers]
-    result = np.empty(count, np.float32)
-    for start in range(0, count, BLOCK):
+
+    def part(start: int) -> Any:
         # Each draw takes `count` numbers of the stream.
-        states = [state + np.array([0, i * count + start]) for i in range(draws)]
-        part = run([*states, *given])[0]
-        result[start : start + BLOCK] = part[: count - start]
-    advanced = state + np.array([0, draws * count])
-    source.state._assign(make(advanced, TensorType.of(advanced)))
-    filled = result.reshape(shape)
-    return make(filled, TensorType.of(filled))
+        states = [_moved(state, i * count + start) for i in range(draws)]
+        return run([*states, *given])[0]
+
+    if count == block:
+        result = part(0)
+    elif count < block:
+        result = part(0)[:count].copy()  # a view would keep all of the block
+    else:
+        result = np.empty(count, np.float32)
+        for start in range(0, count, block):
+            result[start : start + block] = part(start)[: count - start]
+    advanced = _moved(state, draws * count)
+    source.state._assign(make(advanced, source.state.tensor_type))
+    return make(result.reshape(shape), TensorType(DType.f32, shape))
+
+
+def _moved(state: Any, numbers: int) -> Any:
+    """The state of a stream (seed, counter) so many numbers further on."""
+    moved = state.copy()
+    moved[1] += numbers
+    return moved
 
 
 def uniform_fill(

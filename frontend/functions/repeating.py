@@ -12,6 +12,7 @@ from frontend.functions.arguments import need_tensors, not_implemented, numpy_na
 from frontend.functions.creation import shape_of
 from frontend.functions.layout import expand, listed, ravel, reshaped, unsqueeze
 from frontend.functions.reduce import dimension
+from frontend.tensors.no_value import deciding
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import ShapeError
@@ -73,7 +74,7 @@ def repeat_interleave(
         places = _positions(repeats, output_size)
         return CONTEXT.apply(indexing.take, (x, places), {"axis": axis})[0]
     if isinstance(repeats, Tensor):
-        times = int(repeats._array("repeat_interleave with a tensor").reshape(()))
+        times = int(deciding(repeats, "repeat_interleave with a tensor").reshape(()))
     else:
         times = int(repeats)
     if times < 0:
@@ -84,6 +85,9 @@ def repeat_interleave(
     return result if result._view is None else result.clone()
 
 
+_WITHOUT_SIZE = "repeat_interleave with a tensor and no output_size"
+
+
 def _positions(repeats: Tensor, output_size: int | None) -> Tensor:
     """0 repeats[0] times, 1 repeats[1] times, and so on."""
     if not repeats.dtype.is_integer:
@@ -91,7 +95,7 @@ def _positions(repeats: Tensor, output_size: int | None) -> Tensor:
     if repeats.dim() != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if STATE.session is None or output_size is None:
-        counts = repeats._array("repeat_interleave with a tensor and no output_size")
+        counts = deciding(repeats, _WITHOUT_SIZE, "give output_size=")
         if (counts < 0).any():
             raise RuntimeError("repeats can not be negative")
         if output_size is not None and int(counts.sum()) != output_size:

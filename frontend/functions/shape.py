@@ -37,6 +37,7 @@ from frontend.functions.layout import (
 )
 from frontend.functions.reduce import dimension
 from frontend.functions.repeating import repeat, repeat_interleave, tile
+from frontend.tensors.no_value import deciding
 from frontend.tensors.sizes import slice_ends, whole
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
@@ -259,7 +260,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         if places.dtype is not DType.i64:
             raise RuntimeError("tensor_split expected tensor_indices_or_sections to have dtype of "
                                "long")  # fmt: skip
-        places = places._array("tensor_split by a tensor").tolist()
+        places = deciding(places, "tensor_split by a tensor").tolist()
     axis = dimension(dim, input.dim())
     total = input._sizes[axis]
     if isinstance(places, int):

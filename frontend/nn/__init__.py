@@ -13,6 +13,7 @@ from frontend.nn.parameter import Buffer, Parameter
 
 # Imported when first asked for: `import frontend` stays fast.
 _MODULES = ("attention", "parallel")
+del globals()["attention"]  # the file of layers: `nn.attention` is another module
 
 
 def __getattr__(name: str) -> Any:

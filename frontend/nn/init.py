@@ -83,6 +83,11 @@ def _native(fill: Any, tensor: Tensor, *arguments: Any) -> Tensor | None:
     return fill(tuple(tensor.shape), *arguments) if plain else None
 
 
+def _taken(tensor: Tensor, numbers: Tensor) -> Tensor:
+    """`tensor` with these numbers, of its shape, in its dtype."""
+    return tensor._assign(numbers) if tensor.dtype is DType.f32 else tensor.copy_(numbers)
+
+
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Numbers from U(a, b). Raises RuntimeError where a is above b."""
     _require_float(tensor, "check_uniform_bounds")
@@ -90,7 +95,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
     with no_grad():
         native = _native(random_fills.uniform_fill, tensor, a, b, generator)
         if native is not None:
-            return tensor.copy_(native)
+            return _taken(tensor, native)
         drawn = _uniform(tensor, generator)
         return tensor.copy_(drawn * (b - a) + a)
 
@@ -110,7 +115,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
     with no_grad():
         native = _native(random_fills.normal_fill, tensor, mean, std, generator)
         if native is not None:
-            return tensor.copy_(native)
+            return _taken(tensor, native)
         drawn = _normal(tensor, generator)
         return tensor.copy_(drawn * std + mean)
 
@@ -140,7 +145,7 @@ def trunc_normal_(
         numbers = (low, high - low, mean, std * math.sqrt(2), a, b)
         native = _native(random_fills.truncated_fill, tensor, numbers, generator)
         if native is not None:
-            return tensor.copy_(native)
+            return _taken(tensor, native)
         drawn = _uniform(tensor, generator)
         deviates = erfinv(drawn * (high - low) + low) * (std * math.sqrt(2)) + mean
         return tensor.copy_(deviates.clamp(a, b))

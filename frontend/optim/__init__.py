@@ -11,7 +11,7 @@ from frontend.optim.sgd import SGD
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon",
-    "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler",
+    "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
 # Imported when first asked for: `import frontend` stays fast.
@@ -23,8 +23,8 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "lr_scheduler":
-        return import_module("frontend.optim.lr_scheduler")
+    if name in ("lr_scheduler", "swa_utils"):
+        return import_module(f"frontend.optim.{name}")
     if name in _LAZY:
         return getattr(import_module(f"frontend.optim.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'frontend.optim' has no attribute {name!r}")

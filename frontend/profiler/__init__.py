@@ -1,11 +1,12 @@
-"""`torch.profiler`: which eager operations ran, how often and how long.
+"""`torch.profiler`: which operations and compiled kernels ran, how often and how long.
 
     with torch.profiler.profile() as prof:
         model(x)
     print(prof.key_averages().table(sort_by="self_cpu_time_total"))
 
-Operations have the names of graphs (`matmul`, `add`). A compiled function runs as one native call,
-of which `explain()` tells more.
+Operations have the names of graphs (`matmul`, `add`). A compiled call is an event with the
+launches of its kernels inside, by the names of its plan; `graphc profile` tells how far each is
+from what the machine can do.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ import os
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
 from frontend.profiler.averages import EventList, FunctionEvent
+from frontend.profiler.launches import LaunchRecorder
 from frontend.tensors.state import STATE, swap_observer
+from graphc.ir.builder import user_location
 
 __all__ = [
-    "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule",
-    "supported_activities", "tensorboard_trace_handler",
+    "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function",
+    "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
 
 
@@ -44,6 +48,11 @@ class ProfilerAction(Enum):
     WARMUP = 1
     RECORD = 2
     RECORD_AND_SAVE = 3
+
+
+def kineto_available() -> bool:
+    """False: the clocks here are the compiler's own."""
+    return False
 
 
 def supported_activities() -> set[ProfilerActivity]:
@@ -82,15 +91,19 @@ def schedule(
 
 
 class profile:
-    """Records the eager operations of this thread inside a block, or those of the steps that
-    `schedule` says. `on_trace_ready(prof)` is called when an active cycle is over. Raises
-    RuntimeError where another profiler is on."""
+    """Records the operations and compiled calls of this thread inside a block, or those of the
+    steps that `schedule` says. `on_trace_ready(prof)` is called when an active cycle is over.
+    Raises RuntimeError where another profiler is on."""
 
     def __init__(
         self, *, activities: Any = None, schedule: Any = None, on_trace_ready: Any = None,
         record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False,
         with_flops: bool = False, with_modules: bool = False, **others: Any,
     ):  # fmt: skip
+        unknown = {"profile_memory": profile_memory, "with_flops": with_flops, **others}
+        for name in [name for name, value in unknown.items() if value]:
+            warnings.warn(f"torch.profiler.profile({name}=…) records nothing here", stacklevel=2)
+        self._with_stack = with_stack or with_modules
         self._schedule = schedule
         self._ready = on_trace_ready
         self._record_shapes = record_shapes
@@ -136,25 +149,12 @@ class profile:
             if STATE.observer is not None:
                 raise RuntimeError("Profiler is already enabled on this thread")
             self._events = []
-            swap_observer(self._block)
+            swap_observer(EventRecorder(self._events.append, self._record_shapes, self._with_stack))
         if recorded and not records:
             swap_observer(None)
         if self.current_action is ProfilerAction.WARMUP and action is not ProfilerAction.WARMUP:
-            self._events = []
+            self._events.clear()
         self.current_action = action
-
-    @contextmanager
-    def _block(self, op: Any, operands: tuple[Any, ...]) -> Iterator[None]:
-        shapes = tuple(tuple(x.tensor_type.shape) for x in operands) if self._record_shapes else ()
-        start = time.perf_counter_ns()
-        try:
-            yield
-        finally:
-            end = time.perf_counter_ns()
-            name = op if isinstance(op, str) else op.name
-            self._events.append(
-                FunctionEvent(name, start, end, threading.get_ident(), shapes, isinstance(op, str))
-            )
 
     def __enter__(self) -> profile:
         self.start()
@@ -183,15 +183,48 @@ class profile:
         """Write what ran as JSON that chrome://tracing and Perfetto show; microseconds."""
         events = [
             {
-                "ph": "X", "cat": "user_annotation" if event.is_user_annotation else "cpu_op",
-                "name": event.name, "pid": os.getpid(), "tid": event.thread,
+                "ph": "X", "cat": event.category, "name": event.name,
+                "pid": os.getpid(), "tid": event.thread,
                 "ts": event.start / 1000, "dur": (event.end - event.start) / 1000,
-                "args": {"Input Dims": [list(shape) for shape in event.input_shapes]},
+                "args": _facts(event),
             }
             for event in self.events()
         ]  # fmt: skip
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"schemaVersion": 1, "traceEvents": events, **self._metadata}, file)
+
+
+def _facts(event: FunctionEvent) -> dict[str, Any]:
+    shapes = {"Input Dims": [list(shape) for shape in event.input_shapes]}
+    return {
+        **(shapes if event.input_shapes else {}),
+        **({"at": event.place} if event.place else {}),
+    }
+
+
+class EventRecorder:
+    """What looks on while a profiler is on: called with an operation or a name, it gives the block
+    that is timed; `run` times a compiled call. `note` is given each event."""
+
+    def __init__(self, note: Any, shapes: bool, places: bool):
+        self.note = note
+        self.shapes = shapes
+        self.places = places
+        self.run = LaunchRecorder(note).run
+
+    @contextmanager
+    def __call__(self, op: Any, operands: tuple[Any, ...]) -> Iterator[None]:
+        shapes = tuple(tuple(x.tensor_type.shape) for x in operands) if self.shapes else ()
+        place = str(user_location()) if self.places else ""
+        start = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            end = time.perf_counter_ns()
+            named = isinstance(op, str)
+            name, category = (op, "user_annotation") if named else (op.name, "cpu_op")
+            event = FunctionEvent(name, start, end, threading.get_ident(), shapes, category, place)
+            self.note(event)
 
 
 class record_function:
@@ -202,7 +235,9 @@ class record_function:
         self._open: list[Any] = []
 
     def __enter__(self) -> record_function:
-        block = None if STATE.observer is None else STATE.observer(self.name, ())
+        # In a trace nothing runs yet.
+        observer = None if STATE.session is not None else STATE.observer
+        block = None if observer is None else observer(self.name, ())
         if block is not None:
             block.__enter__()
         self._open.append(block)

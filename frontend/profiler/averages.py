@@ -18,7 +18,14 @@ class FunctionEvent:
     end: int
     thread: int
     input_shapes: Shapes
-    is_user_annotation: bool
+    category: str
+    """"cpu_op", "user_annotation", "compiled" (a call), "launch" (of a kernel in it)."""
+    place: str = ""
+    """The line that it is of, where it is known."""
+
+    @property
+    def is_user_annotation(self) -> bool:
+        return self.category == "user_annotation"
 
     @property
     def key(self) -> str:
@@ -62,8 +69,9 @@ class EventList(list[Any]):
     def _with_own_times(self) -> list[tuple[FunctionEvent, float]]:
         """Each event with its time less that of the events inside it."""
         inside: dict[int, float] = defaultdict(float)
-        open_events: list[tuple[int, FunctionEvent]] = []
+        open_by_thread: dict[int, list[tuple[int, FunctionEvent]]] = defaultdict(list)
         for index, event in enumerate(self):
+            open_events = open_by_thread[event.thread]
             while open_events and open_events[-1][1].end <= event.start:
                 open_events.pop()
             if open_events and event.end <= open_events[-1][1].end:

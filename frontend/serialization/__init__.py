@@ -36,9 +36,18 @@ from frontend.serialization.zip_archive import ByteSource
 from frontend.tensors.dtypes import device
 
 __all__ = [
-    "FORMAT", "PICKLED", "CheckpointError", "add_safe_globals", "clear_safe_globals",
+    "FORMAT", "PICKLED", "CheckpointError", "SourceChangeWarning", "add_safe_globals",
+    "clear_safe_globals",
     "get_safe_globals", "load", "safe_globals", "save",
 ]  # fmt: skip
+
+FILE_LIKE = Any
+MAP_LOCATION = Any
+
+
+class SourceChangeWarning(Warning):
+    """Never given: files keep no source."""
+
 
 _DAMAGED = (
     safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError, AttributeError,

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from frontend.tensors.memory_tracking import expose
+from frontend.tensors.state import STATE
+from graphc.ir.builder import user_location
 from graphc.ir.handle import Handle
+
+MANY_ROWS = 256
+"""Rows of a traced tensor that are iterated over without a word."""
+
+
+def warn_unrolled(rows: int) -> None:
+    """Say once for each line that a loop over so many rows of a traced tensor becomes long code."""
+    warnings.warn(
+        f"a loop over {rows} rows of a traced tensor is unrolled: the graph holds its body "
+        f"{rows} times, and compiles slowly. frontend.scan keeps it one loop.\n  at: "
+        f"{user_location()}",
+        stacklevel=3,
+    )
 
 
 class HostValues(Handle):
@@ -110,6 +126,8 @@ class HostValues(Handle):
     def __iter__(self) -> Any:
         if not self.tensor_type.shape:
             raise TypeError("iteration over a 0-d tensor")
+        if STATE.session is not None and len(self) > MANY_ROWS:
+            warn_unrolled(len(self))
         return iter([self[i] for i in range(len(self))])
 
     def __repr__(self) -> str:

@@ -63,7 +63,20 @@ def not_of_trace(tensor: Any) -> Exception:
     return no_data("compiled code") if tensor._value is NO_DATA else escaped("the trace")
 
 
-def concrete(tensor: Any, what: str) -> np.ndarray:
+def deciding(tensor: Any, what: str, hint: str = READ_HINT) -> np.ndarray:
+    """The array of a tensor that decides how many elements a result has: a mask, counts. In a trace
+    it may depend on tensors of bools and integers from outside, a buffer say, whose values are
+    guarded. Raises TraceError where it depends on an argument, or on floats from outside."""
+    session = STATE.session
+    if session is not None and tensor._value is not NO_DATA:
+        known = session.guarded_value(tensor)
+        if known is not None:
+            array: np.ndarray = known
+            return array
+    return concrete(tensor, what, hint) if session is not None else tensor._array(what)
+
+
+def concrete(tensor: Any, what: str, hint: str = READ_HINT) -> np.ndarray:
     """The array of a tensor that is on "meta", read while a trace is under way, or has escaped from
     one. One that depends on no input of the trace has a value; it is read-only."""
     session = STATE.session
@@ -79,5 +92,5 @@ def concrete(tensor: Any, what: str) -> np.ndarray:
     known = session.known_value(tensor)
     if known is not None:
         return known
-    refuse(tensor.tensor_type, what)
+    refuse(tensor.tensor_type, what, hint)
     raise AssertionError("unreachable")

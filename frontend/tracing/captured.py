@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.sources import Source
+from frontend.tracing.guards.checks import ContentGuard
+from frontend.tracing.sources import CapturedSource, Source
+from frontend.tracing.tree import LARGEST_ARRAY
 from graphc.ir.builder import Var
-from graphc.ir.types import TensorType
+from graphc.ir.types import DType, TensorType
 
 
 class GraphInput:
@@ -45,6 +49,34 @@ class Captured:
         self.input: GraphInput | None = None
         self.grad_was_read = False
         self.grad_was_written = False
+
+    @property
+    def can_be_guarded(self) -> bool:
+        """Whether to compare its values at each call is cheap, and may be expected to find them
+        the same."""
+        dtype, array = self.tensor.tensor_type.dtype, self.state_outside["_value"]
+        whole = dtype is DType.bool or dtype.is_integer
+        return whole and array.nbytes <= LARGEST_ARRAY
+
+
+def guarded_value(session: Any, var: Var) -> np.ndarray | None:
+    """The value of a variable of the session's graph that depends on nothing from outside but
+    captured tensors that can be guarded, which then are; None for any other."""
+    needed = session.root.inputs_of(var)
+    read = [each for each in session.inputs if each.var.value.node in needed]
+    outside = [session.captured.get(id(each.tensor)) for each in read]
+    captured = [
+        each for each, at in zip(outside, read)
+        if each is not None and isinstance(at.source, CapturedSource) and each.can_be_guarded
+    ]  # fmt: skip
+    if len(captured) < len(needed):
+        return None
+    arrays = [each.state_outside["_value"] for each in captured]
+    known: np.ndarray | None
+    known = session.root.known_value(var, [*zip([each.var for each in read], arrays)])
+    for each, array in zip(captured, arrays):
+        session.guard(("content", id(each.tensor)), ContentGuard(each.tensor, array))
+    return known
 
 
 def have_state(tensor: Tensor, state: dict[str, Any]) -> None:

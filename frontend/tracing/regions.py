@@ -84,13 +84,20 @@ class Builder(GraphBuilder):
         """The nodes between known values and the outputs."""
         return ancestors(self._nodes, [var.value for var in outputs], known.__contains__)
 
-    def known_value(self, var: Var) -> np.ndarray | None:
-        """What a variable is that depends on no input; None for one that does."""
-        if any(self._nodes[i].op == INPUT for i in self._needed((), [var])):
+    def inputs_of(self, var: Var) -> set[int]:
+        """The inputs that a variable depends on: numbers of their nodes."""
+        return {i for i in self._needed((), [var]) if self._nodes[i].op == INPUT}
+
+    def known_value(
+        self, var: Var, given: Sequence[tuple[Var, np.ndarray]] = ()
+    ) -> np.ndarray | None:
+        """What a variable is that depends on no inputs but the given ones; None for any other."""
+        if self.inputs_of(var) - {each.value.node for each, _ in given}:
             return None
         from graphc.ops.interpreter import run
 
-        (value,) = run(self.snapshot([], [var]))
+        named = [(f"x{i}", each) for i, (each, _) in enumerate(given)]
+        (value,) = run(self.snapshot(named, [var]), *[array for _, array in given])
         value.flags.writeable = False
         return value
 

@@ -25,7 +25,7 @@ from frontend.tensors.sizes import extents_in, is_open
 from frontend.tensors.state import STATE, put_back, recording, state_now, swap_session
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing.attributes import AssignedAttributes
-from frontend.tracing.captured import Captured, GraphInput, have_state
+from frontend.tracing.captured import Captured, GraphInput, guarded_value, have_state
 from frontend.tracing.containers import can_be_put_back, contents
 from frontend.tracing.containers import put_back as put_back_contents
 from frontend.tracing.guards.globals import CapturedGlobals
@@ -269,6 +269,12 @@ class Session(Mutations):
         if self.regions or not isinstance(tensor._value, Var):
             return None
         return self.root.known_value(self.value_of(tensor))
+
+    def guarded_value(self, tensor: Tensor) -> np.ndarray | None:
+        """The value of a tensor that depends on nothing from outside but captured tensors of bools
+        and integers, of at most 64 KiB each, whose values are guarded from here on; None for any
+        other."""
+        return None if self.regions else guarded_value(self, self.value_of(tensor))
 
     def filled_value(self, number: Any, type: TensorType) -> Var:
         """`number` repeated to a shape: a 0-d constant and a broadcast."""

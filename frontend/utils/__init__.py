@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = (
-    "_pytree", "benchmark", "checkpoint", "data", "dlpack", "hooks", "model_zoo", "tensorboard",
+    "_python_dispatch", "_pytree", "benchmark", "checkpoint", "collect_env", "cpp_extension",
+    "data", "dlpack", "hooks", "model_zoo", "tensorboard",
 )  # fmt: skip
 
 
@@ -14,4 +15,6 @@ def __getattr__(name: str) -> Any:
     """Submodules are imported when first asked for: `import frontend` stays fast."""
     if name in _MODULES:
         return import_module(f"frontend.utils.{name}")
+    if name == "swap_tensors":
+        return import_module("frontend.utils.swapping").swap_tensors
     raise AttributeError(f"module 'frontend.utils' has no attribute {name!r}")

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 __all__ = [
-    "Context", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec", "keystr",
-    "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_flatten_with_path",
-    "tree_iter", "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_map_with_path",
-    "tree_structure", "tree_unflatten",
+    "Context", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec",
+    "is_namedtuple_class", "is_namedtuple_instance", "keystr", "register_pytree_node", "tree_all",
+    "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path",
+    "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
+    "tree_map_only", "tree_map_with_path", "tree_structure", "tree_unflatten",
 ]  # fmt: skip
 
 Context = Any
@@ -232,6 +233,40 @@ def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> boo
 def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> bool:
     """Whether `pred` holds of a leaf."""
     return any(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_all_only(
+    kind: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None
+) -> bool:
+    """Whether `pred` holds of every leaf of a type."""
+    return all(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind))
+
+
+def tree_any_only(
+    kind: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None
+) -> bool:
+    """Whether `pred` holds of a leaf of a type."""
+    return any(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind))
+
+
+def tree_is_leaf(tree: Any, is_leaf: Any = None) -> bool:
+    """Whether it is no container."""
+    return _is_leaf(tree, is_leaf)
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: Any = None) -> list[Any]:
+    """Pairs of the way to a leaf, a tuple of keys, and the leaf."""
+    return list(_with_paths((), tree, is_leaf))
+
+
+def is_namedtuple_class(cls: Any) -> bool:
+    """Whether it is a class of named tuples."""
+    return isinstance(cls, type) and _named(cls)
+
+
+def is_namedtuple_instance(obj: Any) -> bool:
+    """Whether it is a named tuple."""
+    return _named(type(obj))
 
 
 def tree_flatten_with_path(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:

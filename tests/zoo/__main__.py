@@ -18,10 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from tests.zoo.catalogue import FEW, NAMES, STEPPED
+from tests.zoo.catalogue import DRAWING, FEW, NAMES, STEPPED
+from tests.zoo.module_classes import module_classes
 
 TOLERANCE = 1e-4
 """Of outputs and losses, relative."""
+COUNTED = ("vit_pytorch", "x_transformers")
+"""Libraries of which every class of modules is looked for."""
 MOVED = 1e-3
 """Of how far a training step moves the parameters, relative."""
 
@@ -29,13 +32,13 @@ MOVED = 1e-3
 class Side:
     """A process that runs models: `ask`, then `answer`."""
 
-    def __init__(self, side: str, folder: Path):
+    def __init__(self, side: str, folder: Path, draws: bool):
         worker = Path(__file__).with_name("worker.py")
         root = str(Path(__file__).parents[2])
         paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         self.process: Any = subprocess.Popen(
-            [sys.executable, str(worker), side, str(folder)], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            [sys.executable, str(worker), side, str(folder), "draws" if draws else "own"],
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"},
         )  # fmt: skip
 
@@ -83,14 +86,14 @@ def verdict(folder: Path, ours: dict[str, Any], theirs: dict[str, Any]) -> tuple
     return worst <= TOLERANCE, f"{text}, {ours['seconds']} s beside {theirs['seconds']} s"
 
 
-def compare(names: list[str]) -> list[str]:
-    """The names of models that do not agree."""
-    failed = []
+def compare(names: list[str], draws: bool) -> tuple[list[str], set[str]]:
+    """The names of models that do not agree; and the classes of modules in those that do."""
+    failed, classes = [], set[str]()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for name in names:
             (folder / name).mkdir(parents=True)
-        oracle, frontend = Side("oracle", folder), Side("frontend", folder)
+        oracle, frontend = Side("oracle", folder, draws), Side("frontend", folder, draws)
         oracle.ask(names[0])
         for name, following in zip(names, [*names[1:], None]):
             theirs = oracle.answer()
@@ -104,10 +107,11 @@ def compare(names: list[str]) -> list[str]:
             agrees, text = verdict(folder / name, ours, theirs)
             print(f"{'ok  ' if agrees else 'FAIL'} {name}: {text}", flush=True)
             failed += [] if agrees else [name]
+            classes |= set(ours["classes"]) if agrees else set()
             shutil.rmtree(folder / name)
         oracle.close()
         frontend.close()
-    return failed
+    return failed, classes
 
 
 def main() -> None:
@@ -118,11 +122,21 @@ def main() -> None:
     chosen = parser.parse_args()
     names = chosen.names or (FEW if chosen.few else NAMES)
     names = [n for n in names if chosen.family is None or n.startswith(f"{chosen.family}/")]
-    failed = compare(names)
+    failed, classes = list[str](), set[str]()
+    for draws in (False, True):
+        some = [name for name in names if (name in DRAWING) is draws]
+        if some:
+            differing, met = compare(some, draws)
+            failed, classes = failed + differing, classes | met
     for family in sorted({name.partition("/")[0] for name in names}):
         all_names = [name for name in names if name.startswith(f"{family}/")]
         count = sum(name not in failed for name in all_names)
         print(f"{family}: {count} of {len(all_names)} agree")
+        if family in COUNTED and not chosen.names:
+            missing = sorted(module_classes(family) - classes)
+            number = len(module_classes(family))
+            print(f"{family}: {number - len(missing)} of its {number} classes of modules were run")
+            print("  not: " + ", ".join(missing))
     stepped = [name for name in names if name in STEPPED]
     print(f"compiled steps: {sum(n not in failed for n in stepped)} of {len(stepped)} agree")
     if failed:

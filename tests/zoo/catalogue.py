@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.zoo.others import DRAWING as DRAWING
 from tests.zoo.others import OTHERS
 from tests.zoo.timm_models import TIMM
 from tests.zoo.transformers_models import TRANSFORMERS, transformer

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tests.zoo import vit_pytorch_models, x_transformers_models
+from tests.zoo import (
+    vit_pytorch_models,
+    vit_pytorch_wrappers,
+    x_transformers_models,
+    x_transformers_wrappers,
+)
 
 Model = tuple[Any, dict[str, np.ndarray]]
 _IMAGE = np.random.default_rng(7).standard_normal((2, 3, 32, 32), dtype=np.float32)
@@ -47,8 +52,8 @@ def _vit_pytorch(name: str) -> Model:
     return _positional(*vit_pytorch_models.build(name))
 
 
-def _x_transformers(name: str) -> Model:
-    return _positional(*x_transformers_models.NAMES[name]())
+def _made(build: Callable[[], tuple[Any, tuple[Any, ...]]]) -> Model:
+    return _positional(*build())
 
 
 def _einops_layers() -> Model:
@@ -92,14 +97,25 @@ def _einx_functions() -> Model:
     return Functions(), {"x": _IMAGE}
 
 
+DRAWING: dict[str, Callable[[], Model]] = {
+    f"{family}/{name}": partial(_made, build)
+    for family, names in (
+        ("vit_pytorch", vit_pytorch_wrappers.NAMES),
+        ("x_transformers", x_transformers_wrappers.NAMES),
+    )
+    for name, build in names.items()
+}
+"""Those that may draw random numbers in their forward."""
+
 OTHERS: dict[str, Callable[[], Model]] = {
     **{f"vit_pytorch/{name}": partial(_vit_pytorch, name) for name in vit_pytorch_models.NAMES},
     **{
-        f"x_transformers/{name}": partial(_x_transformers, name)
-        for name in x_transformers_models.NAMES
+        f"x_transformers/{name}": partial(_made, build)
+        for name, build in x_transformers_models.NAMES.items()
     },
     "einops/layers": _einops_layers,
     "einops/functions": _einops_functions,
     "einx/functions": _einx_functions,
+    **DRAWING,
 }
 """By name: what builds the model and its inputs by keyword."""

@@ -21,7 +21,9 @@ if "frontend" not in sys.modules:  # see worker.py: torchvision's wheel beside a
 
 import torch
 
-RANDOM = np.random.default_rng(11)
+from tests.zoo.numpy_draws import Draws
+
+DRAWS = Draws(torch)
 _drawn: dict[int, Any] = {}
 
 
@@ -47,54 +49,21 @@ def redraw(parameters: Any) -> None:
             parameter.copy_(torch.from_numpy(values.astype(old.dtype)))
 
 
-def normal(*shape: Any, **options: Any) -> Any:
-    """`torch.randn`."""
-    sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    dtype = options.get("dtype") or torch.get_default_dtype()
-    return torch.from_numpy(RANDOM.standard_normal(tuple(sizes))).to(dtype)
-
-
-def integers(*arguments: Any, **options: Any) -> Any:
-    """`torch.randint(low=0, high, size)`."""
-    *bounds, size = (*arguments, options["size"]) if "size" in options else arguments
-    return torch.from_numpy(RANDOM.integers(*bounds, size=tuple(size)))
-
-
-def permutation(n: int, **options: Any) -> Any:
-    """`torch.randperm`."""
-    return torch.from_numpy(RANDOM.permutation(n))
-
-
-def picked(probabilities: Any) -> Any:
-    """One index for each row [..., N] of weights."""
-    sums = probabilities.detach().double().cumsum(-1).numpy()
-    limits = RANDOM.random((*sums.shape[:-1], 1)) * sums[..., -1:]
-    return torch.tensor((sums <= limits).sum(-1).clip(max=sums.shape[-1] - 1))
-
-
-def one_of(weights: Any, num_samples: int, **options: Any) -> Any:
-    """`torch.multinomial` of one sample."""
-    if num_samples != 1:
-        raise NotImplementedError(f"{num_samples} samples")
-    return picked(weights)[..., None]
-
-
 def order(sampler: Any) -> Any:
     """The indices of a `RandomSampler`."""
     size = len(sampler.data_source)
     if sampler.replacement:
-        return (int(RANDOM.integers(size)) for _ in range(sampler.num_samples))
-    return iter(RANDOM.permutation(size).tolist())
+        return (int(DRAWS.random.integers(size)) for _ in range(sampler.num_samples))
+    return iter(DRAWS.random.permutation(size).tolist())
 
 
 def replace_draws() -> None:
     random.seed(11)
     np.random.seed(11)
-    torch.randn, torch.randint, torch.multinomial = normal, integers, one_of
-    torch.randperm = permutation
-    torch.randn_like = lambda x, **options: normal(x.shape, dtype=x.dtype)
+    for name in ("randn", "randn_like", "randint", "randperm", "multinomial"):
+        setattr(torch, name, getattr(DRAWS, name))
     torch.utils.data.RandomSampler.__iter__ = order
-    torch.distributions.Categorical.sample = lambda self: picked(self.probs)
+    torch.distributions.Categorical.sample = lambda self: DRAWS.picked(self.probs)
     for kind in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"):
         getattr(torch.nn, kind).forward = lambda self, x: x
     optimizer_starts, trains = torch.optim.Optimizer.__init__, torch.nn.Module.train

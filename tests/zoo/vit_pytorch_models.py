@@ -1,8 +1,6 @@
 """Models of vit-pytorch, built small: the file, the class, its options, and what it is given.
 
-Not here: what draws random numbers in its forward (the ViT with adaptive token sampling, MAE,
-SimMIM, MPP, MP3, Dino, EsViT, LeJEPA and its kin), what does not run on PyTorch in this version
-either (LocalViT), what needs torchaudio, complex tensors (the one with an FFT) or nested ones.
+What draws random numbers in its forward, and what is not here at all: vit_pytorch_wrappers.py.
 """
 
 from __future__ import annotations

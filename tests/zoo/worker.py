@@ -1,13 +1,16 @@
-"""One side of a comparison: `worker.py SIDE FOLDER`, SIDE "oracle" (PyTorch) or "frontend".
+"""One side of a comparison: `worker.py SIDE FOLDER draws|own`, SIDE "oracle" (PyTorch) or
+"frontend".
 
 In, on standard input: a line for each model, its name of the catalogue, and "step" after it where a
 training step is to be compared too. Out: a line of JSON for each, and in FOLDER the arrays: the
-oracle writes `weights.npz` and what it computed, the frontend loads those weights.
+oracle writes `weights.npz` and what it computed, the frontend loads those weights. With "draws",
+random numbers of both sides are NumPy's.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import sys
 import time
 import traceback
@@ -32,6 +35,35 @@ def prepare(side: str) -> None:
     # beside another PyTorch than its own; models do not need them.
     name = "torchvision._meta_registrations"
     sys.modules[name] = types.ModuleType(name)
+
+
+class Chance:
+    """Where random numbers come from: torch's own generators, or NumPy's on both sides."""
+
+    def __init__(self, shared: bool):
+        self.draws = None
+        if shared:  # before libraries are imported, which may take functions from torch by name
+            import torch
+
+            from tests.zoo.numpy_draws import Draws
+
+            self.draws = Draws(torch)
+            self.draws.install()
+
+    def seed(self, number: int) -> None:
+        """Begin anew, for Python's own random numbers too."""
+        import torch
+
+        torch.manual_seed(number)
+        random.seed(number)
+        if self.draws is not None:
+            self.draws.seed(number)
+
+
+def classes(model: Any) -> list[str]:
+    """The classes of its modules, as `package.file.Class`."""
+    kinds = {type(module) for module in model.modules()}
+    return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)
 
 
 def tensors(value: Any) -> list[Any]:
@@ -99,13 +131,14 @@ def stepped(model: Any, inputs: dict[str, Any], compiled: bool) -> tuple[float, 
     return loss, float(sum(moved)) ** 0.5
 
 
-def run(side: str, name: str, step: bool, folder: Path) -> dict[str, Any]:
+def run(side: str, name: str, step: bool, folder: Path, chance: Chance) -> dict[str, Any]:
     """What this side computes of one model: seconds, and losses."""
     import torch
 
     from tests.zoo.catalogue import build
 
-    torch.manual_seed(zlib.crc32(name.encode()) % 2**31)
+    seed = zlib.crc32(name.encode()) % 2**31
+    chance.seed(seed)
     model, arrays = build(name)
     inputs = {key: torch.from_numpy(array) for key, array in arrays.items()}
     if side == "oracle":
@@ -121,13 +154,15 @@ def run(side: str, name: str, step: bool, folder: Path) -> dict[str, Any]:
             state.update({key: torch.from_numpy(weights[key].copy()) for key in weights.files})
         model.load_state_dict(state, strict=True)
     model.eval()
+    chance.seed(seed)
     start = time.perf_counter()
     with torch.no_grad():
         value = model(**inputs)
     seconds = time.perf_counter() - start
-    outputs = {f"{i}": tensor.numpy() for i, tensor in enumerate(tensors(value))}
+    outputs = {f"{i}": tensor.detach().numpy() for i, tensor in enumerate(tensors(value))}
     np.savez(folder / f"{side}.npz", **outputs)
     result: dict[str, Any] = {"seconds": round(seconds, 3), "loss": float(loss_of(value))}
+    result["classes"] = classes(model)
     if step:
         start = time.perf_counter()
         result["step"] = stepped(model, inputs, compiled=side == "frontend")
@@ -139,10 +174,11 @@ def main() -> None:
     side, folder = sys.argv[1], Path(sys.argv[2])
     answers, sys.stdout = sys.stdout, sys.stderr  # libraries print
     prepare(side)
+    chance = Chance(sys.argv[3] == "draws")
     for line in sys.stdin:
         name, *step = line.split()
         try:
-            result = run(side, name, bool(step), folder / name)
+            result = run(side, name, bool(step), folder / name, chance)
         except Exception as error:
             where = traceback.format_exc(limit=-3).splitlines()[-7:]
             result = {"error": f"{type(error).__name__}: {str(error)[:300]}", "where": where}

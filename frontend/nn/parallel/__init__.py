@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from frontend.distributed import raising
 from frontend.nn.modules.module import Module
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+__all__ = [
+    "DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply",
+    "replicate", "scatter",
+]  # fmt: skip
+
+
+def _of_devices(name: str) -> Callable[..., NoReturn]:
+    def absent(*args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"torch.nn.parallel.{name}: there are no devices beside the CPU")
+
+    absent.__name__ = absent.__qualname__ = name
+    return absent
+
+
+gather, parallel_apply, replicate, scatter = map(
+    _of_devices, ("gather", "parallel_apply", "replicate", "scatter")
+)
 
 
 class DataParallel(Module):

@@ -24,9 +24,9 @@ __all__ = [
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
     "fuse_conv_bn_eval": "fusion", "fuse_conv_bn_weights": "fusion",
-    "fuse_linear_bn_eval": "fusion", "fuse_linear_bn_weights": "fusion",
+    "fuse_linear_bn_eval": "fusion", "fuse_linear_bn_weights": "fusion", "skip_init": "init",
 }  # fmt: skip
-_MODULES = ("fusion", "parametrizations", "parametrize", "prune")
+_MODULES = ("fusion", "init", "parametrizations", "parametrize", "prune", "stateless")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,9 @@ import operator
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from frontend.tensors.epoch import HookRegistry, Registry
+import numpy as np
+
+from frontend.tensors.epoch import TRACE_LOCK, HookRegistry, Registry
 from frontend.tensors.tensor import Tensor, added_attributes
 from frontend.tracing.sources import Source
 
@@ -175,6 +177,27 @@ class TensorsGuard:
 
     def __str__(self) -> str:
         return f"{len(self.tensors)} captured tensors"
+
+
+class ContentGuard:
+    """The values of a captured tensor that decides a size: a mask, counts."""
+
+    by_epoch = False
+
+    def __init__(self, tensor: Tensor, array: np.ndarray):
+        self.tensor = tensor
+        self.then = array.copy()
+
+    def holds(self) -> bool:
+        with TRACE_LOCK.tracing:  # in another thread's trace it has no value
+            now = self.tensor._value
+        return bool(np.array_equal(now, self.then))
+
+    def reason(self) -> str:
+        return f"values of a captured tensor {self.tensor.tensor_type} changed, which decide a size"
+
+    def __str__(self) -> str:
+        return f"values of a captured tensor {self.tensor.tensor_type}"
 
 
 class TypesGuard:

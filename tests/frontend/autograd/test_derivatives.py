@@ -36,6 +36,24 @@ def test_gradcheck_sees_a_wrong_gradient() -> None:
         torch.autograd.gradcheck(lambda x: x * 2, T([1.0], requires_grad=True))
 
 
+def test_what_grad_takes_besides() -> None:
+    x, w = leaf(1, 2, 3), T([[1.0] * 3] * 2, dtype=torch.float64, requires_grad=True)
+    y = w @ x * x.sum()
+    rows = T([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    by_row = torch.autograd.grad(
+        y, (x, w), rows, create_graph=True, only_inputs=True, is_grads_batched=True
+    )
+    assert by_row[0].tolist() == [[12.0] * 3] * 2 and by_row[1].shape == (2, 2, 3)
+    assert torch.autograd.grad(by_row[0].sum(), x)[0].tolist() == [12.0] * 3
+    with pytest.raises(RuntimeError, match="first axis"):
+        torch.autograd.grad(y, x, T(1.0), is_grads_batched=True)
+    with pytest.warns(FutureWarning, match="only_inputs"):
+        torch.autograd.grad(w.sum(), w, None, None, False, False)
+    with pytest.warns(FutureWarning, match="grad_variables"):
+        torch.autograd.backward((x * 2).sum(), grad_variables=T(2.0, dtype=torch.float64))
+    assert x.grad.tolist() == [4.0] * 3
+
+
 def test_jacobian() -> None:
     x = leaf(1, 2)
     assert AF.jacobian(lambda x: x * x, x).tolist() == [[2, 0], [0, 4]]

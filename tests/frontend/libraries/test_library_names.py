@@ -14,6 +14,7 @@ import frontend.nn.attention.flex_attention
 from frontend import Tensor, nn
 from frontend.nn.utils import parametrizations, parametrize
 from frontend.utils import _pytree as pytree
+from graphc.schedule.plan import kernels as graph_kernels
 
 
 def test_an_operator_of_ones_own() -> None:
@@ -111,6 +112,47 @@ def test_nests_are_taken_apart_and_put_together() -> None:
         pytree.tree_unflatten([1], spec)
 
 
+def test_guards_by_dispatch_keys_leave_autocast_out() -> None:
+    x = torch.ones(2, 2)
+    key = torch._C.DispatchKey
+    with torch.autocast("cpu"):
+        assert (x @ x).dtype is torch.bfloat16
+        keys = torch._C.DispatchKeySet(key.AutocastCPU) | torch._C.DispatchKeySet(key.AutocastCUDA)
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            assert (x @ x).dtype is torch.float32
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key.AutocastCUDA)):
+            assert (x @ x).dtype is torch.bfloat16
+
+
+def test_small_names() -> None:
+    layer = nn.utils.skip_init(nn.Linear, 3, 2, bias=False)
+    assert layer.weight.tolist() == [[0.0] * 3] * 2
+    with pytest.raises(RuntimeError, match="Expected a Module"):
+        nn.utils.skip_init(int)
+    weights = {"weight": torch.ones(2, 3)}
+    assert nn.utils.stateless.functional_call(layer, weights, torch.ones(1, 3)).tolist() == [[3, 3]]
+    x, y = torch.ones(2, requires_grad=True), nn.Parameter(torch.zeros(3))
+    torch.utils.swap_tensors(x, y)
+    assert x.shape == (3,) and type(x) is nn.Parameter and y.tolist() == [1, 1] and y.requires_grad
+    flat = torch._utils._flatten_dense_tensors([torch.ones(2), torch.zeros(1, 2)])
+    parts = torch._utils._unflatten_dense_tensors(flat, [torch.ones(2), torch.zeros(1, 2)])
+    assert flat.tolist() == [1, 1, 0, 0] and parts[1].tolist() == [[0, 0]]
+    assert nn.attention.SDPBackend.MATH == 0  # the module, not the file of layers
+    graph = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(3, 2), nn.ReLU()))
+    from frontend.fx.passes.shape_prop import ShapeProp
+
+    ShapeProp(graph).propagate(torch.ones(4, 3))
+    assert {tuple(node.meta["tensor_meta"].shape) for node in graph.graph.nodes} == {(4, 3), (4, 2)}
+    assert pytree.tree_all_only(int, lambda x: x > 0, [1, "a", {"b": 2}])
+    assert [path for path, _ in pytree.tree_leaves_with_path([1, {"b": 2}])][1][1].key == "b"
+    with torch.autograd.profiler.profile() as profile:
+        torch.ones(2).sum()
+    assert "sum" in profile.table() and profile.total_average().count >= 1
+    with torch.autograd.profiler.profile(enabled=False) as profile:
+        torch.ones(2).sum()
+    assert not profile.function_events
+
+
 def test_a_profile_counts_operations(tmp_path: Path) -> None:
     plan = torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=1)
     ready: list[Any] = []
@@ -124,6 +166,42 @@ def test_a_profile_counts_operations(tmp_path: Path) -> None:
     profile.export_chrome_trace(str(tmp_path / "trace.json"))
     names = [e["name"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]]
     assert "matmul" in names and "matmul" in profile.key_averages().table(sort_by="count")
+
+
+def test_a_profile_has_the_launches_of_compiled_calls(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+
+    @torch.compile
+    def step(x: Tensor) -> Tensor:
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    score = torch.compile(model)
+    x = torch.ones(4, 8)
+    step(x), score(x).sum().backward()
+    with torch.profiler.profile(with_stack=True) as profile:
+        with torch.profiler.record_function("part"):
+            plain = step(x)
+        score(x).sum().backward()
+    assert step(x).item() == plain.item()
+    events = profile.events()
+    calls = [e for e in events if e.category == "compiled"]
+    launches = [e for e in events if e.category == "launch"]
+    assert calls[0].name == "compiled step" and len(calls) == 3
+    assert all(any(c.start <= e.start and e.end <= c.end for c in calls) for e in launches)
+    executable = step.specializations[0].executable
+    names = {e.name for e in launches}
+    assert set(graph_kernels(executable.plan).values()) <= names
+    assert "test_library_names.py" in " ".join(e.place for e in launches)
+    averages = {entry.key: entry for entry in profile.key_averages()}
+    assert averages["compiled step"].self_cpu_time_total < averages["compiled step"].cpu_time_total
+    assert averages["part"].count == 1 and "sum" in averages
+    profile.export_chrome_trace(str(tmp_path / "trace.json"))
+    kinds = {e["cat"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]}
+    assert kinds == {"user_annotation", "cpu_op", "compiled", "launch"}
+    with pytest.warns(UserWarning, match="profile_memory"):
+        torch.profiler.profile(profile_memory=True)
 
 
 def test_state_dicts_come_from_files_and_not_from_networks(tmp_path: Path) -> None:
@@ -158,6 +236,12 @@ def test_comparing_tensors() -> None:
         lambda: torch.FloatStorage([1.0]),
         lambda: torch.ao.quantization.QuantStub(),
         lambda: torch.jit.load("x.pt"),
+        lambda: torch.distributions.Beta(1.0, 2.0),
+        lambda: torch.autograd.forward_ad.dual_level(),
+        lambda: torch.utils.cpp_extension.load("x", []),
+        lambda: torch._C._ExcludeDispatchKeyGuard(
+            torch._C.DispatchKeySet(torch._C.DispatchKey.Autograd)
+        ),
     ],
 )
 def test_what_is_not_here_says_so_when_used(use: Any) -> None:

@@ -61,3 +61,69 @@ def test_what_depends_on_an_input_has_none() -> None:
 def test_a_known_value_cannot_be_written_past_the_trace() -> None:
     with pytest.raises(ValueError, match="read-only"):
         torch.compile(lambda x: x + torch.zeros(3, 1).numpy().__setitem__(0, 1))(X)
+
+
+class Kept(torch.nn.Module):
+    """Rows that a mask in a buffer keeps, as often as counts in another one say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.tensor([True, False, True]))
+        self.register_buffer("counts", torch.tensor([2, 1]))
+        self.register_buffer("large", torch.ones(70_000, dtype=torch.bool))
+
+    def forward(self, x: Any) -> Any:
+        return torch.repeat_interleave(x[self.mask & ~torch.zeros(3, dtype=torch.bool)],
+                                       self.counts, dim=0)  # fmt: skip
+
+
+def test_a_mask_in_a_buffer_is_known_and_guarded() -> None:
+    module = Kept()
+    compiled = torch.compile(module)
+    x = X.clone().requires_grad_()
+    np.testing.assert_array_equal(compiled(x).detach().numpy(), X.numpy()[[0, 0, 2]])
+    compiled(x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy()[:, 0], [2, 0, 1])
+    assert compiled(x).shape == (3, 4) and len(compiled.specializations) == 1
+    module.mask[1] = True
+    module.counts.copy_(torch.tensor([1, 1]))
+    with pytest.raises(Exception, match="same size"):
+        compiled(x)
+    module.mask[0] = False
+    np.testing.assert_array_equal(compiled(x).detach().numpy(), X.numpy()[[1, 2]])
+    assert "values of a captured tensor" in compiled.explain()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[x[:, 0] > 5],
+        lambda x: x[torch.ones(3).bool() & (X[:, 0] > 5)],  # floats from outside change
+        lambda x: torch.repeat_interleave(x, x[:, 0].long(), dim=0),
+        lambda x: torch.nonzero(KEPT.large),
+    ],
+)  # fmt: skip
+def test_sizes_that_inputs_decide_are_refused(function: Any) -> None:
+    with pytest.raises(TraceError, match="needs the value"):
+        torch.compile(function)(X)
+
+
+KEPT = Kept()
+
+
+def test_bounds_that_are_given_are_enough() -> None:
+    x = torch.tensor([0.0, 3.0, 0.0, 1.0])
+    places = torch.compile(lambda x: torch.nonzero_static(x > 0, size=3))(x)
+    assert places.tolist() == [[1], [3], [-1]]
+    counts = torch.tensor([1, 0, 2, 0])
+    repeated = torch.compile(lambda x, n: torch.repeat_interleave(x, n, output_size=3))(x, counts)
+    assert repeated.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_long_loop_over_rows_says_that_it_is_unrolled() -> None:
+    def total(x: Any) -> Any:
+        return sum(row for row in x)
+
+    with pytest.warns(UserWarning, match="loop over 300 rows .* frontend.scan"):
+        assert torch.compile(total)(torch.ones(300)).item() == 300
+    assert torch.compile(total)(torch.ones(200)).item() == 200

@@ -1,0 +1,17 @@
+"""`torch.cpu.amp`: autocast of the CPU under its older name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend import amp
+from frontend.tensors.dtypes import bfloat16
+
+__all__ = ["autocast"]
+
+
+def autocast(
+    enabled: bool = True, dtype: Any = bfloat16, cache_enabled: bool = True
+) -> amp.autocast:
+    """`amp.autocast("cpu", …)`."""
+    return amp.autocast("cpu", dtype, enabled, cache_enabled)

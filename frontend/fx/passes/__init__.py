@@ -1,0 +1,1 @@
+"""`torch.fx.passes`: what is computed about a graph of Python calls."""

@@ -1,0 +1,3 @@
+"""`torch.profiler.profiler`: where PyTorch defines the profiler."""
+
+from frontend.profiler import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""`torch.quantization`: the former name of `torch.ao.quantization`."""
+
+from frontend.ao.quantization import *  # noqa: F403

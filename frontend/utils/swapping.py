@@ -1,0 +1,25 @@
+"""`torch.utils.swap_tensors`: two tensors become each other."""
+
+from __future__ import annotations
+
+from frontend.tensors.epoch import changed
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor
+from graphc.errors import TraceError
+from graphc.ir.builder import user_location
+
+__all__ = ["swap_tensors"]
+
+
+def swap_tensors(t1: Tensor, t2: Tensor) -> None:
+    """Exchange all that two tensors are: values, gradients, attributes and classes; whoever holds
+    one of them then holds the other. Raises TraceError in a trace."""
+    if STATE.session is not None:
+        raise TraceError(
+            "swap_tensors in a trace", hint="swap them outside", location=user_location()
+        )
+    first, second = dict(t1.__dict__), dict(t2.__dict__)
+    t1.__class__, t2.__class__ = t2.__class__, t1.__class__
+    object.__setattr__(t1, "__dict__", second)
+    object.__setattr__(t2, "__dict__", first)
+    changed()
