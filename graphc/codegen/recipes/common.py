@@ -6,8 +6,8 @@ from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Access, Buffer
 from graphc.codegen.target import Target
 from graphc.ir.dims import always_le
-from graphc.ir.instances import symbols_of
 from graphc.ir.nodes import Graph
+from graphc.ir.symbols import symbols_of
 from graphc.ir.types import DType
 
 
