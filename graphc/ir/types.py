@@ -152,8 +152,11 @@ class TensorType:
             return known
         if any(dim < 0 for dim in shape):
             raise ShapeError(f"negative dimension in shape {list(shape)}")
-        if known is not None:
-            return known
+        return known if known is not None else cls._made(dtype, shape)
+
+    @classmethod
+    def _made(cls, dtype: DType, shape: Shape) -> TensorType:
+        """The type of a shape that was checked."""
         type = super().__new__(cls)
         put = partial(object.__setattr__, type)
         put("dtype", dtype)
@@ -168,7 +171,8 @@ class TensorType:
         raise AttributeError(f"a TensorType is fixed: {name} cannot be set")
 
     def __reduce__(self) -> Any:
-        return TensorType, (self.dtype, self.shape)
+        # What an example answered is not asked again where there is none.
+        return TensorType._made, (self.dtype, self.shape)
 
     def __repr__(self) -> str:
         return f"TensorType({self})"

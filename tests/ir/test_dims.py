@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
+import pickle
 import random
 
 import pytest
 
 from graphc.errors import UndecidedSizeError
 from graphc.ir.dims import Dim, Extent, always_le, always_lt, ceil_div, dim, evaluate
+from graphc.ir.size_guards import answered_by
+from graphc.ir.types import DType, TensorType
 
 N, M = dim("n"), dim("m", 1, 64)
 
@@ -67,3 +70,10 @@ def test_comparisons_are_decided_by_bounds_or_refused() -> None:
     for undecided in (lambda: N < 5, lambda: N > M, lambda: bool(N), lambda: N // (N - 3)):
         with pytest.raises(UndecidedSizeError):
             undecided()
+
+
+def test_types_go_to_other_processes() -> None:
+    """What an example answered (is n - 1 negative?) is not asked again where there is none."""
+    with answered_by({"n": 5}):
+        type = TensorType(DType.f32, (N - 1, 3))  # type: ignore[arg-type]
+    assert pickle.loads(pickle.dumps(type)) is type

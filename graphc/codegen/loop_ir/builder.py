@@ -19,7 +19,7 @@ is appended there lands before the loops still open inside it, which hoists it o
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,14 +92,9 @@ class LoopBuilder:
         return both
 
     def scratch(self, name: str, dtype: DType, size: Extent) -> Buffer:
-        """Memory of one call, 64-byte aligned, undefined at first. What grows with a size known
-        only at run time is that call's."""
-        if not isinstance(size, int):
-            for symbol in sorted(size.symbols(), key=str):
-                self._factor(symbol)
-        buffer = Buffer(name, dtype, size, "scratch")
-        self._scratch.append(buffer)
-        return buffer
+        """Memory of one call, 64-byte aligned, undefined at first; declared sizes may be in it."""
+        self._scratch.append(Buffer(name, dtype, size, "scratch"))
+        return self._scratch[-1]
 
     def index(self, const: int = 0, *terms: tuple[LoopValue, int] | LoopValue) -> Index:
         """`index(3, (i, 64), j)` is the offset 64*i + j + 3."""
@@ -145,6 +140,11 @@ class LoopBuilder:
         self.append(Barrier())
 
     # -- sizes ------------------------------------------------------------------------------------
+
+    def declare_sizes(self, symbols: Iterable[Symbol]) -> None:
+        """Sizes of the call; they have their names ahead of all other values."""
+        for symbol in symbols:
+            self._factor(symbol)
 
     def size(self, extent: Extent, dtype: DType = DType.i64) -> LoopValue:
         """An extent as a scalar integer, which has to hold it. It stands ahead of all statements,

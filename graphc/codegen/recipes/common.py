@@ -7,6 +7,7 @@ from graphc.codegen.loop_ir.nodes import Access, Buffer
 from graphc.codegen.target import Target
 from graphc.ir.dims import always_le
 from graphc.ir.nodes import Graph
+from graphc.ir.symbols import symbols_of
 from graphc.ir.types import DType
 
 
@@ -14,6 +15,7 @@ def declare_buffers(
     builder: LoopBuilder, body: Graph, output_access: Access = "write"
 ) -> tuple[list[Buffer], list[Buffer]]:
     """Buffers for the body's inputs and outputs, in the order of the kernel's pointer table."""
+    builder.declare_sizes(symbols_of(body))
     inputs = [
         builder.buffer(node.attribute("name"), node.types[0].dtype, node.types[0].numel, "read")
         for node in body.inputs

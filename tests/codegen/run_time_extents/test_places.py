@@ -8,9 +8,21 @@ import pytest
 
 from graphc import ops
 from graphc.ir.builder import Var
+from graphc.ir.dims import dim
 from graphc.ir.types import DType
 from graphc.ops.generate import iota_like
-from tests.codegen.run_time_extents.kernels import Array, Draw, M, N, Operand, along, compare
+from tests.codegen.run_time_extents.kernels import (
+    TARGETS,
+    Array,
+    Draw,
+    M,
+    N,
+    Operand,
+    along,
+    body_of,
+    compare,
+    lowered,
+)
 
 PAIRS = [{"n": n, "m": m} for n, m in [(0, 3), (3, 0), (1, 1), (2, 17), (5, 4), (16, 5)]]
 
@@ -47,6 +59,16 @@ def test_gradient_of_a_table() -> None:
         lambda x, i, g: ops.index_add(x, i, g, axis=0), [(7, 5), (DType.i64, (N, M)), (N, M, 5)],
         PAIRS, draw,
     )  # fmt: skip
+
+
+def test_sizes_have_their_names() -> None:
+    """Whatever loops are called: those over a source are s0, s1 …"""
+    rows = dim("s0")
+    body = body_of(
+        lambda x, i, g: ops.index_add(x, i, g, axis=0), [(7, 5), (DType.i64, (rows,)), (rows, 5)]
+    )
+    for target in TARGETS:
+        assert [size.name for size in lowered(body, target).dims] == ["s0"]
 
 
 @pytest.mark.parametrize("axis", [0, 1])
