@@ -65,7 +65,9 @@ def _details(each: Any) -> Iterator[str]:
     updated = [each.names[position] for position in each.updated]
     if updated:
         yield from _wrapped([f"updated in place: {', '.join(grouped(updated))}"], 3)
-    yield from each.explain_saved()
+    of_pair = None if each.function is None else each.function.saved_bytes
+    for size in each.saved if of_pair is None else [of_pair]:  # kept by forward for backward
+        yield f"saved for backward: {size:,} bytes"
     if each.packing is not None:
         yield from _wrapped(each.packing.explain(), 2)
     for executable in each.executables:

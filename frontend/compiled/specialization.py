@@ -193,24 +193,11 @@ class Specialization:
         instance.epoch = instance.bound = None
         return instance
 
-    def broken_sizes(self, types: Sequence[TensorType]) -> list[str]:
-        """What had to hold of sizes and does not hold for arguments of these types."""
-        sizes = None if self.sizes is None else self.sizes.sizes_of(types)
-        if sizes is None:
-            return []
-        return [f"not {guard}" for guard in self.size_guards if not guard.holds(sizes)]
-
     def prepare(self, arguments: Sequence[Tensor]) -> None:
         """Make what a call on these arguments takes beside what there is: an error comes here, and
         nothing has run."""
         if self.function is not None:
             self.function.prepare([source.tensor(arguments) for source in self.sources])
-
-    def explain_saved(self) -> list[str]:
-        """What forward keeps for backward, where that is known: of a pair, or with a budget."""
-        of_pair = None if self.function is None else self.function.saved_bytes
-        sizes = self.saved if of_pair is None else [of_pair]
-        return [f"saved for backward: {size:,} bytes" for size in sizes]
 
     def _renumber(self, traced: Trace, results: int) -> None:
         """Positions among results, gradients and taps, where updates are counted apart."""
