@@ -8,12 +8,14 @@ give the same answers to what the trace asked of its sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.compiled.signature import Signature
 from frontend.compiled.specialization import Specialization
+from frontend.tracing.size_rules import Rules
 from frontend.tracing.sizes import SizedArguments, SizeHistory
+from graphc.ir.types import TensorType
 
 MOST = 8
 """Specializations of open sizes kept for signatures of one form: the latest."""
@@ -21,19 +23,20 @@ MOST = 8
 
 class OpenSizes:
     """Of one compiled function. `dynamic`: None to leave open what was seen to differ, True all
-    sizes from the start, False none."""
+    sizes from the start, False none; names of sizes leave these open from the start."""
 
-    def __init__(self, dynamic: bool | None):
+    def __init__(self, dynamic: Any):
         self.dynamic = dynamic
         self._histories: dict[Signature, SizeHistory] = {}
         self._specializations: dict[Signature, list[Specialization]] = {}
         self._refused: set[Signature] = set()
 
-    def sized(self, key: Signature) -> SizedArguments | None:
-        """The arguments of a new signature with the sizes that are left open; None without any."""
+    def sized(self, key: Signature, rules: Rules) -> SizedArguments | None:
+        """The arguments of a new signature with the sizes that are left open, also by what users
+        say of them; None without any."""
         if self.dynamic is False or form_of(key) in self._refused:
             return None
-        return self._history(key).sized(key.types, self.dynamic)
+        return self._history(key).sized(key.types, self.dynamic is True, rules)
 
     def note(self, key: Signature) -> None:
         """The function can be called with these types."""
@@ -66,7 +69,7 @@ class OpenSizes:
     def broken(self, key: Signature) -> list[str]:
         """What of the sizes of a signature keeps the specializations there are from serving it."""
         known = self._specializations.get(form_of(key), ())
-        return list(dict.fromkeys(text for each in known for text in each.broken_sizes(key.types)))
+        return list(dict.fromkeys(text for each in known for text in _broken(each, key.types)))
 
     def fitting(self, key: Signature, holds: Callable[[Any], bool]) -> Specialization | None:
         """The instance for a signature, of a specialization that serves it."""
@@ -75,6 +78,14 @@ class OpenSizes:
             if instance is not None and holds(instance):
                 return instance
         return None
+
+
+def _broken(specialization: Specialization, types: Sequence[TensorType]) -> list[str]:
+    """What has to hold of sizes there, and does not hold for arguments of these types."""
+    assert specialization.sizes is not None
+    sizes = specialization.sizes.sizes_of(types)
+    guards = [] if sizes is None else specialization.size_guards
+    return [f"not {guard}" for guard in guards if not guard.holds(sizes or {})]
 
 
 def form_of(key: Signature) -> Signature:

@@ -1,5 +1,5 @@
-"""Training steps of whole models, compiled for any batch: one specialization, the bits of those that
-are compiled for each size alone."""
+"""Training steps of whole models, compiled for any batch: one specialization, the bits of those
+that are compiled for each size alone."""
 
 from __future__ import annotations
 
