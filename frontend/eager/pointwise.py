@@ -90,7 +90,8 @@ def pointwise(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts
     """What runs a pointwise op. Raises GraphError for what cannot be compiled."""
     shape = types[0].shape
     forms, extents = _merged(shape, layouts)
-    key = (op, forms, *[type.dtype for type in types], *map(exact, attributes.items()))
+    dtypes = [type.dtype for type in types]
+    key = (op, forms, len(extents), *dtypes, *map(exact, attributes.items()))
     variant = _VARIANTS.get(key)
     if variant is None:
         if len(_VARIANTS) >= _LIMIT:
