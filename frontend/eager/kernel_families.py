@@ -129,7 +129,8 @@ class Family:
         self, types: Types, attributes: dict[str, Any], slots: Slots, numbers: Sequence[int]
     ) -> Variant:
         example = {slot: n for slot, n in zip(slots, numbers) if type(slot) is str}
-        opened = iter([dim(slot, 2) if type(slot) is str else slot for slot in slots])
+        named = [dim(slot, 2) if type(slot) is str else slot for slot in slots]
+        opened: Iterator[Any] = iter(named)
         sized = [type.with_shape(_next(opened, len(type.shape))) for type in types]
         name = SHAPED.get(self.op)
         if name is not None:

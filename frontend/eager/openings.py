@@ -29,7 +29,7 @@ Slots = tuple[str | int, ...]
 Place = tuple[int, int]
 """An operand and one of its axes."""
 
-SHAPED = {iota: "shape", random_uniform: "shape"}
+SHAPED: dict[Op, str] = {iota: "shape", random_uniform: "shape"}
 """Ops that make their result from no operand of its shape, and the attribute that says it."""
 
 BATCHED: dict[Op, tuple[int, ...]] = {

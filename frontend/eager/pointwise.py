@@ -50,7 +50,9 @@ def known_pointwise(op: Op, types: Types, attributes: dict[str, Any]) -> Types |
     if not types or any([type.shape != types[0].shape for type in types]):
         return None
     dtypes = _POINTWISE.get(_key(op, types, attributes))
-    return dtypes and tuple([types[0].with_dtype(dtype) for dtype in dtypes])
+    if dtypes is None:
+        return None
+    return tuple([types[0].with_dtype(dtype) for dtype in dtypes])
 
 
 def _results(op: Composite, types: Types, attributes: dict[str, Any]) -> tuple[DType, ...] | None:
@@ -88,7 +90,8 @@ def pointwise(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts
     """What runs a pointwise op. Raises GraphError for what cannot be compiled."""
     shape = types[0].shape
     forms, extents = _merged(shape, layouts)
-    key = (op, forms, *[type.dtype for type in types], *map(exact, attributes.items()))
+    dtypes = [type.dtype for type in types]
+    key = (op, forms, len(extents), *dtypes, *map(exact, attributes.items()))
     variant = _VARIANTS.get(key)
     if variant is None:
         if len(_VARIANTS) >= _LIMIT:

@@ -186,7 +186,7 @@ def _searchsorted(boundaries: Any, x: Any, *, right: bool = False) -> Any:
     if not count:
         return position
     # By halves: `position` elements are known to stand before x; `step` more may.
-    step = 1 << (count.bit_length() - 1)
+    step = 1 << (int(count).bit_length() - 1)
     while step:
         further = minimum(position + step, _full(count, position))
         boundary = gather(boundaries, further - 1, axis=axis)

@@ -125,6 +125,20 @@ def test_shapes_and_ranks_share_the_kernels_of_pointwise_ops(programs: list[str]
     assert programs == ["add", "add"]
 
 
+def test_an_axis_that_all_operands_are_broadcast_along_is_an_axis() -> None:
+    x = rows(4)
+    assert torch.equal(x * 2.0, x + x)  # a vector by a number
+    spread = x[:, None].expand(4, 3)
+    assert torch.equal((spread * 2.0)[:, 2], x + x)
+    assert torch.equal((spread + spread)[:, 1], x + x)
+
+
+def test_what_inference_needs_as_a_number_is_one(programs: list[str]) -> None:
+    for n in (5, 9, 5):
+        line = torch.arange(n) * 2.0
+        assert torch.searchsorted(line, line + 1).tolist() == [*range(1, n + 1)]
+
+
 def test_what_a_model_fixes_is_open_once_it_was_seen_to_differ(programs: list[str]) -> None:
     for n in range(2, 12):
         rows(6, n).sum(1)
