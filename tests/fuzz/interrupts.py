@@ -8,6 +8,7 @@ of the call, or as after it (where native code had run), no lock is held, and th
 
 from __future__ import annotations
 
+import dis
 import linecache
 import sys
 import threading
@@ -177,11 +178,10 @@ def lines(program: str, again: bool) -> dict[Line, int]:
 
 def _is_of_a_lock(line: Line) -> bool:
     """Python reports `with lock:` again ahead of releasing it, where no signal is handled; nor is
-    one at a `try:` inside, which what releases it does not cover."""
+    one at a `try:` inside of a `with`, which is no instruction that the `with` covers."""
     text = linecache.getline(line[0].co_filename, line[1]).strip()
-    return text.startswith("with TRACE_LOCK") or (
-        text == "try:" and "TRACE_LOCK" in line[0].co_names
-    )
+    inside = text == "try:" and "BEFORE_WITH" in {op.opname for op in dis.get_instructions(line[0])}
+    return inside or text.startswith("with TRACE_LOCK")
 
 
 class _traced:
