@@ -45,14 +45,13 @@ Numbers given out:
 Caches, which change no result:
 - `tensors.state.PREPARED`: of ops (filled by `eager.dispatch`)
 - `eager.dispatch._FILLED`: of constants
-- `eager.native_ops._MEMO`: of kernels of single ops
 - `compiled.packed_copies.PACKED`: packed copies of weights, and their limit (`set_packing_limit`)
 - `eager.native_ops._MEMO`: of kernels of single ops at their sizes
 - `eager.kernel_families._FAMILIES`: of kernels of single ops for all sizes
 - `eager.kernel_families._OF_ANY_LAYOUT`: the same, by op
 - `eager.pointwise._VARIANTS`: of kernels of pointwise ops
 - `eager.pointwise._POINTWISE`: of composites that are pointwise
-- `compiled.packing.PACKED`: packed copies of weights, and their limit (`set_packing_limit`)
+- `tracing.layouts._PRIMES`: of numbers that stand for open sizes
 - `eager.tape._kind`: of classes that nodes show themselves as
 - `functions.random_fills._kernel`: of kernels of random fills
 - `tracing.guards.bytecode.scan_bytecode`: of code objects

@@ -187,7 +187,7 @@ class Driver:
             position = end
 
     def _is_alone(self, step: Step, split: WorkSplit) -> bool:
-        """Whether only one thread runs a step."""
+        """Whether one thread runs a step."""
         return self.several and not (isinstance(step, Check) or split.threads > 1 or split.inner)
 
     def _for_one(self, frame: BoundPlan, steps: Sequence[Step], split: WorkSplit) -> None:
