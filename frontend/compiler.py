@@ -9,11 +9,13 @@ from typing import Any
 from frontend.compiled.compiler import compile
 from frontend.compiled.eager_parts import disable, is_compiling
 from frontend.compiled.packed_copies import PACKED
+from frontend.tracing.size_rules import mark_dynamic, mark_static
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
     "get_packing_limit", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
-    "nested_compile_region", "reset", "set_packing_limit", "set_stance", "substitute_in_graph",
+    "mark_dynamic", "mark_static", "nested_compile_region", "reset", "set_packing_limit",
+    "set_stance", "substitute_in_graph",
 ]  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from frontend.compiler import (
     disable,
     is_compiling,
     list_backends,
+    mark_dynamic,
+    mark_static,
     reset,
 )
 
@@ -24,10 +26,11 @@ __all__ = [
 
 
 def _unmarked(tensor: Any, *args: Any, **kwargs: Any) -> None:
-    """Nothing to mark: every shape is static, and every buffer stays where it is."""
+    """Nothing to mark: every buffer stays where it is."""
 
 
-mark_dynamic = maybe_mark_dynamic = mark_static = mark_static_address = _unmarked
+maybe_mark_dynamic = mark_dynamic
+mark_static_address = _unmarked
 
 
 def graph_break(msg: str = "") -> None:

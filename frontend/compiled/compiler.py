@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from frontend.compiled.differentiable import written_by
@@ -26,8 +26,9 @@ from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.guards.kinds import forward_of, name_in, runs_eagerly
+from frontend.tracing.size_rules import Rules, rules_of
 from frontend.tracing.sizes import SizedArguments
-from frontend.tracing.tracer import name_of, run_trace
+from frontend.tracing.tracer import labels_of, name_of, run_trace
 from graphc.errors import MemoryLimitError, SizeBoundError, TraceError
 from graphc.ir.builder import user_location
 
@@ -156,9 +157,13 @@ class CompiledFunction:
     ) -> Specialization | None:
         """The specialization at these sizes of one that serves others too, made before or now; None
         where no sizes are left open."""
+        dynamic = self.options.dynamic
+        rules: Rules = {}
+        if dynamic is not False:
+            rules = rules_of(dynamic, labels_of(self.function, structure), leaves)
         instance = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
         if instance is None:
-            sized = self._open_sizes.sized(key)
+            sized = self._open_sizes.sized(key, rules)
             if sized is None:
                 return None
             return self._specialize_sized(key, leaves, structure, sized)
@@ -320,7 +325,8 @@ def _nothing() -> bool:
 def compile(
     function: Any = None, *, level: str = "exact", keep_grads: bool = True, disable: bool = False,
     threads: int | None = None, max_bytes: int | None = None, saved_bytes: int | None = None,
-    target: str | None = None, dynamic: bool | None = None, **ignored: Any,
+    target: str | None = None, dynamic: bool | Mapping[str, Mapping[int, str]] | None = None,
+    **ignored: Any,
 ) -> Any:  # fmt: skip
     """`function` (or a Module) as native code: `compile(model)`, `@compile`, `@compile(level=…)`.
 
@@ -336,7 +342,9 @@ def compile(
     processor code is made for ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"), None for
     that of the setting GRAPHC_TARGET, the host by default. `dynamic`: None to leave those sizes of
     arguments open that were seen to differ, so that further ones cost nothing, True to leave all
-    open from the first call on, False for code for each size alone. PyTorch's other options
+    open from the first call on, False for code for each size alone, `{"x": {0: "batch"}}` to leave
+    axis 0 of the argument x open from the first call on: where the same name stands twice the sizes
+    are equal, and SizeBoundError is raised for a call where they are not. PyTorch's other options
     (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an unknown level
     and for a target this machine cannot run, TypeError or ValueError for the others.
     """

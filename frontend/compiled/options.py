@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from frontend.tracing.size_rules import checked_names
 from graphc.runtime.processors import checked_threads
 
 LEVELS = ("none", "exact", "relaxed")
@@ -23,15 +24,20 @@ class Options:
     max_bytes: int | None = None
     saved_bytes: int | None = None
     target: str | None = None
-    dynamic: bool | None = None
+    dynamic: Any = None
     compiler: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {self.level!r}")
         object.__setattr__(self, "threads", checked_threads(self.threads))
-        if self.dynamic is not None and not isinstance(self.dynamic, bool):
-            raise TypeError(f"dynamic must be True, False or None, not {self.dynamic!r}")
+        if isinstance(self.dynamic, Mapping):
+            checked_names(self.dynamic)
+        elif self.dynamic is not None and not isinstance(self.dynamic, bool):
+            raise TypeError(
+                "dynamic must be True, False, None or names of sizes by parameter and axis, "
+                f"{{'x': {{0: 'batch'}}}}, not {self.dynamic!r}"
+            )
         budget = self.saved_bytes
         if budget is not None and (type(budget) is not int or budget < 0):
             kind = ValueError if type(budget) is int else TypeError

@@ -13,6 +13,7 @@ from typing import Any
 
 from frontend.compiled.signature import Signature
 from frontend.compiled.specialization import Specialization
+from frontend.tracing.size_rules import Rules
 from frontend.tracing.sizes import SizedArguments, SizeHistory
 
 MOST = 8
@@ -21,19 +22,20 @@ MOST = 8
 
 class OpenSizes:
     """Of one compiled function. `dynamic`: None to leave open what was seen to differ, True all
-    sizes from the start, False none."""
+    sizes from the start, False none; names of sizes leave these open from the start."""
 
-    def __init__(self, dynamic: bool | None):
+    def __init__(self, dynamic: Any):
         self.dynamic = dynamic
         self._histories: dict[Signature, SizeHistory] = {}
         self._specializations: dict[Signature, list[Specialization]] = {}
         self._refused: set[Signature] = set()
 
-    def sized(self, key: Signature) -> SizedArguments | None:
-        """The arguments of a new signature with the sizes that are left open; None without any."""
+    def sized(self, key: Signature, rules: Rules) -> SizedArguments | None:
+        """The arguments of a new signature with the sizes that are left open, also by what users
+        say of them; None without any."""
         if self.dynamic is False or form_of(key) in self._refused:
             return None
-        return self._history(key).sized(key.types, self.dynamic)
+        return self._history(key).sized(key.types, self.dynamic is True, rules)
 
     def note(self, key: Signature) -> None:
         """The function can be called with these types."""

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from frontend.tracing.size_rules import LEAST, Rules
 from graphc.ir.dims import Dim, Extent, Symbol, dim
 from graphc.ir.types import TensorType
 
-LEAST = 2
-"""The least size that is left open: code that tells 0 and 1 from others is traced for those."""
 NAMES = "nmkpqrtuvw"
 LONGEST = 16
 """Sizes that are remembered of an axis."""
@@ -46,7 +45,10 @@ def _fits(extent: Extent, size: int, sizes: dict[str, int]) -> bool:
     if not isinstance(extent, Dim):
         return extent == size
     assert isinstance(extent.symbol, Symbol)
-    return size >= extent.symbol.least and sizes.setdefault(extent.symbol.name, size) == size
+    symbol = extent.symbol
+    if size < symbol.least or (symbol.most is not None and size > symbol.most):
+        return False
+    return sizes.setdefault(symbol.name, size) == size
 
 
 class SizeHistory:
@@ -60,24 +62,31 @@ class SizeHistory:
         if tuple(types) not in self._seen:
             self._seen = [*self._seen[-LONGEST + 1 :], tuple(types)]
 
-    def sized(self, types: Sequence[TensorType], always: Any = False) -> SizedArguments | None:
-        """The types with a named size for each axis that had others before, or that is `always`
-        left open (a test of an axis, or True for all); None where there is none. Axes that always
-        had equal sizes have the same one."""
-        names: dict[tuple[int, ...], Dim] = {}
+    def sized(
+        self, types: Sequence[TensorType], all_open: bool, rules: Rules
+    ) -> SizedArguments | None:
+        """The types with a named size for each axis that had others before, or that a rule leaves
+        open (or all of them); None where there is none. Axes that always had equal sizes have the
+        same one, if no rule gives them others."""
+        names: dict[Any, Dim] = {}
+        taken = {rule.name for rule in rules.values()}
+        free = iter([name for name in NAMES if name not in taken])
         example: dict[str, int] = {}
         result = []
         for position, type in enumerate(types):
             shape: list[Any] = list(type.shape)
             for axis, size in enumerate(type.shape):
                 past = tuple(seen[position].shape[axis] for seen in self._seen)
-                open_ = always is True or (callable(always) and always((position, axis)))
-                if size < LEAST or not (open_ or any(other != size for other in past)):
+                rule = rules.get((position, axis))
+                open_ = all_open or rule is not None or any(other != size for other in past)
+                if size < LEAST or not open_ or (rule is not None and rule.static):
                     continue
-                known = names.get((*past, size))
+                key = (rule, *past, size) if rule is None or rule.name is None else rule.name
+                known = names.get(key)
                 if known is None:
-                    name = NAMES[len(names)] if len(names) < len(NAMES) else f"n{len(names)}"
-                    known = names[*past, size] = dim(name, LEAST)
+                    name = key if isinstance(key, str) else next(free, f"n{len(names)}")
+                    least, most = (LEAST, None) if rule is None else (rule.least, rule.most)
+                    known = names[key] = dim(name, max(least, LEAST), most)
                     example[name] = size
                 shape[axis] = known
             result.append(type.with_shape(tuple(shape)))

@@ -253,7 +253,7 @@ def run_trace(
     session.captured_globals.root(function, tree.statics(structure))
     try:
         with leaving(session), session:
-            for position, (label, leaf) in enumerate(zip(_labels(function, structure), leaves)):
+            for position, (label, leaf) in enumerate(zip(labels_of(function, structure), leaves)):
                 session.argument(label, leaf, position)
             generators = session.captured_globals.generators
             drawn = _random_states(generators)
@@ -312,7 +312,7 @@ def _random_states(held: Sequence[Any]) -> dict[Any, Any]:
     return states | {number: generator_state(each) for number, each in enumerate([*held])}
 
 
-def _labels(function: Callable[..., Any], structure: Any) -> list[str]:
+def labels_of(function: Callable[..., Any], structure: Any) -> list[str]:
     """A name for each tensor argument, from the function's signature."""
     positional, keyword = structure[2]
     try:
