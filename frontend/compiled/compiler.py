@@ -226,7 +226,8 @@ class CompiledFunction:
     @property
     def compile_seconds(self) -> float:
         """Time spent in the compiler so far (tracing not included)."""
-        return sum(each.seconds for each in self.specializations)
+        made = [each.origin or each for each in self.specializations]
+        return sum(each.seconds for each in {id(each): each for each in made}.values())
 
     def explain(self) -> str:
         """Why it was traced; and of the newest specialization what it takes and froze, the sizes of
@@ -235,7 +236,7 @@ class CompiledFunction:
         from frontend.compiled.explanation import explained
 
         head = f"{self._counted()}, level {self.options.level}"
-        return explained(head, self._history.lines, self.specializations)
+        return explained(head, self._history, self.specializations)
 
     def profile(self, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> Any:
         """Where the time of a call on these arguments (without any, drawn ones like those of the

@@ -12,22 +12,29 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from frontend.compiled.trace_history import TraceHistory
+
 WIDTH = 100
 TRACES = 8
 """Traces and specializations that are listed: the first, and the last ones."""
+NOTES = 3
+"""Reasons why sizes could not be left open that are: the last ones."""
 FROZEN = 5
 """Guards that are listed."""
 DEAREST = 5
 """Kernels and decisions that are."""
 
 
-def explained(head: str, history: Sequence[str], specializations: Sequence[Any]) -> str:
-    """The text. `history[i]`: why trace i + 1 was made; a specialization has the `number` of its
-    trace."""
-    traced = [f"traced {number}: {text}" for number, text in enumerate(history, 1)]
-    lines = [head, *_shortened(traced)]
+def explained(head: str, history: TraceHistory, specializations: Sequence[Any]) -> str:
+    """The text. `history.lines[i]`: why trace i + 1 was made; a specialization has the `number` of
+    its trace, its instances at several sizes have the same."""
+    traced = [f"traced {number}: {text}" for number, text in enumerate(history.lines, 1)]
+    lines = [head, *_shortened(traced), *_wrapped(dict.fromkeys(history.notes[-NOTES:]), 2)]
     in_order = sorted(specializations, key=lambda each: each.number)
-    lines += _shortened([f"specialization {each.number}: {_summary(each)}" for each in in_order])
+    by_trace: dict[int, list[Any]] = {}
+    for each in in_order:
+        by_trace.setdefault(each.number, []).append(each)
+    lines += _shortened([f"specialization {n}: {_summary(made)}" for n, made in by_trace.items()])
     for each in in_order[-1:]:
         lines += _wrapped([f"  signature: ({', '.join(map(str, each.signature.types))})"], 3)
         lines += [f"  {line}" for line in _details(each)]
@@ -39,15 +46,22 @@ def _shortened(lines: list[str]) -> list[str]:
     return lines if left_out <= 0 else [lines[0], f"({left_out} more)", *lines[1 - TRACES :]]
 
 
-def _summary(each: Any) -> str:
+def _summary(made: Sequence[Any]) -> str:
+    """Of a specialization, or of its instances."""
+    each = made[0].origin or made[0]
     kind = "one graph, with backward" if each.trains else "one graph"
     if each.function is not None:
         kind = "forward and backward graphs"
-    return f"{kind}, {each.calls} calls, compiled in {each.seconds:.3f} s"
+    calls = f"{sum(one.calls for one in made)} calls"
+    if each is not made[0]:
+        calls += f" at {len(made)} sizes"
+    return f"{kind}, {calls}, compiled in {each.seconds:.3f} s"
 
 
 def _details(each: Any) -> Iterator[str]:
     yield from _wrapped([f"inputs: {', '.join(grouped(each.names))}"], 3)
+    if each.sizes is not None:
+        yield from _wrapped([f"sizes: {_sizes(each)}"], 4)
     updated = [each.names[position] for position in each.updated]
     if updated:
         yield from _wrapped([f"updated in place: {', '.join(grouped(updated))}"], 3)
@@ -71,6 +85,15 @@ def _saved(each: Any) -> list[str]:
     of_pair = None if each.function is None else each.function.saved_bytes
     sizes = each.saved if of_pair is None else [of_pair]
     return [f"saved for backward: {size:,} bytes" for size in sizes]
+
+
+def _sizes(each: Any) -> str:
+    """Which sizes are left open, what of them was made a number and where, what has to hold."""
+    parts = [f"{', '.join(each.sizes.example)} left open"]
+    parts += [f"{size} made a number at {place}" for size, place in each.answers.fixed.items()]
+    if each.size_guards:
+        parts.append(f"where {', '.join(map(str, each.size_guards))}")
+    return "; ".join(parts)
 
 
 def _program(executable: Any) -> Iterator[str]:

@@ -54,6 +54,7 @@ class Specialization:
         self.sizes = traced.session.sizes
         self.answers = traced.session.answers
         self.instance_sizes: dict[str, int] = {}
+        self.origin: Specialization | None = None  # that this is an instance of
         self.calls = 0
         self.seconds = 0.0
         self.executables: list[Any] = []
@@ -169,7 +170,7 @@ class Specialization:
         if sizes is None or not all([guard.holds(sizes) for guard in self.size_guards]):
             return None
         instance = copy.copy(self)
-        instance.instance_sizes = sizes
+        instance.instance_sizes, instance.origin = sizes, self
         instance.calls, instance.seconds, instance.undo = 0, 0.0, _nothing_done
         instance.types = tuple([type_at(type, sizes) for type in self.types])
         instance.saved = [evaluate(extent, sizes) for extent in self.saved]

@@ -47,11 +47,12 @@ class SizeGuard:
 
 class SizeAnswers:
     """Answers by an example, and the guards they leave, each once, in order. `fixed` are the
-    extents that were made numbers."""
+    extents that were made numbers, with what `place` gave when they were."""
 
-    def __init__(self, example: Mapping[str, int]):
+    def __init__(self, example: Mapping[str, int], place: Callable[[], Any] = lambda: None):
         self.example = dict(example)
-        self.fixed: dict[Extent, None] = {}
+        self._place = place
+        self.fixed: dict[Extent, Any] = {}
         self.memos: dict[Any, dict[Any, Any]] = {}
         self._guards: dict[SizeGuard, None] = {}
 
@@ -71,7 +72,8 @@ class SizeAnswers:
     def fix(self, extent: Extent) -> int:
         """The extent's number in the example, noted as a guard."""
         number = evaluate(extent, self.example)
-        self.fixed[extent] = None
+        if extent not in self.fixed:
+            self.fixed[extent] = self._place()
         self._guards[SizeGuard(extent, "==", number)] = None
         return number
 

@@ -37,7 +37,8 @@ def test_sizes_of_one_name_are_equal() -> None:
 
 
 @pytest.mark.parametrize(
-    "dynamic", [3, "x", {"x": 0}, {"x": {"0": "n"}}, {"x": {0: 1}}, {0: {0: "n"}}, {"x": {0: "a b"}}]
+    "dynamic",
+    [3, "x", {"x": 0}, {"x": {"0": "n"}}, {"x": {0: 1}}, {0: {0: "n"}}, {"x": {0: "a b"}}],
 )  # fmt: skip
 def test_anything_else_is_a_type_error(dynamic: Any) -> None:
     with pytest.raises(TypeError, match=r"dynamic|no name of a size"):
