@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from enum import Enum
 from functools import partial
@@ -162,6 +163,8 @@ class TensorType:
         put("numel", math.prod(type.shape))
         put("nbytes", type.numel * dtype.itemsize)
         put("text", f"{dtype.value}[{','.join(map(str, type.shape))}]")
+        if len(_INTERNED) >= _LIMIT[0]:
+            _forget_unused()
         return _INTERNED.setdefault((dtype, type.shape), type)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -213,6 +216,18 @@ class TensorType:
 
 _COMPILED_NAMES = {dtype.value for dtype in COMPILED}
 _INTERNED: dict[tuple[DType, Shape], TensorType] = {}
+_LEAST_LIMIT = 8192
+_LIMIT = [_LEAST_LIMIT]
+"""Types that are kept before those that nobody holds are forgotten: sizes may go on for ever."""
+
+
+def _forget_unused() -> None:
+    for key in list(_INTERNED):
+        # The table holds one reference, the call another.
+        if sys.getrefcount(_INTERNED[key]) <= 2:
+            del _INTERNED[key]
+    _LIMIT[0] = max(_LEAST_LIMIT, 2 * len(_INTERNED))
+
 
 _TYPE_TEXT = re.compile(r"([a-z][a-z0-9]*+)\[([^][]*+)\]", re.ASCII)
 

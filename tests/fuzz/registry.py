@@ -13,6 +13,7 @@ from tests.fuzz import (
     kills,
     levels,
     packing,
+    sizes,
     state,
     targets,
 )
@@ -20,7 +21,7 @@ from tests.fuzz.frame import Fuzzer
 
 _MODULES = (
     checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
-    interrupts, autograd, packing,
+    interrupts, autograd, packing, sizes,
 )  # fmt: skip
 
 FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}

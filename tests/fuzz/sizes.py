@@ -1,0 +1,183 @@
+"""Small programs of functions that look at sizes: compiled with sizes left open they give at every
+size the bits of code for that size alone, and the shapes or the error that eager gives. A case is a
+seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import frontend as torch
+import frontend.nn.functional as F
+from tests.fuzz.frame import Broken, Fuzzer
+
+Case = int  # a seed
+
+# Functions of a float tensor of any shape; where one does not fit, it is an error everywhere.
+STEPS: dict[str, Callable[[Any], Any]] = {
+    "squeeze": lambda x: x.squeeze(),
+    "unsqueeze": lambda x: x.unsqueeze(-1).unsqueeze(0).squeeze(0).squeeze(-1),
+    "add rows": lambda x: x + x.sum(0, keepdim=True),
+    "expand": lambda x: x.mean(-1, keepdim=True).expand(x.shape) * x,
+    "expand_as": lambda x: x[:1].expand_as(x) - x,
+    "chunk": lambda x: x.chunk(2, 0)[0],
+    "chunk all": lambda x: torch.cat([c * (i + 1) for i, c in enumerate(x.chunk(3, 0))]),
+    "split": lambda x: x.split(2, 0)[0] * 2,
+    "split last": lambda x: x.split(4, 0)[-1] * 2,
+    "view": lambda x: x.reshape(-1) * 0.5,
+    "view rows": lambda x: x.contiguous().view(x.shape[0], -1),
+    "flatten": lambda x: x.flatten(),
+    "first": lambda x: x[: x.shape[0] - 1],
+    "all but two": lambda x: x[:-2],
+    "last two": lambda x: x[-2:],
+    "last": lambda x: x[-1:],
+    "second": lambda x: x[1:],
+    "every other": lambda x: x[::2],
+    "half": lambda x: x[: x.shape[0] // 2],
+    "min": lambda x: x[: min(x.shape[0], 4)],
+    "max": lambda x: x * max(x.shape[0], 3),
+    "len": lambda x: x * len(x),
+    "three": lambda x: x[:3],
+    "arange": lambda x: x + torch.arange(x.shape[-1]),
+    "arange rows": lambda x: x.reshape(x.shape[0], -1) + torch.arange(x.shape[0]).unsqueeze(1),
+    "zeros": lambda x: torch.cat([x, torch.zeros(x.shape)]),
+    "ones": lambda x: x + torch.ones(x.shape[0], *[1] * (x.dim() - 1)),
+    "full": lambda x: x * torch.full(tuple(x.shape), 2.0),
+    "new_zeros": lambda x: x.new_zeros(x.shape[0]) + x.sum(),
+    "tril": lambda x: torch.tril(torch.ones(x.shape[0], x.shape[0])) @ x.reshape(x.shape[0], -1),
+    "triu": lambda x: torch.triu(x.reshape(x.shape[0], -1), 1),
+    "masked": lambda x: x.masked_fill(torch.arange(x.shape[-1]) > 1, 0.25),
+    "mask of square": lambda x: (_rows(x) @ _rows(x).t()).masked_fill(
+        torch.triu(torch.ones(x.shape[0], x.shape[0], dtype=torch.bool), 1), -3.0),
+    "cat": lambda x: torch.cat([x, x[:1]]),
+    "stack": lambda x: torch.stack([x, x * 2]).sum(0),
+    "pad": lambda x: F.pad(x, (1, 2)),
+    "pad rows": lambda x: F.pad(x.reshape(x.shape[0], -1), (0, 0, 1, 0)),
+    "repeat": lambda x: x.repeat(2, *[1] * (x.dim() - 1)),
+    "repeat_interleave": lambda x: x.repeat_interleave(2, 0),
+    "flip": lambda x: x.flip(0),
+    "roll": lambda x: x.roll(1, 0),
+    "roll by half": lambda x: torch.roll(x, x.shape[0] // 2, 0),
+    "transpose": lambda x: x.transpose(0, -1),
+    "unfold": lambda x: x.unfold(0, 2, 1).sum(-1),
+    "einsum": lambda x: torch.einsum("i...,i...->i", x, x),
+    "outer": lambda x: torch.einsum("i,j->ij", x.flatten()[:5], x.flatten()[:5]),
+    "softmax": lambda x: x.softmax(-1),
+    "cumsum": lambda x: x.cumsum(0),
+    "norm": lambda x: x / x.shape[0] ** 0.5,
+    "mean": lambda x: x - x.mean(),
+    "var": lambda x: x * x.var(unbiased=False),
+    "std": lambda x: x / (x.numel() + 1),
+    "one_hot": lambda x: F.one_hot(torch.arange(x.shape[0]), 12)[:, :12].float(),
+    "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
+    "attention": lambda x: F.scaled_dot_product_attention(
+        *[x.reshape(1, x.shape[0], -1)] * 3, is_causal=True)[0],
+    "where": lambda x: torch.where(x > 0, x, torch.zeros_like(x)),
+    "diff": lambda x: x.diff(dim=0),
+    "select": lambda x: x + x.select(0, 0),
+    "narrow": lambda x: x.narrow(0, 1, x.shape[0] - 1),
+    "if even": lambda x: x * 2 if x.shape[0] % 2 == 0 else x + 1,
+    "if empty": lambda x: x if 0 in x.shape else x * 3,
+    "if one": lambda x: x * 5 if x.shape[0] == 1 else x,
+    "sort": lambda x: x.sort(0).values,
+    "topk": lambda x: x.topk(1, 0).values,
+    "argmax": lambda x: x.argmax(0).float(),
+    "gather": lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)],
+    "index_select": lambda x: x.index_select(0, torch.arange(0, x.shape[0], 2)),
+    "movedim": lambda x: x.movedim(0, -1),
+    "unflatten": lambda x: x.reshape(-1).unflatten(0, (x.shape[0], -1)),
+    "interpolate": lambda x: F.interpolate(x.reshape(1, 1, -1), scale_factor=2.0)[0, 0],
+    "pool": lambda x: F.avg_pool1d(x.reshape(1, 1, -1), 2)[0, 0],
+    "adaptive pool": lambda x: F.adaptive_avg_pool1d(x.reshape(1, 1, -1), 3)[0, 0],
+    "tensor_split": lambda x: x.tensor_split(2, 0)[1],
+    "diagonal": lambda x: (x.reshape(-1)[:, None] * x.reshape(-1)[None]).diagonal(),
+    "meshgrid": lambda x: torch.meshgrid(x.flatten(), x.flatten()[:2], indexing="ij")[0],
+    "linspace": lambda x: x + torch.linspace(0, 1, x.shape[-1]),
+    "eye": lambda x: torch.eye(x.shape[0]) @ x.reshape(x.shape[0], -1),
+    "assign": lambda x: _assigned(x),
+    "list": lambda x: torch.stack(list(x.reshape(x.shape[0], -1)[:2])),
+    "iterate": lambda x: sum(x.reshape(x.shape[0], -1)),
+}  # fmt: skip
+
+
+def _rows(x: Any) -> Any:
+    return x.reshape(x.shape[0], -1)
+
+
+def _assigned(x: Any) -> Any:
+    y = x.clone()
+    y[: x.shape[0] // 2] = 1.5
+    return y
+
+
+SIZES = (2, 3, 4, 5, 7, 8, 12, 1, 6, 0)
+
+
+class Program:
+    """Some steps, over x [n, 3] or [n, m]."""
+
+    def __init__(self, seed: int):
+        draw = np.random.default_rng(seed)
+        chosen = draw.permutation(len(STEPS))[: draw.integers(1, 5)]
+        self.names = [sorted(STEPS)[int(i)] for i in chosen]
+        self.grad = bool(draw.random() < 0.3)
+        sizes = [int(n) for n in draw.permutation(SIZES)[:6]]
+        two = draw.random() < 0.4
+        self.shapes = [(n, int(draw.choice([n, 3, 4, 6])) if two else 3) for n in sizes]
+
+    def __call__(self, x: Any) -> Any:
+        for name in self.names:
+            x = STEPS[name](x)
+        return x
+
+    def __str__(self) -> str:
+        return f"{' | '.join(self.names)} at {self.shapes}{' with gradient' if self.grad else ''}"
+
+
+def check(case: Case) -> str:
+    """How far sizes were left open; raises Broken for what differs."""
+    program = Program(case)
+    open_ = torch.compile(lambda x: program(x), dynamic=None)
+    for shape in program.shapes:
+        values = np.random.default_rng(case).normal(size=shape).astype(np.float32)
+        alone = torch.compile(lambda x: program(x), dynamic=False)
+        functions = (program, alone, open_)
+        eager, numbers, left_open = (_run(each, values, program.grad) for each in functions)
+        where = f"{program}, at {shape}"
+        if left_open != numbers:
+            raise Broken(f"{where}: open {_told(left_open)}, a number {_told(numbers)}")
+        if numbers[0] != eager[0]:
+            raise Broken(f"{where}: compiled {_told(numbers)}, eager {_told(eager)}")
+    return "sizes were numbers" if open_._history.notes else "sizes were left open"
+
+
+def _told(found: Any) -> str:
+    return f"{found[0]} {found[1]!r:.80}"
+
+
+def _run(function: Any, values: np.ndarray, grad: bool) -> tuple[Any, ...]:
+    """Shapes, or the type of the error, and bytes."""
+    x = torch.from_numpy(values.copy())
+    if grad:
+        x.requires_grad_()
+    try:
+        result = function(x)
+        if grad and result.requires_grad:
+            result.sum().backward()
+    except Exception as error:
+        return type(error).__name__, ""
+    got = [result.detach().numpy()] + ([x.grad.numpy()] if x.grad is not None else [])
+    return tuple(str(each.shape) for each in got), tuple(each.tobytes() for each in got)
+
+
+def draw(random: np.random.Generator, size: int) -> Case:
+    return int(random.integers(1 << 30))
+
+
+def program(case: Case) -> str:
+    return f"from tests.fuzz import sizes\nsizes.check({case!r})"
+
+
+FUZZER = Fuzzer("sizes", draw, check, program)
