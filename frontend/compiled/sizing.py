@@ -8,13 +8,14 @@ give the same answers to what the trace asked of its sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.compiled.signature import Signature
 from frontend.compiled.specialization import Specialization
 from frontend.tracing.size_rules import Rules
 from frontend.tracing.sizes import SizedArguments, SizeHistory
+from graphc.ir.types import TensorType
 
 MOST = 8
 """Specializations of open sizes kept for signatures of one form: the latest."""
@@ -68,7 +69,7 @@ class OpenSizes:
     def broken(self, key: Signature) -> list[str]:
         """What of the sizes of a signature keeps the specializations there are from serving it."""
         known = self._specializations.get(form_of(key), ())
-        return list(dict.fromkeys(text for each in known for text in each.broken_sizes(key.types)))
+        return list(dict.fromkeys(text for each in known for text in _broken(each, key.types)))
 
     def fitting(self, key: Signature, holds: Callable[[Any], bool]) -> Specialization | None:
         """The instance for a signature, of a specialization that serves it."""
@@ -77,6 +78,14 @@ class OpenSizes:
             if instance is not None and holds(instance):
                 return instance
         return None
+
+
+def _broken(specialization: Specialization, types: Sequence[TensorType]) -> list[str]:
+    """What has to hold of sizes there, and does not hold for arguments of these types."""
+    assert specialization.sizes is not None
+    sizes = specialization.sizes.sizes_of(types)
+    guards = [] if sizes is None else specialization.size_guards
+    return [f"not {guard}" for guard in guards if not guard.holds(sizes or {})]
 
 
 def form_of(key: Signature) -> Signature:

@@ -192,13 +192,6 @@ class Specialization:
         instance.epoch = instance.bound = None
         return instance
 
-    def broken_sizes(self, types: Sequence[TensorType]) -> list[str]:
-        """What had to hold of sizes and does not hold for arguments of these types."""
-        sizes = None if self.sizes is None else self.sizes.sizes_of(types)
-        if sizes is None:
-            return []
-        return [f"not {guard}" for guard in self.size_guards if not guard.holds(sizes)]
-
     def prepare(self, arguments: Sequence[Tensor]) -> None:
         """Make what a call on these arguments takes beside what there is: an error comes here, and
         nothing has run."""
