@@ -2,10 +2,10 @@
 
 Its signature is `i64 (ptr arguments, ptr arena, i64 thread, i64 threads, ptr counter)`: a table of
 pointers (the graph's arguments, then its outputs, then the plan's constants; where sizes are known
-only at run time, then the table of `SizeTable`), one aligned block for arena and scratch, and which
-thread of how many this is. It returns 0, or 1 + the number of the
-content check that failed (in the order of `all_checks(plan)`), the same on every thread. The least
-and greatest value which that check saw then stand as two i64 at `verdict_start`.
+only at run time, then the table of `SizeTable`), an aligned block for arena and scratch, and which
+thread of how many this is. It returns 0, or 1 + the number of the content check that failed (in
+order of `all_checks(plan)`), the same on every thread. The extremes which that check saw then stand
+as two i64 at `verdict_start`.
 
 All threads run the same text. A step that is split does a fixed part of its kernel's range on each
 thread; other launches run on the thread the schedule gives them, mostly 0. Where the schedule says
@@ -62,8 +62,7 @@ class Driver:
         self.plan = plan
         self.kernels = kernels
         self.chosen = chosen
-        self.several = chosen.threads > 1
-        self.lines: list[str] = []
+        self.several, self.lines = chosen.threads > 1, list[str]()
         self.counters: list[str] = []  # of loops: all stack is taken at the entry
         self.sizes = SizeTable(plan, scratch_needs(plan, kernels))
         self._names = 0
@@ -128,8 +127,9 @@ class Driver:
 
     def _pointers(self) -> int:
         """How many pointers to arrays the table of arguments has."""
-        plan = self.plan
-        return len(plan.argument_types) + len(plan.output_types) + len(plan.constants)
+        return sum(
+            map(len, (self.plan.argument_types, self.plan.output_types, self.plan.constants))
+        )
 
     def _root_frame(self) -> BoundPlan:
         """The plan's own buffers: table and arena."""
@@ -308,10 +308,9 @@ class Driver:
     def _bound_of(self, check: Check, type_: str) -> str:
         """What stands for the bound of a check, in the type of what is checked."""
         assert check.bound is not None
-        bound = self.sizes.operand(check.bound)
+        bound, name = self.sizes.operand(check.bound), f"%bound{self._name()}"
         if isinstance(check.bound, int) or type_ == "i64":
             return bound
-        name = f"%bound{self._name()}"
         self.lines.append(f"  {name} = trunc i64 {bound} to {type_}")
         return name
 
