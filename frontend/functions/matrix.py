@@ -13,6 +13,7 @@ from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.layout import expand, reshaped
 from frontend.functions.pointwise import where
 from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.sizes import extents_in
 from frontend.tensors.tensor import Tensor, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
@@ -113,7 +114,7 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
 
 def _shaped(like: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Something of this shape, for checking only."""
-    return make(None, like.tensor_type.with_shape(shape))
+    return make(None, like.tensor_type.with_shape(extents_in(shape)))
 
 
 def _batched(x: Tensor, shape: tuple[int, ...]) -> Tensor:

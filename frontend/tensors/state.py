@@ -19,6 +19,7 @@ Of the process, since PyTorch has it so:
 - `optim.optimizer._GLOBAL_POST`: and after it
 - `distributions.distribution.Distribution`: `set_default_validate_args`
 - `distributions.kl._KNOWN`: `register_kl`
+- `tracing.size_rules._MARKS`: `mark_dynamic`, `mark_static`
 - `devices.environment._deterministic`: switches that change nothing here
 - `devices.environment._matmul_precision`: the same
 - `backends.cudnn`: the same

@@ -32,6 +32,7 @@ def calls(x, y):
 first = torch.randn(6, 8), torch.tensor([0, 1, 2, 3, 0, 1])
 second = torch.randn(16, 8), torch.tensor([i % 4 for i in range(16)])
 calls(*first)
+{step}
 print(json.dumps([calls(*second), calls(*second), calls(*second)]))
 """
 

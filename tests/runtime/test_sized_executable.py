@@ -146,8 +146,11 @@ def test_what_does_not_fit_says_what_and_where() -> None:
         sized([1.0], ones)
     with pytest.raises(SizeBoundError, match="size n is 0"):
         sized.at(n=0)
+    hidden = graphc.compile(graph_of(lambda x: x * 2.0, (N * 2,)))
     with pytest.raises(GraphError, match="size n is no axis of an input"):
-        graphc.compile(graph_of(lambda x: x * 2.0, (N * 2,)))
+        hidden(ones[:, 0])
+    assert isinstance(hidden, SizedExecutable)
+    np.testing.assert_array_equal(hidden.at(n=2)(ones[:, 0])[0], 2 * ones[:, 0])
 
 
 def test_a_guard_that_does_not_hold_makes_another_program() -> None:

@@ -55,8 +55,7 @@ class BoundPlan:
 
 
 class Driver:
-    """The text of one driver. What reads the clock between steps extends it
-    (graphc.codegen.program.profiling_driver)."""
+    """The text of one driver; one that reads the clock extends it (profiling_driver)."""
 
     def __init__(self, plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], chosen: Schedule):
         self.plan = plan
@@ -319,9 +318,8 @@ class Driver:
     def _inner(self, frame: BoundPlan, splits: Sequence[WorkSplit] | None) -> None:
         """The steps of a plan inside a loop or branch."""
         if splits is None:
-            self._on_one(frame, frame.plan.steps)
-        else:
-            self._sequence(frame, splits)
+            return self._on_one(frame, frame.plan.steps)
+        self._sequence(frame, splits)
 
     def _loop(self, frame: BoundPlan, step: Loop, split: WorkSplit) -> None:
         """Runs of a plan. Where all threads go round, a barrier stands before each: it may read
