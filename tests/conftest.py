@@ -24,6 +24,8 @@ os.environ["GRAPHC_VERIFY"] = "1"
 with contextlib.suppress(OSError, AttributeError):
     M_PERTURB = -6
     ctypes.CDLL("libc.so.6").mallopt(M_PERTURB, 0x40)
+# Texts for files are not cut to the width of somebody's terminal.
+os.environ.pop("COLUMNS", None)
 # Thousands of collected tests live through every collection of cycles: fewer collections take a
 # tenth off the time. Tests that need one call gc.collect().
 gc.set_threshold(50_000, 20, 50)

@@ -11,6 +11,7 @@ from typing import Any
 
 from frontend.tracing.sources import CapturedSource, HostSource
 from graphc.errors import ArgumentError
+from graphc.ir.types import TensorType
 
 
 def dumped(function: Any, folder: Any) -> list[Path]:
@@ -36,11 +37,15 @@ def _arrays(specialization: Any, executable: Any) -> list[Any]:
     from graphc.debug.dump_files import drawn
 
     arrays = drawn(executable.graph)
-    if executable.graph.input_names != tuple(specialization.names):
-        return arrays  # a backward, or what frozen tensors leave to a call
-    for position, source in enumerate(specialization.sources):
+    sources = dict(zip(specialization.names, specialization.sources, strict=True))
+    for position, name in enumerate(executable.graph.input_names):
+        source = sources.get(name)  # none of what is packed ahead, and of what backward is given
         if isinstance(source, CapturedSource):
-            arrays[position] = source.captured._value
+            value = source.captured._value
         elif isinstance(source, HostSource):
-            arrays[position] = source.array(())
+            value = source.array(())
+        else:
+            continue
+        if TensorType.of(value) == executable.graph.input_types[position]:
+            arrays[position] = value
     return arrays

@@ -88,7 +88,7 @@ def test_a_compiled_function_is_dumped_with_its_state(tmp_path: Path) -> None:
     with torch.no_grad():
         compiled(torch.ones(1, 3))
     before = layer.weight.detach().numpy().copy()
-    folders = compiled.dump(tmp_path)  # what packs the weights, and the call
+    folders = compiled.dump(tmp_path)
     kept = [np.load(folder / "inputs.npz") for folder in folders]
     assert before.tobytes() in [stored[name].tobytes() for stored in kept for name in stored.files]
     assert np.array_equal(layer.weight.detach().numpy(), before)
