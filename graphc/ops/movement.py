@@ -55,8 +55,8 @@ def _same_elements(left: Shape, right: Shape) -> Iterator[tuple[list[int], list[
     while here:
         group, others = [here.pop(0)], [there.pop(0)]
         size, other = left[group[0]], right[others[0]]
-        while size != other:
-            if _is_part(size, other, bool(here)):
+        while size != other and (here or there):  # none are left of sizes equal by a guard alone
+            if here and (not there or _is_part(size, other, bool(here))):
                 group.append(here.pop(0))
                 size *= left[group[-1]]
             else:

@@ -163,6 +163,14 @@ def test_a_guard_that_does_not_hold_makes_another_program() -> None:
     assert isinstance(graphc.compile(graph), SizedExecutable)
 
 
+def test_a_reshape_of_sizes_that_are_equal_in_the_example_alone() -> None:
+    with answered_by({"n": 2}) as answers:
+        graph = graph_of(lambda x: ops.reshape(x, shape=(3, 4)) * 2.0, (N, 6))
+    assert [str(guard) for guard in answers.guards] == ["12 == 6*n"]
+    sized = graphc.compile(graph, example={"n": 2})
+    same_bits(graph, sized, {"n": 2})
+
+
 def test_instances_are_bounded() -> None:
     sized = graphc.compile(graph_of(lambda x: x + 1.0, (N,)))
     assert isinstance(sized, SizedExecutable)
