@@ -6,7 +6,8 @@ For each training workload, in this process, on one thread:
 - `first`: seconds of the first call, and of the second, whose batch size differs (that one is
   compiled for any size);
 - `further`: the most milliseconds that a call with a batch size not seen before takes beyond a
-  call with that size later, over some sizes; and how many programs there are in the end;
+  call with that size later, over some sizes below the first ones (a larger one also takes memory
+  that was never touched); and how many programs there are in the end;
 - `any / own`: the time of a step compiled for any size over that of one compiled for its own size,
   interleaved, the minimum of many.
 
@@ -30,8 +31,6 @@ from workloads import WORKLOADS, Workload, chosen, initial_state, load, loss_of
 import frontend
 
 Step = Callable[..., Any]
-FURTHER = (3, 5, 12, 24, 7)
-"""Batch sizes that come after two others."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def measured(workload: Workload, steps: int) -> Row:
     full = batch(workload, rows)
     second = seconds(any_size, full)
     beyond = []
-    for size in FURTHER:
+    for size in dict.fromkeys((rows - 1, rows // 2, rows // 3, 3, 5)):
         arguments = batch(workload, size)
         new = seconds(any_size, arguments)
         beyond.append(new - min(seconds(any_size, arguments) for _ in range(5)))
@@ -107,7 +106,8 @@ def measured(workload: Workload, steps: int) -> Row:
 
 def programs_of(step: Any) -> int:
     """How many programs a compiled function has, those of one size and those of any."""
-    return sum("first call" in line or "new signature" in line for line in step._history)
+    told = step.explain().splitlines()
+    return sum("first call" in line or "new signature" in line for line in told)
 
 
 def table(rows: list[Row]) -> str:

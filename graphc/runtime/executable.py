@@ -58,7 +58,7 @@ class Executable:
         timings: dict[str, float],
     ):
         keep_freed_memory()
-        self.graph = graph
+        self._graph = graph
         self.target = target
         self.timings = timings
         self.schedule = program.native.schedule
@@ -82,6 +82,11 @@ class Executable:
         results = [{**aliased, **at}[i] for i in range(len(program.output_types))]
         self._results = _tuple_of(results)
         self._frames: list[_CallMemory] = []
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as it was given."""
+        return self._graph
 
     def __repr__(self) -> str:
         program = self._program

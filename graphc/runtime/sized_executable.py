@@ -69,7 +69,8 @@ class SizedExecutable:
         self._axes: list[tuple[int, int]] | None = None
         self._names = graph.input_names
         self._programs = [make(_within_bounds(example, self._symbols))]
-        self._instances: OrderedDict[tuple[int, ...], Executable] = OrderedDict()
+        self._instances: OrderedDict[tuple[int, ...], Instance] = OrderedDict()
+        self._latest: Instance | None = None
 
     def __repr__(self) -> str:
         made = self._programs[-1].program
@@ -119,21 +120,20 @@ class SizedExecutable:
         sizes = {symbol.name: size for symbol, size in zip(self._symbols, key, strict=True)}
         for symbol in self._symbols:
             symbol.check(sizes[symbol.name])
-        made = self._program_for(sizes)
-        program = program_at(made.program, sizes)
-
-        def details() -> tuple[Graph, Plan]:
-            optimised, plan = made.details()
-            return at_sizes(optimised, sizes), plan_at(plan, sizes)
-
-        graph = at_sizes(self.graph, sizes)
-        instance = Executable(graph, program, details, self.target, made.timings)
+        instance = Instance(self, sizes, self._program_for(sizes))
         if self._max_bytes is not None and instance.memory_bytes > self._max_bytes:
-            check_limit(instance.plan, graph.name, instance.memory_bytes, self._max_bytes)
+            check_limit(instance.plan, self.graph.name, instance.memory_bytes, self._max_bytes)
         self._instances[key] = instance
         while len(self._instances) > INSTANCES:
             self._instances.popitem(last=False)
         return instance
+
+    def runs(self, instance: Instance) -> None:
+        """An instance is about to run: the one that did before gives its memory back, so that all
+        together take what one does."""
+        before, self._latest = self._latest, instance
+        if before is not instance and before is not None:
+            before.give_back()
 
     def _program_for(self, sizes: Mapping[str, int]) -> SizedProgram:
         for made in reversed(self._programs):
@@ -158,6 +158,37 @@ class SizedExecutable:
                     location=where,
                 )
         raise AssertionError("the sizes can be read")
+
+
+class Instance(Executable):
+    """A SizedExecutable at certain sizes."""
+
+    def __init__(self, owner: SizedExecutable, sizes: Mapping[str, int], made: SizedProgram):
+        def details() -> tuple[Graph, Plan]:
+            optimised, plan = made.details()
+            return at_sizes(optimised, sizes), plan_at(plan, sizes)
+
+        program = program_at(made.program, sizes)
+        super().__init__(owner.graph, program, details, owner.target, made.timings)
+        self._owner = owner
+        self._sizes = sizes
+        self._own_graph: Graph | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph at these sizes, made when it is asked for."""
+        if self._own_graph is None:
+            self._own_graph = at_sizes(self._graph, self._sizes)
+        return self._own_graph
+
+    def run(self, arrays: list[Any]) -> tuple[Array, ...]:
+        """As `Executable.run`."""
+        self._owner.runs(self)
+        return super().run(arrays)
+
+    def give_back(self) -> None:
+        """Keep no memory for the next call. (A call under way keeps its own.)"""
+        self._frames.clear()
 
 
 def axes_of(types: Sequence[TensorType], symbols: Sequence[Symbol]) -> list[tuple[int, int]]:

@@ -171,6 +171,16 @@ def test_a_reshape_of_sizes_that_are_equal_in_the_example_alone() -> None:
     same_bits(graph, sized, {"n": 2})
 
 
+def test_only_the_instance_that_ran_last_keeps_memory() -> None:
+    sized = graphc.compile(PERCEPTRON)
+    assert isinstance(sized, SizedExecutable)
+    for n in (5, 9, 5, 40):
+        same_bits(PERCEPTRON, sized, {"n": n})
+        held = [each for each in sized._instances.values() if each._frames]
+        assert held == [sized.at(n=n)]
+    assert sized.at(n=5).graph.input_types[0].shape == (5, 24)
+
+
 def test_instances_are_bounded() -> None:
     sized = graphc.compile(graph_of(lambda x: x + 1.0, (N,)))
     assert isinstance(sized, SizedExecutable)
