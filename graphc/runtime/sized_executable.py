@@ -5,7 +5,7 @@ out: what is called with NumPy arrays of any sizes within their bounds
 
 Kernels and driver are made once. What is left of a size is an `Executable` of its own, the
 *instance*: types, and the table of numbers that the driver reads; it is made when the size is first
-seen, in well under a millisecond, and the latest are kept. Where a guard of the program does not
+seen, and the latest are kept. Where a guard of the program does not
 hold for a size, a further program is made with that size as its example.
 """
 
@@ -31,7 +31,7 @@ from graphc.schedule.memory import check_limit
 from graphc.schedule.plan import Plan
 
 INSTANCES = 256
-"""Sizes whose instances are kept: the latest used."""
+"""Sizes whose instances are kept: the latest made."""
 PROGRAMS = 8
 """Programs of one graph that are kept: the latest made."""
 

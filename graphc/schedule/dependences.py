@@ -62,7 +62,9 @@ def buffer_ranges(
         else:
             assert memory is not None
             first = memory[1] + buffer.slot
-            ranges.append((memory[0], first, first + buffer.type.nbytes))
+            # One without elements counts as a byte: where sizes are known only at run time, it may
+            # have some at others than these.
+            ranges.append((memory[0], first, first + max(buffer.type.nbytes, 1)))
     return ranges
 
 

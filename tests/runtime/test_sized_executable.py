@@ -12,16 +12,18 @@ import pytest
 import graphc
 from graphc import ops
 from graphc.autodiff.joint import joint
-from graphc.errors import ArgumentError, GraphError, SizeBoundError
+from graphc.errors import ArgumentError, GraphError, IndexRangeError, SizeBoundError
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.dims import Extent, dim
 from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import answered_by
 from graphc.ir.types import DType, TensorType
+from graphc.ops.generate import iota_like
 from graphc.ops.interpreter import evaluate
 from graphc.runtime.sized_executable import INSTANCES, SizedExecutable
 from graphc.schedule.build import plan_graph
+from graphc.schedule.dependences import HazardTracker, effects_of, root_buffer_ranges
 from graphc.schedule.instances import plan_at
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
@@ -153,8 +155,48 @@ def test_what_does_not_fit_says_what_and_where() -> None:
     np.testing.assert_array_equal(hidden.at(n=2)(ones[:, 0])[0], 2 * ones[:, 0])
 
 
+def test_barriers_stand_where_a_buffer_is_empty_in_the_example_alone() -> None:
+    """What overlaps is the same at all sizes: also at those where nothing lies there."""
+    size = dim("n", 2)
+
+    def program(x: Var, w: Var) -> Var:
+        rest = ops.slice(x, start=(2, 0), size=(size - 2, 64), step=(1, 1))  # type: ignore[operator]
+        return ops.matmul(ops.matmul(ops.matmul(rest, w), w), w)
+
+    _, plan = plan_graph(graph_of(program, (size, 64), (64, 64)), example={"n": 2})
+    needed = []
+    for n in (2, 40):
+        instance, hazards = plan_at(plan, {"n": n}), HazardTracker()
+        at, barriers = root_buffer_ranges(instance), []
+        for effects in [effects_of(step, at) for step in instance.steps]:
+            barriers.append(hazards.with_step(None, effects))
+            if barriers[-1]:
+                hazards.after_barrier()
+            hazards.add(None, effects)
+        needed.append(barriers)
+    assert needed[0] == needed[1] == [False, True, True]
+
+
 def test_a_guard_that_does_not_hold_makes_another_program() -> None:
-    """What was decided for the example is right where the same comparisons hold."""
+    """Whether an index has to be checked is decided for the example, and guarded."""
+
+    def program(x: Var, table: Var) -> Var:
+        places = iota_like(x, (N,), 0)
+        return ops.broadcast(x, shape=(N,)) + ops.take(table, places, axis=0)
+
+    graph = graph_of(program, (N,), (10,))
+    sized = graphc.compile(graph, example={"n": 5})
+    assert isinstance(sized, SizedExecutable)
+    for n in (5, 10):
+        same_bits(graph, sized, {"n": n})
+    assert sized.programs == 1
+    with pytest.raises(IndexRangeError):
+        sized(np.zeros(12, np.float32), np.zeros(10, np.float32))
+    assert sized.programs == 2
+    same_bits(graph, sized, {"n": 7})
+
+
+def test_a_comparison_answered_by_the_example_is_a_guard() -> None:
     with answered_by({"n": 6}) as answers:
         n = N if N > 4 else N + 1
         graph = graph_of(lambda x: ops.sum(x, axes=(0,)), (n,))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from graphc.codegen.program.barrier import PADDING
 from graphc.ir.dims import Extent
@@ -37,7 +37,7 @@ class SizeProgram:
         return _compiled(self.text)(*(sizes[name] for name in self.names))
 
 
-@cache
+@lru_cache(maxsize=256)
 def _compiled(text: str) -> Callable[..., list[int]]:
     namespace: dict[str, Callable[..., list[int]]] = {}
     exec(compile(text, "<size table>", "exec"), namespace)
