@@ -26,7 +26,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from workloads import WORKLOADS, Workload, chosen, initial_state, load, loss_of
+from steps import training
+from workloads import WORKLOADS, Workload, chosen, initial_state, load
 
 import frontend
 
@@ -55,18 +56,7 @@ def step_of(workload: Workload, dynamic: bool | None) -> Step:
     model = workload.model(frontend)
     load(frontend, model, initial_state(workload))
     model.train()
-    assert workload.optimizer is not None
-    kind = getattr(frontend.optim, workload.optimizer.name)
-    optimizer = kind(model.parameters(), **workload.optimizer.options)
-
-    def step(x: Any, y: Any) -> Any:
-        loss = loss_of(frontend, model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return frontend.compile(step, dynamic=dynamic, threads=1)
+    return frontend.compile(training(workload, model), dynamic=dynamic, threads=1)
 
 
 def batch(workload: Workload, rows: int) -> list[Any]:

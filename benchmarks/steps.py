@@ -60,7 +60,7 @@ def make(workload: Workload, size: str = "full") -> Callable[..., Any]:
             load(frontend, model, state)
     finally:
         frontend.set_eager_backend(before)
-    function = _training(workload, model) if workload.trains else _inference(workload, model)
+    function = training(workload, model) if workload.trains else _inference(workload, model)
     function.__name__ = function.__qualname__ = workload.name.replace("-", "_")
     inputs = workload.inputs(size)
     names = ("x", "y")[: len(inputs)]
@@ -71,7 +71,8 @@ def make(workload: Workload, size: str = "full") -> Callable[..., Any]:
     return function
 
 
-def _training(workload: Workload, model: Any) -> Callable[..., Any]:
+def training(workload: Workload, model: Any) -> Callable[..., Any]:
+    """A step of the workload's optimizer on batches `x`, `y`: its loss."""
     assert workload.optimizer is not None
     make = getattr(frontend.optim, workload.optimizer.name)
     optimizer = make(model.parameters(), **workload.optimizer.options)

@@ -21,6 +21,7 @@ import numpy as np
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.dims import Dim, Extent
 from graphc.ir.handle import broadcast_to, lift
+from graphc.ir.size_guards import equal
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
@@ -43,7 +44,7 @@ def _attention(
     _check("attention", q, k, v, mask)
     rows, axis = q.shape[:-1], len(q.shape) - 1
     shape = (*rows, v.shape[-1])
-    if k.shape[-2] == 0:
+    if equal(k.shape[-2], 0):
         return broadcast_to(lift(0, q), shape), broadcast_to(lift(-math.inf, q), rows)
     scores = _scores(q, k, mask, scale, causal)
     level = _finite(r.max(scores, axes=(axis,)))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
+from graphc.ir.size_guards import equal
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
@@ -92,7 +93,7 @@ def _check_axis(op: str, x: Any, axis: int) -> None:
 def _softmax(x: Any, *, axis: int) -> Any:
     check_float("softmax", x)
     _check_axis("softmax", x, axis)
-    if x.shape[axis] == 0:
+    if equal(x.shape[axis], 0):
         return x
     shifted = e.exp(x - r.spread(r.max(x, axes=(axis,)), (axis,), x.shape))
     # One division a row; the sum is at least 1, so its reciprocal is an ordinary number.
@@ -107,7 +108,7 @@ def _softmax_vjp(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
 def _log_softmax(x: Any, *, axis: int) -> Any:
     check_float("log_softmax", x)
     _check_axis("log_softmax", x, axis)
-    if x.shape[axis] == 0:
+    if equal(x.shape[axis], 0):
         return x
     shifted = x - r.spread(r.max(x, axes=(axis,)), (axis,), x.shape)
     total = e.log(r.sum(e.exp(shifted), axes=(axis,)))

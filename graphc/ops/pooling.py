@@ -13,6 +13,7 @@ import numpy as np
 
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import aligned, broadcast_to, lift
+from graphc.ir.size_guards import equal
 from graphc.ir.types import DType, Shape
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
@@ -220,7 +221,7 @@ def _max_pool_indices(
 ) -> Any:
     """Where in the image, counted row by row, the first of the greatest of each window stands."""
     frame = Frame(x, kernel, stride, padding, overhang, dilation)
-    if 0 in frame.size:
+    if any(equal(extent, 0) for extent in frame.size):
         raise ShapeError(f"max_pool of no elements: {x.tensor_type}")
     best = _best_tap(frame, x)
     corner, behind = frame.places(best.shape[len(frame.lead) :])

@@ -249,6 +249,10 @@ def _aligned(shape: Shape, dtype: np.dtype[Any]) -> Array:
     return block[first : first + count].reshape(shape)
 
 
+def _uninitialised(bytes: int) -> Array:
+    return np.empty(bytes, np.uint8)
+
+
 class _CallMemory:
     """The memory of one call: the driver's pointer table, and the block of arena and scratch."""
 
@@ -258,7 +262,7 @@ class _CallMemory:
         count = arguments + outputs + len(program.constants)
         self.table: Any = (ctypes.c_void_p * (count + 1))()
         native = program.native
-        self._memory = np.empty(native.block_bytes + PADDING, np.uint8)
+        self._memory = _uninitialised(native.block_bytes + PADDING)
         start = -self._memory.ctypes.data % PADDING
         self._verdict = verdict_start(native.arena_bytes)
         self._block = self._memory.ctypes.data + start

@@ -12,6 +12,7 @@ from tests.fuzz import (
     kernels,
     kills,
     levels,
+    op_sizes,
     packing,
     sizes,
     state,
@@ -21,7 +22,7 @@ from tests.fuzz.frame import Fuzzer
 
 _MODULES = (
     checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
-    interrupts, autograd, packing, sizes,
+    interrupts, autograd, packing, sizes, op_sizes,
 )  # fmt: skip
 
 FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}

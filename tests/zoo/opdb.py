@@ -33,7 +33,7 @@ from tests.zoo.opdb_sides import Absent, converted, ours_of
 LEAST = {"float32": 99.5, "float64": 99.5, "int64": 99.0, "bool": 99.0, "complex64": 95.0}
 """Of the samples in scope of each dtype, the least share to pass, in percent."""
 LEAST_REFUSED = 97.5
-"""The same of error inputs."""
+"""The same of error inputs: what is reached (664 of 678), so that it does not fall behind."""
 DTYPES = tuple(LEAST)
 
 OUT_OF_SCOPE = (

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.dims import always_le
+from graphc.ir.size_guards import equal
 from graphc.ir.types import DType, Shape, TensorType
 from graphc.ops.kinds.op import REQUIRED, Arrays, Op, Types
 
@@ -49,7 +50,7 @@ class Reduce(Op):
                 f"{self.name}: axes {list(axes)} do not fit {type}",
                 hint="sorted, each once, counted from the front",
             )
-        if self.needs_elements and any(type.shape[axis] == 0 for axis in axes):
+        if self.needs_elements and any(equal(type.shape[axis], 0) for axis in axes):
             raise ShapeError(f"{self.name} of no elements: {type} over axes {list(axes)}")
         return tuple(dim for axis, dim in enumerate(type.shape) if axis not in axes)
 

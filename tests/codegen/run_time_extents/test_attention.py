@@ -73,3 +73,11 @@ def test_chains_of_any_length() -> None:
     """Sums over more rows and columns than one chain has."""
     sizes = [{"n": n, "m": m} for n, m in [(257, 3), (3, 257)]]
     compare(backward, gradient_operands((), N, M), sizes)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_of_any_depth(causal: bool) -> None:
+    """Rows of q and k of any length: what is transposed of the last panel has room."""
+    sizes = along(0, 1, 8, 21)
+    operands: list[Operand] = [(2, 5, N), (2, 19, N), (2, 19, 6)]
+    compare(lambda *x: forward(*x, causal=causal), operands, sizes)

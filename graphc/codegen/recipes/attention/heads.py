@@ -83,10 +83,13 @@ class AttentionContext:
 
     def packed(self, source: GraphValue, name: str) -> Matrix:
         """Scratch for the transpose of an operand, as panels of a tile's columns: [panel][depth]
-        [columns of a tile], the columns being the operand's rows."""
+        [columns of a tile], the columns being the operand's rows. Of a depth known only at run time
+        whole vectors are transposed: rows behind a panel's last are overwritten by the next panel,
+        those behind the last panel have room of their own."""
         panels = ceil_div(self.plan.vectors, TILE_VECTORS)
         depth = self.body.type_of(source).shape[-1]
-        return self.scratch(name, panels * depth, TILE_VECTORS * self.plan.lanes)
+        behind = 0 if isinstance(depth, int) else self.plan.lanes - 1
+        return self.scratch(name, panels * depth + behind, TILE_VECTORS * self.plan.lanes)
 
     def each_head(self, body: Callable[[Head], None]) -> Kernel:
         """The kernel: `body` for the heads of a call."""

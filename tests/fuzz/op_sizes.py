@@ -1,0 +1,151 @@
+"""Ops of the table with a size left open: compiled once, at every size the bits of the kernel that
+is compiled for it, and nothing written outside of the memory of a call.
+
+A case is a sample of an op in which the axes of one extent become a size, and sizes to run it at.
+Where the op cannot be inferred so (its attributes hold the number), or asks for the number itself,
+there is nothing to compare; that it cannot be lowered is told.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import graphc
+from graphc import ops
+from graphc.errors import ContentError, GraphError, IndexRangeError, LoweringError
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.dims import dim
+from graphc.ir.instances import at_sizes
+from graphc.ir.nodes import Graph
+from graphc.ir.size_guards import SizeGuard, answered_by
+from graphc.ir.types import TensorType
+from graphc.ops.kinds.op import Op, SampleDrawer
+from tests.fuzz.fences import fenced
+from tests.fuzz.frame import Broken, Fuzzer
+
+Array = np.ndarray[Any, Any]
+SPREAD = (0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 70)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sample `number` of an op, the extent that is left open, and the sizes it is run at."""
+
+    op: str
+    number: int
+    extent: int
+    sizes: tuple[int, ...]
+
+
+@functools.cache
+def samples(op: Op) -> list[tuple[tuple[Array, ...], dict[str, Any]]]:
+    """Operands, floats as float32, and attributes; those without regions."""
+    if op.samples is None:
+        return []
+    return [
+        (tuple([_single(x) for x in sample.operands]), sample.attributes)
+        for sample in op.samples(SampleDrawer())
+        if not any(isinstance(value, Graph) for value in sample.attributes.values())
+    ]
+
+
+def _single(x: Array) -> Array:
+    return x.astype(np.float32) if x.dtype == np.float64 else x
+
+
+@functools.cache
+def openings() -> list[tuple[str, int, int]]:
+    """Every op, number of a sample, and extent of at least 2 that an axis of an operand has."""
+    return [
+        (op.name, number, extent)
+        for op in ops.table()
+        for number, (operands, _) in enumerate(samples(op))
+        for extent in sorted({n for x in operands for n in x.shape if n >= 2})
+    ]
+
+
+def draw(random: np.random.Generator, size: int) -> Case:
+    name, number, extent = openings()[int(random.integers(len(openings())))]
+    sizes = random.choice(SPREAD, min(size, 5), replace=False)
+    return Case(name, number, extent, (extent, *map(int, sizes)))
+
+
+def opened(case: Case) -> tuple[Graph, tuple[SizeGuard, ...]]:
+    """The graph of the op, and what it asks of the size. Raises GraphError where it cannot be."""
+    op = ops.lookup(case.op)
+    operands, attributes = samples(op)[case.number]
+    n = dim("n")
+
+    def shown(shape: Any) -> Any:
+        return tuple([n if extent == case.extent else extent for extent in shape])
+
+    builder = GraphBuilder("opened")
+    with answered_by({"n": case.extent}) as answers:
+        inputs = [
+            builder.input(f"x{i}", TensorType.of(x).with_shape(shown(x.shape)))
+            for i, x in enumerate(operands)
+        ]
+        if "shape" in attributes:
+            attributes = {**attributes, "shape": shown(attributes["shape"])}
+        return builder.finish(*builder.apply(op, tuple(inputs), attributes)), answers.guards
+
+
+def check(case: Case) -> str:
+    try:
+        graph, guards = opened(case)
+    except GraphError:
+        return "does not fit"
+    sizes = [n for n in case.sizes if all(guard.holds({"n": n}) for guard in guards)]
+    if any(guard.sign == "==" for guard in guards):
+        return "asks for the number"
+    try:
+        sized = graphc.compile(graph, threads=1, example={"n": case.extent})
+    except GraphError as error:
+        if isinstance(error, LoweringError) or "size" in str(error):
+            return "refused"
+        raise
+    for n in sizes:
+        with fenced():
+            _compare(case, graph, sized, n)
+    return "compared"
+
+
+def _compare(case: Case, graph: Graph, sized: Any, n: int) -> None:
+    known = at_sizes(graph, {"n": n})
+    operands = [
+        np.resize(x, type.shape) if x.size else np.zeros(type.shape, x.dtype)
+        for x, type in zip(samples(ops.lookup(case.op))[case.number][0], known.input_types)
+    ]
+    expected = _outcome(graphc.compile(known, threads=1), operands)
+    found = _outcome(sized, operands)
+    if isinstance(expected, type) or isinstance(found, type):
+        if expected is not found:
+            raise Broken(f"at {n}: {found}, for the size alone {expected}")
+        return
+    for one, other in zip(found, expected, strict=True):
+        # NaNs are equal whatever their sign: which one 0/0 is, is for the processor to say.
+        numbers = ~np.isnan(other) if other.dtype.kind == "f" else np.ones(other.shape, bool)
+        same = one.shape == other.shape and one[numbers].tobytes() == other[numbers].tobytes()
+        if not (same and np.array_equal(one, other, equal_nan=other.dtype.kind == "f")):
+            raise Broken(f"at {n}: {one}, for the size alone {other}")
+
+
+def _outcome(executable: Any, operands: list[Array]) -> Any:
+    """The results, or the class of the error that contents of operands raise."""
+    try:
+        return executable(*[x.copy() for x in operands])
+    except (IndexRangeError, ContentError) as error:
+        return type(error)
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    for i in range(1, len(case.sizes)):
+        yield replace(case, sizes=case.sizes[:i] + case.sizes[i + 1 :])
+
+
+FUZZER = Fuzzer("op_sizes", draw, check, lambda case: f"check({case!r})", smaller)
