@@ -24,6 +24,7 @@ from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import Shape
 from graphc.runtime.allocator import keep_freed_memory
+from graphc.runtime.blocks import uninitialised
 from graphc.runtime.native_call import NO_WORKERS, CallFrame, entering, slots
 from graphc.runtime.pool import CELL, ensure
 from graphc.runtime.program import Details, Program
@@ -64,7 +65,6 @@ class Executable:
         self.schedule = program.native.schedule
         self._program = program
         self._details = details
-        self._names = graph.input_names
         self._types = [(type.dtype.numpy, type.shape) for type in program.argument_types]
         self._updated = {target: output for output, target in program.aliases}
         aliased = dict(program.aliases)
@@ -87,6 +87,11 @@ class Executable:
     def graph(self) -> Graph:
         """The graph as it was given."""
         return self._graph
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Names of the inputs, for messages."""
+        return tuple(self._graph.input_names)
 
     def __repr__(self) -> str:
         program = self._program
@@ -137,7 +142,7 @@ class Executable:
         try:
             frame = self._frames.pop()  # one step, so that two threads never get the same frame
         except IndexError:
-            frame = _CallMemory(self)
+            frame = self._new_frame()
         frame.calls += 1
         try:
             status = frame.enter(arrays)
@@ -149,6 +154,13 @@ class Executable:
             if frame.has_finished:
                 error.written = self._results(arrays)  # type: ignore[attr-defined]
             raise
+
+    def _new_frame(self) -> _CallMemory:
+        return _CallMemory(self, self._block(self._program.native.block_bytes + PADDING))
+
+    def _block(self, count: int) -> Array:
+        """Memory of so many bytes for a call."""
+        return uninitialised(count)
 
     def _recover(self, frame: _CallMemory, status: int, arrays: list[Any]) -> None:
         """What native code could not take as it is: arrays of other layouts are copied and the call
@@ -249,23 +261,20 @@ def _aligned(shape: Shape, dtype: np.dtype[Any]) -> Array:
     return block[first : first + count].reshape(shape)
 
 
-def _uninitialised(bytes: int) -> Array:
-    return np.empty(bytes, np.uint8)
-
-
 class _CallMemory:
-    """The memory of one call: the driver's pointer table, and the block of arena and scratch."""
+    """The memory of one call: the driver's pointer table, and the block of arena and scratch, which
+    lies in `memory`."""
 
-    def __init__(self, owner: Executable):
+    def __init__(self, owner: Executable, memory: Array):
         program = owner._program
         arguments, outputs = len(program.argument_types), len(program.output_types)
         count = arguments + outputs + len(program.constants)
         self.table: Any = (ctypes.c_void_p * (count + 1))()
         native = program.native
-        self._memory = _uninitialised(native.block_bytes + PADDING)
-        start = -self._memory.ctypes.data % PADDING
+        self.memory = memory
+        start = -self.memory.ctypes.data % PADDING
         self._verdict = verdict_start(native.arena_bytes)
-        self._block = self._memory.ctypes.data + start
+        self._block = self.memory.ctypes.data + start
         self._constants = [constant.array for constant in program.constants]
         for slot, array in enumerate(self._constants):
             self.table[arguments + outputs + slot] = array.ctypes.data
@@ -281,7 +290,7 @@ class _CallMemory:
         self.call_address = ctypes.addressof(self._call)
         self.enter = entering(self._call)
         if native.hosts:
-            self.enter = calling_back(self.enter, self._block, self._memory.nbytes)
+            self.enter = calling_back(self.enter, self._block, self.memory.nbytes)
 
     @property
     def has_finished(self) -> bool:
@@ -299,7 +308,7 @@ class _CallMemory:
 
     def behind(self, start: int) -> Array:
         """The bytes of the block from `start` on."""
-        return self._memory[self._block - self._memory.ctypes.data + start :]
+        return self.memory[self._block - self.memory.ctypes.data + start :]
 
     def verdict(self) -> tuple[int, int]:
         """The least and greatest value seen by the content check that failed."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.types import Shape
-from graphc.runtime.executable import Array, Executable, _CallMemory
+from graphc.runtime.executable import Array, Executable
 
 
 def fill_memory(executable: Executable, byte: int) -> None:
@@ -19,7 +19,7 @@ def fill_memory(executable: Executable, byte: int) -> None:
         (functools.partial(_filled, byte, make), shape, dtype)
         for make, shape, dtype in executable._fresh
     ]
-    frame = _CallMemory(executable)
+    frame = executable._new_frame()
     frame.behind(0).fill(byte)
     executable._frames = [frame]
 

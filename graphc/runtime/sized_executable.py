@@ -24,6 +24,7 @@ from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
+from graphc.runtime.blocks import Blocks
 from graphc.runtime.executable import Array, Executable, described
 from graphc.runtime.program import Details, Program, program_at
 from graphc.schedule.instances import plan_at
@@ -71,6 +72,7 @@ class SizedExecutable:
         self._programs = [make(_within_bounds(example, self._symbols))]
         self._instances: OrderedDict[tuple[int, ...], Instance] = OrderedDict()
         self._latest: Instance | None = None
+        self.blocks = Blocks(max_bytes)
 
     def __repr__(self) -> str:
         made = self._programs[-1].program
@@ -129,8 +131,8 @@ class SizedExecutable:
         return instance
 
     def runs(self, instance: Instance) -> None:
-        """An instance is about to run: the one that did before gives its memory back, so that all
-        together take what one does."""
+        """An instance is about to run: the one that did before gives its memory back, and this one
+        takes it."""
         before, self._latest = self._latest, instance
         if before is not instance and before is not None:
             before.give_back()
@@ -188,7 +190,15 @@ class Instance(Executable):
 
     def give_back(self) -> None:
         """Keep no memory for the next call. (A call under way keeps its own.)"""
-        self._frames.clear()
+        while True:
+            try:
+                frame = self._frames.pop()
+            except IndexError:
+                return
+            self._owner.blocks.give(frame.memory)
+
+    def _block(self, count: int) -> Array:
+        return self._owner.blocks.take(count)
 
 
 def axes_of(types: Sequence[TensorType], symbols: Sequence[Symbol]) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 
-from graphc.runtime import executable
+from graphc.runtime import blocks, executable
 from graphc.runtime.executable import Executable
 from tests.fuzz.frame import Broken
 
@@ -59,7 +59,8 @@ def fenced() -> Iterator[Fences]:
 
     with (
         mock.patch.object(Executable, "__init__", init),
-        mock.patch.object(executable, "_uninitialised", memory),
+        mock.patch.object(executable, "uninitialised", memory),
+        mock.patch.object(blocks, "uninitialised", memory),
     ):
         yield fences
     fences.check()

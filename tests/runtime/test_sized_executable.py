@@ -21,6 +21,7 @@ from graphc.ir.size_guards import answered_by
 from graphc.ir.types import DType, TensorType
 from graphc.ops.generate import iota_like
 from graphc.ops.interpreter import evaluate
+from graphc.runtime.blocks import LARGER, Blocks
 from graphc.runtime.sized_executable import INSTANCES, SizedExecutable
 from graphc.schedule.build import plan_graph
 from graphc.schedule.dependences import HazardTracker, effects_of, root_buffer_ranges
@@ -229,3 +230,28 @@ def test_instances_are_bounded() -> None:
     for n in range(INSTANCES + 40):
         assert sized(np.zeros(n, np.float32))[0].sum() == n
     assert len(sized._instances) == INSTANCES and sized.programs == 1
+
+
+def test_sizes_share_a_block() -> None:
+    """A further size takes no memory beside that of the size before, a larger one some more than
+    it needs, a much smaller one a block of its own."""
+    sized = graphc.compile(PERCEPTRON)
+    assert isinstance(sized, SizedExecutable)
+
+    def block(n: int) -> Any:
+        same_bits(PERCEPTRON, sized, {"n": n})
+        return sized.at(n=n)._frames[-1].memory
+
+    first = block(500)
+    assert block(499) is first and block(250) is first
+    larger = block(501)
+    assert larger is not first and larger.nbytes > 1.2 * sized.at(n=501).memory_bytes
+    assert block(505) is larger and block(500) is larger
+    assert block(1).nbytes < larger.nbytes / LARGER
+
+
+def test_a_block_to_spare_is_within_the_limit() -> None:
+    blocks = Blocks(most=1100)
+    blocks.give(blocks.take(900))
+    assert blocks.take(1000).nbytes == 1100
+    assert blocks.take(1200).nbytes == 1200
