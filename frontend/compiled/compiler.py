@@ -175,7 +175,7 @@ class CompiledFunction:
     ) -> Specialization:
         specialization = self._specialize(key, leaves, structure, sized)
         try:
-            instance = specialization.at(key.types)
+            instance = specialization.at(key)
             assert instance is not None, "the example answers as it did"
             instance.prepare(leaves)
         except BaseException:

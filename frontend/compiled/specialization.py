@@ -16,11 +16,13 @@ from frontend.compiled.inputs import in_order
 from frontend.compiled.options import Options
 from frontend.compiled.packing import Bound, Packing, count_of, packing_of
 from frontend.compiled.results import closed, dressed, leaves
+from frontend.compiled.signature import Signature
 from frontend.compiled.sized_memo import executable_at
 from frontend.compiled.traced_function import TracedFunction
 from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
 from frontend.tensors.memory_tracking import count_write
+from frontend.tensors.sizes import number_at
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
@@ -163,15 +165,18 @@ class Specialization:
             and not (self.grads or self.taps or self.closed or self.leaves or self.dressed)
         )
 
-    def at(self, types: Sequence[TensorType]) -> Specialization | None:
-        """This one at the sizes that arguments of these types have; None where they are of another
-        form, or where what was asked of sizes has other answers there."""
-        sizes = None if self.sizes is None else self.sizes.sizes_of(types)
+    def at(self, key: Signature) -> Specialization | None:
+        """This one at the sizes and ints of a call with this signature; None where they are of
+        another form, or where what was asked of sizes has other answers there."""
+        if self.sizes is None:
+            return None
+        sizes = self.sizes.sizes_of(key.types, tree.numbers(key.structure))
         if sizes is None or not all([guard.holds(sizes) for guard in self.size_guards]):
             return None
         instance = copy.copy(self)
         instance.instance_sizes, instance.origin = sizes, self
         instance.calls, instance.seconds, instance.undo = 0, 0.0, _nothing_done
+        instance.structure = tree.mapped(self.structure, lambda part: number_at(part, sizes))
         instance.types = tuple([type_at(type, sizes) for type in self.types])
         instance.saved = [evaluate(extent, sizes) for extent in self.saved]
         if self.function is None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from graphc.ir.dims import Dim, Extent
+from graphc.ir.dims import Dim, Extent, evaluate
 from graphc.ir.size_floats import SizeFloat
-from graphc.ir.size_guards import answered, equal
+from graphc.ir.size_guards import answered, equal, spelled
 from graphc.ir.undecided import number_of
 
 
@@ -159,7 +159,7 @@ class SymInt:
         return self
 
     def __str__(self) -> str:
-        return str(self.extent)
+        return str(spelled(self.extent))
 
     __repr__ = __str__
 
@@ -174,6 +174,17 @@ class SymInt:
 
     def item(self) -> Any:
         return self
+
+
+def number_at(part: Any, sizes: Mapping[str, int]) -> Any:
+    """A part of a structure (tracing.tree) with what it is at these sizes in place of an open
+    number."""
+    if part[1] is SymInt:
+        return ("static", int, evaluate(part[2].extent, sizes))
+    if part[1] is SizeFloat:
+        value = part[2].at(lambda extent: evaluate(extent, sizes))
+        return ("static", float, value)
+    return part
 
 
 def whole(size: Any) -> Any:

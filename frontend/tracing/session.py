@@ -90,11 +90,8 @@ class Session(Mutations):
         """From the next entering on these sizes answer what is asked of sizes left open: `answers`
         are then new ones."""
         if self.sizes is not None:
-            self.example, self.answers, self.prepared = (
-                example,
-                SizeAnswers(example, user_location),
-                {},
-            )
+            answers = SizeAnswers(example, user_location, self.sizes.names_of_numbers)
+            self.example, self.answers, self.prepared = example, answers, {}
 
     def __enter__(self) -> Session:
         TRACE_LOCK.begin()

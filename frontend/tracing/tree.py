@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,6 +117,45 @@ def build(structure: Any, leaves: Iterator[Any]) -> Any:
         case _:
             value = structure[2]
             return value.value if isinstance(value, Keyed) else value
+
+
+def mapped(structure: Any, change: Callable[[Any], Any]) -> Any:
+    """The structure with `change(part)` for each part that is neither a tensor nor a container."""
+    match structure[0]:
+        case "static":
+            return change(structure)
+        case "tensor":
+            return structure
+        case "namespace":
+            return (structure[0], mapped(structure[1], change))
+        case _:
+            return (*structure[:-1], tuple([mapped(item, change) for item in structure[-1]]))
+
+
+def numbers(structure: Any) -> tuple[int, ...]:
+    """The ints of a structure, in order."""
+    result: list[int] = []
+
+    def note(part: Any) -> Any:
+        if part[1] is int:
+            result.append(part[2])
+        return part
+
+    mapped(structure, note)
+    return tuple(result)
+
+
+def with_numbers(structure: Any, others: Iterable[Any]) -> Any:
+    """The structure with these values in place of its ints."""
+    values = iter(others)
+
+    def change(part: Any) -> Any:
+        if part[1] is not int:
+            return part
+        value = next(values)
+        return ("static", type(value), value)
+
+    return mapped(structure, change)
 
 
 def statics(structure: Any) -> Iterator[Any]:

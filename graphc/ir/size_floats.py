@@ -60,7 +60,17 @@ class SizeFloat:
 
     def __float__(self) -> float:
         """The number in the example."""
-        return float(_APPLY[self.name](*map(_number, (self.left, self.right))))
+        return self.at(number_of)
+
+    def at(self, number: Callable[[Any], int]) -> float:
+        """The number where `number` gives that of an extent."""
+
+        def known(part: Any) -> Any:
+            if isinstance(part, Undecided):
+                return number(part)
+            return part.at(number) if type(part) is SizeFloat else part
+
+        return float(_APPLY[self.name](known(self.left), known(self.right)))
 
     def __int__(self) -> int:
         return int(float(self))
@@ -90,9 +100,3 @@ class SizeFloat:
             for part in (self.left, self.right)
         )
         return apply(self.name, left, right)
-
-
-def _number(part: Any) -> Any:
-    if isinstance(part, Undecided):
-        return number_of(part)
-    return float(part) if type(part) is SizeFloat else part

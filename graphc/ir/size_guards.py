@@ -47,10 +47,15 @@ class SizeGuard:
 
 class SizeAnswers:
     """Answers by an example, and the guards they leave, each once, in order. `fixed` are the
-    extents that were made numbers, with what `place` gave when they were."""
+    extents that were made numbers, with what `place` gave when they were. `numbers` are names of
+    sizes that are no axis of anything: their text is that of a number."""
 
-    def __init__(self, example: Mapping[str, int], place: Callable[[], Any] = lambda: None):
+    def __init__(
+        self, example: Mapping[str, int], place: Callable[[], Any] = lambda: None,
+        numbers: frozenset[str] = frozenset(),
+    ):  # fmt: skip
         self.example = dict(example)
+        self.numbers = numbers
         self._place = place
         self.fixed: dict[Extent, Any] = {}
         self.memos: dict[Any, dict[Any, Any]] = {}
@@ -120,6 +125,16 @@ def equal(left: Extent, right: Extent) -> bool:
 def _difference_bounds(left: Extent, right: Extent) -> tuple[float, float]:
     difference = left - right
     return (difference, difference) if isinstance(difference, int) else difference.bounds()
+
+
+def spelled(extent: Extent) -> Extent:
+    """What the text of an extent is that of: of a number that a program was given, this number,
+    and what is made then holds for it."""
+    answers = _sized_answers()
+    if answers is None or not isinstance(extent, Dim):
+        return extent
+    is_given = any(symbol.name in answers.numbers for symbol in extent.symbols())
+    return answers.fix(extent) if is_given else extent
 
 
 def typical(extent: Extent) -> int:

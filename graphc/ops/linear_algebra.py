@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.errors import DTypeError, LinAlgError, ShapeError
+from graphc.errors import DTypeError, IndexRangeError, LinAlgError, ShapeError
 from graphc.ir.types import DType, TensorType
 from graphc.ops import matrix_kernels as kernels
 from graphc.ops import symmetric_indefinite
@@ -166,12 +166,16 @@ lu = Host("linalg_lu", kernels.lu, _lu_types, samples=_rectangles)
 
 
 def _permutation(pivots: Array, *, rows: int) -> Array:
+    if pivots.size and not 1 <= pivots.min() <= pivots.max() <= rows:
+        raise IndexRangeError(f"pivots from {pivots.min()} to {pivots.max()}: rows are 1 to {rows}")
     return kernels.permutation(pivots, rows) > 0
 
 
 def _permutation_type(pivots: TensorType, *, rows: int) -> TensorType:
     if not pivots.dtype.is_integer or not pivots.rank:
         raise DTypeError(f"rows swapped are integers along an axis, not {pivots}")
+    if pivots.shape[-1] > rows:
+        raise ShapeError(f"{pivots} swaps more than {rows} rows")
     return TensorType(DType.bool, (*pivots.shape[:-1], rows, rows))
 
 

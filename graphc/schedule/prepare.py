@@ -15,6 +15,8 @@ from graphc.ir.copying import copy_nodes
 from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Location, Node, Value
 from graphc.ir.registry import lookup
+from graphc.ir.size_guards import equal
+from graphc.ir.types import TensorType
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.kinds.op import ContentCheck as ContentCheck
@@ -147,7 +149,7 @@ def _open_checks(graph: Graph, node: Node, ranges: Ranges) -> list[ContentCheck]
         operand = graph.nodes[node.operands[check.operand].node]
         if operand.op == CONSTANT:
             raise_if_broken(check, operand.attribute("value").array, node.op)
-        elif types[check.operand].numel != 0 and not _certain(check, node, ranges):
+        elif not _is_empty(types[check.operand]) and not _certain(check, node, ranges):
             result.append(check)
     return result
 
@@ -162,9 +164,13 @@ def certain_checks(graph: Graph) -> Iterator[tuple[int, str, str, tuple[int, int
         types = tuple(graph.type_of(operand) for operand in node.operands)
         for check in lookup(node.op).checks(types, dict(node.attributes)):
             operand = node.operands[check.operand]
-            computed = graph.nodes[operand.node].op != CONSTANT and types[check.operand].numel != 0
-            if computed and _certain(check, node, ranges):
+            computed = graph.nodes[operand.node].op != CONSTANT
+            if computed and not _is_empty(types[check.operand]) and _certain(check, node, ranges):
                 yield identity, node.op, check.message, ranges.of(operand)
+
+
+def _is_empty(type: TensorType) -> bool:
+    return any(equal(extent, 0) for extent in type.shape)
 
 
 def _certain(check: ContentCheck, node: Node, ranges: Ranges) -> bool:

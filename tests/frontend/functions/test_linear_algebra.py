@@ -231,3 +231,11 @@ def test_upper_cholesky_reads_the_upper_triangle() -> None:
     np.testing.assert_allclose(a.grad.numpy(), a.grad.numpy().T)
     info = torch.linalg.cholesky_ex(torch.tensor([[1.0, 2j], [-2j, 1.0]])).info
     assert info.item() == 2
+
+
+@pytest.mark.parametrize("pivot", [0, 4])
+def test_pivots_that_name_no_row(pivot: int) -> None:
+    pivots = torch.tensor([1, pivot, 3], dtype=torch.int32)
+    for unpack in (torch.lu_unpack, torch.compile(torch.lu_unpack)):
+        with pytest.raises(IndexError, match="rows are 1 to 3"):
+            unpack(torch.eye(3), pivots)

@@ -142,7 +142,8 @@ class Cells:
 
 def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
     """Sizes of cells, as long along each axis as one of the remainders that addresses depend on
-    takes to come again. The least are tried first: of nested quotients that is the innermost."""
+    takes to come again, and not longer than a row along the last. The least are tried first: of
+    nested quotients that is the innermost."""
     at = coordinates(shape)
     periods: list[set[int]] = [set() for _ in shape]
     for output in body.outputs:
@@ -152,6 +153,8 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
                     slope = _slope(quotient.dividend, item)
                     divisor = fixed(quotient.divisor)
                     periods[axis].add(divisor // math.gcd(divisor, slope))
+    # A cell that is longer than a row would have neighbours in memory that are not its own.
+    periods[-1] = {p for p in periods[-1] if p <= shape[-1]}
     short = [{p for p in axis if 1 < p <= LONGEST_PERIOD} or {1} for axis in periods]
     for choice in (min, max):
         period = tuple(choice(axis) for axis in short)

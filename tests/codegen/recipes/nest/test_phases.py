@@ -3,6 +3,7 @@ repeat after are written phase by phase."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -45,6 +46,13 @@ def window(kernel: int, stride: int, padding: int, axes: int = 2) -> dict[str, t
         "kernel": (kernel,) * axes, "stride": (stride,) * axes, "padding": (padding,) * axes,
         "dilation": (1,) * axes,
     }  # fmt: skip
+
+
+def by_groups(x: Any, mean: Any) -> Any:
+    """Less a number of each group of channels; what computes it has the shape of channels."""
+    grouped = movement.reshape(x, shape=(*mean.shape, math.prod(x.shape) // math.prod(mean.shape)))
+    spread = movement.broadcast(movement.reshape(mean, shape=(*mean.shape, 1)), shape=grouped.shape)
+    return movement.reshape(grouped - spread, shape=x.shape) * 2
 
 
 CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
@@ -142,6 +150,22 @@ def test_cells_that_would_be_too_long_stay_a_plain_nest() -> None:
     assert "gather" in last_kernel(graph, "x86-64-v3")
     x = np.arange(27, dtype=np.float32).reshape(3, 9)
     np.testing.assert_array_equal(graphc.compile(graph)(x)[0], x.repeat(5, 1) + 1)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 4])
+def test_every_element_is_written_of_rows_shorter_than_the_period(columns: int) -> None:
+    """Groups of two channels: what a group is read with repeats after more columns than a row may
+    have, so that a cell would reach into the next row."""
+    b = graphc.GraphBuilder("groups")
+    graph = b.finish(by_groups(b.input("x", f"f32[2,4,{columns}]"), b.input("mean", "f32[2,2]")))
+    x = np.arange(8 * columns, dtype=np.float32).reshape(2, 4, columns)
+    mean = np.array([[1, 2], [3, 4]], np.float32)
+    expected = (x - mean.repeat(2, 1)[:, :, None]) * 2
+    (step,) = plan_graph(graph)[1].steps
+    for target in TARGETS:
+        result = np.empty_like(x)
+        interpreter.run(lower(step.kernel, named(target)), [x, mean, result], fills=True)
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_a_mask_of_relu_is_part_of_the_gradient() -> None:
