@@ -33,7 +33,6 @@ from graphc.ir.dims import Extent, evaluate
 from graphc.ir.instances import type_at
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard
-from graphc.ir.types import TensorType
 
 
 def compile_graph(graph: Graph, options: Options, example: Mapping[str, int] | None = None) -> Any:

@@ -17,6 +17,7 @@ from frontend.functions.places import moved
 from frontend.functions.ranges import arange, eye, linspace, logspace, range
 from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, complex_of, place_of
 from frontend.tensors.host_data import array_of, check_supported, numbers_as
+from frontend.tensors.sizes import is_open
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data, make, without_data
 from graphc.ir.types import DType, TensorType
@@ -50,7 +51,15 @@ def tensor(
     if isinstance(data, Tensor):
         warnings.warn(f"{_COPIED}torch.tensor(sourceTensor).", UserWarning, stacklevel=2)
         return finished(_copied(data, dtype), requires_grad, _place(data, device))
-    return finished(from_data(data, dtype), requires_grad, device)
+    return finished(_of(data, dtype, copy=True), requires_grad, device)
+
+
+def _of(data: Any, dtype: Any, copy: bool) -> Tensor:
+    """A tensor of data; of a number that is open (frontend.tensors.sizes) one without dimensions
+    that has the number of the call."""
+    if not is_open(data):
+        return from_data(data, dtype, copy=copy)
+    return filled(data, _value_dtype(data) if dtype is None else as_dtype(dtype), ())
 
 
 def _place(source: Any, device: Any) -> Any:
@@ -70,7 +79,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         same = data if dtype is None else casted(data, as_dtype(dtype))
         return same if device is None else moved(same, place_of(device))
-    return finished(from_data(data, dtype, copy=False), False, device)
+    return finished(_of(data, dtype, copy=False), False, device)
 
 
 def asarray(
@@ -165,7 +174,8 @@ def _filled(
     elif isinstance(value, Tensor):
         result = expanded(casted(_number_in(name, value), kind), shape).clone()
     elif STATE.session is not None:
-        result = filled(_number(name, value, kind).item(), kind, shape)
+        number = value if is_open(value) else _number(name, value, kind).item()
+        result = filled(number, kind, shape)
     elif value.__class__ is int and value == 0:
         result = make(np.zeros(shape, kind.numpy), TensorType(kind, shape))
     else:

@@ -17,7 +17,7 @@ from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
 from frontend.tensors.no_value import deciding
-from frontend.tensors.sizes import extents_in, slice_ends
+from frontend.tensors.sizes import extents_in, is_open, slice_ends
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import IndexRangeError, ShapeError
@@ -100,7 +100,8 @@ class IndexPart:
 
     def _number(self, item: Any) -> None:
         axis = len(self.start)
-        dim, position = self.source[axis], item.__index__()
+        dim = self.source[axis]
+        position = item if is_open(item) else item.__index__()
         if not -dim <= position < dim:
             raise IndexRangeError(
                 f"index {position} is out of bounds for dimension {axis} with size {dim}",

@@ -279,7 +279,7 @@ class Session(Mutations):
 
     def filled_value(self, number: Any, type: TensorType) -> Var:
         """`number` repeated to a shape: a 0-d constant and a broadcast."""
-        key = (type, str(number))
+        key = (type, str(extents_in(number)))
         var = self._filled.get(key)
         if var is None:
             if is_open(number):

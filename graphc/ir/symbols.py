@@ -13,6 +13,11 @@ def symbols_of(graph: Any) -> tuple[Symbol, ...]:
     return tuple(dict.fromkeys(s for node in graph.nodes for s in _symbols_of(node)))
 
 
+def has_symbols(node: Any) -> bool:
+    """Whether types or attributes of a node depend on sizes."""
+    return next(_symbols_of(node), None) is not None
+
+
 def _symbols_of(node: Any) -> Iterator[Symbol]:
     shapes = [type.shape for type in node.types if type.is_symbolic]
     for extent in _dims_in((*shapes, *(value for _, value in node.attributes))):

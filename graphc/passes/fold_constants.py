@@ -20,6 +20,7 @@ import numpy as np
 from graphc.errors import GraphError
 from graphc.ir.nodes import CONSTANT, Graph, Node, Value
 from graphc.ir.registry import lookup
+from graphc.ir.symbols import has_symbols
 from graphc.passes.rewrite import ANY_OP, Rewriter, Rule, RuleSet, rewrite, rule
 
 # Elements of a result. A result no larger than the constants it is made of is always allowed.
@@ -88,6 +89,8 @@ def _is_exact(draft: Rewriter, node: Node) -> bool:
 
 def _folded(draft: Rewriter, node: Node, arrays: list[Any]) -> Node | Value | None:
     """The result on `arrays` as a constant; on 0-d ones broadcast to the type of the node."""
+    if has_symbols(node):
+        return None
     try:
         (result,) = lookup(node.op).run(tuple(arrays), dict(node.attributes))
     except GraphError:
