@@ -11,13 +11,14 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 from graphc.codegen.llvm.jit import LEVELS, compile_kernel
 from graphc.codegen.llvm.kernel import scratch_layout
 from graphc.codegen.llvm.native import OBJECTS
 from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
 from graphc.codegen.recipes.lower import lower
+from graphc.codegen.recipes.size_class import SizeClass, size_class
 from graphc.codegen.target import Target
 from graphc.ir.dims import Dim, Extent, Symbol, dim
 from graphc.ir.extent_text import parse_extent
@@ -37,6 +38,8 @@ class KernelFacts:
     scratch_bytes: Extent
     sizes: tuple[str, ...] = ()
     """Names of the sizes it takes, in order."""
+    size_class: SizeClass | None = None
+    """The sizes for which another kernel is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,12 @@ def compiled_spec(spec: KernelSpec, target: Target, timings: dict[str, float]) -
     lowered = time.perf_counter()
     code = compile_kernel(kernel, target, store)
     sizes = tuple(size.name for size in kernel.dims)
-    facts = KernelFacts(code.symbol, kernel.extent, scratch_layout(kernel)[1], sizes)
+    facts = KernelFacts(
+        code.symbol, kernel.extent, scratch_layout(kernel)[1], sizes, size_class(spec, target)
+    )  # fmt: skip
     if store is not None:
         named = {"kernel": f"{spec.recipe} of {code.symbol}", "target": target.key}
-        store.put(key, json.dumps(asdict(facts), default=str).encode(), named)
+        store.put(key, _text(facts).encode(), named)
     timings["loops"] = timings.get("loops", 0.0) + lowered - started
     timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - lowered
     return CompiledSpec(facts, code.object)
@@ -91,6 +96,14 @@ def _kept(store: ObjectCache, key: str, spec: KernelSpec) -> CompiledSpec | None
     return CompiledSpec(facts, code)
 
 
+def _text(facts: KernelFacts) -> str:
+    """The facts as `_facts` reads them, extents as their text."""
+    entry: dict[str, object] = {each.name: getattr(facts, each.name) for each in fields(facts)}
+    if facts.size_class is not None:
+        entry["size_class"] = asdict(facts.size_class)
+    return json.dumps(entry, default=str)
+
+
 def _facts(entry: Mapping[str, object], symbols: Sequence[Symbol]) -> KernelFacts | None:
     """Facts as they were written; None for an entry of another form. `symbols` are the kernel's
     sizes."""
@@ -104,4 +117,6 @@ def _facts(entry: Mapping[str, object], symbols: Sequence[Symbol]) -> KernelFact
         return None
     if not (isinstance(extent, int | Dim) and isinstance(scratch, int | Dim)):
         return None
-    return KernelFacts(symbol, extent, scratch, tuple(map(str, sizes)))
+    apart = entry.get("size_class")
+    found = SizeClass(**apart) if isinstance(apart, dict) else None
+    return KernelFacts(symbol, extent, scratch, tuple(map(str, sizes)), found)

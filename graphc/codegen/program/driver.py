@@ -20,27 +20,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.codegen.program.barrier import PADDING
+from graphc.codegen.program.check_text import check_text
 from graphc.codegen.program.native_kernel import (
     NativeKernel,
     own_sizes,
     scratch_needs,
     scratch_stride,
     slice_bytes,
+    with_variants,
 )
 from graphc.codegen.program.native_program import verdict_start
 from graphc.codegen.program.size_table import SizeTable
 from graphc.ir.instances import substitute
 from graphc.ir.types import DType
-from graphc.schedule.plan import (
-    Branch,
-    Check,
-    KernelSpec,
-    Launch,
-    Loop,
-    Plan,
-    Step,
-    all_steps,
-)
+from graphc.schedule.plan import Branch, Check, KernelSpec, Launch, Loop, Plan, Step, all_steps
 from graphc.schedule.threads import Schedule, WorkSplit
 
 _LLVM_TYPE = {DType.i32: "i32", DType.i64: "i64", DType.bool: "i8"}
@@ -70,7 +63,7 @@ class Driver:
     def text(self, triple: str) -> str:
         """The LLVM IR of the driver."""
         longest = max((len(s.buffers) for s in all_steps(self.plan)), default=0)
-        symbols = sorted({kernel.symbol for kernel in self.kernels.values()})
+        symbols = sorted({kernel.symbol for kernel in with_variants(self.kernels.values())})
         head = [f'target triple = "{triple}"', ""]
         head += [f"declare void @{symbol}(ptr, ptr, i64, i64, ptr)" for symbol in symbols]
         head += ["declare void @barrier(ptr, ptr, i64)"] * self.several
@@ -221,18 +214,43 @@ class Driver:
             self._loop(frame, step, split)
         elif isinstance(step, Branch):
             self._branch(frame, step, split)
-        elif split.threads == 1:
-            kernel = self.kernels[step.kernel]
-            self._launch(frame, step, kernel, "0", self._extent(step, kernel))
         else:
-            self._part(frame, step, split.threads)
+            self._launches(frame, step, split.threads)
 
     def _barrier(self) -> None:
         self.lines.append("  call void @barrier(ptr %counter, ptr %mine, i64 %threads)")
 
-    def _part(self, frame: BoundPlan, step: Launch, parts: int) -> None:
+    def _launches(self, frame: BoundPlan, step: Launch, parts: int) -> None:
+        """The kernel, or the one that takes its place at this size: if it gives each thread a part
+        of its range."""
+        kernel, n = self.kernels[step.kernel], self._name()
+        variant = kernel.variant
+        if variant is None:
+            self._range(frame, step, kernel, parts)
+            return
+        size = self.sizes.operand(own_sizes(step)[variant.of.name])
+        extent = self._extent(step, variant.kernel)
+        self.lines += [
+            f"  %many{n} = icmp sge i64 {size}, {variant.of.least}",
+            f"  %parts{n} = icmp sge i64 {extent}, {parts}",
+            f"  %apart{n} = and i1 %many{n}, %parts{n}",
+            f"  br i1 %apart{n}, label %variant{n}, label %general{n}",
+            f"variant{n}:",
+        ]
+        self._range(frame, step, variant.kernel, parts)
+        self.lines += [f"  br label %launched{n}", f"general{n}:"]
+        self._range(frame, step, kernel, parts)
+        self.lines += [f"  br label %launched{n}", f"launched{n}:"]
+
+    def _range(self, frame: BoundPlan, step: Launch, kernel: NativeKernel, parts: int) -> None:
+        """The range of a kernel, or this thread's part."""
+        if parts == 1:
+            self._launch(frame, step, kernel, "0", self._extent(step, kernel))
+        else:
+            self._part(frame, step, kernel, parts)
+
+    def _part(self, frame: BoundPlan, step: Launch, kernel: NativeKernel, parts: int) -> None:
         """This thread's part of the range; all of it where the call has one thread."""
-        kernel = self.kernels[step.kernel]
         n = self._name()
         extent = self._extent(step, kernel)
         self.lines += [
@@ -276,33 +294,11 @@ class Driver:
         )
 
     def _check(self, frame: BoundPlan, check: Check) -> None:
-        """All threads read the same values, so they go on, or return, together."""
-        n = self._name()
         self._checks += 1
         type_ = _LLVM_TYPE[frame.plan.buffers[check.least].type.dtype]
-        self.lines += [
-            f"  %least{n} = load {type_}, ptr {frame.pointers[check.least]}",
-            f"  %greatest{n} = load {type_}, ptr {frame.pointers[check.greatest]}",
-        ]
-        if check.bound is None:
-            self.lines.append(f"  %bad{n} = icmp ne {type_} %least{n}, 0")
-        else:
-            self.lines += [
-                f"  %low{n} = icmp slt {type_} %least{n}, 0",
-                f"  %high{n} = icmp sge {type_} %greatest{n}, {self._bound_of(check, type_)}",
-                f"  %bad{n} = or i1 %low{n}, %high{n}",
-            ]
-        self.lines += [f"  br i1 %bad{n}, label %fail{n}, label %next{n}", f"fail{n}:"]
-        for offset, name in enumerate(("least", "greatest")):
-            wide = f"%{name}{n}" if type_ == "i64" else f"%{name}{n}.64"
-            if type_ != "i64":
-                extend = "zext" if type_ == "i8" else "sext"
-                self.lines.append(f"  {wide} = {extend} {type_} %{name}{n} to i64")
-            self.lines += [
-                f"  %{name}{n}.at = getelementptr i64, ptr %verdict, i64 {offset}",
-                f"  store i64 {wide}, ptr %{name}{n}.at",
-            ]
-        self.lines += [f"  ret i64 {self._checks}", f"next{n}:"]
+        bound = None if check.bound is None else self._bound_of(check, type_)
+        extremes = frame.pointers[check.least], frame.pointers[check.greatest]
+        self.lines += check_text(self._name(), type_, *extremes, bound, self._checks)
 
     def _bound_of(self, check: Check, type_: str) -> str:
         """What stands for the bound of a check, in the type of what is checked."""

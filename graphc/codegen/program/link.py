@@ -4,7 +4,7 @@ order (see `driver`), on as many threads as the schedule says."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from graphc.codegen.llvm.native import DRIVER_LEVEL, OBJECTS, compile_driver, load
 from graphc.codegen.llvm.object_cache import user_cache
@@ -14,9 +14,15 @@ from graphc.codegen.program.compile_worker import compile_all
 from graphc.codegen.program.compiled_spec import CompiledSpec, compiled_spec
 from graphc.codegen.program.driver import Driver
 from graphc.codegen.program.host_kernels import host_kernel
-from graphc.codegen.program.native_kernel import NativeKernel, scratch_stride
+from graphc.codegen.program.native_kernel import (
+    NativeKernel,
+    SizeVariant,
+    scratch_stride,
+    with_variants,
+)
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.recipes.lower import lower
+from graphc.codegen.recipes.size_class import within
 from graphc.codegen.target import Target
 from graphc.ir.dims import fixed
 from graphc.ir.instances import substitute
@@ -39,14 +45,16 @@ def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -
 
 
 def _compile_missing(plan: Plan, target: Target, timings: dict[str, float]) -> None:
-    """Compile the kernels not known yet, many of them with a compile worker."""
-    specs = dict.fromkeys(
-        step.kernel
-        for step in all_steps(plan)
-        if isinstance(step, Launch)
-        and step.kernel.has_loops
-        and (step.kernel, target) not in _native
-    )
+    """Compile the kernels not known yet."""
+    launches = (step for step in all_steps(plan) if isinstance(step, Launch))
+    _compile((step.kernel for step in launches if step.kernel.has_loops), target, timings)
+
+
+def _compile(specs: Iterable[KernelSpec], target: Target, timings: dict[str, float]) -> None:
+    """Compile those not known yet, many of them with a compile worker."""
+    specs = dict.fromkeys(spec for spec in specs if (spec, target) not in _native)
+    if not specs:
+        return
     from_worker = compile_all(
         list(specs), target, lambda spec: native_kernel(spec, target, timings)
     )
@@ -56,16 +64,25 @@ def _compile_missing(plan: Plan, target: Target, timings: dict[str, float]) -> N
 def _load(
     compiled: Mapping[KernelSpec, CompiledSpec], target: Target, timings: dict[str, float]
 ) -> None:
-    """Loads object code and remembers where it is."""
+    """Loads object code and remembers where it is, that of kernels for certain sizes first."""
+    apart = {
+        spec: within(spec, each.facts.size_class)
+        for spec, each in compiled.items()
+        if each.facts.size_class is not None
+    }
+    _compile(apart.values(), target, timings)
     started = time.perf_counter()
     objects = {each.facts.symbol: each.object for each in compiled.values()}
     OBJECTS.update(objects)
     addresses = load(objects)
     for spec, each in compiled.items():
-        facts = each.facts
+        facts, variant = each.facts, None
+        if facts.size_class is not None:
+            variant = SizeVariant(facts.size_class, _native[(apart[spec], target)])
         _native[(spec, target)] = NativeKernel(
-            facts.symbol, addresses[facts.symbol], facts.extent, facts.scratch_bytes, facts.sizes
-        )
+            facts.symbol, addresses[facts.symbol], facts.extent, facts.scratch_bytes, facts.sizes,
+            variant,
+        )  # fmt: skip
     timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - started
 
 
@@ -87,9 +104,10 @@ def link(
         plan, chosen = _scheduled(plan, kernels, threads, grows)
     else:
         chosen = one_thread(plan, reason or "one thread is asked for")
-    addresses = {kernel.symbol: kernel.address for kernel in kernels.values()}
+    addresses = {kernel.symbol: kernel.address for kernel in with_variants(kernels.values())}
     hosts = tuple(spec for spec in kernels if not spec.has_loops)
-    symbols = tuple(kernel.symbol for spec, kernel in kernels.items() if spec.has_loops)
+    loops = (kernel for spec, kernel in kernels.items() if spec.has_loops)
+    symbols = tuple(kernel.symbol for kernel in with_variants(loops))
     drivers: list[tuple[str, int]] = []
     if chosen.threads > 1:
         addresses["barrier"] = compile_driver(

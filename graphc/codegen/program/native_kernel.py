@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from graphc.codegen.program.barrier import PADDING
+from graphc.codegen.recipes.size_class import SizeClass
 from graphc.errors import LoweringError
 from graphc.ir.dims import Extent, evaluate, exact_quotient
 from graphc.ir.instances import substitute
@@ -23,13 +24,34 @@ class NativeKernel:
     scratch_bytes: Extent
     sizes: tuple[str, ...] = ()
     """Names of the sizes it takes, in order: of its own, s0, s1 …"""
+    variant: SizeVariant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SizeVariant:
+    """The kernel that takes the place of another for sizes of a class."""
+
+    of: SizeClass
+    kernel: NativeKernel
+
+
+def with_variants(kernels: Iterable[NativeKernel]) -> Iterator[NativeKernel]:
+    """The kernels, and behind each the one that may take its place."""
+    for kernel in kernels:
+        yield kernel
+        if kernel.variant is not None:
+            yield kernel.variant.kernel
 
 
 def scratch_needs(plan: Plan, kernels: Mapping[KernelSpec, NativeKernel]) -> list[Extent]:
     """Bytes of scratch that the launches of a plan take, each number once."""
     launches = [step for step in all_steps(plan) if isinstance(step, Launch)]
-    pairs = ((kernels[step.kernel].scratch_bytes, own_sizes(step)) for step in launches)
-    return list(dict.fromkeys(substitute(bytes, sizes) for bytes, sizes in pairs))
+    needs = (
+        substitute(kernel.scratch_bytes, own_sizes(step))
+        for step in launches
+        for kernel in with_variants([kernels[step.kernel]])
+    )
+    return list(dict.fromkeys(needs))
 
 
 def scratch_stride(plan: Plan, kernels: Mapping[KernelSpec, NativeKernel]) -> int:

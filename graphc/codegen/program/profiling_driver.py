@@ -28,7 +28,7 @@ from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING, barrier_text
 from graphc.codegen.program.driver import BoundPlan, Driver
 from graphc.codegen.program.link import native_kernel
-from graphc.codegen.program.native_kernel import NativeKernel
+from graphc.codegen.program.native_kernel import NativeKernel, with_variants
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
@@ -105,7 +105,7 @@ def profiling_program(
     }
     chosen = program.schedule
     layout = RecordLayout(program.block_bytes, len(steps), chosen.threads)
-    addresses = {kernel.symbol: kernel.address for kernel in kernels.values()}
+    addresses = {kernel.symbol: kernel.address for kernel in with_variants(kernels.values())}
     drivers: list[tuple[str, int]] = []
     if chosen.threads > 1:
         addresses["barrier"] = compile_driver(

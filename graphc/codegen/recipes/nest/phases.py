@@ -26,7 +26,7 @@ from graphc.codegen.evaluate.shuffles import pick
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.nest.emitter import NestEmitter
 from graphc.codegen.recipes.nest.problem import Domain, LoopNest, loop_nest
-from graphc.ir.dims import Extent, fixed, is_symbolic
+from graphc.ir.dims import Extent, fixed
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
@@ -49,9 +49,9 @@ class PhasesPlan:
     @staticmethod
     def of(nest: LoopNest) -> PhasesPlan | None:
         """For a nest all of whose outputs have one shape, where vectors along its last axis meet
-        quotients in addresses, and cells resolve them."""
+        quotients in addresses, and cells along axes whose extents are numbers resolve them."""
         body, shape = nest.body, nest.domain.shape
-        if nest.lanes < 2 or 0 in shape or is_symbolic(shape) or nest.is_affine():
+        if nest.lanes < 2 or 0 in shape or nest.is_affine():
             return None
         if any(type.shape != shape for type in body.output_types):
             return None
@@ -150,9 +150,11 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
         for read in reads(body, output, at, lambda value: body.nodes[value.node].op == INPUT):
             for quotient in _quotients(flatten(read.index, body.type_of(read.value).shape)):
                 for axis, item in enumerate(at):
-                    slope = _slope(quotient.dividend, item)
-                    divisor = fixed(quotient.divisor)
-                    periods[axis].add(divisor // math.gcd(divisor, slope))
+                    slope, divisor = _slope(quotient.dividend, item), quotient.divisor
+                    if not isinstance(shape[axis], int):
+                        continue
+                    if isinstance(divisor, int) and isinstance(slope, int):
+                        periods[axis].add(divisor // math.gcd(divisor, slope))
     # A cell that is longer than a row would have neighbours in memory that are not its own.
     periods[-1] = {p for p in periods[-1] if p <= shape[-1]}
     short = [{p for p in axis if 1 < p <= LONGEST_PERIOD} or {1} for axis in periods]
@@ -162,9 +164,9 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
             yield period
 
 
-def _slope(expr: Expr, item: Expr) -> int:
+def _slope(expr: Expr, item: Expr) -> Extent:
     """How fast `expr` grows with a coordinate; 0 where a quotient inside it does not tell."""
-    return sum(fixed(expr.coefficient(variable) or 0) for variable in item.variables())
+    return sum(expr.coefficient(variable) or 0 for variable in item.variables())
 
 
 def _quotients(expr: Expr) -> Iterator[Quotient]:
