@@ -58,6 +58,7 @@ from frontend.functions.unary import (
     trunc,
 )
 from frontend.tensors.limits import limits
+from frontend.tensors.sizes import known
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
@@ -247,9 +248,9 @@ def fmod(input: Tensor, other: Any, *, out: Any = None) -> Tensor:
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to a power. A small whole exponent multiplies; 0.5 is a square root. Integers stay
     integers, and to a negative power they are 0 but for 1 and -1."""
-    result = None
-    if isinstance(input, Tensor) and type(exponent) in (int, float):
-        result = _simple_power(input, exponent)
+    exponent = known(exponent)  # how a power is computed depends on it
+    simple = isinstance(input, Tensor) and type(exponent) in (int, float)
+    result = _simple_power(input, exponent) if simple else None
     if result is None:
         kind = result_type(input, exponent)
         _no_bool(kind, "pow")

@@ -197,6 +197,14 @@ def is_open(number: Any) -> bool:
     return type(number) in (SymInt, SizeFloat)
 
 
+def known(number: Any) -> Any:
+    """An open number as that of the call under way, for which what is traced then is; others as
+    they are."""
+    if type(number) is SymInt:
+        return int(number)
+    return float(number) if type(number) is SizeFloat else number
+
+
 def slice_ends(item: slice, dim: Any) -> tuple[Any, Any, int]:
     """Start, stop and step of a slice along a dimension, as `slice.indices` gives them, where sizes
     among them may be open."""

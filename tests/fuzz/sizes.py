@@ -1,6 +1,6 @@
-"""Small programs of functions that look at sizes: compiled with sizes left open they give at every
-size the bits of code for that size alone, and the shapes or the error that eager gives. A case is a
-seed."""
+"""Small programs of functions that look at sizes, and at an int among their arguments: compiled with
+both left open they give at every size and number the bits of code for these alone, and the shapes,
+the ints or the error that eager gives. A case is a seed."""
 
 from __future__ import annotations
 
@@ -102,6 +102,52 @@ STEPS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+# Those of a number beside it.
+OF_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
+    "times": lambda x, k: x * k,
+    "plus": lambda x, k: x + k - 1,
+    "over": lambda x, k: x / k + 1.5 / (k + 20),
+    "first of": lambda x, k: x[:k],
+    "from": lambda x, k: x[k:],
+    "last of": lambda x, k: x[-k:],
+    "element": lambda x, k: x[k],
+    "part": lambda x, k: x[k : k + 1],
+    "narrow at": lambda x, k: x.narrow(0, k, 1),
+    "times over": lambda x, k: x.repeat(k, *[1] * (x.dim() - 1)),
+    "so many": lambda x, k: x.sum() + torch.arange(k),
+    "so many zeros": lambda x, k: torch.cat([x.flatten(), torch.zeros(k)]),
+    "filled with": lambda x, k: x * torch.full(x.shape, k),
+    "tensor of": lambda x, k: x + torch.tensor(k),
+    "below": lambda x, k: torch.where(torch.arange(x.shape[-1]) < k, x, -1.0),
+    "written at": lambda x, k: _written(x, k),
+    "rows of": lambda x, k: x.reshape(k, -1),
+    "copies": lambda x, k: x.unsqueeze(0).expand(k, *x.shape) * 2,
+    "sum along": lambda x, k: x.sum(k),
+    "greatest": lambda x, k: x.topk(k, 0).values,
+    "padded by": lambda x, k: F.pad(x, (k, 0)),
+    "power": lambda x, k: x**k,
+    "if many": lambda x, k: x * 2 if k > 3 else x + k,
+    "if even": lambda x, k: x[: k // 2] if k % 2 == 0 else x,
+    "parts of": lambda x, k: x.split(k, 0)[-1],
+    "in parts": lambda x, k: x.chunk(k, 0)[0],
+    "rolled by": lambda x, k: x.roll(k, 0),
+    "diagonal at": lambda x, k: _rows(x).diagonal(k),
+    "triangle at": lambda x, k: torch.tril(_rows(x), k),
+    "repeated each": lambda x, k: x.repeat_interleave(k, 0),
+    "by text": lambda x, k: x * {"2": 3.0, "5": 7.0}.get(str(k), 1.0),
+    "rounds": lambda x, k: sum((x * i for i in range(k)), x),
+    "at most": lambda x, k: x[: min(k, x.shape[0])] * max(k, 2),
+    "windows of": lambda x, k: x.unfold(0, k, 1).sum(-1),
+}  # fmt: skip
+
+
+def _written(x: Any, k: Any) -> Any:
+    y = x.clone()
+    y[k] = 1.5
+    y[:k] *= 2
+    return y
+
+
 def _rows(x: Any) -> Any:
     return x.reshape(x.shape[0], -1)
 
@@ -113,39 +159,44 @@ def _assigned(x: Any) -> Any:
 
 
 SIZES = (2, 3, 4, 5, 7, 8, 12, 1, 6, 0)
+NUMBERS = (2, 3, 4, 5, 6, 9, 1, 0, -1, -2)
 
 
 class Program:
-    """Some steps, over x [n, 3] or [n, m]."""
+    """Some steps, over x [n, 3] or [n, m], and a number that some look at."""
 
     def __init__(self, seed: int):
         draw = np.random.default_rng(seed)
-        chosen = draw.permutation(len(STEPS))[: draw.integers(1, 5)]
-        self.names = [sorted(STEPS)[int(i)] for i in chosen]
+        names = [*sorted(STEPS), *sorted(OF_NUMBERS)]
+        chosen = draw.permutation(len(names))[: draw.integers(1, 5)]
+        self.names = [names[int(i)] for i in chosen]
         self.grad = bool(draw.random() < 0.3)
         sizes = [int(n) for n in draw.permutation(SIZES)[:6]]
         two = draw.random() < 0.4
         self.shapes = [(n, int(draw.choice([n, 3, 4, 6])) if two else 3) for n in sizes]
+        self.numbers = [int(k) for k in draw.choice(NUMBERS, len(sizes))]
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any, k: Any) -> Any:
+        told = [x.shape[0] * 2 + k]
         for name in self.names:
-            x = STEPS[name](x)
-        return x
+            x = STEPS[name](x) if name in STEPS else OF_NUMBERS[name](x, k)
+        return x, [*told, x.numel()]
 
     def __str__(self) -> str:
-        return f"{' | '.join(self.names)} at {self.shapes}{' with gradient' if self.grad else ''}"
+        what = f"{self.shapes} and {self.numbers}{' with gradient' if self.grad else ''}"
+        return f"{' | '.join(self.names)} at {what}"
 
 
 def check(case: Case) -> str:
     """How far sizes were left open; raises Broken for what differs."""
     program = Program(case)
-    open_ = torch.compile(lambda x: program(x), dynamic=None)
-    for shape in program.shapes:
+    open_ = torch.compile(lambda x, k: program(x, k), dynamic=None)
+    for shape, k in zip(program.shapes, program.numbers):
         values = np.random.default_rng(case).normal(size=shape).astype(np.float32)
-        alone = torch.compile(lambda x: program(x), dynamic=False)
+        alone = torch.compile(lambda x, k: program(x, k), dynamic=False)
         functions = (program, alone, open_)
-        eager, numbers, left_open = (_run(each, values, program.grad) for each in functions)
-        where = f"{program}, at {shape}"
+        eager, numbers, left_open = (_run(each, values, k, program.grad) for each in functions)
+        where = f"{program}, at {shape} and {k}"
         if left_open != numbers:
             raise Broken(f"{where}: open {_told(left_open)}, a number {_told(numbers)}")
         if numbers[0] != eager[0]:
@@ -157,19 +208,20 @@ def _told(found: Any) -> str:
     return f"{found[0]} {found[1]!r:.80}"
 
 
-def _run(function: Any, values: np.ndarray, grad: bool) -> tuple[Any, ...]:
-    """Shapes, or the type of the error, and bytes."""
+def _run(function: Any, values: np.ndarray, k: int, grad: bool) -> tuple[Any, ...]:
+    """Shapes and ints, or the type of the error, and bytes."""
     x = torch.from_numpy(values.copy())
     if grad:
         x.requires_grad_()
     try:
-        result = function(x)
+        result, told = function(x, k)
         if grad and result.requires_grad:
             result.sum().backward()
     except Exception as error:
         return type(error).__name__, ""
     got = [result.detach().numpy()] + ([x.grad.numpy()] if x.grad is not None else [])
-    return tuple(str(each.shape) for each in got), tuple(each.tobytes() for each in got)
+    shapes = tuple(str(each.shape) for each in got)
+    return (*shapes, repr([(type(n), n) for n in told])), tuple(each.tobytes() for each in got)
 
 
 def draw(random: np.random.Generator, size: int) -> Case:

@@ -48,7 +48,7 @@ A_TRACE_EACH: dict[str, Callable[..., Any]] = {
     "an item": lambda x, k: x * list(range(20))[k],
     "a key": lambda x, k: x * {4: 2.0, 9: 3.0}.get(k, 1.0),
     "a root": lambda x, k: x * math.sqrt(k),
-    "a power": lambda x, k: x * 0.9**k,
+    "a power": lambda x, k: x * 0.9**k + x**k,
 }
 
 
