@@ -12,18 +12,10 @@ import graphc
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.autodiff.sweep import reads
 from graphc.ir.registry import unregister
-from graphc.ops import (
-    composite,
-    contract,
-    indexing,
-    losses,
-    movement,
-    normalization,
-    pooling,
-    reduce,
-)
+from graphc.ops import composite, contract, indexing, movement, reduce
 from graphc.ops import elementwise as e
 from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.nn import losses, normalization, pooling
 
 Array = np.ndarray[Any, Any]
 

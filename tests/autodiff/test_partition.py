@@ -13,8 +13,9 @@ import graphc
 from graphc.autodiff.joint import Joint, derive_joint
 from graphc.autodiff.partition import Partition, extract, partition
 from graphc.errors import MemoryLimitError
-from graphc.ops import composite, contract, indexing, losses, normalization, pooling, reduce
+from graphc.ops import composite, contract, indexing, reduce
 from graphc.ops import elementwise as e
+from graphc.ops.nn import losses, normalization, pooling
 
 Array = np.ndarray[Any, Any]
 

@@ -15,7 +15,7 @@ import graphc
 from graphc import DTypeError, GraphBuilder, ShapeError
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.ir.types import TensorType
-from graphc.ops.attention import attention, attention_grad
+from graphc.ops.nn.attention import attention, attention_grad
 
 Arrays = list[np.ndarray]
 

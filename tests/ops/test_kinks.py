@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.ops import activations as a
-from graphc.ops import composite, losses, norms, pooling, reduce
+from graphc.ops import composite, norms, reduce
 from graphc.ops import elementwise as e
+from graphc.ops.nn import activations as a
+from graphc.ops.nn import losses, pooling
 
 Array = np.ndarray[Any, Any]
 NAN, INF = np.nan, np.inf

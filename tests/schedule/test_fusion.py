@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import graphc
-from graphc.ops import composite, contract, indexing, losses, movement, normalization, reduce
+from graphc.ops import composite, contract, indexing, movement, reduce
 from graphc.ops import elementwise as e
+from graphc.ops.nn import losses, normalization
 from graphc.schedule.build import make_plan, plan_graph
 from graphc.schedule.fusion import Fusion
 from graphc.schedule.plan import Launch, Plan

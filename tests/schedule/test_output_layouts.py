@@ -11,8 +11,8 @@ import graphc
 from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ops import elementwise as e
 from graphc.ops import reduce
-from graphc.ops.attention import attention
 from graphc.ops.movement import concat, reshape, slice_, transpose
+from graphc.ops.nn.attention import attention
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Launch, Plan
 

@@ -12,7 +12,8 @@ import pytest
 import graphc
 from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ops import elementwise as e
-from graphc.ops import indexing, losses, reduce
+from graphc.ops import indexing, reduce
+from graphc.ops.nn import losses
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Check, Launch, Plan, PlanBuffer, kernels
 from graphc.schedule.plan_verifier import verify_plan

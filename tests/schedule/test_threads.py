@@ -9,7 +9,7 @@ import pytest
 import graphc
 from graphc import ops
 from graphc.ir.types import DType, TensorType
-from graphc.ops.attention import attention
+from graphc.ops.nn.attention import attention
 from graphc.schedule import threads as model
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step

@@ -21,7 +21,7 @@ from graphc.codegen.target import Target, named
 from graphc.ir.handle import broadcast_to
 from graphc.ir.types import TensorType
 from graphc.ops import movement
-from graphc.ops.attention import attention, attention_grad
+from graphc.ops.nn.attention import attention, attention_grad
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, Launch
 from graphc.schedule.run_plan import run_plan

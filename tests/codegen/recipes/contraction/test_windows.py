@@ -12,7 +12,8 @@ import graphc
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import named
-from graphc.ops import movement, pooling, reduce
+from graphc.ops import movement, reduce
+from graphc.ops.nn import pooling
 from graphc.schedule.build import plan_graph
 
 Array = np.ndarray[Any, Any]

@@ -18,7 +18,8 @@ from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target, named
 from graphc.ops import elementwise as e
-from graphc.ops import movement, pooling
+from graphc.ops import movement
+from graphc.ops.nn import pooling
 from graphc.schedule.build import plan_graph
 
 Array = np.ndarray[Any, Any]
