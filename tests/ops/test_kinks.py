@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.ops import composite, norms, reduce
+from graphc.ops import composite, reduce
 from graphc.ops import elementwise as e
+from graphc.ops.linear_algebra import norms
 from graphc.ops.nn import activations as a
 from graphc.ops.nn import losses, pooling
 

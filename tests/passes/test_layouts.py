@@ -20,8 +20,8 @@ from graphc.ops.contract import conv, matmul
 from graphc.ops.control import scan
 from graphc.ops.elementwise import tanh
 from graphc.ops.interpreter import evaluate
+from graphc.ops.layouts.packing import COLUMNS, ROWS, pack, unpack
 from graphc.ops.movement import transpose
-from graphc.ops.packing import COLUMNS, ROWS, pack, unpack
 from graphc.passes.layouts import layouts, packed
 from graphc.passes.pipelines import optimize
 from graphc.passes.split_frozen import split_frozen

@@ -14,7 +14,7 @@ import graphc
 from graphc import GraphBuilder, ops
 from graphc.ir.verifier import verify
 from graphc.ops.contract import conv, conv_input_grad
-from graphc.ops.winograd import predicted_gain, weight_matrix
+from graphc.ops.layouts.winograd import predicted_gain, weight_matrix
 from graphc.passes import winograd as winograd_pass
 from graphc.passes.pipelines import optimize
 from graphc.passes.winograd import LEAST_GAIN, winograd

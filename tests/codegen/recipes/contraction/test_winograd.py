@@ -24,7 +24,7 @@ from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, Launch
 
 Array = np.ndarray[Any, Any]
-winograd = ops.winograd.winograd
+winograd = ops.winograd
 
 
 def drawn(

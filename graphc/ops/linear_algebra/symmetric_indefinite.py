@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ops.matrix_kernels import sizes
+from graphc.ops.linear_algebra.matrix_kernels import sizes
 
 Array = np.ndarray[Any, Any]
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.types import DType, TensorType
-from graphc.ops.incomplete_gamma import incomplete_gamma
 from graphc.ops.kinds.host import Host
 from graphc.ops.kinds.op import FLOATS
+from graphc.ops.scalar_functions.incomplete_gamma import incomplete_gamma
 
 Array = np.ndarray[Any, Any]
 
