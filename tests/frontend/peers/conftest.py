@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import frontend
+from tests.frontend.layer_cases.refusals.refusal import Refusal
 
 BOUND = 1e-5
 MODES = ("eager", "compiled")
@@ -164,6 +165,14 @@ class Peer:
                 _quiet(lambda: call(frontend))
         else:
             _quiet(lambda: call(frontend))
+
+    def same_words(self, case: Refusal) -> None:
+        """Both raise the case's error, and PyTorch's text is the beginning of ours."""
+        with pytest.raises(case.error) as theirs:
+            _quiet(lambda: case.call(self.torch))
+        with pytest.raises(case.error) as ours:
+            _quiet(lambda: case.call(frontend))
+        assert str(ours.value).startswith(str(theirs.value).strip().partition(", not ")[0])
 
     def script(self, run: Callable[[Any, list[Any]], Any]) -> tuple[list[Any], Exception | None]:
         """`run(system, log)` logs the same events, gives the same warnings, and returns the same or
