@@ -69,11 +69,13 @@ def test_rows_and_their_gradient(
     check(layer.weight.grad, embedding_gradient(tokens, weights, options))
 
 
-def test_gradients_are_dense() -> None:
+@pytest.mark.parametrize("options", [{"sparse": True}, {"padding_idx": -4}], ids=str)
+def test_gradients_of_the_function(options: dict[str, Any]) -> None:
+    """They are dense; a negative padding counts from the end, which the layer resolves itself."""
     weight = leaf(TABLE)
-    F.embedding(torch.tensor(TOKENS), weight, sparse=True).sum().backward()
-    counts = embedding_gradient(TOKENS, np.ones((*TOKENS.shape, SIZE)), {})
-    np.testing.assert_allclose(weight.grad.numpy(), counts)
+    F.embedding(torch.tensor(TOKENS), weight, **options).sum().backward()
+    expected = embedding_gradient(TOKENS, np.ones((*TOKENS.shape, SIZE)), options)
+    np.testing.assert_allclose(weight.grad.numpy(), expected)
 
 
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
