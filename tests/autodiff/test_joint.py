@@ -170,11 +170,11 @@ def test_second_derivatives(name: str) -> None:
     # Cotangents: 0 for the loss, random for its gradients. So the result is H·v.
     directions = [normal(7 + i, *array.shape) for i, array in enumerate(arrays)]
     outputs = graphc.run(second, *arrays, np.zeros(()), *directions)
-    found = outputs[-count:]
+    second_order = outputs[-count:]
     expected = numeric_gradients(
         lambda *values: graphc.run(first, *values), arrays, [None, *directions], range(count)
     )
-    for actual, wanted in zip(found, expected, strict=True):
+    for actual, wanted in zip(second_order, expected, strict=True):
         np.testing.assert_allclose(actual, wanted, rtol=1e-6, atol=1e-6)
 
 

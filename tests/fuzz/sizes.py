@@ -153,8 +153,8 @@ def check(case: Case) -> str:
     return "sizes were numbers" if open_._history.notes else "sizes were left open"
 
 
-def _told(found: Any) -> str:
-    return f"{found[0]} {found[1]!r:.80}"
+def _told(outcome: Any) -> str:
+    return f"{outcome[0]} {outcome[1]!r:.80}"
 
 
 def _run(function: Any, values: np.ndarray, grad: bool) -> tuple[Any, ...]:

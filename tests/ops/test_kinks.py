@@ -29,8 +29,8 @@ def gradients(function: Callable[..., Any], *arrays: Any) -> list[Array]:
     graph = graphc.joint(g.finish(out))
     expected = graphc.run(graph, *contents)
     for level in ("none", "exact"):
-        for found, wanted in zip(graphc.compile(graph, level)(*contents), expected, strict=True):
-            np.testing.assert_array_equal(found, wanted, err_msg=level)
+        for actual, wanted in zip(graphc.compile(graph, level)(*contents), expected, strict=True):
+            np.testing.assert_array_equal(actual, wanted, err_msg=level)
     return [gradient.tolist() for gradient in expected[1:]]
 
 

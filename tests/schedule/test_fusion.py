@@ -167,7 +167,7 @@ def test_random_graphs_have_runnable_plans(seed: int) -> None:
     values = [g.input("x", "f32[6,6]"), g.input("y", "f32[6,6]")]
     for _ in range(25):
         a, b = choose.choice(values), choose.choice(values)
-        made = choose.choice(
+        value = choose.choice(
             [
                 lambda a, b: a + b,
                 lambda a, b: e.tanh(e.exp(a)) * b,
@@ -178,7 +178,7 @@ def test_random_graphs_have_runnable_plans(seed: int) -> None:
                 lambda a, b: composite.softmax(a * b, axis=1),
             ]
         )
-        values.append(made(a, b))
+        values.append(value(a, b))
     graph = graphc.optimize(g.finish(*choose.sample(values[-12:], 3)), "exact")
     groups = Fusion(graph).groups
     done: set[int] = set()

@@ -104,9 +104,9 @@ def test_heads_that_do_not_divide() -> None:
 def test_a_row_that_sees_nothing_is_zero() -> None:
     q = torch.tensor(normal(1, 2, 3), requires_grad=True)
     mask = torch.tensor([[True, False], [False, False]])
-    made = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
-    assert (made[0, 1] == 0).all()
-    made.sum().backward()
+    result = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+    assert (result[0, 1] == 0).all()
+    result.sum().backward()
     assert np.isfinite(q.grad.numpy()).all()
 
 
@@ -158,11 +158,11 @@ def layer_in_f64(size: int = 6, **options: Any) -> Any:
 def test_heads_are_their_formula(name: str, masks: Any, weights: Any, check: Check) -> None:
     options = OPTIONS[name]
     layer, arrays, hidden = layer_in_f64(8, **options), drawn(*shapes_of(options)), masks()
-    given = {
+    tensors = {
         key: torch.tensor(mask if mask.dtype == bool else mask.astype(np.float64))
         for key, mask in hidden.items()
     }
-    output, shares = layer(*map(torch.tensor, arrays), **given, **weights)
+    output, shares = layer(*map(torch.tensor, arrays), **tensors, **weights)
     expected, each = heads(layer, *arrays, **hidden)
     check(output, expected)
     if weights.get("need_weights", True):

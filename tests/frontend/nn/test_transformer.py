@@ -105,11 +105,11 @@ def test_the_whole_is_an_encoder_and_a_decoder(check: Check) -> None:
     mask = nn.Transformer.generate_square_subsequent_mask(3, dtype=torch.float64)
     memory = model.encoder(source, src_key_padding_mask=padding)
     expected = model.decoder(target, memory, mask, memory_key_padding_mask=padding)
-    found = model(
+    actual = model(
         source, target, tgt_mask=mask, src_key_padding_mask=padding,
         memory_key_padding_mask=padding, tgt_is_causal=True,
     )  # fmt: skip
-    check(found, expected.detach().numpy())
+    check(actual, expected.detach().numpy())
     single = model(source[0], target[0], tgt_mask=mask)
     check(single, model(source[:1], target[:1], tgt_mask=mask)[0].detach().numpy())
     assert copy.deepcopy(model)(source, target).shape == (2, 3, 8)

@@ -31,8 +31,8 @@ def test_masks(peer: Any, mask: np.ndarray | None, scale: float | None) -> None:
     arrays = peer.normal(2, 2, 3, 5), peer.normal(2, 2, 4, 5), peer.normal(2, 2, 4, 6)
 
     def call(t: Any, q: Any, k: Any, v: Any, *mask: Any) -> Any:
-        given = mask[0] if mask else None
-        return t.nn.functional.scaled_dot_product_attention(q, k, v, given, scale=scale)
+        first = mask[0] if mask else None
+        return t.nn.functional.scaled_dot_product_attention(q, k, v, first, scale=scale)
 
     finite = mask is None or mask.dtype == bool or np.isfinite(mask).all()
     if not finite:  # the gradient of an infinite entry is of no use: it comes in as a constant
@@ -54,13 +54,13 @@ def test_causal(peer: Any, sizes: tuple[int, int]) -> None:
 def test_a_query_that_sees_one_key_has_no_gradient_but_rounding(peer: Any) -> None:
     """PyTorch's is exactly 0 or rounding too, by which of its kernels runs."""
     arrays = peer.normal(2, 1, 5), peer.normal(2, 4, 5), peer.normal(2, 4, 6)
-    found = []
+    results = []
     for t in (frontend, peer.torch):
         q, k, v = (t.tensor(array, requires_grad=True) for array in arrays)
         out = t.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         out.sum().backward()
-        found.append([x.detach().numpy() for x in (out, q.grad, k.grad, v.grad)])
-    for ours, theirs in zip(*found):
+        results.append([x.detach().numpy() for x in (out, q.grad, k.grad, v.grad)])
+    for ours, theirs in zip(*results):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
@@ -203,5 +203,5 @@ def test_refusals(peer: Any, case: Refusal) -> None:
 
 
 def test_texts(peer: Any) -> None:
-    made = [t.nn.MultiheadAttention(8, 2, bias=False) for t in (frontend, peer.torch)]
-    assert repr(made[0]) == repr(made[1])
+    layers = [t.nn.MultiheadAttention(8, 2, bias=False) for t in (frontend, peer.torch)]
+    assert repr(layers[0]) == repr(layers[1])

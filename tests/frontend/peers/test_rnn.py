@@ -26,32 +26,32 @@ def states(peer: Any, kind: str, count: int, *batch: int) -> Any:
     return parts if kind == "LSTM" else parts[0]
 
 
-@pytest.mark.parametrize("given", [False, True], ids=["zeros", "given"])
+@pytest.mark.parametrize("with_state", [False, True], ids=["zeros", "state"])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_layers(peer: Any, kind: str, options: dict[str, Any], given: bool) -> None:
+def test_layers(peer: Any, kind: str, options: dict[str, Any], with_state: bool) -> None:
     count = states_in(options)
     x = peer.normal(2, 3, 5) if "batch_first" in options else peer.normal(3, 2, 5)
-    arguments = (x, states(peer, kind, count, 2)) if given else (x,)
-    training = (True,) if given else (False,)
+    arguments = (x, states(peer, kind, count, 2)) if with_state else (x,)
+    training = (True,) if with_state else (False,)
     peer.module(lambda nn: make_layer(nn, kind, 5, 4, **options), *arguments, training=training)
 
 
-@pytest.mark.parametrize("given", [False, True], ids=["zeros", "given"])
+@pytest.mark.parametrize("with_state", [False, True], ids=["zeros", "state"])
 @pytest.mark.parametrize("first", [False, True], ids=["", "batch first"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_a_batch(peer: Any, kind: str, first: bool, given: bool) -> None:
-    arguments = (peer.normal(3, 5), states(peer, kind, 2)) if given else (peer.normal(3, 5),)
+def test_without_a_batch(peer: Any, kind: str, first: bool, with_state: bool) -> None:
+    arguments = (peer.normal(3, 5), states(peer, kind, 2)) if with_state else (peer.normal(3, 5),)
     make = lambda nn: make_layer(nn, kind, 5, 4, bidirectional=True, batch_first=first)  # noqa: E731
     peer.module(make, *arguments, training=(True,))
 
 
 @pytest.mark.parametrize("options", PROJECTED.values(), ids=PROJECTED)
-@pytest.mark.parametrize("given", [False, True], ids=["zeros", "given"])
-def test_projected(peer: Any, options: dict[str, Any], given: bool) -> None:
+@pytest.mark.parametrize("with_state", [False, True], ids=["zeros", "state"])
+def test_projected(peer: Any, options: dict[str, Any], with_state: bool) -> None:
     count = states_in(options)
     hx = (peer.normal(count, 2, 3), peer.normal(count, 2, 4))
-    arguments = (peer.normal(3, 2, 5), hx) if given else (peer.normal(3, 2, 5),)
+    arguments = (peer.normal(3, 2, 5), hx) if with_state else (peer.normal(3, 2, 5),)
     peer.module(lambda nn: nn.LSTM(5, 4, **options), *arguments, training=(True,))
 
 
@@ -95,18 +95,18 @@ def packed_model(t: Any, kind: str, lengths: list[int], **options: Any) -> Any:
     return Model()
 
 
-@pytest.mark.parametrize("given", [False, True], ids=["zeros", "given"])
+@pytest.mark.parametrize("with_state", [False, True], ids=["zeros", "state"])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_packed_sequences(peer: Any, kind: str, lengths: list[int], given: bool) -> None:
+def test_packed_sequences(peer: Any, kind: str, lengths: list[int], with_state: bool) -> None:
     x = peer.normal(max(lengths), len(lengths), 5)
-    arguments = (x, states(peer, kind, 2, len(lengths))) if given else (x,)
+    arguments = (x, states(peer, kind, 2, len(lengths))) if with_state else (x,)
 
     def make(nn: Any) -> Any:
         t = frontend if nn is frontend.nn else peer.torch
         return packed_model(t, kind, lengths, bidirectional=True)
 
-    compiled = given and lengths == LENGTHS["mixed"]
+    compiled = with_state and lengths == LENGTHS["mixed"]
     peer.module(
         make, *arguments, training=(True,), modes=("eager", "compiled") if compiled else ("eager",)
     )

@@ -270,9 +270,9 @@ def test_interpolate(peer: Any, mode: str, axes: int, corners: bool | None) -> N
         return t.nn.functional.interpolate(x, mode=mode, align_corners=corners, **how)
 
     def every(t: Any, x: Any) -> Any:
-        made = [resized(t, x, size=size) for size in (1, 3, 4, 11)]
-        made += [resized(t, x, scale_factor=scale) for scale in (2, 1.5, 0.7)]
-        return [*made, resized(t, x, scale_factor=1.3, recompute_scale_factor=True)]
+        results = [resized(t, x, size=size) for size in (1, 3, 4, 11)]
+        results += [resized(t, x, scale_factor=scale) for scale in (2, 1.5, 0.7)]
+        return [*results, resized(t, x, scale_factor=1.3, recompute_scale_factor=True)]
 
     peer.function(every, x, modes=("eager",))
     peer.function(lambda t, x: [resized(t, x, size=7), resized(t, x, scale_factor=2)], x)
