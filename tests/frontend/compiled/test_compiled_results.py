@@ -142,22 +142,22 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("made", [False, True], ids=["argument", "made"])
+@pytest.mark.parametrize("inside", [False, True], ids=["argument", "made inside"])
 @pytest.mark.parametrize("name", VIEWS)
 def test_memory_is_shared_as_in_eager_mode(
-    name: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(specialization, "compile_graph", Interpreted)
     view = VIEWS[name]
 
     def write(x: Any) -> Any:
-        x = x * 1 if compiled else x
+        x = x * 1 if inside else x
         y = view(x)
         y.mul_(5)
         return x * 1, y * 1
 
     def change(x: Any) -> Any:
-        x = x * 1 if compiled else x
+        x = x * 1 if inside else x
         y = view(x)
         x.add_(7)
         return x * 1, y * 1
