@@ -120,9 +120,9 @@ def graphc_graph(case: Case, arrays: list[Array]) -> Any:
     """The case as a graph; a frozen operand is a constant of it."""
     import graphc
     from graphc.ops import contract
-    from graphc.ops.attention import attention
     from graphc.ops.composite import gelu
     from graphc.ops.movement import transpose
+    from graphc.ops.nn.attention import attention
 
     options = case.options
     g = graphc.GraphBuilder("contraction")

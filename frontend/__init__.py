@@ -4,6 +4,11 @@
     from frontend import nn
 
 Everything runs eagerly; `frontend.compile` makes native code of the same functions.
+
+A file directly in this folder is a module that scripts import by its name, mostly PyTorch's
+(`torch.linalg`, `torch.random`), which names what stands in the folders; install and run are how a
+script gets there. The folders, each built on those behind it: what else PyTorch has by name (nn,
+optim, utils, …), compiled, functions, tracing, eager, tensors; namespace puts it all together.
 """
 
 # ruff: noqa: F401, F403 (what is public says each module in its __all__)
@@ -14,7 +19,9 @@ from importlib import import_module
 from typing import Any
 
 from frontend import autograd, nn, optim, utils
-from frontend import methods as _methods  # first: attaches the methods to Tensor
+from frontend.namespace import methods as _methods  # before the families: it names their functions
+
+# isort: split
 from frontend.compiled.compiler import compile
 from frontend.compiled.freezing import *
 from frontend.compiled.tracers import trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from frontend.absent import absent_names
+from frontend.namespace.absent import absent_names
 
 
 class Dim(Enum):

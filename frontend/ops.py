@@ -6,7 +6,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NoReturn
 
-from frontend.library import OPERATORS, Operator
+from frontend.library.operators import OPERATORS, Operator
 
 _OVERLOADS = frozenset(
     [

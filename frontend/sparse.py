@@ -1,6 +1,6 @@
 """`torch.sparse`: not here; each name raises NotImplementedError when used."""
 
-from frontend.absent import absent_names
+from frontend.namespace.absent import absent_names
 
 _ABSENT = absent_names(
     "sparse",

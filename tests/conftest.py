@@ -39,10 +39,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("native_target", executable(), ids=lambda target: target.name)
 
 
-def _same_bits(found: Any, expected: Any, label: str = "") -> None:
+def _same_bits(actual: Any, expected: Any, label: str = "") -> None:
     """Equal arrays, signs of zeros included; NaNs are equal whatever their payload."""
-    assert len(found) == len(expected), label
-    for x, y in zip(found, expected, strict=True):
+    assert len(actual) == len(expected), label
+    for x, y in zip(actual, expected, strict=True):
         assert x.dtype == y.dtype, label
         if x.dtype == ml_dtypes.bfloat16:  # NumPy's comparison does not know its NaN
             x, y = x.astype(np.float32), y.astype(np.float32)

@@ -64,10 +64,10 @@ def test_it_works_everywhere(softsign: Any) -> None:
     # Compiled, alone and fused, forward and backward.
     for level in ("none", "exact"):
         for dtype, tolerance in ((np.float64, 1e-15), (np.float32, 1e-6)):
-            given = frontend.tensor(x.astype(dtype))
-            typed = frontend.trace(lambda t: softsign(t) * 2.0, given)
+            leaf = frontend.tensor(x.astype(dtype))
+            typed = frontend.trace(lambda t: softsign(t) * 2.0, leaf)
             compiled = graphc.compile(typed, level)
-            np.testing.assert_allclose(compiled(given.numpy())[0], expected * 2, rtol=tolerance)
+            np.testing.assert_allclose(compiled(leaf.numpy())[0], expected * 2, rtol=tolerance)
     both = graphc.compile(joint)(x, np.full_like(x, 0.5))
     np.testing.assert_allclose(both[1], numeric, rtol=1e-8)
 

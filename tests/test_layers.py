@@ -88,6 +88,14 @@ def test_each_layer_imports_only_what_stands_to_its_right(package: str) -> None:
     assert not breaches, "\n" + "\n".join(breaches)
 
 
+def test_a_loose_file_of_the_frontend_is_a_name_that_scripts_import() -> None:
+    """What computes stands in a folder."""
+    import frontend
+
+    loose = {path.stem for path in Path(frontend.__path__[0]).glob("*.py")} - {"__init__"}
+    assert loose - {*frontend._MODULES} == {"install", "run"}
+
+
 def test_importing_the_frontend_loads_neither_networkx_nor_llvmlite() -> None:
     code = "import sys, frontend; print({'networkx', 'llvmlite'} & sys.modules.keys())"
     # -P keeps the current folder off sys.path: the installed wheel is what is imported.

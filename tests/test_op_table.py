@@ -68,21 +68,21 @@ def as_dtype(sample: Sample, dtype: DType) -> Sample | None:
         cast = {}
     else:
         return None
-    made = tuple(cast.get(x.dtype.kind, lambda x: x)(x) for x in sample.operands)
+    operands = tuple(cast.get(x.dtype.kind, lambda x: x)(x) for x in sample.operands)
     graphs = _retyped_graphs(sample, dtype) if main == "f" else {}
     if graphs is None:
         return None
-    return replace(sample, operands=made, attributes={**sample.attributes, **graphs})
+    return replace(sample, operands=operands, attributes={**sample.attributes, **graphs})
 
 
 def _retyped_graphs(sample: Sample, dtype: DType) -> dict[str, Any] | None:
     """The attributes that are graphs, with floats in `dtype`; None where those do not compute."""
     graphs = {n: g for n, g in sample.attributes.items() if isinstance(g, graphc.Graph)}
     try:
-        made = {name: retyped(graph, dtype) for name, graph in graphs.items()}
+        by_name = {name: retyped(graph, dtype) for name, graph in graphs.items()}
     except DTypeError:
         return None
-    return None if None in made.values() else made
+    return None if None in by_name.values() else by_name
 
 
 def retyped(graph: graphc.Graph, dtype: DType) -> graphc.Graph | None:
@@ -127,17 +127,17 @@ def takes(op: Any, sample: Sample) -> bool:
 
 
 def cases() -> list[Any]:
-    found = []
+    marked = []
     for op in graphc.ops.table():
         variants = [
             dtype
             for dtype in COMPILED
             if any((s := as_dtype(each, dtype)) and takes(op, s) for each in samples_of(op))
         ]
-        found += [pytest.param(op, dtype, id=f"{op.name}-{dtype}") for dtype in variants]
+        marked += [pytest.param(op, dtype, id=f"{op.name}-{dtype}") for dtype in variants]
         if not variants:
-            found.append(pytest.param(op, None, id=f"{op.name}-{NO_SAMPLES}"))
-    return found
+            marked.append(pytest.param(op, None, id=f"{op.name}-{NO_SAMPLES}"))
+    return marked
 
 
 def graph_of(op: Any, sample: Sample) -> graphc.Graph:
@@ -336,10 +336,10 @@ def test_gradients(op: Any, sample: Sample) -> None:
         for type in outputs
     ]  # fmt: skip
     weights = [cotangent for cotangent in cotangents if cotangent is not None]
-    given = arrays if scalar else (*arrays, *weights)
+    inputs = arrays if scalar else (*arrays, *weights)
     output = outputs[0]
 
-    derived = graphc.run(joint, *given)[len(outputs) :]
+    derived = graphc.run(joint, *inputs)[len(outputs) :]
     numeric = numeric_gradients(
         lambda *values: evaluate(graph, values, reference=False), arrays, cotangents, wrt
     )
@@ -348,7 +348,7 @@ def test_gradients(op: Any, sample: Sample) -> None:
         close(got, want, 2e-2 if narrow else 2e-6)
 
     factor = GRADIENT * float(np.finfo(output.dtype.numpy).eps)
-    compiled = graphc.compile(joint)(*given)[len(outputs) :]
+    compiled = graphc.compile(joint)(*inputs)[len(outputs) :]
     for got, want in zip(compiled, derived, strict=True):
         close(got, want, factor)
 

@@ -63,10 +63,10 @@ class Drawer:
         self.values = values
 
     def pick(self, wanted: Any = lambda v: True) -> Any:
-        found = [v for v in self.values if wanted(v)]
-        if not found:
+        candidates = [v for v in self.values if wanted(v)]
+        if not candidates:
             raise Nothing
-        return self.draw(st.sampled_from(found))
+        return self.draw(st.sampled_from(candidates))
 
     def computed(self, wanted: Any = lambda v: True) -> Any:
         """A value of a type ops compute with."""
@@ -101,11 +101,11 @@ class Drawer:
     def node(self) -> None:
         for _ in range(6):
             try:
-                made = getattr(self, self.one(*KINDS))()
+                value = getattr(self, self.one(*KINDS))()
             except Nothing:
                 continue
-            if np.prod(made.shape) <= LIMIT and len(made.shape) <= 5:
-                self.values.append(made)
+            if np.prod(value.shape) <= LIMIT and len(value.shape) <= 5:
+                self.values.append(value)
             return
 
     # -- elementwise -------------------------------------------------------------------------
@@ -384,10 +384,10 @@ class Drawer:
     def draw_random(self) -> Any:
         x = self.pick()
         state = self.builder.constant(np.array([7, self.draw(st.integers(0, 2**40))]))
-        made = self.builder.apply(
+        results = self.builder.apply(
             ops.generate.random_uniform, (state,), {"shape": x.shape, "dtype": self.one(f32, f64)}
         )
-        return made[self.one(0, 0, 1)]
+        return results[self.one(0, 0, 1)]
 
 
 KINDS = sorted(name for name in dir(Drawer) if name.startswith("draw_"))
@@ -413,8 +413,8 @@ def graphs(draw: Any) -> tuple[graphc.Graph, list[np.ndarray]]:
     drawer = Drawer(draw, builder, list(inputs))
     for _ in range(draw(st.integers(1, 14))):
         drawer.node()
-    made = drawer.values[len(inputs) :] or inputs
-    outputs = draw(st.lists(st.sampled_from(made), min_size=1, max_size=4))
+    last = drawer.values[len(inputs) :] or inputs
+    outputs = draw(st.lists(st.sampled_from(last), min_size=1, max_size=4))
     if draw(st.booleans()):
         outputs.append(draw(st.sampled_from(inputs)))
     aliases, taken = [], set()
@@ -457,13 +457,13 @@ def magnitude(graph: graphc.Graph, arrays: list[np.ndarray]) -> float:
     every = tuple(value for value in graph.values() if graph.type_of(value).dtype.is_float)
     results = graphc.run(replace(graph, outputs=every, aliases=()), *arrays)
     with np.errstate(invalid="ignore"):  # of bf16, NumPy complains of NaN
-        found = [float(np.max(np.abs(x), initial=1.0)) for x in results]
-    return max((np.inf if np.isnan(each) else each for each in found), default=1.0)
+        magnitudes = [float(np.max(np.abs(x), initial=1.0)) for x in results]
+    return max((np.inf if np.isnan(each) else each for each in magnitudes), default=1.0)
 
 
-def close(found: Any, expected: Any, scale: float, label: str) -> None:
+def close(actual: Any, expected: Any, scale: float, label: str) -> None:
     """Within rounding of the magnitudes."""
-    for x, y in zip(found, expected, strict=True):
+    for x, y in zip(actual, expected, strict=True):
         if x.dtype not in (np.float32, np.float64):
             np.testing.assert_array_equal(x, y, err_msg=label)
             continue

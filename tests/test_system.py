@@ -65,8 +65,8 @@ def test_without_a_c_library_python_knows_the_gamma_function(
     no_c_library: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(numpy_algebra, "_c_lgamma", numpy_algebra._c_lgamma.__wrapped__)
-    found = numpy_algebra.NUMPY.lgamma(np.array([0.5, 7.0]))
-    np.testing.assert_allclose(found, [0.5723649429247001, 6.579251212010101], rtol=1e-14)
+    values = numpy_algebra.NUMPY.lgamma(np.array([0.5, 7.0]))
+    np.testing.assert_allclose(values, [0.5723649429247001, 6.579251212010101], rtol=1e-14)
 
 
 def test_without_a_c_library_the_interpreter_says_what_it_lacks(no_c_library: None) -> None:

@@ -1,7 +1,7 @@
 """`torch.autograd.forward_ad`: tensors that carry a tangent. They are not here: forward derivatives
 of functions are `torch.func.jvp` and `jacfwd`."""
 
-from frontend.absent import absent_names
+from frontend.namespace.absent import absent_names
 
 globals().update(
     absent_names(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.absent import absent_names
+from frontend.namespace.absent import absent_names
 from frontend.profiler import profile as _Profile
 from frontend.profiler import record_function
 from frontend.profiler.averages import EventList, FunctionEvent, FunctionEventAvg

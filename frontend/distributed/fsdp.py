@@ -1,6 +1,6 @@
 """`torch.distributed.fsdp`: sharded training of several processes, which is not here."""
 
-from frontend.absent import absent_names
+from frontend.namespace.absent import absent_names
 
 globals().update(
     absent_names(

@@ -3,7 +3,6 @@
 Everything traces into a compiled function. Values are checked where they are known: not in a trace.
 """
 
-from frontend.absent import absent_names
 from frontend.distributions import constraints
 from frontend.distributions.bernoulli import Bernoulli
 from frontend.distributions.categorical import Categorical
@@ -13,6 +12,7 @@ from frontend.distributions.independent import Independent
 from frontend.distributions.kl import kl_divergence, register_kl
 from frontend.distributions.normal import Normal
 from frontend.distributions.uniform import Uniform
+from frontend.namespace.absent import absent_names
 
 _PLANNED = absent_names(
     "distributions",

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from frontend.eager.layouts import Layouts
-from graphc.ops.attention import attention, attention_grad
 from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad, matmul
 from graphc.ops.generate import iota, random_uniform
 from graphc.ops.kinds.op import Op, Types
 from graphc.ops.kinds.region import Region
-from graphc.ops.products import addmm
+from graphc.ops.nn.attention import attention, attention_grad
+from graphc.ops.nn.products import addmm
 
 Slots = tuple[str | int, ...]
 Place = tuple[int, int]

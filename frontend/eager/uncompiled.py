@@ -27,14 +27,16 @@ from graphc.autodiff.sweep import Reads, reads
 from graphc.ir.builder import user_location
 from graphc.ir.handle import Handle, apply
 from graphc.ir.types import DType, TensorType
-from graphc.ops import activations, contract, indexing, order, products, reduce, special
+from graphc.ops import contract, indexing, order, reduce
 from graphc.ops import elementwise as e
-from graphc.ops import trigonometric as t
-from graphc.ops.bitwise import bitwise_and, bitwise_or, bitwise_xor
 from graphc.ops.composite import mean, stack
 from graphc.ops.kinds.index import Gather
 from graphc.ops.kinds.movement import Movement
-from graphc.ops.normalization import rms_norm
+from graphc.ops.nn import activations, products
+from graphc.ops.nn.normalization import rms_norm
+from graphc.ops.scalar_functions import special
+from graphc.ops.scalar_functions import trigonometric as t
+from graphc.ops.scalar_functions.bitwise import bitwise_and, bitwise_or, bitwise_xor
 
 Types = tuple[TensorType, ...]
 

@@ -88,11 +88,11 @@ def _gradients(
         return [zeros_like(x) for x in operands]
     outputs, weights = zip(*pairs)
     with enable_grad():
-        found = gradients_of(
+        gradients = gradients_of(
             list(outputs), list(operands), list(weights), retain_graph=True,
             create_graph=create_graph, allow_unused=True,
         )  # fmt: skip
-    return [zeros_like(x) if g is None else g for g, x in zip(found, operands)]
+    return [zeros_like(x) if g is None else g for g, x in zip(gradients, operands)]
 
 
 def _chosen(
@@ -110,8 +110,8 @@ def _chosen(
 
     def replaced(values: Any) -> tuple[Any, ...]:
         values = (values,) if isinstance(argnums, int) else values
-        given = dict(zip(places, values))
-        return tuple(given.get(i, arg) for i, arg in enumerate(args))
+        replacement = dict(zip(places, values))
+        return tuple(replacement.get(i, arg) for i, arg in enumerate(args))
 
     chosen = tuple(args[place] for place in places)
     return (chosen[0] if isinstance(argnums, int) else chosen), replaced
@@ -177,9 +177,9 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         )
 
     def vjp_fn(*cotangents: Any, **options: Any) -> Any:
-        given = cotangents if len(cotangents) != 1 else cotangents[0]
+        inputs = cotangents if len(cotangents) != 1 else cotangents[0]
         weights: list[Tensor] = []
-        if tree.flatten(given, weights) != run.result_structure:
+        if tree.flatten(inputs, weights) != run.result_structure:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of "
                 "outputs to the function."

@@ -27,9 +27,9 @@ def functional_call(
     RuntimeError with `strict` where names are missing or unexpected.
     """
     if isinstance(parameter_and_buffer_dicts, Mapping):
-        given = dict(parameter_and_buffer_dicts)
+        tensors = dict(parameter_and_buffer_dicts)
     elif isinstance(parameter_and_buffer_dicts, Sequence):
-        given = _merged(parameter_and_buffer_dicts)
+        tensors = _merged(parameter_and_buffer_dicts)
     else:
         raise ValueError(
             "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
@@ -38,8 +38,8 @@ def functional_call(
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     places = dict(_places(module))
     if strict:
-        _check_names(places, given)
-    replacing = {name: tensor for name, tensor in given.items() if name in places}
+        _check_names(places, tensors)
+    replacing = {name: tensor for name, tensor in tensors.items() if name in places}
     if tie_weights:
         replacing = _tied(places, replacing)
     with _replaced(module, places, replacing):
@@ -66,8 +66,8 @@ def _places(module: Module) -> Iterator[tuple[str, tuple[dict[str, Any], str]]]:
                     yield (f"{path}.{name}" if path else name), (registry, name)
 
 
-def _check_names(places: dict[str, Any], given: dict[str, Tensor]) -> None:
-    missing, unexpected = [*places.keys() - given.keys()], [*given.keys() - places.keys()]
+def _check_names(places: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    missing, unexpected = [*places.keys() - tensors.keys()], [*tensors.keys() - places.keys()]
     texts = [
         f"{word} key(s): {', '.join(map(repr, sorted(names)))}."
         for word, names in (("Unexpected", unexpected), ("Missing", missing))

@@ -17,7 +17,7 @@ from frontend.functions.pointwise import where
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.ops import indexing
-from graphc.ops import number_functions as ops
+from graphc.ops.scalar_functions import number_functions as ops
 
 __all__ = ["histogram", "histogramdd"]
 METHODS = "histogram"

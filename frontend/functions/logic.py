@@ -11,8 +11,8 @@ from frontend.functions.arguments import need_a_tensor, need_tensors, not_implem
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
-from graphc.ops import bitwise as b
 from graphc.ops import elementwise as e
+from graphc.ops.scalar_functions import bitwise as b
 
 __all__ = [
     "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",

@@ -20,7 +20,7 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
-from graphc.ops import number_functions as ops
+from graphc.ops.scalar_functions import number_functions as ops
 
 __all__ = ["frexp", "gcd", "hash_tensor", "lcm", "nextafter", "unravel_index"]
 

@@ -196,12 +196,12 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any =
     # What is not asked for goes to one place behind the last.
     place = where(logical_and(kept, rank <= size), rank - 1, size)
     positions = arange(input.numel())
-    found = scatter(full((size + 1,), -1), 0, place, positions)[:size]
+    chosen = scatter(full((size + 1,), -1), 0, place, positions)[:size]
     columns = []
     for axis in range(input.dim()):
         behind = math.prod(input.shape[axis + 1 :])
-        columns.append(found // max(behind, 1) % max(input.shape[axis], 1))
+        columns.append(chosen // max(behind, 1) % max(input.shape[axis], 1))
     if not columns:
-        return stored(found.new_empty((size, 0)), out)
+        return stored(chosen.new_empty((size, 0)), out)
     rows = cat([column.unsqueeze(1) for column in columns], 1)
-    return stored(where((found < 0).unsqueeze(1), fill_value, rows), out)
+    return stored(where((chosen < 0).unsqueeze(1), fill_value, rows), out)

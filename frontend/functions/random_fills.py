@@ -21,9 +21,9 @@ from frontend.tensors.tensor import Tensor, make
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
-from graphc.ops import special
 from graphc.ops.generate import random_uniform
 from graphc.ops.movement import broadcast
+from graphc.ops.scalar_functions import special
 
 BLOCK, SMALL = 1 << 12, 1 << 8
 """Elements of a kernel: of one for draws of any size, and of one for biases."""

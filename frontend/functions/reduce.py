@@ -26,8 +26,9 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
-from graphc.ops import composite, indexing, norms, reduce, summaries
+from graphc.ops import composite, indexing, reduce, summaries
 from graphc.ops import movement as m
+from graphc.ops.linear_algebra import norms
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "log_softmax",

@@ -21,7 +21,7 @@ from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
-from graphc.ops import special, trigonometric
+from graphc.ops.scalar_functions import special, trigonometric
 
 __all__ = [
     "arctan2", "atan2", "copysign", "deg2rad", "heaviside", "hypot", "isneginf", "isposinf",

@@ -16,8 +16,8 @@ from frontend.functions.pointwise import where
 from frontend.functions.unary import erfc, exp, lgamma, log, log1p, sin
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
-from graphc.ops import airy, bessel, quantiles
-from graphc.ops import number_functions as ops
+from graphc.ops.scalar_functions import airy, bessel, quantiles
+from graphc.ops.scalar_functions import number_functions as ops
 
 __all__ = ["i0", "igamma", "igammac", "mvlgamma"]
 

@@ -14,7 +14,7 @@ from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
-from graphc.ops import special, trigonometric
+from graphc.ops.scalar_functions import special, trigonometric
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",

@@ -209,12 +209,12 @@ class Tracer(TracerBase):
     def _placeholder(self, parameter: inspect.Parameter, concrete: dict[str, Any]) -> Any:
         stars = _STARS.get(parameter.kind, "")
         name = parameter.name
-        given = name in concrete
+        is_concrete = name in concrete
         default = () if parameter.default is parameter.empty else (parameter.default,)
-        if given:
+        if is_concrete:
             default = (concrete[name],) if _is_simple(concrete[name]) else (None,)
         proxy = self.create_proxy("placeholder", f"{stars}{name}", default, {})
-        if not given:
+        if not is_concrete:
             return proxy
         if _is_simple(concrete[name]) and concrete[name] is not None:
             call = (proxy, concrete[name], name)

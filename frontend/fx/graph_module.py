@@ -81,8 +81,8 @@ class GraphModule(Module):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         # `forward` belongs to the instance, so each has a class.
         base = next(kind for kind in cls.__mro__ if not kind.__dict__.get("_of_one_instance"))
-        made = type(base.__name__, (base,), {"_of_one_instance": True, "__module__": __name__})
-        return object.__new__(made)
+        subclass = type(base.__name__, (base,), {"_of_one_instance": True, "__module__": __name__})
+        return object.__new__(subclass)
 
     def __init__(
         self, root: Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"

@@ -214,8 +214,8 @@ class Attribute(Proxy):
     @property
     def node(self) -> Node:  # type: ignore[override]
         if self._node is None:
-            made = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
-            self._node = made.node
+            proxy = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
+            self._node = proxy.node
         return self._node
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -27,18 +27,18 @@ def replace_pattern(
     with one result) by those of `replacement`, which takes as many. A group that overlaps one
     replaced already, or whose inner values are used elsewhere, is left."""
     wanted, new = _graph_of(pattern), _graph_of(replacement)
-    inputs, given = wanted.find_nodes(op="placeholder"), new.find_nodes(op="placeholder")
-    if len(inputs) != len(given):
+    inputs, replacements = wanted.find_nodes(op="placeholder"), new.find_nodes(op="placeholder")
+    if len(inputs) != len(replacements):
         raise ValueError(
-            f"the pattern takes {len(inputs)} values, the replacement {len(given)}; both take the "
-            "same"
+            f"the pattern takes {len(inputs)} values, the replacement {len(replacements)}; "
+            "both take the same"
         )
     matches = _matches(gm.graph, wanted)
     replaced: dict[Node, Node] = {}
     for match in matches:
         values = [_latest(match.nodes_map[x], replaced) for x in inputs if x in match.nodes_map]
         with gm.graph.inserting_before(match.anchor):
-            copied: dict[Node, Any] = dict(zip(given, values))
+            copied: dict[Node, Any] = dict(zip(replacements, values))
             result = gm.graph.graph_copy(new, copied)
         match.anchor.replace_all_uses_with(result)
         replaced[match.anchor] = result
@@ -77,22 +77,22 @@ def _matches(graph: Graph, pattern: Graph) -> list[Match]:
     matches: list[Match] = []
     taken: set[Node] = set()
     for anchor in graph.nodes:
-        found: dict[Node, Node] = {}
-        if not _same(last, anchor, found):
+        matched: dict[Node, Node] = {}
+        if not _same(last, anchor, matched):
             continue
-        inner = {found[n] for n in found if n.op != "placeholder"}
+        inner = {matched[n] for n in matched if n.op != "placeholder"}
         leaks = any(u not in inner for n in inner if n is not anchor for u in n.users)
         if not leaks and not inner & taken:
-            matches.append(Match(anchor, found))
+            matches.append(Match(anchor, matched))
             taken |= inner
     return matches
 
 
-def _same(wanted: Node, node: Node, found: dict[Node, Node]) -> bool:
+def _same(wanted: Node, node: Node, matched: dict[Node, Node]) -> bool:
     """Whether `node` is the pattern's `wanted`, with all below; noted in `found`."""
-    if wanted in found:
-        return found[wanted] is node
-    found[wanted] = node
+    if wanted in matched:
+        return matched[wanted] is node
+    matched[wanted] = node
     if wanted.op == "placeholder":
         return True
     if wanted.op != node.op or wanted.target != node.target:
@@ -106,7 +106,7 @@ def _same(wanted: Node, node: Node, found: dict[Node, Node]) -> bool:
             pairs.append((a, b))
         elif a is not b and (type(a) is not type(b) or a != b):
             return False
-    return all(_same(a, b, found) for a, b in pairs)
+    return all(_same(a, b, matched) for a, b in pairs)
 
 
 def _flat(*values: Any) -> list[Any]:

@@ -152,8 +152,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         layer.reset_running_stats()
         layer.momentum = None  # a mean of all batches
     for batch in loader:
-        given = batch[0] if isinstance(batch, list | tuple) else batch
-        model(given if device is None else given.to(device))
+        inputs = batch[0] if isinstance(batch, list | tuple) else batch
+        model(inputs if device is None else inputs.to(device))
     for layer, momentum in zip(layers, momenta):
         layer.momentum = momentum
     model.train(was_training)

@@ -33,7 +33,7 @@ from frontend.overrides.protocol import (
 )
 from frontend.tensors.tensor import Tensor
 
-FAMILIES = ("frontend.functions.", "frontend.nn.functional.", "frontend.methods")
+FAMILIES = ("frontend.functions.", "frontend.nn.functional.", "frontend.namespace.methods")
 """Where the functions come from that are intercepted."""
 LEFT_OUT = ("frontend.functions.control", "frontend.functions.arguments")
 """Those take functions, or are none of tensors."""

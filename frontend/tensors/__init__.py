@@ -5,5 +5,5 @@ indices; no_value is what they raise in a trace); views say which memory it shar
 PyTorch's over graphc's. state is the thread's (no_grad, default dtype, backend) and lists all that
 is hidden, epoch tells whether what compiled functions rely on was written. hooks, dlpack and
 generator stand low because tensors need them. Methods that compute, and whatever needs what is
-built on Tensor, are attached by frontend.functions.methods.
+built on Tensor, are attached by frontend.namespace.methods.
 """

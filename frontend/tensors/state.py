@@ -28,7 +28,7 @@ Of the process, since PyTorch has it so:
 - `fx.node._side_effectful_functions`: `fx.has_side_effect`
 - `hub._own_dir`: `hub.set_dir`
 - `serialization.allowed._ALLOWED`: `add_safe_globals`
-- `library.OPERATORS`: what `torch.library` defined
+- `library.operators.OPERATORS`: what `torch.library` defined
 - `ops._NAMESPACES`: and where it is looked up
 - `utils._pytree.SUPPORTED_NODES`: `register_pytree_node`
 - `nn.utils.parametrize._CACHE`: values inside of `cached`

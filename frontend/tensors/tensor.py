@@ -45,7 +45,7 @@ class Tensor(AutogradMembers):
 
         def __init__(self, *data: Any, **options: Any): ...
         def __getattr__(self, name: str) -> Any:
-            """Methods come from `frontend.methods`."""
+            """Methods come from `frontend.namespace.methods`."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         self = object.__new__(cls)

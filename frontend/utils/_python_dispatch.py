@@ -1,7 +1,7 @@
 """`torch.utils._python_dispatch`: modes below the operators are not here; functions and
 methods can be looked at by `torch.overrides.TorchFunctionMode`."""
 
-from frontend.absent import absent_names
+from frontend.namespace.absent import absent_names
 
 globals().update(
     absent_names(

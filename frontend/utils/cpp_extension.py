@@ -1,6 +1,6 @@
 """`torch.utils.cpp_extension`: extensions in C++ are not here; each name raises when it is used."""
 
-from frontend.absent import absent_names
+from frontend.namespace.absent import absent_names
 
 globals().update(
     absent_names(

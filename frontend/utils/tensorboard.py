@@ -1,6 +1,6 @@
 """`torch.utils.tensorboard`: not here; its names raise NotImplementedError when used."""
 
-from frontend.absent import absent_names
+from frontend.namespace.absent import absent_names
 
 _ABSENT = absent_names(
     "utils.tensorboard",

@@ -68,35 +68,37 @@ def decisions(
     scheduler = Scheduler(optimised, fusion=enabled, plan_memory=plan_memory, recorder=recorder)
     recorder.plan = plan = verify_plan(scheduler.plan())
     names = kernels(plan)
-    found = [replace(each, stage=recorder.passes[0].name) for each in _rematerialised(graph)]
-    found += [decision for each in recorder.passes for decision in _relaxed(each)]
-    found += [_rewritten(firing, each.name) for each in recorder.passes for firing in each.firings]
-    found += _scheduled(scheduler, plan, names, "")
+    decided = [replace(each, stage=recorder.passes[0].name) for each in _rematerialised(graph)]
+    decided += [decision for each in recorder.passes for decision in _relaxed(each)]
+    decided += [
+        _rewritten(firing, each.name) for each in recorder.passes for firing in each.firings
+    ]
+    decided += _scheduled(scheduler, plan, names, "")
     if not lowered:
-        return found
+        return decided
     loops = {spec: lower(spec, chosen, name) for spec, name in names.items() if spec.has_loops}
     most, why = chosen_threads(threads)
     for spec, uses in _uses(plan).items():
         note = loops[spec].note if spec in loops else ON_HOST
-        found.append(_strategy(names[spec], note, uses, chosen))
+        decided.append(_strategy(names[spec], note, uses, chosen))
     extents = {spec: fixed(loops[spec].extent) if spec in loops else 1 for spec in names}
     work = work_of(extents)
     if most > 1:
         plan, schedule = spread(plan, work, most)
     else:
         schedule = one_thread(plan, why)
-    found += _threads(plan, schedule.steps, names, "")
-    return found
+    decided += _threads(plan, schedule.steps, names, "")
+    return decided
 
 
 def saved_between(forward: Graph, backward: Graph, results: int) -> list[Decision]:
     """What the forward graph keeps for the backward graph, and what that computes again: of the two
     graphs a joint one was split into. `results`: how many of forward's outputs are its own."""
-    found = []
+    saved = []
     for value in forward.outputs[results:]:
         why = "computing it again costs more than its bytes"
-        found.append(_kept_for_backward(forward, value.node, forward.name, why))
-    return found + _recomputed(backward, set(range(len(backward.nodes))), backward.name)
+        saved.append(_kept_for_backward(forward, value.node, forward.name, why))
+    return saved + _recomputed(backward, set(range(len(backward.nodes))), backward.name)
 
 
 def _kept_for_backward(graph: Graph, node: int, stage: str, why: str) -> Decision:
@@ -107,7 +109,7 @@ def _kept_for_backward(graph: Graph, node: int, stage: str, why: str) -> Decisio
 
 def _recomputed(graph: Graph, among: Set[int], stage: str) -> list[Decision]:
     """Forward's nodes in a graph of backward: their locations tell. Index maps are not computed."""
-    found = []
+    recomputed = []
     for identity, node in enumerate(graph.nodes):
         cost = getattr(lookup(node.op), "cost", 0) if _computes(graph, identity) else 0
         again = node.location is not None and node.location.phase == FORWARD
@@ -116,8 +118,8 @@ def _recomputed(graph: Graph, among: Set[int], stage: str) -> list[Decision]:
             why = "costs less than keeping it from forward to backward"
             place, nodes = node.location, (identity,)
             label = _label(graph, identity)
-            found.append(Decision("recomputed", label, why, place, nodes, numbers, stage))
-    return found
+            recomputed.append(Decision("recomputed", label, why, place, nodes, numbers, stage))
+    return recomputed
 
 
 def _rematerialised(graph: Graph) -> list[Decision]:

@@ -19,18 +19,18 @@ from graphc.ir.printer import attribute_text, print_graph
 def graph_diff(before: Graph, after: Graph) -> list[str]:
     """The lines, those of `before` in its order, then those of `after`."""
     old, new = ([_meaning(node) for node in graph.nodes] for graph in (before, after))
-    gone, made = Counter(old) - Counter(new), Counter(new) - Counter(old)
-    return [*_signed("-", old, gone), *_signed("+", new, made)]
+    gone, new_lines = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    return [*_signed("-", old, gone), *_signed("+", new, new_lines)]
 
 
 def _signed(sign: str, lines: list[str], left: Counter[str]) -> list[str]:
     """Of equal lines the last ones: the first of equal nodes stays."""
-    found = []
+    signed = []
     for line in reversed(lines):
         if left[line] > 0:
             left[line] -= 1
-            found.append(f"{sign} {line}")
-    return found[::-1]
+            signed.append(f"{sign} {line}")
+    return signed[::-1]
 
 
 def _meaning(node: Node) -> str:

@@ -104,12 +104,12 @@ def loaded_object(
             inputs = inputs if isinstance(named, Graph) else inputs or _declared(named)
             types = [each.type for each in inputs]
             if isinstance(named, Graph):
-                found: TracedObject | Graph = _checked(named, name, types)
+                traced: TracedObject | Graph = _checked(named, name, types)
             else:
                 with blaming(path, f"{name} could not be traced"):
-                    found = _traced(named, name, types)
-        arrays = _arrays_of(found, inputs) if isinstance(found, Graph) else drawn(inputs)
-        yield found, arrays
+                    traced = _traced(named, name, types)
+        arrays = _arrays_of(traced, inputs) if isinstance(traced, Graph) else drawn(inputs)
+        yield traced, arrays
 
 
 def is_graph_file(reference: str) -> bool:
@@ -157,14 +157,14 @@ def _declared(named: Any) -> list[DrawnInput]:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError, NameError, AttributeError, SyntaxError):
         return []  # annotations that mean nothing to Python are nobody's fault here
-    found = []
+    inputs = []
     for parameter in parameters:
         texts = [t for t in getattr(hints.get(parameter.name), "__metadata__", ()) if _is_input(t)]
         if texts:
-            found.append(DrawnInput.parse(texts[0]))
+            inputs.append(DrawnInput.parse(texts[0]))
         elif parameter.default is parameter.empty:
             return []
-    return found
+    return inputs
 
 
 def _is_input(text: Any) -> bool:
@@ -196,8 +196,8 @@ def _named(reference: str, program: ProgramOptions) -> Iterator[tuple[Path, str,
     path, name = _split(reference)
     with imported(path, program) as module:
         with blaming(path, f"{name} could not be made"):
-            found = member(module, name, path)
-        yield path, name, found
+            value = member(module, name, path)
+        yield path, name, value
 
 
 def _split(reference: str) -> tuple[Path, str]:
@@ -233,14 +233,14 @@ def _checked(graph: Graph, name: str, input_types: Sequence[TensorType]) -> Grap
 def _sizes_in(graph: Graph, name: str, types: Sequence[TensorType]) -> dict[str, Extent]:
     """What the open sizes of a graph are for inputs of these types."""
     names = {symbol.name for symbol in symbols_of(graph)}
-    found: dict[str, Extent] = {}
-    for own, given in zip(graph.input_types, types):
-        for extent, size in zip(own.shape, given.shape):
+    sizes: dict[str, Extent] = {}
+    for own, type in zip(graph.input_types, types):
+        for extent, size in zip(own.shape, type.shape):
             if str(extent) in names:
-                found.setdefault(str(extent), size)
-    if names - found.keys():
-        raise LoadError(f"graph {name}: --input says nothing of {_words(names - found.keys())}")
-    return found
+                sizes.setdefault(str(extent), size)
+    if names - sizes.keys():
+        raise LoadError(f"graph {name}: --input says nothing of {_words(names - sizes.keys())}")
+    return sizes
 
 
 def _words(names: Iterable[str]) -> str:

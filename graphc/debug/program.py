@@ -124,9 +124,9 @@ def _user_line(error: BaseException, path: Path) -> str | None:
 
 def member(module: ModuleType, name: str, path: Path) -> Any:
     """What `name`, which may have dots, is in the module. Raises LoadError with near names."""
-    found: Any = module
+    value: Any = module
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             names = [
                 key
                 for key in dir(module)
@@ -136,8 +136,8 @@ def member(module: ModuleType, name: str, path: Path) -> Any:
             raise LoadError(
                 f"{path} has no {name!r}", hint=f"one of {', '.join(near)}" if near else None
             )
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 NAMES_SHOWN = 20

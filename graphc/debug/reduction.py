@@ -128,9 +128,9 @@ class _Reducer:
         length = max(len(places(self.graph)), 1)
         while length:
             start = 0
-            while start < len(found := places(self.graph)):
+            while start < len(positions := places(self.graph)):
                 # From the outputs on: what hangs on a place that goes, goes with it.
-                chunk = found[::-1][start : start + length]
+                chunk = positions[::-1][start : start + length]
                 if not self._try(_made(step, self.graph, chunk)):
                     start += length
             length //= 2

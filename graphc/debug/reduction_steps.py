@@ -52,14 +52,14 @@ def cut(graph: Graph, places: Sequence[int]) -> Graph:
 
     def inputs(place: int) -> Replacement:
         def make(builder: GraphBuilder) -> Sequence[Var]:
-            made = []
+            graphs = []
             for index, type in enumerate(graph.nodes[place].types):
                 name = f"cut{place}" + (f"_{index}" if index else "")
                 while name in taken:
                     name += "_"
                 taken.add(name)
-                made.append(builder.input(name, type))
-            return made
+                graphs.append(builder.input(name, type))
+            return graphs
 
         return make
 

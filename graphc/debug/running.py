@@ -36,12 +36,12 @@ def with_arrays(call: TracedCall, path: str) -> TracedCall:
     stores them, as the bytes of `input_0`, … Raises ArgumentError for a file that has others."""
     try:
         with np.load(path, allow_pickle=False) as stored:
-            found = {name: stored[name] for name in stored.files}
+            by_name = {name: stored[name] for name in stored.files}
     except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no .npz file of arrays"
         raise ArgumentError(f"{path} cannot be read: {reason}") from error
     pairs = list(zip(call.graph.input_names, call.graph.input_types, strict=True))
-    arrays = [_stored(found, path, *names, type) for names, type in _named(pairs)]
+    arrays = [_stored(by_name, path, *names, type) for names, type in _named(pairs)]
     return replace(call, arrays=tuple(arrays))
 
 
@@ -50,18 +50,18 @@ def _named(pairs: list[tuple[str, TensorType]]) -> Iterator[tuple[tuple[str, str
         yield (name, f"input_{position}"), type
 
 
-def _stored(found: dict[str, Array], path: str, name: str, other: str, type: TensorType) -> Array:
-    array = found.get(name)
-    if array is None and other in found:
-        data = found[other].tobytes()
+def _stored(arrays: dict[str, Array], path: str, name: str, other: str, type: TensorType) -> Array:
+    array = arrays.get(name)
+    if array is None and other in arrays:
+        data = arrays[other].tobytes()
         if len(data) != type.nbytes:
             raise ArgumentError(f"{path}: {other} has {len(data)} bytes, {name} is {type}")
         return np.frombuffer(data, type.dtype.numpy).reshape(type.shape)
     if array is None:
-        raise ArgumentError(f"{path} has no array {name!r}", hint=f"it has {', '.join(found)}")
+        raise ArgumentError(f"{path} has no array {name!r}", hint=f"it has {', '.join(arrays)}")
     if array.dtype != type.dtype.numpy or array.shape != type.shape:
-        given = f"{array.dtype.name}{list(array.shape)}"
-        raise ArgumentError(f"{path}: {name} is {given}, the graph takes {type}")
+        actual = f"{array.dtype.name}{list(array.shape)}"
+        raise ArgumentError(f"{path}: {name} is {actual}, the graph takes {type}")
     return array
 
 

@@ -1,5 +1,11 @@
 """The op table. Importing this package declares every op: `graphc.ops.table()` lists them, and
-`graphc.ops.NAME` is each, unless a file of declarations has that name."""
+`graphc.ops.NAME` is each, unless a file of declarations has that name.
+
+Files directly in this folder are the families that the others are made of, mostly one for each kind
+of kinds/: elementwise, reduce (summaries), movement (parts, strided, windows), contract, indexing,
+order, generate, composite, control; and what serves all: conversion, interpreter, work. Folders are
+those built on them: scalar_functions, linear_algebra, nn, and layouts, which only passes put in.
+"""
 
 from typing import Any
 
@@ -7,36 +13,21 @@ from graphc.errors import GraphError
 from graphc.ir.registry import all_ops as table
 from graphc.ir.registry import lookup
 from graphc.ops import (
-    activations,
-    airy,
-    attention,
-    bessel,
-    bitwise,
     composite,
     contract,
     control,
     elementwise,
-    embedding,
     generate,
     indexing,
+    layouts,
     linear_algebra,
-    losses,
     movement,
-    normalization,
-    norms,
-    number_functions,
+    nn,
     order,
-    packing,
     parts,
-    pooling,
-    products,
-    quantiles,
     reduce,
-    resampling,
-    special,
+    scalar_functions,
     strided,
-    trigonometric,
-    winograd,
 )
 
 
@@ -49,35 +40,20 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "activations",
-    "airy",
-    "attention",
-    "bessel",
-    "bitwise",
     "composite",
     "contract",
     "control",
     "elementwise",
-    "embedding",
     "generate",
     "indexing",
+    "layouts",
     "linear_algebra",
-    "losses",
     "movement",
-    "normalization",
-    "norms",
-    "number_functions",
+    "nn",
     "order",
-    "packing",
     "parts",
-    "pooling",
-    "products",
-    "quantiles",
     "reduce",
-    "resampling",
-    "special",
+    "scalar_functions",
     "strided",
     "table",
-    "trigonometric",
-    "winograd",
 ]

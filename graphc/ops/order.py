@@ -10,7 +10,6 @@ import numpy as np
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType
-from graphc.ops.bitwise import shift_right
 from graphc.ops.elementwise import (
     cast,
     clamp,
@@ -34,7 +33,8 @@ from graphc.ops.kinds.scan import ArgScan, Scan
 from graphc.ops.kinds.sort import Sort
 from graphc.ops.movement import reshape, slice_
 from graphc.ops.reduce import keep_axes, sum
-from graphc.ops.special import logaddexp
+from graphc.ops.scalar_functions.bitwise import shift_right
+from graphc.ops.scalar_functions.special import logaddexp
 
 
 def flip(x: Any, axis: int) -> Any:

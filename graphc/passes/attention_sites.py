@@ -281,7 +281,7 @@ class OperandView:
             gradients = site.gradients.items()
             return (
                 *(site.sources - replaced),
-                *(given for given, by_operand in gradients if value in by_operand.values()),
+                *(gradient for gradient, by_operand in gradients if value in by_operand.values()),
             )
 
         needed = {v.node for v in reachable(self.graph.outputs, read_for) if v not in replaced}

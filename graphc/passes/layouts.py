@@ -24,7 +24,7 @@ from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import Shape, TensorType
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.region import TimeLoop, WhileLoop
-from graphc.ops.packing import COLUMNS, ROWS
+from graphc.ops.layouts.packing import COLUMNS, ROWS
 from graphc.passes.split_frozen import depending_on
 
 Preferred = Callable[[Node, tuple[TensorType, ...], int], tuple[int, int] | None]

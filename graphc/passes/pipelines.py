@@ -149,8 +149,8 @@ def within_saved_bytes(
     cuts: list[Cut] = []
 
     def run(graph: Graph, _: Facts) -> Graph:
-        graph, found = within_budget(graph, backwards, saved_bytes)
-        cuts.extend(found)
+        graph, rematerialised = within_budget(graph, backwards, saved_bytes)
+        cuts.extend(rematerialised)
         return graph
 
     return _run(Pass(within_budget.__name__, run), graph, Facts(), recorder), cuts

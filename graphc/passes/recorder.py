@@ -117,14 +117,14 @@ class Recorder:
         for nodes, copies in self._copies:
             if nodes is before.nodes:
                 values.update(copies)
-        found: dict[int, dict[int, None]] = {}
+        became: dict[int, dict[int, None]] = {}
         for old, new in values.items():
-            found.setdefault(old.node, {})[_node_of(new)] = None
+            became.setdefault(old.node, {})[_node_of(new)] = None
         inputs = {node.attribute("name"): i for i, node in enumerate(after.inputs)}
         for identity, node in enumerate(before.inputs):
             if node.attribute("name") in inputs:
-                found.setdefault(identity, {inputs[node.attribute("name")]: None})
-        return {identity: tuple(sorted(new)) for identity, new in sorted(found.items())}
+                became.setdefault(identity, {inputs[node.attribute("name")]: None})
+        return {identity: tuple(sorted(new)) for identity, new in sorted(became.items())}
 
 
 def recorded(

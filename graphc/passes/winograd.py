@@ -20,7 +20,7 @@ from graphc.ir.copying import replayed
 from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import CONSTANT, Graph, Node, Value
 from graphc.ir.types import Shape
-from graphc.ops.winograd import PLANES, predicted_gain, weight_matrix
+from graphc.ops.layouts.winograd import PLANES, predicted_gain, weight_matrix
 
 LEAST_GAIN = 1.2
 """Times as fast as the direct kernel, as predicted: the model may err by so much."""

@@ -12,18 +12,10 @@ import graphc
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.autodiff.sweep import reads
 from graphc.ir.registry import unregister
-from graphc.ops import (
-    composite,
-    contract,
-    indexing,
-    losses,
-    movement,
-    normalization,
-    pooling,
-    reduce,
-)
+from graphc.ops import composite, contract, indexing, movement, reduce
 from graphc.ops import elementwise as e
 from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.nn import losses, normalization, pooling
 
 Array = np.ndarray[Any, Any]
 
@@ -178,11 +170,11 @@ def test_second_derivatives(name: str) -> None:
     # Cotangents: 0 for the loss, random for its gradients. So the result is H·v.
     directions = [normal(7 + i, *array.shape) for i, array in enumerate(arrays)]
     outputs = graphc.run(second, *arrays, np.zeros(()), *directions)
-    found = outputs[-count:]
+    second_order = outputs[-count:]
     expected = numeric_gradients(
         lambda *values: graphc.run(first, *values), arrays, [None, *directions], range(count)
     )
-    for actual, wanted in zip(found, expected, strict=True):
+    for actual, wanted in zip(second_order, expected, strict=True):
         np.testing.assert_allclose(actual, wanted, rtol=1e-6, atol=1e-6)
 
 

@@ -13,8 +13,9 @@ import graphc
 from graphc.autodiff.joint import Joint, derive_joint
 from graphc.autodiff.partition import Partition, extract, partition
 from graphc.errors import MemoryLimitError
-from graphc.ops import composite, contract, indexing, losses, normalization, pooling, reduce
+from graphc.ops import composite, contract, indexing, reduce
 from graphc.ops import elementwise as e
+from graphc.ops.nn import losses, normalization, pooling
 
 Array = np.ndarray[Any, Any]
 
@@ -80,10 +81,10 @@ def run_split(split: Partition, outputs: int, arrays: list[Array], run: Any) -> 
     """Forward, then backward with what forward saved."""
     count = len(split.forward.inputs)
     primal, cotangents = arrays[:count], arrays[count:]
-    made = run(split.forward, *primal)
+    results = run(split.forward, *primal)
     taken = [primal[i] for i in split.saved_inputs]
-    gradients = run(split.backward, *taken, *made[outputs:], *cotangents)
-    return (*made[:outputs], *gradients)
+    gradients = run(split.backward, *taken, *results[outputs:], *cotangents)
+    return (*results[:outputs], *gradients)
 
 
 @pytest.mark.parametrize("level", [None, "exact"])
@@ -94,8 +95,8 @@ def test_forward_and_backward_are_the_joint_graph(name: str, level: str | None) 
     graphc.verify(split.forward)
     graphc.verify(split.backward)
     expected = graphc.run(joint.graph, *arrays)
-    for found, wanted in zip(run_split(split, outputs, arrays, graphc.run), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for actual, wanted in zip(run_split(split, outputs, arrays, graphc.run), expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -107,10 +108,10 @@ def test_compiled_halves_are_the_compiled_joint_graph(name: str) -> None:
         return graphc.compile(graph)(*values)
 
     expected = run(joint.graph, *arrays)
-    for found, wanted in zip(
+    for actual, wanted in zip(
         run_split(partition(joint), outputs, arrays, run), expected, strict=True
     ):
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(actual, wanted)
 
 
 def saved_types(split: Partition, outputs: int) -> list[str]:
@@ -189,8 +190,8 @@ def test_a_budget_of_nothing_gives_the_same_gradients(name: str) -> None:
         return graphc.compile(graph)(*values)
 
     expected = run(joint.graph, *arrays)
-    for found, wanted in zip(run_split(split, outputs, arrays, run), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for actual, wanted in zip(run_split(split, outputs, arrays, run), expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
 
 
 def test_the_error_of_a_budget_that_is_too_small_tells_the_least() -> None:
@@ -249,8 +250,8 @@ def test_random_numbers_are_saved_not_drawn_again() -> None:
     assert split.forward.aliases == ((1, 1),)
     arrays = [normal(1, 8, 8), np.array([3, 4]), normal(2, 8, 8)]
     expected = graphc.run(joint.graph, *arrays)
-    for found, wanted in zip(run_split(split, 2, arrays, graphc.run), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for actual, wanted in zip(run_split(split, 2, arrays, graphc.run), expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
 
 
 def test_an_updated_input_that_backward_reads_is_saved_as_it_was() -> None:
@@ -262,11 +263,11 @@ def test_an_updated_input_that_backward_reads_is_saved_as_it_was() -> None:
     executables = [graphc.compile(split.forward), graphc.compile(split.backward)]
     a, b, c = normal(1, 5), normal(2, 5), normal(3, 5)
     old = b.copy()
-    made = executables[0](a, b)
+    results = executables[0](a, b)
     np.testing.assert_array_equal(b, old + 1)
     taken = [(a, b)[i] for i in split.saved_inputs]
     zeros = np.zeros(5, np.float32)
-    (by_x,) = executables[1](*taken, *made[2:], c, zeros)
+    (by_x,) = executables[1](*taken, *results[2:], c, zeros)
     np.testing.assert_array_equal(by_x, c * old)
 
 
@@ -278,8 +279,8 @@ def test_the_joint_of_a_joint_is_split_at_its_own_cotangents() -> None:
     assert split.forward.input_names == ("x", "cotangent_0")
     arrays = [normal(i, 5) for i in range(4)]
     expected = graphc.run(second.graph, *arrays)
-    for found, wanted in zip(run_split(split, 2, arrays, graphc.run), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for actual, wanted in zip(run_split(split, 2, arrays, graphc.run), expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
 
 
 def test_inputs_may_be_called_like_cotangents() -> None:

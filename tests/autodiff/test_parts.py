@@ -76,10 +76,10 @@ def weighted(case: str, x: Any, factors: Any) -> Any:
 @pytest.mark.parametrize("case", ["split", "unbind", "slices of a slice", "rows"])
 def test_eager_and_compiled_gradients_have_the_same_bits(case: str) -> None:
     x = np.random.default_rng(0).standard_normal((3, 6)).astype(np.float32)
-    given = torch.tensor(x, requires_grad=True)
+    tensor = torch.tensor(x, requires_grad=True)
     factors = torch.tensor(np.array([[-0.0, 1.5], [np.inf, -2.0], [0.0, np.nan]], np.float32))
-    eager = weighted(case, given, factors).numpy()
-    compiled = torch.compile(lambda x, factors: weighted(case, x, factors))(given, factors).numpy()
+    eager = weighted(case, tensor, factors).numpy()
+    compiled = torch.compile(lambda x, factors: weighted(case, x, factors))(tensor, factors).numpy()
     assert eager.tobytes() == compiled.tobytes()
     if case == "split":
         assert np.signbit(eager[0, [0, 2, 4]]).all()  # -0: no zero was added

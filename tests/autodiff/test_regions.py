@@ -53,16 +53,16 @@ def hold(graph: graphc.Graph, *, level: str = "exact", skip: tuple[int, ...] = (
         np.asarray(random.standard_normal(type.shape)) if i in seeds else None
         for i, type in enumerate(graph.output_types)
     ]
-    given = (*arrays, *(c for c in cotangents if c is not None))
+    arguments = (*arrays, *(c for c in cotangents if c is not None))
     wrt = [i for i, type in enumerate(graph.input_types) if type.dtype.is_float]
     want = numeric_gradients(
         lambda *values: evaluate(graph, values, reference=False), arrays, cotangents, wrt
     )
     count = len(graph.outputs)
     runs = {
-        "interpreter": graphc.run(joint, *given),
-        "none": graphc.compile(joint, "none")(*given),
-        level: graphc.compile(joint, level)(*given),
+        "interpreter": graphc.run(joint, *arguments),
+        "none": graphc.compile(joint, "none")(*arguments),
+        level: graphc.compile(joint, level)(*arguments),
     }
     for name, results in runs.items():
         for number, (got, numeric) in enumerate(zip(results[count:], want, strict=True)):
@@ -307,8 +307,8 @@ def second(graph: graphc.Graph) -> None:
     first = graphc.joint(graph)
     g = graphc.GraphBuilder("penalty")
     inputs = [g.input(f"x{i}", type) for i, type in enumerate(first.input_types)]
-    made = copy_graph(first, inputs, g.copied)
-    outputs = [made[v] for v in first.outputs[len(graph.outputs) :]]
+    copied = copy_graph(first, inputs, g.copied)
+    outputs = [copied[v] for v in first.outputs[len(graph.outputs) :]]
     hold(g.finish(*[total(x * x) for x in outputs]))
 
 

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(
 
 def calls_of(graph: graphc.Graph, arrays: tuple[Array, ...]) -> list[Call]:
     """What each kernel of the graph does on this machine."""
-    found: list[Call] = []
+    calls: list[Call] = []
 
     def call(spec: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
         if not spec.has_loops:
@@ -52,10 +52,10 @@ def calls_of(graph: graphc.Graph, arrays: tuple[Array, ...]) -> list[Call]:
         buffers = [*reads, *writes]
         before = [buffer.copy() for buffer in buffers]
         jit.call_kernel(lower(spec, running()), buffers)
-        found.append((spec, before, [buffer.copy() for buffer in writes]))
+        calls.append((spec, before, [buffer.copy() for buffer in writes]))
 
     run_plan(plan_graph(graph)[1], arrays, call)
-    return found
+    return calls
 
 
 def program(calls: list[Call]) -> tuple[str, dict[str, bytes]]:
@@ -113,9 +113,9 @@ def emulated(calls: list[Call], folder: Path) -> Iterator[list[Array]]:
     subprocess.run(
         [LINKER, "-dynamic-linker", loader, "-o", folder / "main", *files, *libraries], check=True
     )
-    given = b"".join(array.tobytes() for _, before, _ in calls for array in before)
+    inputs = b"".join(array.tobytes() for _, before, _ in calls for array in before)
     done = subprocess.run(
-        [EMULATOR, "-L", LIBRARIES, folder / "main"], input=given, capture_output=True, check=True
+        [EMULATOR, "-L", LIBRARIES, folder / "main"], input=inputs, capture_output=True, check=True
     )
     place = 0
     for _, before, written in calls:
@@ -150,12 +150,12 @@ def of_ops() -> Iterator[tuple[str, graphc.Graph, tuple[Array, ...]]]:
 def test_ops(tmp_path: Path, same_bits: Any) -> None:
     labels, calls = [], []
     for label, graph, arrays in of_ops():
-        made = calls_of(graph, arrays)
-        labels += [label] * len(made)
-        calls += made
+        recorded = calls_of(graph, arrays)
+        labels += [label] * len(recorded)
+        calls += recorded
     assert len(calls) > 300
-    for label, (spec, _, wanted), found in zip(labels, calls, emulated(calls, tmp_path)):
-        same_bits(found, wanted, f"{label}\n{spec.body}")
+    for label, (spec, _, wanted), actual in zip(labels, calls, emulated(calls, tmp_path)):
+        same_bits(actual, wanted, f"{label}\n{spec.body}")
 
 
 def test_products_and_convolutions(tmp_path: Path, same_bits: Any) -> None:
@@ -178,5 +178,5 @@ def test_products_and_convolutions(tmp_path: Path, same_bits: Any) -> None:
         calls += calls_of(
             graph, tuple(random.standard_normal(t.shape, np.float32) for t in graph.input_types)
         )
-    for (spec, _, wanted), found in zip(calls, emulated(calls, tmp_path)):
-        same_bits(found, wanted, str(spec.body))
+    for (spec, _, wanted), actual in zip(calls, emulated(calls, tmp_path)):
+        same_bits(actual, wanted, str(spec.body))

@@ -127,8 +127,8 @@ def test_ops_of_the_program_are_kernels_and_views_are_none(graph: Graph, passes:
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     ops = [n for n in graph.nodes if n.op not in (INPUT, CONSTANT) and not is_view(n)]
     for launch in launches:
-        made = [plan.graph.nodes[i] for i in launch.nodes]
-        computing = {op_number(n) for n in made if n.op != CONSTANT and not is_view(n)}
+        nodes = [plan.graph.nodes[i] for i in launch.nodes]
+        computing = {op_number(n) for n in nodes if n.op != CONSTANT and not is_view(n)}
         assert len(computing) <= 1, launch
     alone = [s for s in launches if all(n.op in VIEWS for n in s.kernel.body.nodes[1:])]
     # Results are arrays of their own: what a gradient is a view of is copied for that alone.
@@ -167,8 +167,8 @@ def test_loops_are_made_of_ops_too(same_bits: Any) -> None:
 
 
 def test_each_rung_is_one_change() -> None:
-    found = rungs(4)
-    for before, after in pairwise(found):
+    ladder = rungs(4)
+    for before, after in pairwise(ladder):
         changed = [
             f.name for f in fields(after)
             if f.name not in ("name", "trains_only")
@@ -176,8 +176,8 @@ def test_each_rung_is_one_change() -> None:
         ]  # fmt: skip
         # Recording is a change of many names: no backend, and nothing of what follows yet.
         assert len(changed) == 1 or after.name == "static graph", (after.name, changed)
-    assert "threads" not in found[-2].name and found[-1].threads == 4
-    assert len(rungs(1)) == len(found) - 1
+    assert "threads" not in ladder[-2].name and ladder[-1].threads == 4
+    assert len(rungs(1)) == len(ladder) - 1
 
 
 # -- measuring -------------------------------------------------------------------------------------

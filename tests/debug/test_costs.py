@@ -30,25 +30,25 @@ MOST = 0.03
 def entered(function: Callable[[], Any]) -> Counter[str]:
     """How often Python functions of each file are entered while `function` runs; calls of methods
     that exist for looking alone count as of a file `looking`."""
-    found: Counter[str] = Counter()
+    entries: Counter[str] = Counter()
 
     def note(frame: Any, event: str, argument: Any) -> None:
         if event == "call":
             file, name = frame.f_code.co_filename, frame.f_code.co_name
-            found["looking" if name in LOCATION_METHODS else file] += 1
+            entries["looking" if name in LOCATION_METHODS else file] += 1
 
     sys.setprofile(note)
     try:
         function()
     finally:
         sys.setprofile(None)
-    return found
+    return entries
 
 
-def looking(found: Counter[str]) -> int:
+def looking(entries: Counter[str]) -> int:
     """Of these, how often one that looks."""
-    files = [file for file in found if file == "looking" or any(p in file for p in LOOKING)]
-    return sum(found[file] for file in files)
+    files = [file for file in entries if file == "looking" or any(p in file for p in LOOKING)]
+    return sum(entries[file] for file in files)
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def call() -> Callable[[], Any]:
 def test_a_compiled_call_enters_nothing_that_looks(call: Callable[[], Any]) -> None:
     call()
     call()
-    found = entered(call)
-    assert looking(found) == 0
+    entries = entered(call)
+    assert looking(entries) == 0
 
 
 def test_a_compile_spends_at_most_a_thirtieth_on_it(call: Callable[[], Any]) -> None:
@@ -89,7 +89,7 @@ def test_a_compile_spends_at_most_a_thirtieth_on_it(call: Callable[[], Any]) -> 
         return loss
 
     compiled, x = torch.compile(step, threads=1), torch.randn(5, 7)
-    found = entered(lambda: compiled(x))
-    assert found.total() > 10_000 and 0 < looking(found) <= MOST * found.total(), (
-        looking(found), found.total(),
+    entries = entered(lambda: compiled(x))
+    assert entries.total() > 10_000 and 0 < looking(entries) <= MOST * entries.total(), (
+        looking(entries), entries.total(),
     )  # fmt: skip

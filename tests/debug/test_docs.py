@@ -79,9 +79,9 @@ def declaration(file: str) -> str:
 
 def written_anew(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """The document with every block as the code gives it now."""
-    found = sorted([*blocks(BLOCK, text), *blocks(TABLE, text)])
+    matches = sorted([*blocks(BLOCK, text), *blocks(TABLE, text)])
     parts, done = [], 0
-    for start, end, content, kind in found:
+    for start, end, content, kind in matches:
         new = content
         if kind.startswith("file: "):
             (folder / kind.removeprefix("file: ")).write_text(content, "utf-8")

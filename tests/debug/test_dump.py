@@ -408,7 +408,7 @@ def test_types_are_handed_to_the_tracer_as_a_list(
         name = value = "spy"
 
         def load(self) -> object:
-            return lambda found, types: seen.append(types)
+            return lambda obj, types: seen.append(types)
 
     monkeypatch.setattr(load, "entry_points", lambda group: (Entry(),))
     types = [TensorType.parse("f32[4]")]

@@ -102,10 +102,10 @@ def edges(text: str) -> list[tuple[str, str]]:
 
 
 def test_the_graph_in_dot_has_an_edge_for_each_operand() -> None:
-    made = graph()
-    text = graph_dot(made)
-    operands = [(f"n{v.node}", f"n{i}") for i, n in enumerate(made.nodes) for v in n.operands]
-    outputs = [(f"n{value.node}", f"o{i}") for i, value in enumerate(made.outputs)]
+    step_graph = graph()
+    text = graph_dot(step_graph)
+    operands = [(f"n{v.node}", f"n{i}") for i, n in enumerate(step_graph.nodes) for v in n.operands]
+    outputs = [(f"n{value.node}", f"o{i}") for i, value in enumerate(step_graph.outputs)]
     assert sorted(edges(text)) == sorted(operands + outputs)
     assert "output 1 -> %state" in text and text.count("{") == text.count("}") == 1
 

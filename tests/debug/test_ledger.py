@@ -39,8 +39,8 @@ def step() -> Graph:
     return g.finish(loss)
 
 
-def of_kind(found: list[ledger.Decision], kind: str) -> list[ledger.Decision]:
-    return [each for each in found if each.kind == kind]
+def of_kind(entries: list[ledger.Decision], kind: str) -> list[ledger.Decision]:
+    return [each for each in entries if each.kind == kind]
 
 
 def updated(graph: Graph, by: str) -> Graph:
@@ -65,17 +65,17 @@ def test_the_plan_is_the_one_that_is_compiled() -> None:
 
 
 def test_every_decision_says_where_and_why() -> None:
-    found = decisions(updated(step(), "w"), threads=2)
-    assert {each.kind for each in found} <= ledger.KINDS.keys()
-    assert all(each.what and each.why for each in found)
-    (update,) = of_kind(found, "in place")
+    entries = decisions(updated(step(), "w"), threads=2)
+    assert {each.kind for each in entries} <= ledger.KINDS.keys()
+    assert all(each.what and each.why for each in entries)
+    (update,) = of_kind(entries, "in place")
     assert update.what == "%w" and update.location == Location("train.py", 9, "step", "w", UPDATE)
-    products = [each for each in of_kind(found, "strategy") if "matmul" in each.what]
+    products = [each for each in of_kind(entries, "strategy") if "matmul" in each.what]
     assert products and all(any("cost of" in name for name in p.numbers) for p in products)
-    (weight,) = [each for each in of_kind(found, "fused") if update.nodes[0] in each.nodes]
+    (weight,) = [each for each in of_kind(entries, "fused") if update.nodes[0] in each.nodes]
     assert weight.what.endswith("matmul, sub")
     assert weight.location == Location("model.py", 4, "forward", "fc", BACKWARD)
-    assert {"rewritten", "not fused", "kept", "threads"} <= {each.kind for each in found}
+    assert {"rewritten", "not fused", "kept", "threads"} <= {each.kind for each in entries}
 
 
 def test_a_refused_merge_names_the_condition_and_the_bytes() -> None:
@@ -116,8 +116,8 @@ def test_decisions_inside_of_loops_say_in_which() -> None:
             } : f32[2,3]  // cell.py:9 in run
           return %1
         }""")
-    found = decisions(graph, threads=1)
-    inside = [each for each in found if each.within]
+    entries = decisions(graph, threads=1)
+    inside = [each for each in entries if each.within]
     assert {each.within for each in inside} == {"%3 body"}
     assert {str(each.location) for each in inside} == {"cell.py:3 in cell"}
     assert {"fused", "strategy"} <= {each.kind for each in inside}
@@ -135,9 +135,9 @@ def test_the_text_sums_up_what_is_said_again_and_again() -> None:
 
 
 def test_json_and_back() -> None:
-    found = decisions(step())
-    again = ledger.from_json(ledger.as_json(found))
-    assert again == [replace(each, numbers=dict(each.numbers)) for each in found]
+    entries = decisions(step())
+    again = ledger.from_json(ledger.as_json(entries))
+    assert again == [replace(each, numbers=dict(each.numbers)) for each in entries]
     for bad in ("[", "[1]", '[{"kind": "kept"}]', "{}x", '[{"location": 3}]'):
         with pytest.raises(ArgumentError, match="this is no ledger"):
             ledger.from_json(bad)
@@ -238,8 +238,8 @@ def test_what_is_saved_for_backward_and_what_is_computed_again() -> None:
         z = (y + 1.0) * y
     joint = derive_joint(g.finish(z))
     parts = partition(joint)
-    found = saved_between(parts.forward, parts.backward, joint.outputs)
-    saved, again = (of_kind(found, kind) for kind in ("saved", "recomputed"))
+    kept = saved_between(parts.forward, parts.backward, joint.outputs)
+    saved, again = (of_kind(kept, kind) for kind in ("saved", "recomputed"))
     assert sum(each.numbers["bytes"] for each in saved) == parts.saved_bytes == 8 * 8 * 4
     assert [each.what.partition(" ")[0] for each in saved] == ["exp"]
     assert {str(each.location) for each in again} == {"model.py:4 in forward"}

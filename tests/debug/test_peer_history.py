@@ -40,10 +40,10 @@ def test_runs_are_appended_to_the_file_of_their_machine(histories: Any, tmp_path
     with path.open("a") as file:
         file.write('{"rows": [')  # of a run that was killed
     histories.saved(result(90.0), path)
-    found = histories.history(path)
-    assert [run["rows"][0]["ways"]["graphc"]["us"] for run in found] == [100.0, 90.0]
-    assert histories.comparable(found, result(1.0))["rows"] == found[1]["rows"]
-    assert histories.comparable(found, result(1.0, threads=2)) is None
+    actual = histories.history(path)
+    assert [run["rows"][0]["ways"]["graphc"]["us"] for run in actual] == [100.0, 90.0]
+    assert histories.comparable(actual, result(1.0))["rows"] == actual[1]["rows"]
+    assert histories.comparable(actual, result(1.0, threads=2)) is None
 
 
 def test_what_is_within_noise_is_no_change(histories: Any) -> None:

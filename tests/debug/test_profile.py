@@ -72,29 +72,31 @@ def test_the_clock_changes_no_bit_and_counts_every_turn(threads: int, loop_graph
         np.testing.assert_array_equal(x, y, strict=True)
     steps = list(all_steps(executable.plan))
     assert len(clocked.records) == threads
-    found = profile(executable, arrays, 1e-3)
-    for number, step in enumerate(found.steps):
+    measured = profile(executable, arrays, 1e-3)
+    for number, step in enumerate(measured.steps):
         assert step.kind == type(steps[number]).__name__.lower()
         inside = [steps[around] for around in step.within]
         runs = 7 if inside else 1
         assert step.kind == "loop" or step.runs == runs, (step, inside)
-    assert any(step.within for step in found.launches)
-    assert found.in_kernels + found.waiting + found.outside == pytest.approx(found.whole)
-    assert 0 < found.in_kernels <= found.whole
+    assert any(step.within for step in measured.launches)
+    assert measured.in_kernels + measured.waiting + measured.outside == pytest.approx(
+        measured.whole
+    )
+    assert 0 < measured.in_kernels <= measured.whole
 
 
 def test_each_launch_has_work_and_a_limit(loop_graph: Any) -> None:
     executable = compile(loop_graph, threads=1)
-    found = profile(executable, arrays_of(loop_graph), 1e-3)
-    assert found.machine is FAKE and found.passes >= found.kept > 0
-    assert sum(step.flops for step in found.launches) == 2 * 2 * 7 * 512 * 64 * 64
-    for step in found.launches:
+    measured = profile(executable, arrays_of(loop_graph), 1e-3)
+    assert measured.machine is FAKE and measured.passes >= measured.kept > 0
+    assert sum(step.flops for step in measured.launches) == 2 * 2 * 7 * 512 * 64 * 64
+    for step in measured.launches:
         assert step.limit is not None and step.nbytes > 0
         assert step.limit.parts[step.limit.bound] == max(step.limit.parts.values())
         assert sum(step.limit.served) == step.limit.work.nbytes
-    by_line = grouped(found, "line")
-    assert sum(group.launches for group in by_line) == len(found.launches)
-    shown = "\n".join(text(found, top=1))
+    by_line = grouped(measured, "line")
+    assert sum(group.launches for group in by_line) == len(measured.launches)
+    shown = "\n".join(text(measured, top=1))
     assert "more launches" in shown and "test_profile.py" in shown
     json.dumps(profile_calls([TracedCall(loop_graph, tuple(arrays_of(loop_graph)), CallOptions(
         threads=1))], 1e-3).chrome_trace())  # fmt: skip
@@ -180,8 +182,8 @@ def test_profiling_a_step_leaves_all_state_as_it_was() -> None:
     x = torch.ones(3, 4)
     before = {name: value.numpy().copy() for name, value in net.state_dict().items()}
     random = torch.get_rng_state().numpy().copy()
-    found = step.profile(x, seconds=1e-3)
-    assert len(found) == 1 and "share" in str(found)
+    measured = step.profile(x, seconds=1e-3)
+    assert len(measured) == 1 and "share" in str(measured)
     for name, value in net.state_dict().items():
         np.testing.assert_array_equal(value.numpy(), before[name])
     np.testing.assert_array_equal(torch.get_rng_state().numpy(), random)

@@ -20,13 +20,13 @@ from graphc.ops.reduce import sum
 
 def ops_of(graph: Graph) -> list[str]:
     """All ops, those inside of loops too."""
-    found = []
+    ops = []
     for node in graph.nodes:
         if node.op not in (INPUT, CONSTANT):
-            found.append(node.op)
+            ops.append(node.op)
         for region in node.regions:
-            found += ops_of(region)
-    return found
+            ops += ops_of(region)
+    return ops
 
 
 def has(*names: str) -> Any:

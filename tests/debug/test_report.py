@@ -45,9 +45,9 @@ def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unpacked(text: str, name: str) -> Any:
     """The data of a page."""
-    found = re.search(rf'{name} = "([A-Za-z0-9+/=]*)"', text)
-    assert found is not None
-    return json.loads(zlib.decompress(base64.b64decode(found[1])))
+    match = re.search(rf'{name} = "([A-Za-z0-9+/=]*)"', text)
+    assert match is not None
+    return json.loads(zlib.decompress(base64.b64decode(match[1])))
 
 
 def test_the_page_is_whole_and_holds_the_call(tmp_path: Path) -> None:

@@ -64,28 +64,28 @@ def outcome(main: Callable[..., Any], **options: Any) -> list[Any]:
 NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?")
 
 
-def compare(found: Any, expected: Any, where: str) -> None:
+def compare(actual: Any, expected: Any, where: str) -> None:
     """The same structure, texts and truth values; numbers to within the tolerance."""
     if isinstance(expected, dict):
-        assert list(found) == list(expected), where
+        assert list(actual) == list(expected), where
         for key, value in expected.items():
-            compare(found[key], value, f"{where}.{key}")
+            compare(actual[key], value, f"{where}.{key}")
     elif isinstance(expected, list):
-        assert len(found) == len(expected), where
+        assert len(actual) == len(expected), where
         for position, value in enumerate(expected):
-            compare(found[position], value, f"{where}[{position}]")
+            compare(actual[position], value, f"{where}[{position}]")
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=TOLERANCE, abs=TOLERANCE), where
+        assert actual == pytest.approx(expected, rel=TOLERANCE, abs=TOLERANCE), where
     else:
-        assert found == expected and type(found) is type(expected), where
+        assert actual == expected and type(actual) is type(expected), where
 
 
-def compare_texts(found: str, expected: str, name: str) -> None:
+def compare_texts(actual: str, expected: str, name: str) -> None:
     """The same lines; numbers to within the tolerance and the last digit shown. How spaces align
     columns depends on the last digits, so spaces do not count; nor do the names of nodes."""
-    mine, theirs = (re.sub(r"\s+", "", _without_nodes(text)) for text in (found, expected))
+    mine, theirs = (re.sub(r"\s+", "", _without_nodes(text)) for text in (actual, expected))
     same = NUMBER.sub("#", mine) == NUMBER.sub("#", theirs)
-    assert same, f"{name} prints\n{found}\nnot\n{expected}"
+    assert same, f"{name} prints\n{actual}\nnot\n{expected}"
     for left, right in zip(NUMBER.findall(mine), NUMBER.findall(theirs)):
         assert float(left) == pytest.approx(float(right), rel=2e-4, abs=2e-4), name
 
@@ -94,10 +94,10 @@ def _without_nodes(text: str) -> str:
     return re.sub(r",\s*grad_fn=<\w+>", "", text)
 
 
-def agree(made: list[Any], name: str) -> None:
+def agree(actual: list[Any], name: str) -> None:
     result, text = json.loads(EXPECTED.read_text())[name]
-    compare(made[0], result, name)
-    compare_texts(made[1], text, name)
+    compare(actual[0], result, name)
+    compare_texts(actual[1], text, name)
 
 
 # -- tests ----------------------------------------------------------------------------------------
@@ -130,8 +130,8 @@ json.dump(made, sys.stdout)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
-    for name, made in json.loads(run.stdout).items():
-        agree(made, name)
+    for name, actual in json.loads(run.stdout).items():
+        agree(actual, name)
 
 
 def write_idx(path: Path, array: np.ndarray) -> None:
@@ -170,5 +170,5 @@ def test_every_script_has_an_outcome() -> None:
 
 
 if __name__ == "__main__":
-    made = {name: outcome(load(name)) for name in NAMES}
-    EXPECTED.write_text(json.dumps(made, indent=1) + "\n")
+    outcomes = {name: outcome(load(name)) for name in NAMES}
+    EXPECTED.write_text(json.dumps(outcomes, indent=1) + "\n")

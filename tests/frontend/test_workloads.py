@@ -40,16 +40,16 @@ def compiled(level: str = "exact", keep_grads: bool = False) -> Any:
     return lambda function: frontend.compile(function, level=level, keep_grads=keep_grads)
 
 
-def values(made: Any, steps: int = STEPS) -> list[Any]:
-    return [np.array(made.step().detach().numpy()) for _ in range(steps)]
+def values(step: Any, steps: int = STEPS) -> list[Any]:
+    return [np.array(step.step().detach().numpy()) for _ in range(steps)]
 
 
-def difference(found: Any, expected: Any) -> float:
+def difference(actual: Any, expected: Any) -> float:
     """The greatest difference, as a part of the greatest element expected."""
-    assert found.shape == expected.shape
+    assert actual.shape == expected.shape
     if not expected.size:
         return 0.0
-    return float(np.max(np.abs(found - expected)) / max(np.max(np.abs(expected)), 1e-30))
+    return float(np.max(np.abs(actual - expected)) / max(np.max(np.abs(expected)), 1e-30))
 
 
 def determined(name: str, parameter: Any) -> Any:
@@ -72,8 +72,8 @@ def test_compiled_gives_the_eager_results(name: str, level: str) -> None:
     trains = workloads.BY_NAME[name].trains
     steps, tolerance = (STEPS, LOSS_TOLERANCE) if trains else (2, OUTPUT_TOLERANCE)
     expected = values(prepared(name), steps)
-    found = values(prepared(name, compile=compiled(level)), steps)
-    for one, other in zip(found, expected, strict=True):
+    actual = values(prepared(name, compile=compiled(level)), steps)
+    for one, other in zip(actual, expected, strict=True):
         assert difference(one, other) < tolerance
 
 
@@ -86,13 +86,13 @@ def test_compiled_training_leaves_the_eager_state(name: str) -> None:
     own = {**dict(native.model.named_parameters()), **dict(native.model.named_buffers())}
     other = {**dict(eager.model.named_parameters()), **dict(eager.model.named_buffers())}
     for key, tensor in own.items():
-        found, expected = (determined(key, one.detach().numpy()) for one in (tensor, other[key]))
-        assert difference(found, expected) < STATE_TOLERANCE, key
+        actual, expected = (determined(key, one.detach().numpy()) for one in (tensor, other[key]))
+        assert difference(actual, expected) < STATE_TOLERANCE, key
     kept = native.optimizer.state_dict()["state"]
     for key, state in eager.optimizer.state_dict()["state"].items():
         for what, tensor in state.items():
-            found, expected = np.asarray(kept[key][what]), np.asarray(tensor)
-            assert difference(found, expected) < STATE_TOLERANCE
+            actual, expected = np.asarray(kept[key][what]), np.asarray(tensor)
+            assert difference(actual, expected) < STATE_TOLERANCE
 
 
 @pytest.mark.parametrize("name", TRAINED)

@@ -230,9 +230,9 @@ def against_compiled(case: Case) -> str:
         return "not traced"
     other.names |= {**results, **dict(zip(SHAPES, arguments))}
     for name, (_, numbers, gradient) in one.outcome().items():
-        _, found, grad = other.outcome()[name]
-        if not _close(found, numbers) or (name in SHAPES and not _close(grad, gradient)):
-            raise Broken(f"compiled, {name} is {found}, {grad}; expected {numbers}, {gradient}")
+        _, result, grad = other.outcome()[name]
+        if not _close(result, numbers) or (name in SHAPES and not _close(grad, gradient)):
+            raise Broken(f"compiled, {name} is {result}, {grad}; expected {numbers}, {gradient}")
     return "agrees with compiled code"
 
 

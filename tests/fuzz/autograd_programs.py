@@ -196,4 +196,4 @@ def _views(x: str, shape: Shape) -> list[tuple[str, Shape]]:
         views += [(f"{x}.t()", shape[::-1]), (f"{x}[:, 0]", shape[:1]),
                   (f"{x}.diagonal()", (min(shape),)), (f"{x}[..., 1:]", (shape[0], shape[1] - 1)),
                   ]  # fmt: skip
-    return [(text, made) for text, made in views if math.prod(made)]
+    return [(text, size) for text, size in views if math.prod(size)]

@@ -259,10 +259,10 @@ def check_at(program: str, again: bool, width: int, line: Line, occurrence: int)
 def every_line(program: str, again: bool, parts: Sequence[str]) -> int:
     """An interrupt at each line that a first or second call comes by, the first time it does, in
     files whose names have one of these parts; how many there are."""
-    found = [line for line in lines(program, again) if _is_of(line, parts)]
-    for line in found:
+    chosen = [line for line in lines(program, again) if _is_of(line, parts)]
+    for line in chosen:
         check_at(program, again, 2, line, 1)
-    return len(found)
+    return len(chosen)
 
 
 def _is_of(line: Line, parts: Sequence[str]) -> bool:

@@ -98,9 +98,9 @@ class Drawer:
     def program(self) -> Graphs:
         draws = [self.concat, self.same, self.pad, self.slice, self.unary, self.binary, self.total]
         for _ in range(int(self.random.integers(2, 6)) if self.steps is None else self.steps):
-            made = self.one(draws)()
-            if made.shape[self.axis] <= 24:
-                self.values.append(made)
+            values = self.one(draws)()
+            if values.shape[self.axis] <= 24:
+                self.values.append(values)
         last = self.one([self.same, self.concat, self.pad])()
         self.values.append(lookup("add")(last, broadcast_to(self.fitting(last), last.shape)))
         # Parts of what was joined are read apart: each by a kernel of another size.

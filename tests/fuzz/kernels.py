@@ -100,11 +100,11 @@ class Drawer:
 
     def fitting(self, x: Tracked) -> Tracked:
         """A value that broadcasts to x's shape."""
-        found = [
+        fits = [
             v for v in self.values
             if all(a in (1, b) for a, b in zip(v.exact.shape, x.exact.shape))
         ]  # fmt: skip
-        y = self.one(found)
+        y = self.one(fits)
         shape = x.exact.shape
         exact, error = (np.broadcast_to(each, shape) for each in (y.exact, y.error))
         return Tracked(broadcast_to(y.handle, shape), exact, error)
@@ -187,9 +187,9 @@ class Drawer:
     def program(self) -> tuple[graphc.Graph, list[Array], list[Tracked]]:
         kinds = sorted(name for name in dir(self) if name.startswith("draw_"))
         for _ in range(self.steps):
-            made = getattr(self, self.one(kinds))()
-            if made.exact.size <= LIMIT and np.max(made.most, initial=0) < GREATEST:
-                self.values.append(made)
+            drawn = getattr(self, self.one(kinds))()
+            if drawn.exact.size <= LIMIT and np.max(drawn.most, initial=0) < GREATEST:
+                self.values.append(drawn)
         outputs = [self.values[-1], *(self.one(self.values) for _ in range(2))]
         return self.builder.finish(*(value.handle for value in outputs)), self.arrays, outputs
 

@@ -32,9 +32,9 @@ def check(case: Case) -> str:
     @seed(case)
     @settings(max_examples=GRAPHS, deadline=None, database=None, print_blob=False,
               suppress_health_check=list(HealthCheck))  # fmt: skip
-    @given(made=drawn.joints() if derived else drawn.graphs())
-    def run(made: Any) -> None:
-        hold(*made, _same_bits)
+    @given(case=drawn.joints() if derived else drawn.graphs())
+    def run(case: Any) -> None:
+        hold(*case, _same_bits)
 
     run()
     return f"{GRAPHS} derived graphs agree" if derived else f"{GRAPHS} graphs agree"

@@ -122,12 +122,12 @@ def _compare(case: Case, graph: Graph, sized: Any, n: int) -> None:
         for x, type in zip(samples(ops.lookup(case.op))[case.number][0], known.input_types)
     ]
     expected = _outcome(graphc.compile(known, threads=1), operands)
-    found = _outcome(sized, operands)
-    if isinstance(expected, type) or isinstance(found, type):
-        if expected is not found:
-            raise Broken(f"at {n}: {found}, for the size alone {expected}")
+    actual = _outcome(sized, operands)
+    if isinstance(expected, type) or isinstance(actual, type):
+        if expected is not actual:
+            raise Broken(f"at {n}: {actual}, for the size alone {expected}")
         return
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         # NaNs are equal whatever their sign: which one 0/0 is, is for the processor to say.
         numbers = ~np.isnan(other) if other.dtype.kind == "f" else np.ones(other.shape, bool)
         same = one.shape == other.shape and one[numbers].tobytes() == other[numbers].tobytes()

@@ -1,4 +1,4 @@
-"""Small programs of functions that look at sizes, and at an int among their arguments: compiled with
+"""Small programs of functions that look at sizes and at an int among their arguments: compiled with
 both left open they give at every size and number the bits of code for these alone, and the shapes,
 the ints or the error that eager gives. A case is a seed."""
 
@@ -204,8 +204,8 @@ def check(case: Case) -> str:
     return "sizes were numbers" if open_._history.notes else "sizes were left open"
 
 
-def _told(found: Any) -> str:
-    return f"{found[0]} {found[1]!r:.80}"
+def _told(outcome: Any) -> str:
+    return f"{outcome[0]} {outcome[1]!r:.80}"
 
 
 def _run(function: Any, values: np.ndarray, k: int, grad: bool) -> tuple[Any, ...]:

@@ -53,14 +53,14 @@ class Piece:
 @functools.cache
 def pieces() -> dict[str, Piece]:
     """Pieces of programs, by name."""
-    found: dict[str, Piece] = {}
+    by_name: dict[str, Piece] = {}
     piece = Piece()
     for line in Path(__file__).with_name("state_pieces.txt").read_text().splitlines():
         if line.startswith("["):
-            piece = found[line.strip("[]")] = Piece()
+            piece = by_name[line.strip("[]")] = Piece()
         elif line:
             piece.add(line)
-    return found
+    return by_name
 
 
 @dataclass(frozen=True, slots=True)

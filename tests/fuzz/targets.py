@@ -70,8 +70,8 @@ def check(case: Case) -> str:
             results[f"{name}, interpreted"] = run_plan_by_loops(plan, tuple(arrays), named(name))
         end += f", {len(NAMES)} interpreted"
     (first, expected), *others = results.items()
-    for name, found in others:
-        _same_bits(found, expected, f"{first} and {name}\n{graph}")
+    for name, actual in others:
+        _same_bits(actual, expected, f"{first} and {name}\n{graph}")
     return end
 
 

@@ -79,8 +79,8 @@ def test_what_is_known_needs_no_ancestors(seed: int) -> None:
     view.remove_nodes_from(known)
     roots = [value for value in graph.values() if value.node > len(graph.nodes) - 4]
     expected = {node for value in roots if value not in known for node in nx.ancestors(view, value)}
-    found = ancestors(graph.nodes, roots, known.__contains__)
-    assert found == {node for node in expected if isinstance(node, int)}
+    actual = ancestors(graph.nodes, roots, known.__contains__)
+    assert actual == {node for node in expected if isinstance(node, int)}
 
 
 @pytest.mark.parametrize("seed", range(20))

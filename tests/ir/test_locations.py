@@ -83,12 +83,12 @@ def test_gradients_carry_the_line_of_what_they_are_of_and_say_so() -> None:
     with g.at(Location("model.py", 4, "forward")):
         loss = graphc.ops.reduce.sum(e.tanh(y), axes=(0, 1))
     joint = graphc.joint(g.finish(loss), wrt=["w"])
-    made = joint.nodes[5:]
+    added = joint.nodes[5:]
     products = [n.location for n in joint.nodes if n.op == "matmul"]
     assert products == [
         Location("model.py", 3, "forward", "fc"), Location("model.py", 3, "forward", "fc", BACKWARD)
     ]  # fmt: skip
-    assert all(node.location and node.location.phase == BACKWARD for node in made)
+    assert all(node.location and node.location.phase == BACKWARD for node in added)
 
 
 def test_a_launch_knows_its_nodes_and_a_fused_one_all_its_lines() -> None:

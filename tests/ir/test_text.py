@@ -20,10 +20,10 @@ from graphc.ops.kinds.op import Op
 
 def read_back(graph: graphc.Graph) -> graphc.Graph:
     text = str(graph)
-    found = graphc.parse(text)
-    assert found == graph, text
-    assert print_graph(found, locations=False) == print_graph(graph, locations=False)
-    return found
+    parsed = graphc.parse(text)
+    assert parsed == graph, text
+    assert print_graph(parsed, locations=False) == print_graph(graph, locations=False)
+    return parsed
 
 
 class Marked(Op):
@@ -101,8 +101,8 @@ FLOATS = [0.0, -0.0, 1.5, -1e-45, 3.4028235e38, 1e-300, np.inf, -np.inf, np.nan,
 )
 def test_constants(array: np.ndarray) -> None:
     g = GraphBuilder("constants")
-    found = read_back(g.finish(g.constant(array)))
-    again = found.nodes[0].attribute("value").array
+    parsed = read_back(g.finish(g.constant(array)))
+    again = parsed.nodes[0].attribute("value").array
     assert again.tobytes() == np.ascontiguousarray(array).tobytes()
     assert again.dtype == array.dtype and again.shape == array.shape
 
@@ -122,8 +122,8 @@ def test_constants(array: np.ndarray) -> None:
 def test_attributes(marked: Op, mark: Any) -> None:
     g = GraphBuilder("attributes")
     x = g.input("x", "f32[2]")
-    found = read_back(g.finish(*g.apply(marked, (x,), {"mark": mark})))
-    again = found.nodes[1].attribute("mark")
+    parsed = read_back(g.finish(*g.apply(marked, (x,), {"mark": mark})))
+    again = parsed.nodes[1].attribute("mark")
     assert type(again) is type(mark)
     assert again == mark
     assert attribute_text(again) == attribute_text(mark)
@@ -163,9 +163,9 @@ def test_nested_regions(region: Op) -> None:
     deep = inner("middle", inner("deepest"), inner("other"))
     (result,) = g.apply(region, (x,), {}, (deep, inner("second")))
     graph = g.finish(result + x)
-    found = read_back(graph)
-    assert found.nodes[1].regions[0].nodes[-1].regions[1].name == "other"
-    graphc.verify(found)
+    parsed = read_back(graph)
+    assert parsed.nodes[1].regions[0].nodes[-1].regions[1].name == "other"
+    graphc.verify(parsed)
 
 
 def test_comments_and_layout_do_not_matter() -> None:

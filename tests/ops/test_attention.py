@@ -15,7 +15,7 @@ import graphc
 from graphc import DTypeError, GraphBuilder, ShapeError
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.ir.types import TensorType
-from graphc.ops.attention import attention, attention_grad
+from graphc.ops.nn.attention import attention, attention_grad
 
 Arrays = list[np.ndarray]
 
@@ -113,8 +113,8 @@ def test_scores_far_from_zero_do_not_overflow() -> None:
     q, k, v = drawn((1, 4, 3), (1, 4, 3), (1, 4, 3))
     arrays = [(q * 300).astype(np.float32), (k * 300).astype(np.float32), v.astype(np.float32)]
     got = graphc.compile(built(attention, arrays))(*arrays)
-    for found, want in zip(got, expected(*arrays), strict=True):
-        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+    for actual, want in zip(got, expected(*arrays), strict=True):
+        np.testing.assert_allclose(actual, want, rtol=1e-4, atol=1e-4)
 
 
 def test_nan_goes_through_its_row_only() -> None:
@@ -163,14 +163,14 @@ def test_a_row_that_sees_nothing_passes_no_gradient_on(mask: str) -> None:
 def test_second_derivatives(causal: bool, masked: bool) -> None:
     arrays = drawn((2, 3, 4), (2, 5, 4), (2, 5, 2), *([(3, 5)] if masked else []))
     first = graphc.joint(built(attention, arrays, scale=0.5, causal=causal))
-    given = [*arrays, *drawn((2, 3, 2), (2, 3), seed=7)]
+    arguments = [*arrays, *drawn((2, 3, 2), (2, 3), seed=7)]
     second = graphc.joint(first, list(range(len(arrays))))
     weights = drawn(*(type.shape for type in first.output_types), seed=8)
-    derived = graphc.run(second, *given, *weights)[len(first.outputs) :]
+    derived = graphc.run(second, *arguments, *weights)[len(first.outputs) :]
     numeric = numeric_gradients(
-        lambda *values: graphc.run(first, *values), given, weights, range(len(arrays))
+        lambda *values: graphc.run(first, *values), arguments, weights, range(len(arrays))
     )
-    compiled = graphc.compile(second)(*given, *weights)[len(first.outputs) :]
+    compiled = graphc.compile(second)(*arguments, *weights)[len(first.outputs) :]
     for got, native, want in zip(derived, compiled, numeric, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(native, got, rtol=1e-12, atol=1e-12)

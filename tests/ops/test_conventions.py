@@ -17,30 +17,30 @@ from graphc.ir.types import TensorType
 
 
 def build(name: str, *arrays: Any, **attributes: Any) -> tuple[graphc.Graph, list[np.ndarray]]:
-    given = [np.asarray(array) for array in arrays]
+    arguments = [np.asarray(array) for array in arrays]
     g = GraphBuilder(name)
-    inputs = [g.input(f"x{i}", TensorType.of(array)) for i, array in enumerate(given)]
-    return g.finish(*g.apply(lookup(name), tuple(inputs), attributes)), given
+    inputs = [g.input(f"x{i}", TensorType.of(array)) for i, array in enumerate(arguments)]
+    return g.finish(*g.apply(lookup(name), tuple(inputs), attributes)), arguments
 
 
 def value(name: str, *arrays: Any, **attributes: Any) -> np.ndarray:
     """Reference and native, which must agree."""
-    graph, given = build(name, *arrays, **attributes)
-    (expected,) = graphc.run(graph, *given)
-    (native,) = graphc.compile(graph)(*given)
+    graph, inputs = build(name, *arrays, **attributes)
+    (expected,) = graphc.run(graph, *inputs)
+    (native,) = graphc.compile(graph)(*inputs)
     np.testing.assert_array_equal(native, expected)
     return expected
 
 
 def gradients(name: str, *arrays: Any, **attributes: Any) -> list[list[float]]:
     """Of the sum of the result, by the reference and natively."""
-    graph, given = build(name, *arrays, **attributes)
+    graph, inputs = build(name, *arrays, **attributes)
     joint = graphc.joint(graph)
     (output,) = graph.output_types
     if len(joint.inputs) > len(graph.inputs):
-        given.append(np.ones(output.shape, output.dtype.numpy))
-    expected = graphc.run(joint, *given)[1:]
-    for native, reference in zip(graphc.compile(joint)(*given)[1:], expected, strict=True):
+        inputs.append(np.ones(output.shape, output.dtype.numpy))
+    expected = graphc.run(joint, *inputs)[1:]
+    for native, reference in zip(graphc.compile(joint)(*inputs)[1:], expected, strict=True):
         np.testing.assert_array_equal(native, reference)
     return [gradient.tolist() for gradient in expected]
 
@@ -71,9 +71,9 @@ def test_equal_operands_share_the_gradient(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["min", "max"])
 def test_equal_extrema_share_the_gradient_evenly(name: str) -> None:
-    (found,) = gradients(name, [[1.0, 1.0, 1.0, 1.0], [2.0, 1.0, 2.0, 1.0]], axes=(1,))
-    assert found[0] == [0.25] * 4
-    assert found[1] == ([0, 0.5, 0, 0.5] if name == "min" else [0.5, 0, 0.5, 0])
+    (result,) = gradients(name, [[1.0, 1.0, 1.0, 1.0], [2.0, 1.0, 2.0, 1.0]], axes=(1,))
+    assert result[0] == [0.25] * 4
+    assert result[1] == ([0, 0.5, 0, 0.5] if name == "min" else [0.5, 0, 0.5, 0])
 
 
 def test_clamp_passes_the_gradient_on_its_boundaries() -> None:
@@ -91,8 +91,8 @@ def test_clamp_between_crossed_limits_is_the_upper_one() -> None:
 
 def test_max_pool_gives_the_gradient_to_the_first_of_equal_maxima() -> None:
     geometry = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
-    (found,) = gradients("max_pool", np.ones((2, 4)), **geometry)
-    assert found == [[1, 0, 1, 0], [0, 0, 0, 0]]
+    (result,) = gradients("max_pool", np.ones((2, 4)), **geometry)
+    assert result == [[1, 0, 1, 0], [0, 0, 0, 0]]
 
 
 def test_positions_of_equal_extrema_are_the_first() -> None:
@@ -108,8 +108,8 @@ def test_pow_at_0() -> None:
 
 
 def test_products_with_zeros() -> None:
-    (found,) = gradients("prod", [[2.0, 0.0, 3.0], [0.0, 0.0, 4.0]], axes=(1,))
-    assert found == [[0, 6, 0], [0, 0, 0]]
+    (result,) = gradients("prod", [[2.0, 0.0, 3.0], [0.0, 0.0, 4.0]], axes=(1,))
+    assert result == [[0, 6, 0], [0, 0, 0]]
 
 
 def test_where_gives_no_gradient_to_the_value_not_taken() -> None:
@@ -162,9 +162,9 @@ def test_casts_to_bool() -> None:
 def test_division_rounds_down(name: str) -> None:
     x, y = [7.0, -7.0, 7.0, -7.0, 0.0], [2.0, 2.0, -2.0, -2.0, -3.0]
     expected = np.floor_divide(x, y) if name == "floordiv" else np.remainder(x, y)
-    found = value(name, x, y)
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+    actual = value(name, x, y)
+    np.testing.assert_array_equal(actual, expected)
+    np.testing.assert_array_equal(np.signbit(actual), np.signbit(expected))
 
 
 def test_integers_wrap() -> None:
@@ -309,11 +309,11 @@ def test_operands_that_do_not_fit(
     ],
 )  # fmt: skip
 def test_indices_out_of_range(name: str, arrays: Any, attributes: Any, message: str) -> None:
-    graph, given = build(name, *arrays, **attributes)
+    graph, inputs = build(name, *arrays, **attributes)
     with pytest.raises(IndexRangeError, match=message):
-        graphc.run(graph, *given)
+        graphc.run(graph, *inputs)
     with pytest.raises(IndexRangeError, match=message):
-        graphc.compile(graph)(*given)
+        graphc.compile(graph)(*inputs)
 
 
 def test_the_reference_checks_its_arguments() -> None:

@@ -25,8 +25,8 @@ def patterns(dtype: DType) -> np.ndarray:
 def numbers(dtype: DType) -> list[float]:
     """The finite values from 0 up, in order; then the power of two where infinity starts."""
     count = int(np.asarray(np.inf, dtype.numpy).view(np.uint16))
-    found = np.arange(count, dtype=np.uint16).view(dtype.numpy).astype(np.float64).tolist()
-    return [*found, 2.0 ** math.ceil(math.log2(found[-1]))]
+    result = np.arange(count, dtype=np.uint16).view(dtype.numpy).astype(np.float64).tolist()
+    return [*result, 2.0 ** math.ceil(math.log2(result[-1]))]
 
 
 def nearest(x: Fraction | int, dtype: DType) -> float:

@@ -53,5 +53,5 @@ def test_the_gradient_of_no_images_is_empty(stride: int) -> None:
     geometry = {"stride": (stride, stride), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     graph = b.finish(conv_input_grad(g, w, size=size, **geometry))
     weight = np.ones((4, 2, 3, 3), np.float32)
-    (found,) = graphc.compile(graph)(np.zeros((0, 4, 3, 3), np.float32), weight)
-    assert found.shape == (0, 2, *size)
+    (result,) = graphc.compile(graph)(np.zeros((0, 4, 3, 3), np.float32), weight)
+    assert result.shape == (0, 2, *size)

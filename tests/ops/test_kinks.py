@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.ops import activations as a
-from graphc.ops import composite, losses, norms, pooling, reduce
+from graphc.ops import composite, reduce
 from graphc.ops import elementwise as e
+from graphc.ops.linear_algebra import norms
+from graphc.ops.nn import activations as a
+from graphc.ops.nn import losses, pooling
 
 Array = np.ndarray[Any, Any]
 NAN, INF = np.nan, np.inf
@@ -27,8 +29,8 @@ def gradients(function: Callable[..., Any], *arrays: Any) -> list[Array]:
     graph = graphc.joint(g.finish(out))
     expected = graphc.run(graph, *contents)
     for level in ("none", "exact"):
-        for found, wanted in zip(graphc.compile(graph, level)(*contents), expected, strict=True):
-            np.testing.assert_array_equal(found, wanted, err_msg=level)
+        for actual, wanted in zip(graphc.compile(graph, level)(*contents), expected, strict=True):
+            np.testing.assert_array_equal(actual, wanted, err_msg=level)
     return [gradient.tolist() for gradient in expected[1:]]
 
 

@@ -11,18 +11,9 @@ import pytest
 
 import graphc
 from graphc.errors import AttributeValueError
-from graphc.ops import (
-    composite,
-    contract,
-    generate,
-    indexing,
-    losses,
-    movement,
-    normalization,
-    pooling,
-    reduce,
-)
+from graphc.ops import composite, contract, generate, indexing, movement, reduce
 from graphc.ops import elementwise as e
+from graphc.ops.nn import losses, normalization, pooling
 
 flat = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
 

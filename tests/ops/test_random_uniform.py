@@ -18,8 +18,8 @@ def draw(seed: int, counter: int, *shape: int, level: str = "exact", dtype: DTyp
     graph = g.finish(*random_uniform(state, shape=shape, dtype=dtype))
     array = np.array([seed, counter])
     numbers, after = graphc.compile(graph, level)(array)
-    for found, wanted in zip((numbers, after), graphc.run(graph, array), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for actual, wanted in zip((numbers, after), graphc.run(graph, array), strict=True):
+        np.testing.assert_array_equal(actual, wanted)
     return numbers, after
 
 

@@ -35,8 +35,8 @@ def random_graph(draw: random.Random, dtype: DType) -> Graph:
         numbers.append(lookup("broadcast")(scalar, shape=(LENGTH,)))
     bools += [builder.constant(np.full(LENGTH, truth)) for truth in (False, True)]
     for _ in range(25):
-        made = random_op(draw, dtype, numbers, bools)
-        (bools if made.dtype is DType.bool else numbers).append(made)
+        value = random_op(draw, dtype, numbers, bools)
+        (bools if value.dtype is DType.bool else numbers).append(value)
     return builder.finish(*numbers[-6:], *bools[-6:])
 
 

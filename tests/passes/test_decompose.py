@@ -58,9 +58,9 @@ def test_composites_inside_composites_are_expanded_and_keep_the_outer_location()
         z = lookup("layer_norm")(y, w, w)
     after = verify(decompose(builder.finish(z)))
     assert {lookup(node.op).kind for node in after.nodes if node.operands}.isdisjoint({"composite"})
-    made = [node for node in after.nodes if node.op != "input"]
-    assert len(made) > 20
-    assert {node.location for node in made} == {HERE}
+    nodes = [node for node in after.nodes if node.op != "input"]
+    assert len(nodes) > 20
+    assert {node.location for node in nodes} == {HERE}
 
 
 def test_the_check_of_a_composite_stays() -> None:

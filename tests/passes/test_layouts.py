@@ -20,8 +20,8 @@ from graphc.ops.contract import conv, matmul
 from graphc.ops.control import scan
 from graphc.ops.elementwise import tanh
 from graphc.ops.interpreter import evaluate
+from graphc.ops.layouts.packing import COLUMNS, ROWS, pack, unpack
 from graphc.ops.movement import transpose
-from graphc.ops.packing import COLUMNS, ROWS, pack, unpack
 from graphc.passes.layouts import layouts, packed
 from graphc.passes.pipelines import optimize
 from graphc.passes.split_frozen import split_frozen
@@ -50,8 +50,8 @@ def running(length: int = 5) -> Graph:
         b.input(name, type)
         for name, type in (("h", "f32[4,40]"), ("x", "f32[4,40]"), ("w", "f32[40,40]"))
     )
-    made = tanh(hb @ transpose(wb, permutation=(1, 0)) + xb)
-    last = scan(h, xs, w, body=b.finish(made), carry=1, sequences=1, length=length)
+    hidden = tanh(hb @ transpose(wb, permutation=(1, 0)) + xb)
+    last = scan(h, xs, w, body=b.finish(hidden), carry=1, sequences=1, length=length)
     return g.finish(last)
 
 
@@ -115,10 +115,10 @@ def test_native_results_keep_their_bits(length: int, width: tuple[int, int]) -> 
     arrays = [random.standard_normal(t.shape).astype(np.float32) for t in graph.input_types]
     arrays[2] /= 16  # no chaos
     (plain,) = evaluate(graph, tuple(arrays), reference=True)
-    (found,) = graphc.compile(layouts(graph, lambda n, t, p: width if p else None))(*arrays)
+    (result,) = graphc.compile(layouts(graph, lambda n, t, p: width if p else None))(*arrays)
     (unpacked,) = graphc.compile(graph, "none")(*arrays)
-    assert found.tobytes() == unpacked.tobytes()
-    np.testing.assert_allclose(found, plain, atol=1e-5)
+    assert result.tobytes() == unpacked.tobytes()
+    np.testing.assert_allclose(result, plain, atol=1e-5)
 
 
 @pytest.mark.parametrize("rows", [2, 33])
@@ -136,9 +136,9 @@ def test_products_with_packed_operands_keep_their_bits(
     arrays = [random.standard_normal(t.shape).astype(t.dtype.numpy) for t in graph.input_types]
     arrays[0][0, 0], arrays[1][-1, -1] = np.inf, np.nan
     stored = graphc.compile(split.constants, target=native_target)(arrays[1])
-    (found,) = graphc.compile(split.graph, target=native_target)(*arrays, *stored)
+    (actual,) = graphc.compile(split.graph, target=native_target)(*arrays, *stored)
     (expected,) = graphc.compile(graph)(*arrays)
-    assert found.tobytes() == expected.tobytes()
+    assert actual.tobytes() == expected.tobytes()
 
 
 def preferred(*types: str, position: int = 1, **geometry: Any) -> tuple[int, int] | None:
@@ -187,9 +187,9 @@ def test_convolutions_with_packed_weights_keep_their_bits(
     arrays[0][0, 3, 0, 0], arrays[0][1, 5, 4, 3] = np.inf, np.nan
     arrays[1][-1, 0, 0, 0] = np.nan
     stored = graphc.compile(split.constants, target=native_target, threads=threads)(arrays[1])
-    (found,) = graphc.compile(split.graph, target=native_target, threads=threads)(*arrays, *stored)
+    (actual,) = graphc.compile(split.graph, target=native_target, threads=threads)(*arrays, *stored)
     (expected,) = graphc.compile(graph, "none", threads=1)(*arrays)
-    assert found.tobytes() == expected.tobytes()
+    assert actual.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -200,13 +200,13 @@ def test_a_packed_operand_is_not_copied_by_its_kernel(transposed: bool) -> None:
     graph = g.finish(x @ (transpose(w, permutation=(1, 0)) if transposed else w))
     split = split_frozen(packed(graph, [1], preferred_layouts(V3)), [1], 2)
     assert split is not None
-    found = []
-    for made in (split.graph, graph):
-        kernels = plan_kernels(plan_graph(made)[1], V3)
+    results = []
+    for each in (split.graph, graph):
+        kernels = plan_kernels(plan_graph(each)[1], V3)
         product = next(kernel for kernel in kernels if "matmul" in kernel.name)
-        found.append({buffer.name for buffer in product.scratch})
-    assert "vectors" not in found[0]
-    assert "vectors" in found[1]
+        results.append({buffer.name for buffer in product.scratch})
+    assert "vectors" not in results[0]
+    assert "vectors" in results[1]
 
 
 def test_bad_geometry_is_refused() -> None:

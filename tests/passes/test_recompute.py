@@ -41,10 +41,10 @@ def ran(graph: graphc.Graph, arrays: list[Array]) -> list[Array]:
 @pytest.mark.parametrize("budget", [LAYERS * ONE, 3 * ONE, ONE, 0])
 def test_with_any_budget_a_step_has_the_same_bits(budget: int) -> None:
     graph, span, arrays = step()
-    made, (cut,) = within_budget(graph, [span], budget)
-    graphc.verify(made)
+    recomputed, (cut,) = within_budget(graph, [span], budget)
+    graphc.verify(recomputed)
     assert cut.bytes <= budget
-    for got, want in zip(ran(made, arrays), ran(graph, arrays), strict=True):
+    for got, want in zip(ran(recomputed, arrays), ran(graph, arrays), strict=True):
         np.testing.assert_array_equal(got, want)
 
 
@@ -59,10 +59,10 @@ def test_with_less_kept_the_arena_is_smaller() -> None:
 
 def test_what_fits_is_kept_and_nothing_is_computed_again() -> None:
     graph, span, _ = step()
-    made, (cut,) = within_budget(graph, [span], 1 << 30)
+    recomputed, (cut,) = within_budget(graph, [span], 1 << 30)
     assert cut.bytes <= LAYERS * ONE
-    assert [node.op for node in made.nodes].count("tanh") == LAYERS
-    assert "saved" not in [node.op for node in made.nodes]
+    assert [node.op for node in recomputed.nodes].count("tanh") == LAYERS
+    assert "saved" not in [node.op for node in recomputed.nodes]
 
 
 def test_text_of_a_small_step() -> None:
@@ -72,9 +72,9 @@ def test_text_of_a_small_step() -> None:
     y = e.exp(x)
     z = e.sin(y)
     graph = g.finish(z, z * y)
-    made, (cut,) = within_budget(graph, [(len(graph.nodes) - 1, len(graph.nodes))], 0)
+    recomputed, (cut,) = within_budget(graph, [(len(graph.nodes) - 1, len(graph.nodes))], 0)
     assert cut.bytes == 0
-    assert [node.op for node in made.nodes] == ["input", "exp", "sin", "saved", "exp", "mul"]
+    assert [node.op for node in recomputed.nodes] == ["input", "exp", "sin", "saved", "exp", "mul"]
 
 
 def test_a_loop_is_not_run_again() -> None:
@@ -100,6 +100,6 @@ def test_what_a_step_returns_is_read_not_computed_again() -> None:
     y = e.sin(updated * x)
     graph = g.finish(y * updated, updated, aliases=[(1, 0)])
     span = (len(graph.nodes) - 1, len(graph.nodes))
-    made, (_, cut) = within_budget(graph, [(0, 0), span], 0)
+    recomputed, (_, cut) = within_budget(graph, [(0, 0), span], 0)
     assert cut.bytes == 0
-    assert [node.op for node in made.nodes].count("exp") == 1
+    assert [node.op for node in recomputed.nodes].count("exp") == 1

@@ -26,17 +26,17 @@ def region(function: Callable[..., Any], *types: str, name: str = "body") -> gra
 
 def simplified(graph: graphc.Graph) -> graphc.Graph:
     """The simplified graph; it keeps the rules and what the graph computes."""
-    made = graphc.verify(simplify_regions(graph))
+    after = graphc.verify(simplify_regions(graph))
     random = np.random.default_rng(0)
     arrays = [
         random.standard_normal(type.shape).astype(type.dtype.numpy) if type.dtype.is_float
         else np.asarray(random.integers(0, 2, type.shape)).astype(type.dtype.numpy)
         for type in graph.input_types
     ]  # fmt: skip
-    for got, want in zip(graphc.run(made, *arrays), graphc.run(graph, *arrays), strict=True):
+    for got, want in zip(graphc.run(after, *arrays), graphc.run(graph, *arrays), strict=True):
         np.testing.assert_array_equal(got, want)
-    assert made.input_names == graph.input_names and made.output_types == graph.output_types
-    return made
+    assert after.input_names == graph.input_names and after.output_types == graph.output_types
+    return after
 
 
 def the(graph: graphc.Graph, op: str) -> graphc.Node:
@@ -65,7 +65,7 @@ def test_a_scan_keeps_only_what_an_output_needs() -> None:
         ),
         V, V, V, "f32[2,3]", "f32[2,3]", V, V, name="f",
     )  # fmt: skip
-    made = simplified(graph)
+    after = simplified(graph)
     expected = graphc.parse("""
     graph f(%a: f32[3], %b: f32[3], %c: f32[3], %xs: f32[2,3], %ys: f32[2,3], %w: f32[3],
             %v: f32[3]) {
@@ -77,7 +77,7 @@ def test_a_scan_keeps_only_what_an_output_needs() -> None:
         } : f32[3], f32[3], f32[2,3]
       return %1, %1.2
     }""")
-    assert renamed(made) == renamed(expected)
+    assert renamed(after) == renamed(expected)
 
 
 def renamed(graph: graphc.Graph) -> str:
@@ -131,9 +131,9 @@ def test_a_branch_loses_results_and_operands_neither_side_reads() -> None:
         lambda p, a, b, c: cond(p, a, b, e.exp(c), then=then, otherwise=otherwise)[0],
         "bool[]", V, V, V,
     )  # fmt: skip
-    made = simplified(graph)
-    node = the(made, "cond")
-    assert len(node.operands) == 3 and len(node.types) == 1 and "exp" not in ops(made)
+    after = simplified(graph)
+    node = the(after, "cond")
+    assert len(node.operands) == 3 and len(node.types) == 1 and "exp" not in ops(after)
     assert all(len(r.inputs) == 2 for r in node.regions)
 
 
@@ -194,12 +194,12 @@ def test_what_is_the_same_at_each_step_is_computed_ahead() -> None:
         ),
         M, "f32[2,3,3]", M, M,
     )  # fmt: skip
-    made = simplified(graph)
-    assert ops(made) == ["transpose", "exp", "scan"]
-    node = the(made, "scan")
+    after = simplified(graph)
+    assert ops(after) == ["transpose", "exp", "scan"]
+    node = the(after, "scan")
     (body,) = node.regions
     assert ops(body) == ["matmul", "add", "add", "tanh"] and len(node.operands) == 4
-    assert renamed(simplify_regions(made)) == renamed(made)
+    assert renamed(simplify_regions(after)) == renamed(after)
 
 
 def test_out_of_two_loops_at_once() -> None:
@@ -225,9 +225,9 @@ def test_index_maps_that_repeat_elements_stay() -> None:
     """A broadcast costs nothing where it is read, and memory as a value."""
     body = region(lambda h, b: (h + b,), M, V)
     graph = region(lambda h, b: scan(h, b, carry=1, sequences=0, length=2, body=body), M, V)
-    made = simplified(graph)
-    assert ops(made) == ["scan"]
-    assert "broadcast" in ops(the(made, "scan").regions[0])
+    after = simplified(graph)
+    assert ops(after) == ["scan"]
+    assert "broadcast" in ops(the(after, "scan").regions[0])
 
 
 def test_what_is_behind_a_broadcast_is_computed_ahead() -> None:
@@ -244,8 +244,8 @@ def test_content_checks_stay_in_a_loop_that_may_run_no_step() -> None:
     graph = region(
         lambda h, x, i: scan(h, x, i, carry=1, sequences=0, length=0, body=body), S, V, "i64[2]"
     )
-    made = simplified(graph)
-    assert ops(made) == ["scan"]
+    after = simplified(graph)
+    assert ops(after) == ["scan"]
     wrong = np.array(1, np.float32), np.ones(3, np.float32), np.array([7, 8])
     assert graphc.compile(graph)(*wrong)[0] == 1
 
@@ -292,15 +292,15 @@ def test_out_of_a_while_loop_whose_condition_ignores_it() -> None:
     condition = region(lambda x, w: reduce.sum(x, axes=(0,)) < 50.0, V, V, name="condition")
     body = region(lambda x, w: x + e.exp(w), V, V)
     graph = region(lambda x, w: while_loop(x, w, carry=1, condition=condition, body=body), V, V)
-    made = simplified(graph)
-    assert ops(made) == ["exp", "while_loop"]
-    assert graphc.parse(str(made)) == made
+    after = simplified(graph)
+    assert ops(after) == ["exp", "while_loop"]
+    assert graphc.parse(str(after)) == after
 
 
 def test_aliases_stay() -> None:
     g = graphc.GraphBuilder("f")
     c, xs = g.input("c", V), g.input("xs", "f32[2,3]")
     body = region(lambda c, x: (c + x, x * 2), V, V)
-    made = scan(c, xs, carry=1, sequences=1, length=2, body=body)
-    graph = g.finish(made[1], made[0], aliases=[(1, 0)])
+    results = scan(c, xs, carry=1, sequences=1, length=2, body=body)
+    graph = g.finish(results[1], results[0], aliases=[(1, 0)])
     assert simplified(graph).aliases == ((1, 0),)

@@ -230,9 +230,9 @@ def test_random_chains_keep_every_bit(seed: int) -> None:
     x = builder.input("x", f"f32[{','.join(map(str, shape))}]")
     values = [x, builder.constant(np.full(shape, -0.0, np.float32))]
     for _ in range(draw.randrange(1, 9)):
-        made = random_movement(draw, builder, draw.choice(values[-2:]), values)
-        if math.prod(made.shape) <= 2000:
-            values.append(made)
+        value = random_movement(draw, builder, draw.choice(values[-2:]), values)
+        if math.prod(value.shape) <= 2000:
+            values.append(value)
     graph = builder.finish(*values[1:])
     array = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     expected = run(graph, array)

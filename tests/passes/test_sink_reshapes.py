@@ -12,10 +12,11 @@ import graphc
 from graphc.ir.handle import broadcast_to
 from graphc.ir.nodes import Graph
 from graphc.ir.verifier import verify
-from graphc.ops import composite, normalization, reduce
+from graphc.ops import composite, reduce
 from graphc.ops import elementwise as e
 from graphc.ops.interpreter import evaluate
 from graphc.ops.movement import reshape
+from graphc.ops.nn import normalization
 from graphc.passes.pipelines import optimize
 from graphc.passes.sink_reshapes import sink_reshapes
 from graphc.schedule.build import plan_graph

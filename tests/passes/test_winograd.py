@@ -14,7 +14,7 @@ import graphc
 from graphc import GraphBuilder, ops
 from graphc.ir.verifier import verify
 from graphc.ops.contract import conv, conv_input_grad
-from graphc.ops.winograd import predicted_gain, weight_matrix
+from graphc.ops.layouts.winograd import predicted_gain, weight_matrix
 from graphc.passes import winograd as winograd_pass
 from graphc.passes.pipelines import optimize
 from graphc.passes.winograd import LEAST_GAIN, winograd
@@ -73,20 +73,20 @@ LARGE = (16, 64, 32, 32), (64, 64, 3, 3)
 
 def test_a_convolution_becomes_a_product_for_its_weights_and_winograd() -> None:
     graph = forward(*LARGE)
-    found = winograd(graph)
-    verify(found)
-    assert op_names(found) == [
+    rewritten = winograd(graph)
+    verify(rewritten)
+    assert op_names(rewritten) == [
         "input", "input", "constant", "reshape", "transpose", "matmul", "reshape", "winograd",
     ]  # fmt: skip
-    assert found.nodes[-1].attribute("padding") == (1, 1)
-    assert {node.location for node in found.nodes[2:]} == {graph.nodes[2].location}
+    assert rewritten.nodes[-1].attribute("padding") == (1, 1)
+    assert {node.location for node in rewritten.nodes[2:]} == {graph.nodes[2].location}
 
 
 def test_the_gradient_of_the_input_takes_turned_weights_and_the_other_padding() -> None:
-    found = winograd(backward(*LARGE, (0, 1)))
-    verify(found)
-    assert op_names(found)[-3:] == ["reshape", "transpose", "winograd"]
-    assert found.nodes[-1].attribute("padding") == (2, 1)
+    rewritten = winograd(backward(*LARGE, (0, 1)))
+    verify(rewritten)
+    assert op_names(rewritten)[-3:] == ["reshape", "transpose", "winograd"]
+    assert rewritten.nodes[-1].attribute("padding") == (2, 1)
 
 
 def test_only_level_relaxed_takes_it() -> None:
@@ -100,8 +100,8 @@ def test_weights_known_at_compile_time_are_transformed_there() -> None:
     w = np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype(np.float32)
     g = GraphBuilder("frozen")
     graph = g.finish(conv(g.input("x", "f32[1,64,32,32]"), g.constant(w), **geometry((1, 1))))
-    found = optimize(graph, "relaxed")
-    assert sorted(op_names(found)) == ["constant", "input", "winograd"]
+    optimized = optimize(graph, "relaxed")
+    assert sorted(op_names(optimized)) == ["constant", "input", "winograd"]
     x = np.random.default_rng(1).standard_normal((1, 64, 32, 32)).astype(np.float32)
     (one,), (other,) = (graphc.compile(graph, level)(x) for level in ("relaxed", "exact"))
     np.testing.assert_allclose(one, other, atol=1e-3)
@@ -218,8 +218,8 @@ def test_errors_stay_within_the_stated_bound(
         patch.setattr(winograd_pass, "LEAST_GAIN", 0.0)
         taken = winograd(graph)
     assert "winograd" in op_names(taken)
-    (found,) = graphc.compile(taken)(*arrays)
-    error = np.abs(found - exact(graph, arrays))
+    (result,) = graphc.compile(taken)(*arrays)
+    error = np.abs(result - exact(graph, arrays))
     assert (error <= bound(graph, arrays, LIMIT[dtype])).all()
 
 
@@ -231,8 +231,8 @@ def test_the_bound_holds_for_long_sums_that_cancel() -> None:
     w[:, 1::2] = w[:, ::2]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(winograd_pass, "LEAST_GAIN", 0.0)
-        (found,) = graphc.compile(winograd(graph))(x, w)
-    error = np.abs(found - exact(graph, [x, w]))
+        (result,) = graphc.compile(winograd(graph))(x, w)
+    error = np.abs(result - exact(graph, [x, w]))
     assert (error <= bound(graph, [x, w], LIMIT["f32"])).all()
 
 
@@ -260,9 +260,9 @@ def test_what_is_not_finite_in_x_reaches_what_it_reaches_in_the_convolution(
     for place in np.ndindex(*x.shape[2:]):
         bad = x.copy()
         bad[1, 2, *place] = number
-        found, expected = one(bad, w)[0], other(bad, w)[0]
-        np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
-        assert np.isnan(found[np.isnan(expected)]).all()
+        actual, expected = one(bad, w)[0], other(bad, w)[0]
+        np.testing.assert_array_equal(np.isfinite(actual), np.isfinite(expected))
+        assert np.isnan(actual[np.isnan(expected)]).all()
 
 
 @pytest.mark.parametrize("gradient", [False, True])
@@ -275,13 +275,13 @@ def test_what_is_not_finite_in_the_weights_never_disappears(gradient: bool, alwa
         for place in np.ndindex(3, 3):
             bad = w.copy()
             bad[2, 1, *place] = number
-            found, expected = one(x, bad)[0], other(x, bad)[0]
-            assert not np.isfinite(found[~np.isfinite(expected)]).any()
-            assert np.isnan(found[np.isnan(expected)]).all()
+            actual, expected = one(x, bad)[0], other(x, bad)[0]
+            assert not np.isfinite(actual[~np.isfinite(expected)]).any()
+            assert np.isnan(actual[np.isnan(expected)]).all()
             # Only results of that kernel are touched.
-            own = np.zeros(found.shape, bool)
+            own = np.zeros(actual.shape, bool)
             own[:, 1 if gradient else 2] = True
-            assert np.isfinite(found[~own]).all()
+            assert np.isfinite(actual[~own]).all()
 
 
 # -- training ------------------------------------------------------------------------------------
@@ -294,10 +294,10 @@ def test_a_training_step_takes_it_forward_and_for_the_gradient_of_x(always: None
     out = ops.relu(y + ops.movement.broadcast(b, shape=y.shape))
     loss = ops.sum(out * out, axes=(0, 1, 2, 3))
     graph = graphc.joint(g.finish(loss), wrt=["x", "w", "b"])
-    found = op_names(optimize(graph, "relaxed"))
-    assert found.count("winograd") == 2
-    assert "conv" not in found and "conv_input_grad" not in found
-    assert found.count("conv_weight_grad") == 1
+    names = op_names(optimize(graph, "relaxed"))
+    assert names.count("winograd") == 2
+    assert "conv" not in names and "conv_input_grad" not in names
+    assert names.count("conv_weight_grad") == 1
     arrays = drawn(graph)
     one, other = (graphc.compile(graph, level)(*arrays) for level in ("relaxed", "exact"))
     for result, exact in zip(one, other, strict=True):

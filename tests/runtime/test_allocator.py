@@ -28,10 +28,10 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def faults(**environment: str) -> int:
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
     )  # fmt: skip
-    return int(found.stdout)
+    return int(process.stdout)
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="speaks of glibc")

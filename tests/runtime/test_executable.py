@@ -51,10 +51,10 @@ def arrays(seed: int = 0) -> list[np.ndarray]:
     ],
 )  # fmt: skip
 def test_arguments_that_do_not_fit(position: int, bad: Any, message: str) -> None:
-    given: list[Any] = arrays()
-    given[position] = bad
+    inputs: list[Any] = arrays()
+    inputs[position] = bad
     with pytest.raises(ArgumentError, match=message):
-        affine()(*given)
+        affine()(*inputs)
 
 
 def test_the_wrong_number_of_arguments() -> None:
@@ -100,20 +100,20 @@ LAYOUTS = {
 def test_any_layout_of_arguments(layout: str) -> None:
     executable = affine()
     (expected,) = executable(*arrays())
-    given = [LAYOUTS[layout](array) for array in arrays()]
-    np.testing.assert_array_equal(executable(*given)[0], expected)
+    arguments = [LAYOUTS[layout](array) for array in arrays()]
+    np.testing.assert_array_equal(executable(*arguments)[0], expected)
     # The same strided arrays again, changed meanwhile: no stale copy is used.
-    if given[2].flags.writeable:
-        given[2][...] += 1
-        np.testing.assert_allclose(executable(*given)[0], expected + 1, atol=1e-6)
+    if arguments[2].flags.writeable:
+        arguments[2][...] += 1
+        np.testing.assert_allclose(executable(*arguments)[0], expected + 1, atol=1e-6)
 
 
 def test_outputs_are_fresh() -> None:
     executable = affine()
-    given = arrays()
-    (first,) = executable(*given)
+    inputs = arrays()
+    (first,) = executable(*inputs)
     kept = first.copy()
-    (second,) = executable(given[0] * 2, *given[1:])
+    (second,) = executable(inputs[0] * 2, *inputs[1:])
     assert first is not second
     assert not np.shares_memory(first, second)
     assert first.flags.owndata
@@ -208,9 +208,9 @@ def test_states_can_be_swapped_and_rotated() -> None:
     g = graphc.GraphBuilder("rotate")
     a, b, c = (g.input(name, "f32[3]") for name in "abc")
     executable = graphc.compile(g.finish(b, c, a, a, aliases=[(0, 0), (1, 1), (2, 2)]))
-    given = [np.full(3, value, f32) for value in (1, 2, 3)]
-    results = executable(*given)
-    assert [array[0] for array in given] == [2, 3, 1]
+    arguments = [np.full(3, value, f32) for value in (1, 2, 3)]
+    results = executable(*arguments)
+    assert [array[0] for array in arguments] == [2, 3, 1]
     assert results[3][0] == 1
 
 
@@ -255,9 +255,9 @@ def test_a_computed_index_is_checked_before_it_is_used(level: str) -> None:
         executable(np.zeros(5, f32), np.zeros(30, np.int64))
     with pytest.raises(IndexRangeError):
         executable(np.full(5, 1e15, f32), np.full(30, -(10**12)))
-    found = executable(np.full(5, 0.5, f32), np.full(30, -(10**12)))
-    assert found[2] == 2
-    np.testing.assert_array_equal(found[1], 0.5)
+    result = executable(np.full(5, 0.5, f32), np.full(30, -(10**12)))
+    assert result[2] == 2
+    np.testing.assert_array_equal(result[1], 0.5)
 
 
 def test_masked_lanes_read_nothing_through_a_computed_index() -> None:
@@ -265,8 +265,8 @@ def test_masked_lanes_read_nothing_through_a_computed_index() -> None:
     g = graphc.GraphBuilder("tail")
     x, i = g.input("x", "f32[1]"), g.input("i", "i64[3]")
     executable = graphc.compile(g.finish(ops.indexing.take(x, i + 10**9, axis=0)))
-    (found,) = executable(np.ones(1, f32), np.full(3, -(10**9)))
-    np.testing.assert_array_equal(found, 1)
+    (result,) = executable(np.ones(1, f32), np.full(3, -(10**9)))
+    np.testing.assert_array_equal(result, 1)
 
 
 @pytest.mark.parametrize("level", ["none", "exact"])
@@ -303,8 +303,8 @@ def test_threads_may_call_at_once() -> None:
     def work(number: int) -> None:
         start.wait()
         for _ in range(40):
-            (found,) = executable(inputs[number])
-            if not np.array_equal(found, expected[number]):
+            (actual,) = executable(inputs[number])
+            if not np.array_equal(actual, expected[number]):
                 failures.append(number)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(len(inputs))]
@@ -349,15 +349,15 @@ def test_zero_size(level: str, shape: tuple[int, ...]) -> None:
     )  # fmt: skip
     array = np.zeros(shape, f32)
     executable = graphc.compile(graph, level)
-    for found, expected in zip(executable(array), graphc.run(graph, array), strict=True):
-        np.testing.assert_array_equal(found, expected, strict=True)
+    for actual, expected in zip(executable(array), graphc.run(graph, array), strict=True):
+        np.testing.assert_array_equal(actual, expected, strict=True)
 
 
 def test_products_over_nothing_are_zero() -> None:
     g = graphc.GraphBuilder("nothing")
     x, y = g.input("x", "f32[3,0]"), g.input("y", "f32[0,2]")
-    (found,) = graphc.compile(g.finish(x @ y + 1.0))(np.zeros((3, 0), f32), np.zeros((0, 2), f32))
-    np.testing.assert_array_equal(found, np.ones((3, 2)))
+    (result,) = graphc.compile(g.finish(x @ y + 1.0))(np.zeros((3, 0), f32), np.zeros((0, 2), f32))
+    np.testing.assert_array_equal(result, np.ones((3, 2)))
 
 
 @pytest.mark.parametrize("level", ["none", "exact"])
@@ -371,11 +371,11 @@ def test_zero_d(level: str) -> None:
     )  # fmt: skip
     executable = graphc.compile(graph, level)
     state = np.array(2, f32)
-    given = (state, np.array(3), np.array(True))
-    expected = graphc.run(graph, *given)
-    found = executable(*given)
-    assert found[5] is state and state == 3
-    for one, other in zip(found, expected, strict=True):
+    arguments = (state, np.array(3), np.array(True))
+    expected = graphc.run(graph, *arguments)
+    actual = executable(*arguments)
+    assert actual[5] is state and state == 3
+    for one, other in zip(actual, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=3e-7)
         assert one.shape == other.shape and one.dtype == other.dtype
 

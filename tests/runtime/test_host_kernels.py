@@ -15,9 +15,10 @@ import graphc
 from graphc.codegen.program import host_kernels
 from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.debug.dump import dump
-from graphc.ops import control, linear_algebra
+from graphc.ops import control
 from graphc.ops.elementwise import eq, exp
 from graphc.ops.kinds.host import Host
+from graphc.ops.linear_algebra import lapack
 from graphc.schedule.run_plan import run_plan
 
 RANDOM = np.random.default_rng(0)
@@ -27,10 +28,10 @@ def system(updates: bool = False) -> graphc.Graph:
     """x = (2a)⁻¹·exp(b), checked; with `updates` b becomes x."""
     g = graphc.GraphBuilder("system")
     a, b = g.input("a", "f32[3,3]"), g.input("b", "f32[3,2]")
-    x, info = linear_algebra.solve(a * 2.0, exp(b))
+    x, info = lapack.solve(a * 2.0, exp(b))
     zero = g.constant(np.zeros((), np.int32))
     fine = graphc.ops.movement.broadcast(eq(info, zero), shape=(3, 2))
-    x = linear_algebra.check_success(fine, x, message="singular")
+    x = lapack.check_success(fine, x, message="singular")
     return g.finish(x + 1.0, aliases=[(0, 1)] if updates else [])
 
 
@@ -78,7 +79,7 @@ def test_many_threads_call_back_at_once() -> None:
 def test_a_loop_calls_back_in_every_round() -> None:
     body = graphc.GraphBuilder("body")
     c, m = body.input("c", "f64[2,1]"), body.input("m", "f64[2,2]")
-    step = body.finish(linear_algebra.solve(m, c)[0])
+    step = body.finish(lapack.solve(m, c)[0])
     g = graphc.GraphBuilder("loop")
     start, matrices = g.input("start", "f64[2,1]"), g.input("matrices", "f64[5,2,2]")
     last = control.scan(
@@ -129,7 +130,7 @@ def test_a_graph_has_no_gradient_of_it() -> None:
     g = graphc.GraphBuilder("g")
     x = g.input("x", "f32[2,2]")
     with pytest.raises(graphc.errors.GradientError, match="linalg_inv has no gradient in graphs"):
-        graphc.joint(g.finish(linear_algebra.inv(x)[0]), wrt=["x"])
+        graphc.joint(g.finish(lapack.inv(x)[0]), wrt=["x"])
 
 
 def test_a_program_from_disk_calls_back(tmp_path: Any) -> None:

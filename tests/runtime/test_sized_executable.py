@@ -62,8 +62,8 @@ SIZES = (0, 1, 2, 5, 17, 64, 300)
 def same_bits(graph: Graph, sized: Any, sizes: dict[str, int]) -> None:
     arrays = drawn(graph, sizes)
     expected = graphc.compile(at_sizes(graph, sizes), threads=1)(*arrays)
-    found = sized(*arrays)
-    for one, other in zip(found, expected, strict=True):
+    actual = sized(*arrays)
+    for one, other in zip(actual, expected, strict=True):
         assert one.shape == other.shape and one.tobytes() == other.tobytes(), sizes
 
 
@@ -110,9 +110,9 @@ def test_every_instance_of_a_plan_keeps_the_rules(n: int) -> None:
     _, plan = plan_graph(PERCEPTRON, example={"n": 64})
     instance = verify_plan(plan_at(plan, {"n": n}))
     arrays = drawn(PERCEPTRON, {"n": n})
-    (found,) = run_plan(instance, tuple(arrays))
+    (actual,) = run_plan(instance, tuple(arrays))
     (expected,) = evaluate(at_sizes(PERCEPTRON, {"n": n}), tuple(arrays), reference=True)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_a_loop_over_time_of_any_batch_and_length() -> None:

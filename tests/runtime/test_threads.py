@@ -128,11 +128,11 @@ def test_drawn_graphs_give_the_same_bits_on_any_number_of_threads(seed: int) -> 
     graph, arrays = drawn(seed)
     results = []
     for threads in (1, 2, 3):
-        given = [array.copy() for array in arrays]
+        arguments = [array.copy() for array in arrays]
         executable = graphc.compile(graph, threads=threads)
         for _ in range(3):
-            outputs = executable(*given)
-        results.append([*outputs, *given])
+            outputs = executable(*arguments)
+        results.append([*outputs, *arguments])
     for other in results[1:]:
         for value, expected in zip(other, results[0], strict=True):
             np.testing.assert_array_equal(value, expected)
@@ -155,12 +155,12 @@ def test_steps_that_are_not_split_run_beside_others_with_the_same_bits(
     arrays = [random.standard_normal(size).astype(f32) for size in sizes]
     results = []
     for threads in (1, 2, 3):
-        given = [array.copy() for array in arrays]
+        arguments = [array.copy() for array in arrays]
         executable = graphc.compile(graph, threads=threads)
         assert (threads > 1) == any(split.thread for split in executable.schedule.steps)
         for _ in range(40):
-            found = executable(*given)
-        results.append([*found, *given])
+            actual = executable(*arguments)
+        results.append([*actual, *arguments])
     for other in results[1:]:
         for value, expected in zip(other, results[0], strict=True):
             np.testing.assert_array_equal(value, expected)
@@ -210,13 +210,13 @@ def matrices(size: int = 64, seed: int = 0) -> list[np.ndarray]:
 
 def test_two_python_threads_call_one_and_two_functions_at_once() -> None:
     functions = [product(), product(48)]
-    given = [[matrices(64, seed), matrices(48, seed)] for seed in range(4)]
-    expected = [[f(*m)[0] for f, m in zip(functions, pair)] for pair in given]
+    arguments = [[matrices(64, seed), matrices(48, seed)] for seed in range(4)]
+    expected = [[f(*m)[0] for f, m in zip(functions, pair)] for pair in arguments]
     wrong: list[int] = []
 
     def work(seed: int) -> None:
         for _ in range(150):
-            for f, m, e in zip(functions, given[seed], expected[seed]):
+            for f, m, e in zip(functions, arguments[seed], expected[seed]):
                 if not np.array_equal(f(*m)[0], e):
                     wrong.append(seed)
 
@@ -308,17 +308,17 @@ def test_native_code_of_a_call_names_no_allocator() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_is_steady_over_many_calls() -> None:
-    executable, given = product(), matrices()
+    executable, arguments = product(), matrices()
 
     def resident() -> int:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1])
 
     for _ in range(200):
-        executable(*given)
+        executable(*arguments)
     before = resident()
     for _ in range(1000):
-        executable(*given)
+        executable(*arguments)
     assert resident() - before <= 16  # pages
 
 

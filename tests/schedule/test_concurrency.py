@@ -36,8 +36,8 @@ WORK = {WHOLE: Work(1, 90_000.0), LARGE: Work(16, 40_000.0), BOTH: Work(16, 40_0
 def planned(steps: list[Step], places: list[tuple[str, int]] | None = None) -> Plan:
     """A plan over an argument, b0, and nine buffers of 64 bytes."""
     places = places or [("argument", 0), *(("arena", 64 * i) for i in range(9))]
-    made = tuple(PlanBuffer(SIZE, place, slot) for place, slot in places)
-    return Plan("made", (SIZE,), (), (), made, tuple(steps), (), (), 64 * 9, 64)
+    plan_buffers = tuple(PlanBuffer(SIZE, place, slot) for place, slot in places)
+    return Plan("made", (SIZE,), (), (), plan_buffers, tuple(steps), (), (), 64 * 9, 64)
 
 
 def run(spec: KernelSpec, *buffers: int) -> Launch:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import graphc
-from graphc.ops import composite, contract, indexing, losses, movement, normalization, reduce
+from graphc.ops import composite, contract, indexing, movement, reduce
 from graphc.ops import elementwise as e
+from graphc.ops.nn import losses, normalization
 from graphc.schedule.build import make_plan, plan_graph
 from graphc.schedule.fusion import Fusion
 from graphc.schedule.plan import Launch, Plan
@@ -166,7 +167,7 @@ def test_random_graphs_have_runnable_plans(seed: int) -> None:
     values = [g.input("x", "f32[6,6]"), g.input("y", "f32[6,6]")]
     for _ in range(25):
         a, b = choose.choice(values), choose.choice(values)
-        made = choose.choice(
+        value = choose.choice(
             [
                 lambda a, b: a + b,
                 lambda a, b: e.tanh(e.exp(a)) * b,
@@ -177,7 +178,7 @@ def test_random_graphs_have_runnable_plans(seed: int) -> None:
                 lambda a, b: composite.softmax(a * b, axis=1),
             ]
         )
-        values.append(made(a, b))
+        values.append(value(a, b))
     graph = graphc.optimize(g.finish(*choose.sample(values[-12:], 3)), "exact")
     groups = Fusion(graph).groups
     done: set[int] = set()

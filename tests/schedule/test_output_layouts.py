@@ -11,8 +11,8 @@ import graphc
 from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ops import elementwise as e
 from graphc.ops import reduce
-from graphc.ops.attention import attention
 from graphc.ops.movement import concat, reshape, slice_, transpose
+from graphc.ops.nn.attention import attention
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Launch, Plan
 
@@ -61,23 +61,23 @@ def test_a_block_has_the_same_bits_and_copies_nothing(
 ) -> None:
     graph = block(*shape)
     graph = graphc.joint(graph) if backward else graph
-    given = arrays(graph)
-    wanted = graphc.compile(graph, "none", threads=1)(*given)
+    inputs = arrays(graph)
+    wanted = graphc.compile(graph, "none", threads=1)(*inputs)
     for threads in (1, 2):
-        same_bits(graphc.compile(graph, threads=threads)(*given), wanted)
+        same_bits(graphc.compile(graph, threads=threads)(*inputs), wanted)
     plan = plan_graph(graph)[1]
-    same_bits(run_plan_by_loops(plan, tuple(given)), wanted)
+    same_bits(run_plan_by_loops(plan, tuple(inputs)), wanted)
     if any(node.op == "attention" for step in launches(plan) for node in step.kernel.body.nodes):
         assert not any(map(only_moves, launches(plan)))
 
 
 def test_the_product_behind_attention_reads_a_matrix() -> None:
     plan = plan_graph(graphc.joint(block(2, 16, 3, 8)))[1]
-    (found,) = [
+    (result,) = [
         launch for launch in launches(plan)
         if any(node.op == "attention" for node in launch.kernel.body.nodes)
     ]  # fmt: skip
-    shapes = [plan.buffers[i].type.shape for i in found.writes]
+    shapes = [plan.buffers[i].type.shape for i in result.writes]
     assert (32, 24) in shapes and (2, 3, 16, 8) not in shapes
     (grad,) = [
         launch for launch in launches(plan)
@@ -94,8 +94,8 @@ def test_a_result_that_is_read_before_the_product_is_stored_both_ways(same_bits:
     total = reduce.sum(y * y, axes=(3,))
     rows = reshape(transpose(y, permutation=(0, 2, 1, 3)), shape=(32, 24))
     graph = g.finish(total, rows @ w, y)
-    given = arrays(graph)
-    same_bits(graphc.compile(graph)(*given), graphc.compile(graph, "none")(*given))
+    inputs = arrays(graph)
+    same_bits(graphc.compile(graph)(*inputs), graphc.compile(graph, "none")(*inputs))
 
 
 def test_what_is_not_in_rows_is_not_moved(same_bits: Any) -> None:
@@ -107,5 +107,5 @@ def test_what_is_not_in_rows_is_not_moved(same_bits: Any) -> None:
     joined = concat(y, q, axis=2)
     half = slice_(y, start=(0, 0, 0), size=(2, 16, 4), step=(1, 1, 1))
     graph = g.finish(turned @ turned, joined, concat(half, y, axis=2))
-    given = arrays(graph)
-    same_bits(graphc.compile(graph)(*given), graphc.compile(graph, "none")(*given))
+    inputs = arrays(graph)
+    same_bits(graphc.compile(graph)(*inputs), graphc.compile(graph, "none")(*inputs))

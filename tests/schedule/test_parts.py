@@ -22,8 +22,8 @@ Parts = Callable[[Any, Any], list[Any]]
 def joined(parts: Parts, shape: str, axis: int, *, behind: bool = False) -> graphc.Graph:
     g = graphc.GraphBuilder("joined")
     x, y = g.input("x", shape), g.input("y", shape)
-    made = concat(*parts(x, y), axis=axis)
-    return g.finish(*([made, e.exp(made)] if behind else [made]))
+    whole = concat(*parts(x, y), axis=axis)
+    return g.finish(*([whole, e.exp(whole)] if behind else [whole]))
 
 
 def swapped_halves(x: Any, y: Any) -> list[Any]:
@@ -53,31 +53,31 @@ CASES: dict[str, tuple[Parts, str, int]] = {
 
 def arrays(graph: graphc.Graph) -> list[Array]:
     random = np.random.default_rng(0)
-    made = [np.float32(random.standard_normal(type.shape)) for type in graph.input_types]
-    for array in made:
+    contents = [np.float32(random.standard_normal(type.shape)) for type in graph.input_types]
+    for array in contents:
         array.flat[:1] = np.nan
         array.flat[-1:] = -0.0
-    return made
+    return contents
 
 
 @pytest.mark.parametrize("behind", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_joined_values_have_the_bits_of_the_reference(case: str, behind: bool) -> None:
     graph = joined(*CASES[case], behind=behind)
-    given = arrays(graph)
-    alone = graphc.compile(graph, "none")(*given)
-    for got, want in zip(graphc.compile(graph)(*given), alone, strict=True):
+    inputs = arrays(graph)
+    alone = graphc.compile(graph, "none")(*inputs)
+    for got, want in zip(graphc.compile(graph)(*inputs), alone, strict=True):
         np.testing.assert_array_equal(got, want)
-    for got, want in zip(alone, graphc.run(graph, *given), strict=True):
+    for got, want in zip(alone, graphc.run(graph, *inputs), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_parts_of_a_large_value_are_the_same_on_several_threads(threads: int) -> None:
     graph = joined(CASES["columns"][0], "f32[700,700]", 1)
-    given = arrays(graph)
-    (got,) = graphc.compile(graph, threads=threads)(*given)
-    (want,) = graphc.compile(graph, "none", threads=1)(*given)
+    inputs = arrays(graph)
+    (got,) = graphc.compile(graph, threads=threads)(*inputs)
+    (want,) = graphc.compile(graph, "none", threads=1)(*inputs)
     np.testing.assert_array_equal(got, want)
 
 

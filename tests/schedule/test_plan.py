@@ -12,7 +12,8 @@ import pytest
 import graphc
 from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ops import elementwise as e
-from graphc.ops import indexing, losses, reduce
+from graphc.ops import indexing, reduce
+from graphc.ops.nn import losses
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Check, Launch, Plan, PlanBuffer, kernels
 from graphc.schedule.plan_verifier import verify_plan
@@ -36,10 +37,10 @@ def training_step() -> graphc.Graph:
     inputs = [g.input(str(node.attribute("name")), node.types[0]) for node in joint.inputs]
     momenta = [g.input(f"m_{name}", type) for name, type in shapes.items()]
     values: dict[Any, Any] = {}
-    given = iter(inputs)
+    remaining = iter(inputs)
     for identity, node in enumerate(joint.nodes):
         if node.op == "input":
-            values[graphc.Value(identity)] = next(given)
+            values[graphc.Value(identity)] = next(remaining)
         elif node.op == "constant":
             values[graphc.Value(identity)] = g.constant(node.attribute("value"))
         else:
@@ -93,8 +94,8 @@ def test_levels_give_the_same_bits() -> None:
         for level in ("none", "exact", "relaxed")
     ]
     for other in results[1:]:
-        for found, wanted in zip(other, results[0], strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        for actual, wanted in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(actual, wanted)
 
 
 def test_the_whole_step_is_few_kernels_all_updates_in_place() -> None:

@@ -47,5 +47,5 @@ def test_without_fusion_the_passes_still_run() -> None:
 def test_the_bits_stay() -> None:
     expected = graphc.compile(layers())(*arrays())
     for options in ({"fusion": False}, {"plan_memory": False}):
-        found = graphc.compile(layers(), **options)(*arrays())
-        assert [one.tobytes() for one in found] == [one.tobytes() for one in expected]
+        actual = graphc.compile(layers(), **options)(*arrays())
+        assert [one.tobytes() for one in actual] == [one.tobytes() for one in expected]

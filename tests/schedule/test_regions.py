@@ -137,8 +137,10 @@ def arrays_for(graph: graphc.Graph) -> tuple[Array, ...]:
 
 
 def arrays(graph: graphc.Graph) -> tuple[Array, ...]:
-    made = arrays_for(graph)
-    return (np.abs(made[0]), np.asarray(50, np.float32)) if graph.name == "doubling" else made
+    contents = arrays_for(graph)
+    return (
+        (np.abs(contents[0]), np.asarray(50, np.float32)) if graph.name == "doubling" else contents
+    )
 
 
 ALL = [
@@ -151,14 +153,14 @@ ALL = [
 def test_every_runner_computes_the_same(make: Any, level: str, same_bits: Any) -> None:
     """reference = plan by reference; plan by loops = native code, bit by bit."""
     graph = make()
-    given = arrays(graph)
-    want = graphc.run(graph, *given)
+    inputs = arrays(graph)
+    want = graphc.run(graph, *inputs)
     _, plan = plan_graph(graph, level)
-    native = graphc.compile(graph, level)(*[array.copy() for array in given])
-    by_bodies = run_plan(plan, given)
+    native = graphc.compile(graph, level)(*[array.copy() for array in inputs])
+    by_bodies = run_plan(plan, inputs)
     for got, exact in zip(by_bodies, want, strict=True):
         np.testing.assert_allclose(got, exact, rtol=1e-5, atol=1e-6)
-    same_bits(run_plan_by_loops(plan, given), native)
+    same_bits(run_plan_by_loops(plan, inputs), native)
     for got, exact in zip(native, want, strict=True):
         np.testing.assert_allclose(got, exact, rtol=1e-5, atol=1e-6)
 
@@ -430,7 +432,7 @@ def test_a_loop_reads_a_reshaped_value_that_is_returned_too(same_bits: Any) -> N
         return (*scan(c, xs, carry=1, sequences=1, length=4, body=body), xs)
 
     graph = region(whole, V, "f32[2,5]", "f32[5,6]", name="whole")
-    given = arrays_for(graph)
-    native = graphc.compile(graph)(*given)
-    same_bits(native, graphc.compile(graph, "none")(*given))
-    same_bits(run_plan_by_loops(plan_graph(graph)[1], given), native)
+    inputs = arrays_for(graph)
+    native = graphc.compile(graph)(*inputs)
+    same_bits(native, graphc.compile(graph, "none")(*inputs))
+    same_bits(run_plan_by_loops(plan_graph(graph)[1], inputs), native)

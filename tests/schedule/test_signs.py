@@ -65,16 +65,16 @@ def test_the_exponential_has_the_same_bits(name: str, native_target: Target) -> 
     """Of values down to where it vanishes, and with infinities and NaN among them."""
     x = np.random.default_rng(0).normal(0, 40, 36).astype(np.float32)
     x[[7, 20, 33]] = np.inf, -np.inf, np.nan
-    made = np.empty_like(x)
+    actual = np.empty_like(x)
     body = body_of(lambda v: e.exp(KNOWN[name](v)))
 
     def call(body: graphc.Graph, *buffers: np.ndarray) -> None:
         jit.call_kernel(lower_nest("kernel", body, native_target), buffers, target=native_target)
 
-    call(body, x, made)
+    call(body, x, actual)
     inner, want = np.empty_like(x), np.empty_like(x)
     call(body_of(KNOWN[name]), x, inner)
     call(body_of(e.exp), inner, want)
-    np.testing.assert_array_equal(np.isnan(made), np.isnan(want))
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(want))
     held = ~np.isnan(want)
-    np.testing.assert_array_equal(made[held].view(np.int32), want[held].view(np.int32))
+    np.testing.assert_array_equal(actual[held].view(np.int32), want[held].view(np.int32))

@@ -9,7 +9,7 @@ import pytest
 import graphc
 from graphc import ops
 from graphc.ir.types import DType, TensorType
-from graphc.ops.attention import attention
+from graphc.ops.nn.attention import attention
 from graphc.schedule import threads as model
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step
@@ -32,9 +32,18 @@ def planned(buffers: list[tuple[str, int]], steps: list[Step]) -> Plan:
     """A plan of buffers (place, slot), all of 64 bytes."""
     arguments = sum(place == "argument" for place, _ in buffers)
     outputs = sum(place == "output" for place, _ in buffers)
-    made = tuple(PlanBuffer(SIZE, place, slot) for place, slot in buffers)
+    plan_buffers = tuple(PlanBuffer(SIZE, place, slot) for place, slot in buffers)
     return Plan(
-        "made", (SIZE,) * arguments, (SIZE,) * outputs, (), made, tuple(steps), (), (), 1 << 12, 1
+        "made",
+        (SIZE,) * arguments,
+        (SIZE,) * outputs,
+        (),
+        plan_buffers,
+        tuple(steps),
+        (),
+        (),
+        1 << 12,
+        1,
     )
 
 

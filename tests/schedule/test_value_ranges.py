@@ -24,8 +24,8 @@ def checks(make: Callable[..., Any], *types: str) -> int:
 
 
 def full(number: int, like: Any) -> Any:
-    made = like.context.constant(np.asarray(number, like.dtype.numpy))
-    return movement.broadcast(made, shape=like.shape)
+    constant = like.context.constant(np.asarray(number, like.dtype.numpy))
+    return movement.broadcast(constant, shape=like.shape)
 
 
 KNOWN: dict[str, Callable[[Any, Any], Any]] = {

@@ -16,7 +16,7 @@ def module_classes(library: str) -> frozenset[str]:
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"{library} is not installed (tests/zoo/requirements.txt)")
     root = Path(spec.origin).parent
-    found = set()
+    classes = set()
     for path in sorted(root.glob("**/*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         kinds = {"Module", "Sequential"}
@@ -25,5 +25,5 @@ def module_classes(library: str) -> frozenset[str]:
                 bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
                 if bases & kinds:
                     kinds.add(node.name)
-                    found.add(".".join((library, *parts, node.name)))
-    return frozenset(found)
+                    classes.add(".".join((library, *parts, node.name)))
+    return frozenset(classes)

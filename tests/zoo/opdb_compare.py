@@ -45,20 +45,20 @@ def drawn(op: Any, args: tuple, keywords: dict) -> bool:
     )
 
 
-def compared(op: Any, found: Any, expected: Any, args: tuple, keywords: dict) -> str | None:
+def compared(op: Any, actual: Any, expected: Any, args: tuple, keywords: dict) -> str | None:
     """How the frontend's result differs from PyTorch's; None where it does not."""
     known = not drawn(op, args, keywords) and op.name not in UNSET
     if op.name in CHOICES and not keywords.get("stable"):
-        unlike = different(found, expected, numbers_too=False)
-        found, expected = (_chosen(x, args, keywords) for x in (found, expected))
-        return unlike or different(found, expected)
+        unlike = different(actual, expected, numbers_too=False)
+        actual, expected = (_chosen(x, args, keywords) for x in (actual, expected))
+        return unlike or different(actual, expected)
     if op.name == "linalg.eigvals":
-        found, expected = (_sorted(_arrays(x)) for x in (found, expected))
+        actual, expected = (_sorted(_arrays(x)) for x in (actual, expected))
     if known and op.name in FACTORS:
-        unlike = different(found, expected, numbers_too=False)
-        found, expected = FACTORS[op.name](_arrays(found)), FACTORS[op.name](_arrays(expected))
-        return unlike or different(found, expected)
-    return different(found, expected, numbers_too=known)
+        unlike = different(actual, expected, numbers_too=False)
+        actual, expected = FACTORS[op.name](_arrays(actual)), FACTORS[op.name](_arrays(expected))
+        return unlike or different(actual, expected)
+    return different(actual, expected, numbers_too=known)
 
 
 def _chosen(result: Any, args: tuple, keywords: dict) -> list[np.ndarray]:
@@ -72,33 +72,33 @@ def _chosen(result: Any, args: tuple, keywords: dict) -> list[np.ndarray]:
     place = {"topk": 1, "kthvalue": 1}.get(type(result).__name__.rpartition(".")[2], 0)
     axis = keywords.get("dim", dims[place] if len(dims) > place else -1)
     wide = at if at.ndim == whole.ndim else np.expand_dims(at, axis)
-    found = np.take_along_axis(whole, wide, axis)
-    return [x for x in (values, found) if x is not None]
+    actual = np.take_along_axis(whole, wide, axis)
+    return [x for x in (values, actual) if x is not None]
 
 
-def different(found: Any, expected: Any, numbers_too: bool = True, where: str = "") -> str | None:
+def different(actual: Any, expected: Any, numbers_too: bool = True, where: str = "") -> str | None:
     """How a result differs, in nested sequences and dicts."""
     import torch
 
     if isinstance(expected, torch.Tensor):
-        if not isinstance(found, frontend.Tensor):
-            return f"{where}{type(found).__name__}, not a tensor"
-        if tuple(found.shape) != tuple(expected.shape):
-            return f"{where}shape {tuple(found.shape)}, not {tuple(expected.shape)}"
-        if str(found.dtype) != str(expected.dtype):
-            return f"{where}dtype {found.dtype}, not {expected.dtype}"
-        return _numbers(_ours(found), array(expected), where) if numbers_too else None
+        if not isinstance(actual, frontend.Tensor):
+            return f"{where}{type(actual).__name__}, not a tensor"
+        if tuple(actual.shape) != tuple(expected.shape):
+            return f"{where}shape {tuple(actual.shape)}, not {tuple(expected.shape)}"
+        if str(actual.dtype) != str(expected.dtype):
+            return f"{where}dtype {actual.dtype}, not {expected.dtype}"
+        return _numbers(_ours(actual), array(expected), where) if numbers_too else None
     if isinstance(expected, np.ndarray):
-        return _numbers(found, expected, where)
+        return _numbers(actual, expected, where)
     if isinstance(expected, tuple | list):
-        if not isinstance(found, tuple | list) or len(found) != len(expected):
-            return f"{where}{type(found).__name__}, not {len(expected)} values"
-        pairs = enumerate(zip(found, expected))
+        if not isinstance(actual, tuple | list) or len(actual) != len(expected):
+            return f"{where}{type(actual).__name__}, not {len(expected)} values"
+        pairs = enumerate(zip(actual, expected))
         unlike = (different(x, y, numbers_too, f"{where}[{i}] ") for i, (x, y) in pairs)
         return next((text for text in unlike if text), None)
     if isinstance(expected, numbers.Number) and not isinstance(expected, bool):
-        return _numbers(np.asarray(found), np.asarray(expected), where) if numbers_too else None
-    return None if str(found) == str(expected) else f"{where}{found!r}, not {expected!r}"
+        return _numbers(np.asarray(actual), np.asarray(expected), where) if numbers_too else None
+    return None if str(actual) == str(expected) else f"{where}{actual!r}, not {expected!r}"
 
 
 def _ours(tensor: Any) -> np.ndarray:
@@ -113,16 +113,16 @@ def _arrays(value: Any) -> Any:
     return _ours(value) if isinstance(value, frontend.Tensor) else array(value)
 
 
-def _numbers(found: np.ndarray, expected: np.ndarray, where: str) -> str | None:
-    if found.shape != expected.shape:
-        return f"{where}shape {found.shape}, not {expected.shape}"
+def _numbers(actual: np.ndarray, expected: np.ndarray, where: str) -> str | None:
+    if actual.shape != expected.shape:
+        return f"{where}shape {actual.shape}, not {expected.shape}"
     if expected.dtype.kind in "bui":
-        wrong = int((found != expected).sum())
+        wrong = int((actual != expected).sum())
         return f"{where}{wrong} of {expected.size} wrong" if wrong else None
     if expected.dtype.kind == "c":
-        parts = ((found.real, expected.real), (found.imag, expected.imag))
+        parts = ((actual.real, expected.real), (actual.imag, expected.imag))
         return next((text for x, y in parts if (text := _floats(x, y, expected, where))), None)
-    return _floats(found, expected, expected, where)
+    return _floats(actual, expected, expected, where)
 
 
 def _floats(x: np.ndarray, y: np.ndarray, whole: np.ndarray, where: str) -> str | None:
@@ -189,11 +189,11 @@ FACTORS: dict[str, Any] = {
 # -- gradients -------------------------------------------------------------------------------------
 
 
-def gradients_compared(found: Any, expected: Any, ours: Any, theirs: Any) -> str | None:
+def gradients_compared(actual: Any, expected: Any, ours: Any, theirs: Any) -> str | None:
     """How the gradients of the float arguments differ; None where they do not."""
     import torch
 
-    outputs = [(x, y) for x, y in zip(_tensors(found), _tensors(expected)) if y.requires_grad]
+    outputs = [(x, y) for x, y in zip(_tensors(actual), _tensors(expected)) if y.requires_grad]
     leaves = [(x, y) for x, y in zip(_tensors(ours), _tensors(theirs)) if y.requires_grad]
     if not outputs or not leaves:
         return None
@@ -207,9 +207,11 @@ def gradients_compared(found: Any, expected: Any, ours: Any, theirs: Any) -> str
         return None  # PyTorch has none
     if any(not x.requires_grad for x, _ in outputs):
         return "gradient: a result does not require one"
-    given = [frontend.tensor(array(w)) for w in weights]
-    made = frontend.autograd.grad([x for x, _ in outputs], [x for x, _ in leaves], given, **options)
-    for i, (x, y) in enumerate(zip(made, wanted)):
+    tensors = [frontend.tensor(array(w)) for w in weights]
+    gradients = frontend.autograd.grad(
+        [x for x, _ in outputs], [x for x, _ in leaves], tensors, **options
+    )
+    for i, (x, y) in enumerate(zip(gradients, wanted)):
         y = None if y is not None and not y.any() and x is None else y
         x = None if x is not None and y is None and not x.any() else x
         if (x is None) != (y is None):

@@ -24,8 +24,8 @@ def _positional(model: Any, inputs: tuple[Any, ...]) -> Model:
     import torch
 
     arrays: dict[str, np.ndarray] = {}
-    for place, given in enumerate(inputs):
-        items = given if isinstance(given, dict) else {"": given}
+    for place, argument in enumerate(inputs):
+        items = argument if isinstance(argument, dict) else {"": argument}
         arrays |= {
             f"input{place}{key}": value
             for key, value in items.items()
@@ -39,10 +39,10 @@ def _positional(model: Any, inputs: tuple[Any, ...]) -> Model:
 
         def forward(self, **tensors: Any) -> Any:
             arguments = []
-            for place, given in enumerate(inputs):
-                if isinstance(given, dict):
-                    given = {key: tensors[f"input{place}{key}"] for key in given}
-                arguments.append(tensors.get(f"input{place}", given))
+            for place, argument in enumerate(inputs):
+                if isinstance(argument, dict):
+                    argument = {key: tensors[f"input{place}{key}"] for key in argument}
+                arguments.append(tensors.get(f"input{place}", argument))
             return self.inner(*arguments)
 
     return Positional(), arrays

@@ -35,12 +35,12 @@ def seen(side: str, part: str, folder: Path) -> dict[str, Any]:
 
 
 def test_a_gpt2_goes_from_pytorch_to_the_frontend_and_back(tmp_path: Path) -> None:
-    made = seen("oracle", "make", tmp_path)
+    actual = seen("oracle", "make", tmp_path)
     theirs = seen("oracle", "train", tmp_path)
     ours = seen("frontend", "train", tmp_path)
     back = seen("oracle", "read", tmp_path)
-    assert len({tuple(line) for line in made["tokens"]}) == 2, "the prompt matters"
-    assert ours["tokens"] == theirs["tokens"] == made["tokens"]
+    assert len({tuple(line) for line in actual["tokens"]}) == 2, "the prompt matters"
+    assert ours["tokens"] == theirs["tokens"] == actual["tokens"]
     assert ours["tied"] and theirs["tied"]
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-4)
     assert ours["losses"][-1] < ours["losses"][0]

@@ -49,8 +49,8 @@ def _self_taught(path: str, **options: Any) -> Callable[[], Made]:
         small = {"projection_hidden_size": 16, "num_classes_K": 24, "projection_layers": 2}
         augment = {"augment_fn": Identity(), "augment_fn2": Identity()}
         layer = {"hidden_layer": "to_latent"}
-        made = _class(path)(net=_vit(), image_size=32, **small, **augment, **layer, **options)
-        return made, (IMAGE,)
+        model = _class(path)(net=_vit(), image_size=32, **small, **augment, **layer, **options)
+        return model, (IMAGE,)
 
     return build
 
@@ -100,8 +100,8 @@ def _actions(name: str, **options: Any) -> Callable[[], Made]:
     def build() -> Made:
         if name == "vat.VAT":
             options["vit"] = _vit("vat.ViT", depth=2)
-        made = _class(name)(**ACTING, **options)
-        return called(made, _act), (VIEWS, ACTIONS, np.array([0, 1]), EXTRA)
+        model = _class(name)(**ACTING, **options)
+        return called(model, _act), (VIEWS, ACTIONS, np.array([0, 1]), EXTRA)
 
     return build
 
@@ -116,11 +116,11 @@ def _space_views() -> Made:
     file = "levjepa_nd."
     options = {**CUT, "dim_head": 16, "ndim": 3, "input_shape": (4, 32, 32)}
     encoder = _class(file + "NDTransformer")(**options, patch_size=(2, 8, 8), causal_dims=())
-    made = _class(file + "LeVJEPAND")(
+    model = _class(file + "LeVJEPAND")(
         encoder, input_shape=(4, 32, 32), projection_hidden=16, drop_ratio=0.5, num_classes_K=24,
         use_batch_norm=False, sigreg_loss_kwargs={"num_proj": 8, "knots": 5},
     )  # fmt: skip
-    return made, (VIDEO,)
+    return model, (VIDEO,)
 
 
 def _sampled() -> Made:

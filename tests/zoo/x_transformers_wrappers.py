@@ -75,10 +75,10 @@ def _preferences() -> Made:
 
 
 def _tokenizer() -> Made:
-    made = _class("EntropyBasedTokenizer", "entropy_based_tokenizer")(
+    model = _class("EntropyBasedTokenizer", "entropy_based_tokenizer")(
         _decoder(), entropy_threshold=4.4
     )
-    return called(made, lambda module, x: module(x).float()), (TEXT,)
+    return called(model, lambda module, x: module(x).float()), (TEXT,)
 
 
 def _masked(**options: Any) -> Callable[[], Made]:
@@ -88,8 +88,8 @@ def _masked(**options: Any) -> Callable[[], Made]:
             attn_layers=_class("Encoder")(**LAYERS),
         )  # fmt: skip
         wrapper = _class("NonAutoregressiveWrapper", "nonautoregressive_wrapper")
-        made = wrapper(net, mask_id=WORDS, **options)
-        return called(made, lambda module, x: module(x).loss), (TEXT,)
+        model = wrapper(net, mask_id=WORDS, **options)
+        return called(model, lambda module, x: module(x).loss), (TEXT,)
 
     return build
 
@@ -98,16 +98,16 @@ def _numbers() -> Made:
     wrapper = _class("XValTransformerWrapper", "xval")
     layers = _class("Decoder")(**LAYERS)
     net = wrapper(num_tokens=WORDS, numerical_token_id=3, max_seq_len=16, attn_layers=layers)
-    made = _class("XValAutoregressiveWrapper", "xval")(net)
+    model = _class("XValAutoregressiveWrapper", "xval")(net)
     values = np.where(TEXT == 3, FRAMES[..., 0], np.nan).astype(np.float32)
-    return made, (TEXT, values)
+    return model, (TEXT, values)
 
 
 def _beliefs() -> Made:
-    made = _class("BeliefStateWrapper", "belief_state_wrapper")(
+    model = _class("BeliefStateWrapper", "belief_state_wrapper")(
         _wrapper("Decoder"), _wrapper("Decoder")
     )
-    return made, (TEXT,)
+    return model, (TEXT,)
 
 
 def _tensor_products() -> Made:
@@ -117,43 +117,43 @@ def _tensor_products() -> Made:
 
 
 def _bottleneck() -> Made:
-    made = _class("DiscoverDecoder", "discover_wrapper")(
+    model = _class("DiscoverDecoder", "discover_wrapper")(
         decoder=_decoder(), num_fillers=WORDS, bos_id=1, pad_id=0, max_seq_len=8
     )
     text = TEXT[:, :6] + (TEXT[:, :6] == 0)
-    return made, (text, text[:, ::-1].copy())
+    return model, (text, text[:, ::-1].copy())
 
 
 def _synthetic() -> Made:
     generator = _class("SyntheticDataGenerator", "up_wrapper")
-    made = generator(dim=16, num_tokens=WORDS, max_seq_len=16)
-    return called(made, lambda module, x: module(x)), (TEXT,)
+    model = generator(dim=16, num_tokens=WORDS, max_seq_len=16)
+    return called(model, lambda module, x: module(x)), (TEXT,)
 
 
 def _pretraining() -> Made:
     generator = _class("SyntheticDataGenerator", "up_wrapper")
-    made = _class("UniversalPretrainWrapper", "up_wrapper")(
+    model = _class("UniversalPretrainWrapper", "up_wrapper")(
         _decoder(), generator(dim=16, num_tokens=WORDS, max_seq_len=16), buffer_size=4,
         num_reset=2, batch_size=2, seq_len=16, seed_length=4,
     )  # fmt: skip
-    return called(made, lambda module: module()), ()
+    return called(model, lambda module: module()), ()
 
 
 def _tested_in_training() -> Made:
     """Weights that a window of text adapts for the next window."""
-    made = _class("XLAutoregressiveWrapper", "xl_autoregressive_wrapper")(
+    model = _class("XLAutoregressiveWrapper", "xl_autoregressive_wrapper")(
         _decoder(), ttt_module_paths=("to_logits",), ttt_lr=1e-2, tbptt_steps=2
     )
-    return made, (np.concatenate([TEXT, TEXT[:, ::-1]], 1),)
+    return model, (np.concatenate([TEXT, TEXT[:, ::-1]], 1),)
 
 
 def _hiddens_loss(name: str, **options: Any) -> Callable[[], Made]:
     def build() -> Made:
         from types import SimpleNamespace
 
-        made = _class(name, "xl_autoregressive_wrapper")(dim=DIM, **options)
+        model = _class(name, "xl_autoregressive_wrapper")(dim=DIM, **options)
         call = lambda module, x: module(SimpleNamespace(last_layer_hiddens=x))  # noqa: E731
-        return called(made, call), (STATES,)
+        return called(model, call), (STATES,)
 
     return build
 
@@ -161,8 +161,8 @@ def _hiddens_loss(name: str, **options: Any) -> Callable[[], Made]:
 def _low_rank() -> Made:
     import torch
 
-    made = _class("LowRankLinear", "xl_autoregressive_wrapper")
-    return made(torch.nn.Linear(DIM, DIM), 4), (STATES,)
+    model = _class("LowRankLinear", "xl_autoregressive_wrapper")
+    return model(torch.nn.Linear(DIM, DIM), 4), (STATES,)
 
 
 def _with_memories(name: str, **options: Any) -> Callable[[], Made]:
@@ -190,15 +190,15 @@ def _conditioned(module: Any, x: Any, condition: Any) -> Any:
 def _adaptive_scale() -> Made:
     import torch
 
-    made = _class("AdaptiveLayerScale")(torch.nn.Linear(DIM, DIM), DIM)
-    return called(made, _conditioned), (STATES, CONDITION)
+    model = _class("AdaptiveLayerScale")(torch.nn.Linear(DIM, DIM), DIM)
+    return called(model, _conditioned), (STATES, CONDITION)
 
 
 def _glu() -> Made:
     import torch
 
-    made = _class("GLU")(DIM, 16, torch.nn.GELU(), mult_bias=True)
-    return made, (STATES,)
+    model = _class("GLU")(DIM, 16, torch.nn.GELU(), mult_bias=True)
+    return model, (STATES,)
 
 
 def _scale() -> Made:
@@ -208,18 +208,18 @@ def _scale() -> Made:
 
 
 def _attend() -> Made:
-    made = _class("Attend", "attend")(causal=True, scale=8**-0.5)
-    return called(made, lambda module, q, k, v: module(q, k, v)[0]), tuple(HEADS)
+    model = _class("Attend", "attend")(causal=True, scale=8**-0.5)
+    return called(model, lambda module, q, k, v: module(q, k, v)[0]), tuple(HEADS)
 
 
 def _prefix() -> Made:
-    made = _class("PrefixDecoder")(**LAYERS)
-    return called(made, lambda module, x: module(x, prefix_attn_len=4)), (STATES,)
+    model = _class("PrefixDecoder")(**LAYERS)
+    return called(model, lambda module, x: module(x, prefix_attn_len=4)), (STATES,)
 
 
 def _cross() -> Made:
-    made = _class("CrossAttender")(**LAYERS)
-    return called(made, lambda module, x, y: module(x, context=y)), (STATES, OTHERS)
+    model = _class("CrossAttender")(**LAYERS)
+    return called(model, lambda module, x, y: module(x, context=y)), (STATES, OTHERS)
 
 
 def _rotation(name: str, **options: Any) -> Callable[[], Made]:
@@ -240,10 +240,10 @@ def _full_bandwidth() -> Made:
 
 
 def _recirculating() -> Made:
-    made = _class("Recirculation", "recirculation")(
+    model = _class("Recirculation", "recirculation")(
         _decoder(), source_layer=1, destination_layer=0, use_learned=True
     )
-    return made, (TEXT,)
+    return model, (TEXT,)
 
 
 NAMES: dict[str, Callable[[], Made]] = {

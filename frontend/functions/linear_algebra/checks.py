@@ -17,7 +17,7 @@ from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, LinAlgError, ShapeError
 from graphc.ir.builder import user_location
-from graphc.ops.linear_algebra import check_success
+from graphc.ops.linear_algebra.lapack import check_success
 
 mm = matmul
 

@@ -25,7 +25,7 @@ from frontend.functions.linear_algebra.solving import TRIANGULAR, check_rows, un
 from frontend.functions.select import diag_embed, diagonal, tril, triu
 from frontend.functions.shape import cat
 from frontend.tensors.tensor import Tensor
-from graphc.ops import linear_algebra as ops
+from graphc.ops.linear_algebra import lapack as ops
 
 # -- ops -----------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from frontend.functions.random import randn
 from frontend.functions.shape import cat, stack
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
-from graphc.ops import linear_algebra as ops
+from graphc.ops.linear_algebra import lapack as ops
 
 # -- exponentials --------------------------------------------------------------------------------
 

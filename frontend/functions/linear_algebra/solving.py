@@ -27,7 +27,7 @@ from frontend.functions.reduce import prod
 from frontend.functions.select import diag_embed, tril, triu
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
-from graphc.ops import linear_algebra as ops
+from graphc.ops.linear_algebra import lapack as ops
 
 # -- ops -----------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
-from graphc.ops import linear_algebra as ops
+from graphc.ops.linear_algebra import lapack as ops
 
 # -- ops -----------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from frontend.functions.arguments import stored
 from frontend.functions.layout import expand
 from frontend.functions.linear_algebra.checks import batches, matrices, misfit, square, successful
 from frontend.tensors.tensor import Tensor
-from graphc.ops import linear_algebra as ops
+from graphc.ops.linear_algebra import lapack as ops
 
 
 def _no_rule(*arguments: Any) -> tuple[Any, ...]:

@@ -31,19 +31,19 @@ class ShapeProp(Interpreter):
     def run_node(self, n: Node) -> Any:
         """What a node gives; its `meta` is filled."""
         result = super().run_node(n)
-        found = []
+        metadata = []
 
         def describe(value: Any) -> Any:
             if not isinstance(value, Tensor):
                 return value
-            found.append(value)
+            metadata.append(value)
             return TensorMetadata(
                 value.shape, value.dtype, value.requires_grad, tuple(value.stride()),
                 contiguous_format,
             )  # fmt: skip
 
         described = map_aggregate(result, describe)
-        if found:
+        if metadata:
             n.meta["tensor_meta"] = described
         n.meta["type"] = type(result)
         return result

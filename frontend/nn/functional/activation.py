@@ -18,8 +18,8 @@ from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
-from graphc.ops import activations as a
 from graphc.ops import composite, elementwise, indexing, movement
+from graphc.ops.nn import activations as a
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",

@@ -12,7 +12,7 @@ from frontend.eager.autocasting import full_precision
 from frontend.nn.checks import fail, require_float, sizes
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
-from graphc.ops import pooling, resampling
+from graphc.ops.nn import pooling, resampling
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

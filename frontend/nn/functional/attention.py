@@ -17,7 +17,7 @@ from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType, broadcast_shapes
 from graphc.ops import composite, elementwise
-from graphc.ops.attention import attention
+from graphc.ops.nn.attention import attention
 
 __all__ = ["scaled_dot_product_attention"]
 

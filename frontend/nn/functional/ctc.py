@@ -59,13 +59,13 @@ def ctc_loss(
 
 
 def _lengths(lengths: Any, count: int) -> Tensor:
-    given = lengths if isinstance(lengths, Tensor) else tensor(lengths)
-    if given.dtype.is_float:
+    counts = lengths if isinstance(lengths, Tensor) else tensor(lengths)
+    if counts.dtype.is_float:
         raise fail(DTypeError, "ctc_loss: lengths must be integral")
-    given = given.reshape(-1)
-    if given.shape[0] != count:
-        raise fail(ShapeError, f"ctc_loss: expected {count} lengths, got {given.shape[0]}")
-    return given.long()
+    counts = counts.reshape(-1)
+    if counts.shape[0] != count:
+        raise fail(ShapeError, f"ctc_loss: expected {count} lengths, got {counts.shape[0]}")
+    return counts.long()
 
 
 def _padded(targets: Tensor, lengths: Any, count: int) -> Tensor:

@@ -20,7 +20,7 @@ from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
-from graphc.ops.resampling import CUBIC
+from graphc.ops.nn.resampling import CUBIC
 
 __all__ = ["affine_grid", "grid_sample"]
 

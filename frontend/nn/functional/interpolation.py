@@ -19,7 +19,7 @@ from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.types import DType
-from graphc.ops import resampling
+from graphc.ops.nn import resampling
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 

@@ -8,7 +8,8 @@ from frontend.eager.autocasting import lower_precision
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
-from graphc.ops import contract, movement, products
+from graphc.ops import contract, movement
+from graphc.ops.nn import products
 
 __all__ = ["bilinear", "linear"]
 

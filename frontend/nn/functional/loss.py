@@ -15,7 +15,8 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType
-from graphc.ops import composite, elementwise, indexing, losses, movement
+from graphc.ops import composite, elementwise, indexing, movement
+from graphc.ops.nn import losses
 
 __all__ = ["cross_entropy", "nll_loss"]
 

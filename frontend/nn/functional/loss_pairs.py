@@ -22,7 +22,8 @@ from frontend.nn.functional.reduction import (
 from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError
-from graphc.ops import indexing, losses
+from graphc.ops import indexing
+from graphc.ops.nn import losses
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss",

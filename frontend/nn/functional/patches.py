@@ -11,7 +11,8 @@ from frontend.nn.geometry import IntOrInts, by, ints, unbatched
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import lift
-from graphc.ops import movement, pooling, reduce, windows
+from graphc.ops import movement, reduce, windows
+from graphc.ops.nn import pooling
 
 __all__ = ["fold", "unfold"]
 

@@ -16,7 +16,8 @@ from frontend.nn.geometry import IntOrInts, by, ints
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
-from graphc.ops import indexing, movement, pooling
+from graphc.ops import indexing, movement
+from graphc.ops.nn import pooling
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",

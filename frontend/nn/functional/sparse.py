@@ -20,8 +20,8 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import composite, indexing
-from graphc.ops.embedding import NO_ROW, checked_rows
-from graphc.ops.embedding import embedding as rows_of
+from graphc.ops.nn.embedding import NO_ROW, checked_rows
+from graphc.ops.nn.embedding import embedding as rows_of
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 

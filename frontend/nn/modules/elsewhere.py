@@ -14,9 +14,9 @@ def elsewhere(module: str, *others: str) -> Callable[[str], Any]:
 
     def look(name: str) -> Any:
         for other in others:
-            found = import_module(f"{package}.{other}")
-            if name in vars(found) and not name.startswith("_"):
-                return vars(found)[name]
+            home = import_module(f"{package}.{other}")
+            if name in vars(home) and not name.startswith("_"):
+                return vars(home)[name]
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return look

@@ -56,8 +56,8 @@ class LazyModuleMixin(Module):
         )
 
     def _members(self) -> list[tuple[str, Any]]:
-        found = [*self._parameters.items(), *self._buffers.items()]
-        return [item for item in found if item[1] is not None]
+        members = [*self._parameters.items(), *self._buffers.items()]
+        return [item for item in members if item[1] is not None]
 
     def has_uninitialized_params(self) -> bool:
         """Whether a parameter or buffer of this module alone has no shape yet."""
@@ -92,10 +92,10 @@ class LazyModuleMixin(Module):
     def _lazy_load_hook(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         """What is loaded gives its shape to what has none."""
         for name, value in self._members():
-            given = state_dict.get(prefix + name)
-            if given is not None and is_lazy(value) and not is_lazy(given):
+            entry = state_dict.get(prefix + name)
+            if entry is not None and is_lazy(value) and not is_lazy(entry):
                 with no_grad():
-                    value.materialize(given.shape)
+                    value.materialize(entry.shape)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, value in self._members():

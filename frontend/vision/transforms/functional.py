@@ -326,8 +326,10 @@ def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
     sizes = two(kernel_size, "kernel_size")
     if min(sizes) < 1 or not all(size % 2 for size in sizes):
         raise ValueError(f"kernel_size should have odd and positive integers. Got {kernel_size}")
-    given = [size * 0.15 + 0.35 for size in sizes] if sigma is None else sigma
-    sigmas = [float(given)] * 2 if isinstance(given, int | float) else [float(s) for s in given]
+    spreads = [size * 0.15 + 0.35 for size in sizes] if sigma is None else sigma
+    sigmas = (
+        [float(spreads)] * 2 if isinstance(spreads, int | float) else [float(s) for s in spreads]
+    )
     sigmas = sigmas * 2 if len(sigmas) == 1 else sigmas
     if len(sigmas) != 2 or min(sigmas) <= 0:
         raise ValueError(f"sigma should be one or two positive numbers. Got {sigma}")

@@ -56,13 +56,37 @@ def add_call(parser: Any) -> None:
 
 def add_compiled(parser: Any, *, threads: bool = True) -> None:
     """How what is named is compiled."""
+    add_level(parser)
+    add_target(parser)
+    if threads:
+        parser.add_argument("--threads", metavar="N", type=int, default=1, help="default: 1")
+
+
+def add_level(parser: Any) -> None:
+    """`--level`, of commands that no compiled function tells it."""
     parser.add_argument("--level", choices=tuple(LEVELS), default="exact", help="default: exact")
+
+
+def add_target(parser: Any) -> None:
+    """`--target`."""
     parser.add_argument(
         "--target", metavar="TARGET", default=target_name(),
         help="host, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; that of GRAPHC_TARGET by default",
     )  # fmt: skip
-    if threads:
-        parser.add_argument("--threads", metavar="N", type=int, default=1, help="default: 1")
+
+
+def add_locations(parser: Any) -> None:
+    """`--no-locations`, of commands that print graphs and plans."""
+    parser.add_argument(
+        "--no-locations", action="store_false", dest="locations", help="leave out source lines"
+    )
+
+
+def add_seconds(parser: Any, default: float, purpose: str) -> None:
+    """`--seconds`, which `check_seconds` looks at."""
+    parser.add_argument(
+        "--seconds", metavar="S", type=float, default=default, help=f"{purpose} ({default:g})"
+    )
 
 
 def program_of(arguments: Namespace) -> ProgramOptions:

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from graphc.debug.commands.arguments import add_reference, check_seconds, program_of
+from graphc.debug.commands.arguments import add_reference, add_seconds, check_seconds, program_of
 from graphc.debug.files import check_writable, write_file
 from graphc.debug.terminal import BOLD, RED, YELLOW, show
 
@@ -25,7 +25,7 @@ def add_compare(commands: Any) -> None:
     )
     add_reference(parser, "what to run")
     parser.add_argument("--rounds", type=int, default=6, help="turns of each rung (6)")
-    parser.add_argument("--seconds", metavar="S", type=float, default=0.15, help="of a turn (0.15)")
+    add_seconds(parser, 0.15, "of a turn")
     parser.add_argument("--json", metavar="FILE.json", help="also write all figures")
     parser.add_argument("--svg", metavar="FILE.svg", help="also draw the times")
     parser.set_defaults(run=_run_compare)

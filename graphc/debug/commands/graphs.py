@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from graphc.config import target_name
-from graphc.debug.commands.arguments import add_reference, graph_of
+from graphc.debug.commands.arguments import add_level, add_locations, add_reference, graph_of
 from graphc.debug.files import check_writable, write_file
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph
@@ -19,9 +19,7 @@ def _add_output(parser: Any) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE.graph", help="where to write it (standard output)"
     )
-    parser.add_argument(
-        "--no-locations", action="store_false", dest="locations", help="leave out source lines"
-    )
+    add_locations(parser)
 
 
 def _put(graph: Graph, arguments: argparse.Namespace) -> None:
@@ -70,7 +68,7 @@ def add_opt(commands: Any) -> None:
         description="A graph after passes, as a graph.",
     )
     add_reference(parser, "what to optimise")
-    parser.add_argument("--level", choices=tuple(LEVELS), default="exact", help="default: exact")
+    add_level(parser)
     parser.add_argument(
         "--pass", metavar="NAME", action="append", default=[], dest="passes",
         help="this pass in place of those of a level; may be given again, in order",

@@ -6,12 +6,18 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from graphc.config import target_name
-from graphc.debug.commands.arguments import add_alias, add_compiled, add_reference, graph_of
+from graphc.debug.commands.arguments import (
+    add_alias,
+    add_compiled,
+    add_level,
+    add_locations,
+    add_reference,
+    add_target,
+    graph_of,
+)
 from graphc.debug.dump import KERNEL_STAGES, STAGES, DumpOptions, dump
 from graphc.debug.terminal import by_sign, show
 from graphc.errors import ArgumentError
-from graphc.passes.pipelines import LEVELS
 
 # -- dump ------------------------------------------------------------------------------------------
 
@@ -24,17 +30,12 @@ def add_dump(commands: Any) -> None:
     )
     add_reference(parser, "what to show")
     parser.add_argument("--stage", choices=STAGES, default="graph", help="default: graph")
-    parser.add_argument("--level", choices=tuple(LEVELS), default="exact", help="default: exact")
+    add_level(parser)
     parser.add_argument(
         "--kernel", metavar="NAME", help=f"one kernel of the plan ({', '.join(KERNEL_STAGES)})"
     )
-    parser.add_argument(
-        "--target", metavar="TARGET", default=target_name(),
-        help="host, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; that of GRAPHC_TARGET by default",
-    )  # fmt: skip
-    parser.add_argument(
-        "--no-locations", action="store_false", dest="locations", help="leave out source lines"
-    )
+    add_target(parser)
+    add_locations(parser)
     parser.add_argument(
         "--threads", metavar="N", type=int, default=1,
         help="with --stage plan: also how each step is split over N threads, and why",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from graphc.debug.commands.arguments import add_call, calls_of, check_seconds
+from graphc.debug.commands.arguments import add_call, add_seconds, calls_of, check_seconds
 from graphc.debug.files import check_writable
 from graphc.debug.terminal import by_heading, by_verdict, show
 from graphc.errors import ArgumentError
@@ -65,9 +65,7 @@ def add_profile(commands: Any) -> None:
         "machine and how far it is from that; by line, module and phase.",
     )
     add_call(parser)
-    parser.add_argument(
-        "--seconds", metavar="S", type=float, default=1.0, help="how long to run it (1)"
-    )
+    add_seconds(parser, 1.0, "how long to run it")
     parser.add_argument("--top", metavar="N", type=int, default=20, help="rows to print (20)")
     parser.add_argument("--trace", metavar="FILE.json", help="also write a Chrome trace")
     parser.add_argument(
@@ -143,9 +141,7 @@ def add_report(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE.html", help="where to write it (NAME.html, here)"
     )
-    parser.add_argument(
-        "--seconds", metavar="S", type=float, default=1.0, help="how long to profile it (1)"
-    )
+    add_seconds(parser, 1.0, "how long to profile it")
     parser.set_defaults(run=_run_report)
 
 

@@ -68,20 +68,20 @@ def climb(
         (number, rung) for number, rung in enumerate(rungs(processors))
         if trains or not rung.trains_only
     ]  # fmt: skip
-    found: dict[str, Any] = {rung.name: {} for _, rung in chosen}
+    outcomes: dict[str, Any] = {rung.name: {} for _, rung in chosen}
     tell = told or (lambda line: None)
     with ExitStack() as stack:
         present: list[tuple[RungProcess, dict[str, Any]]] = []
         for number, rung in chosen:
             process = stack.enter_context(RungProcess(what, number, rung, processors))
-            found[rung.name] |= process.greeting
+            outcomes[rung.name] |= process.greeting
             tell(f"{rung.name}: {process.told()}")
             if "missing" not in process.greeting:
-                present.append((process, found[rung.name]))
+                present.append((process, outcomes[rung.name]))
         _take_turns(present, rounds, seconds)
     ladder = {
         "name": what.reference, "title": what.title or what.reference, "rounds": rounds,
-        "surroundings": around | {"load_after": load()}, "rungs": found,
+        "surroundings": around | {"load_after": load()}, "rungs": outcomes,
     }  # fmt: skip
     _judge(ladder)
     return ladder
@@ -91,8 +91,8 @@ def _trains(what: Measured) -> bool:
     """Whether the object has more than one phase; it is traced once, so that what is wrong with it
     is told before anything is measured."""
     inputs = [DrawnInput.parse(text) for text in what.inputs]
-    with loaded_object(what.reference, inputs, what.program) as (found, _):
-        graph = found if isinstance(found, Graph) else found.graph
+    with loaded_object(what.reference, inputs, what.program) as (traced, _):
+        graph = traced if isinstance(traced, Graph) else traced.graph
         return len(phase_parts(graph)) > 1
 
 

@@ -142,16 +142,18 @@ class _OpFusion(Fusion):
 
 def _handed_on(graph: Graph) -> set[int]:
     """The nodes whose results another op reads, straight or through views."""
-    found: set[int] = set()
+    positions: set[int] = set()
     for node in graph.nodes:
         if node.op in (INPUT, CONSTANT) or is_view(node):
             continue
         for operand in node.operands:
             source = _behind_views(graph, operand)
-            made = graph.nodes[source.node]
-            if made.op not in (INPUT, CONSTANT) and op_number(made) != op_number(node):
-                found.add(source.node)
-    return found
+            source_node = graph.nodes[source.node]
+            if source_node.op not in (INPUT, CONSTANT) and op_number(source_node) != op_number(
+                node
+            ):
+                positions.add(source.node)
+    return positions
 
 
 def _behind_views(graph: Graph, value: Value) -> Value:

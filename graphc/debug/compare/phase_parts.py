@@ -40,7 +40,7 @@ def phase_parts(graph: Graph) -> list[PhasePart]:
     parts = _parts_of_nodes(graph)
     assigned = _parts_of_outputs(graph, parts)
     numbers = sorted({*(parts[i] for i in range(len(parts)) if _counts(graph.nodes[i])), *assigned})
-    found: list[PhasePart] = []
+    cut: list[PhasePart] = []
     wanted: set[Value] = set()
     for number in reversed(numbers):
         positions = [i for i, part in enumerate(assigned) if part == number]
@@ -48,8 +48,8 @@ def phase_parts(graph: Graph) -> list[PhasePart]:
         handed = sorted(v for v in wanted if parts[v.node] == number and v not in own)
         part = _part(graph, parts, number, positions, [*own, *handed])
         wanted |= {v for v in part.inputs if graph.nodes[v.node].op != INPUT}
-        found.insert(0, part)
-    return found
+        cut.insert(0, part)
+    return cut
 
 
 def _counts(node: Node) -> bool:
@@ -107,8 +107,8 @@ def _part(
     read |= {Value(target) for target in targets.values()}
     inputs = sorted(read, key=lambda v: (graph.nodes[v.node].op != INPUT, v))
     aliases = tuple((positions.index(o), t) for o, t in targets.items())
-    made = extract(graph, f"{graph.name}_{PHASES[number]}", inputs, outputs, aliases)
-    return PhasePart(made, tuple(inputs), tuple(outputs), tuple(positions))
+    graph_part = extract(graph, f"{graph.name}_{PHASES[number]}", inputs, outputs, aliases)
+    return PhasePart(graph_part, tuple(inputs), tuple(outputs), tuple(positions))
 
 
 class CallsInTurn:

@@ -37,27 +37,27 @@ class RungCompiler:
         started = time.perf_counter()
         parts = [] if self.rung.whole else phase_parts(graph)
         if len(parts) < 2:
-            made: Any = self._compiled(graph)
+            executable: Any = self._compiled(graph)
         else:
             compiled = [self._compiled(part.graph) for part in parts]
-            made = CallsInTurn(graph, parts, [each.run for each in compiled])
+            executable = CallsInTurn(graph, parts, [each.run for each in compiled])
         self.parts = max(self.parts, len(parts))
         self.seconds += time.perf_counter() - started
-        return made
+        return executable
 
     def _compiled(self, graph: Graph) -> Executable:
         rung = self.rung
         if rung.of_ops:
-            made = self._of_ops(graph)
+            executable = self._of_ops(graph)
         else:
             compiled = compile(
                 graph, "exact", threads=rung.threads, plan_memory=rung.plan_memory,
                 layouts=rung.layouts,
             )  # fmt: skip
             assert isinstance(compiled, Executable), "a ladder has the sizes of its arrays"
-            made = compiled
-        self.executables.append(made)
-        return made
+            executable = compiled
+        self.executables.append(executable)
+        return executable
 
     def _of_ops(self, graph: Graph) -> Executable:
         """A kernel for each op of the program."""

@@ -50,14 +50,14 @@ class Rung:
 
 def rungs(processors: int) -> tuple[Rung, ...]:
     """All rungs, on a machine with so many processors."""
-    found = [Rung("eager, NumPy", "numpy", keeps=False)]
+    ladder = [Rung("eager, NumPy", "numpy", keeps=False)]
 
     def change(name: str, **changes: Any) -> None:
-        found.append(replace(found[-1], name=name, **changes))
+        ladder.append(replace(ladder[-1], name=name, **changes))
 
     change("+ freed memory kept", keeps=True)
     change("eager, native kernels", backend="native")
-    found.append(
+    ladder.append(
         Rung(
             "static graph", of_ops=True, passes=False, plan_memory=False, layouts=False, whole=False
         )
@@ -70,4 +70,4 @@ def rungs(processors: int) -> tuple[Rung, ...]:
     change("+ no .grad", keep_grads=False)
     if processors > 1:
         change(f"+ {processors} threads", threads=processors, trains_only=False)
-    return tuple(found)
+    return tuple(ladder)

@@ -47,8 +47,8 @@ def blas() -> str:
     (np.ones((2, 2)) @ np.ones((2, 2))).sum()  # loads it
     try:
         configured: Any = np.show_config(mode="dicts")
-        found = configured["Build Dependencies"]["blas"]
-        named = f"{found['name']} {found['version']}"
+        library = configured["Build Dependencies"]["blas"]
+        named = f"{library['name']} {library['version']}"
     except (KeyError, TypeError):
         named = "unknown"
     kernels = _openblas_kernels()

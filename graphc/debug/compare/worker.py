@@ -49,9 +49,9 @@ class Task:
 
     @staticmethod
     def parse(text: str) -> Task:
-        found = json.loads(text)
-        lists = {name: tuple(found[name]) for name in ("inputs", "arguments")}
-        return Task(**{**found, **lists})
+        fields = json.loads(text)
+        lists = {name: tuple(fields[name]) for name in ("inputs", "arguments")}
+        return Task(**{**fields, **lists})
 
     @property
     def program(self) -> ProgramOptions:
@@ -64,23 +64,23 @@ def serve(task: Task, requests: Any, answer: Callable[[dict[str, Any]], None]) -
     _stay_on(rung.threads)
     inputs = [DrawnInput.parse(text) for text in task.inputs]
     compiler = RungCompiler(rung)
-    with loaded_object(task.reference, inputs, task.program) as (found, arrays):
+    with loaded_object(task.reference, inputs, task.program) as (loaded, arrays):
         if rung.keeps:
             keep_freed_memory()
         way = WayToRun(rung.backend, compiler if rung.compiled else None, rung.keep_grads)
-        run = _run(found, arrays, way)
+        run = _run(loaded, arrays, way)
         answer(_facts(run, rung, compiler))
         for line in requests:
             answer(_turn(run.step, float(line.split()[1])))
 
 
-def _run(found: Any, arrays: Sequence[np.ndarray[Any, Any]], way: WayToRun) -> ObjectRun:
-    if isinstance(found, Graph):
-        return graph_run(found, arrays, way)
-    if found.running is None:
+def _run(loaded: Any, arrays: Sequence[np.ndarray[Any, Any]], way: WayToRun) -> ObjectRun:
+    if isinstance(loaded, Graph):
+        return graph_run(loaded, arrays, way)
+    if loaded.running is None:
         raise LoadError("the tracer of this object knows no way to run it again and again")
-    made: ObjectRun = found.running(arrays, way)
-    return made
+    object_run: ObjectRun = loaded.running(arrays, way)
+    return object_run
 
 
 def _facts(run: ObjectRun, rung: Rung, compiler: RungCompiler) -> dict[str, Any]:

@@ -59,14 +59,14 @@ def measured() -> Machine:
         for name, size in [*caches.items(), ("DRAM", None)]
     )
     products, additions = (OperationRate(op).measure() for op in ("fma", "plain"))
-    found = Machine(processor(), products, additions, levels)
+    measurement = Machine(processor(), products, additions, levels)
     if known is not None:
-        found = _best_of(known, found)
+        measurement = _best_of(known, measurement)
     store = user_cache()
     if store is not None:
         facts = {"kernel": "machine", "target": host().key}
-        store.put(_key(), json.dumps(asdict(found)).encode(), facts)
-    return found
+        store.put(_key(), json.dumps(asdict(measurement)).encode(), facts)
+    return measurement
 
 
 def processor() -> str:

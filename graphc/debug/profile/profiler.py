@@ -164,9 +164,9 @@ def _passes(
     passes: list[_Pass] = []
     end = time.perf_counter() + seconds
     while len(passes) < LEAST_PASSES or time.perf_counter() < end:
-        given = list(arrays)
+        arguments = list(arrays)
         started = time.perf_counter()
-        executable.run(given)
+        executable.run(arguments)
         plain = time.perf_counter() - started
         clocked = clock.run(list(arrays))
         passes.append(_Pass(clocked.seconds, plain, clocked.on_processor, clocked.records))

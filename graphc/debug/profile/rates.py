@@ -44,9 +44,9 @@ class OperationRate:
 
     def measure(self, bursts: int | None = None) -> float:
         """The rate now: the best of some bursts."""
-        found = self._turns * self._done / _least(self._run, self._turns, bursts or BURSTS)
-        self.best = max(self.best, found)
-        return found
+        rate = self._turns * self._done / _least(self._run, self._turns, bursts or BURSTS)
+        self.best = max(self.best, rate)
+        return rate
 
 
 class ReadRate:
@@ -61,14 +61,14 @@ class ReadRate:
 
     def measure(self, bursts: int | None = None) -> float:
         """The rate now: the best of some bursts."""
-        found = self._turns * self._read / _least(self._run, self._turns, bursts or BURSTS)
-        self.best = max(self.best, found)
-        return found
+        rate = self._turns * self._read / _least(self._run, self._turns, bursts or BURSTS)
+        self.best = max(self.best, rate)
+        return rate
 
 
 def cache_sizes() -> dict[str, int]:
     """The sizes of a core's data caches, by name."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             level, kind, size = (
@@ -77,8 +77,8 @@ def cache_sizes() -> dict[str, int]:
         except OSError:
             continue
         if kind != "Instruction" and size.endswith("K"):
-            found[f"L{level}"] = int(size[:-1]) << 10
-    return found or dict(CACHES)
+            sizes[f"L{level}"] = int(size[:-1]) << 10
+    return sizes or dict(CACHES)
 
 
 def _chains(op: str) -> Kernel:

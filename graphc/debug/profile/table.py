@@ -27,14 +27,14 @@ class GroupProfile:
 
 def grouped(profile: Profile, by: str) -> list[GroupProfile]:
     """The launches by "line", "module" or "phase", the dearest first."""
-    found: dict[str, list[StepProfile]] = {}
+    by_group: dict[str, list[StepProfile]] = {}
     for step in profile.launches:
-        found.setdefault(GROUPS[by](step), []).append(step)
+        by_group.setdefault(GROUPS[by](step), []).append(step)
     groups = [
         GroupProfile(
             name, len(steps), sum(s.seconds for s in steps), sum(s.limit_seconds for s in steps)
         )
-        for name, steps in found.items()
+        for name, steps in by_group.items()
     ]
     return sorted(groups, key=lambda group: -group.seconds)
 

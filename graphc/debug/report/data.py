@@ -167,9 +167,9 @@ def _pass(record: PassRecord) -> dict[str, Any]:
 def _balanced(lines: Sequence[str]) -> list[str]:
     """The first lines of what is gone and of what is new, so that neither hides the other."""
     gone = [line for line in lines if line.startswith("-")]
-    made = [line for line in lines if not line.startswith("-")]
-    room = max(DIFF_LINES // 2, DIFF_LINES - min(len(gone), len(made)))
-    return [*gone[:room], *made[: max(DIFF_LINES - len(gone[:room]), 0)]]
+    balanced = [line for line in lines if not line.startswith("-")]
+    room = max(DIFF_LINES // 2, DIFF_LINES - min(len(gone), len(balanced)))
+    return [*gone[:room], *balanced[: max(DIFF_LINES - len(gone[:room]), 0)]]
 
 
 def _decision(decision: Decision) -> dict[str, Any]:

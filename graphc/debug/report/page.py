@@ -20,13 +20,13 @@ WHOLE_FILE, AROUND = 1500, 40
 
 def page(calls: Sequence[TracedCall], seconds: float = SECONDS) -> str:
     """The page as a text; each call is profiled for about so many seconds."""
-    found = [call_data(call, seconds) for call in calls]
-    texts = [each.pop("kernels") for each in found]
-    orders = [each.pop("order") for each in found]
-    data = packed({"calls": found, "files": _files(found)})
-    room = max(MOST_BYTES - len(data), 0) // max(len(found), 1)
+    sections = [call_data(call, seconds) for call in calls]
+    texts = [each.pop("kernels") for each in sections]
+    orders = [each.pop("order") for each in sections]
+    data = packed({"calls": sections, "files": _files(sections)})
+    room = max(MOST_BYTES - len(data), 0) // max(len(sections), 1)
     kernels = [spared(*both, room) for both in zip(texts, orders, strict=True)]
-    title = html.escape(f"graphc report: {', '.join(each['name'] for each in found)}")
+    title = html.escape(f"graphc report: {', '.join(each['name'] for each in sections)}")
     return _filled(title, data, packed(kernels))
 
 
@@ -57,12 +57,12 @@ def _files(calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for place in (line for step in call["steps"] for line in step["lines"]):
             path, _, number = place.rpartition(":")
             hot.setdefault(path, set()).add(int(number))
-    found = {}
+    texts = {}
     for path, lines in hot.items():
         shown = _lines(Path(path), lines)
         if shown:
-            found[path] = {"name": Path(path).name, "lines": shown}
-    return found
+            texts[path] = {"name": Path(path).name, "lines": shown}
+    return texts
 
 
 def _lines(path: Path, hot: set[int]) -> list[tuple[int, str]]:

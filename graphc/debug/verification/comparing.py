@@ -30,15 +30,15 @@ class ArrayDifference:
         )
 
 
-def difference(found: Array, expected: Array, bound: Any = 0.0) -> ArrayDifference | None:
+def difference(actual: Array, expected: Array, bound: Any = 0.0) -> ArrayDifference | None:
     """Where `found` is not `expected`: bit for bit with a bound of 0 (NaNs are equal whatever their
     payload), else beyond `bound`, a number or one for each element. None where it is."""
-    if found.shape != expected.shape:
-        raise ValueError(f"shapes {found.shape} and {expected.shape} are compared")
+    if actual.shape != expected.shape:
+        raise ValueError(f"shapes {actual.shape} and {expected.shape} are compared")
     bits = isinstance(bound, float) and bound == 0
-    if bits and found.tobytes() == expected.tobytes():
+    if bits and actual.tobytes() == expected.tobytes():
         return None
-    x, y = _numbers(found), _numbers(expected)
+    x, y = _numbers(actual), _numbers(expected)
     with np.errstate(all="ignore"):
         apart = ~((x == y) | ((x != x) & (y != y)))
         if bits:

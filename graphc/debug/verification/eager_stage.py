@@ -33,9 +33,9 @@ def eager_stage(call: TracedCall, expected: Sequence[Array]) -> StageResult | No
     """The program run eagerly; `expected` are the graph's outputs. None where there is none."""
     if call.eager is None:
         return None
-    found = call.eager("native")
+    actual = call.eager("native")
     pairs = [
-        (position, x, y) for position, (x, y) in enumerate(zip(found, expected)) if x is not None
+        (position, x, y) for position, (x, y) in enumerate(zip(actual, expected)) if x is not None
     ]
     reordered: list[int] = []
     findings = tuple(_eager_findings(call.graph, pairs, reordered))
@@ -51,11 +51,11 @@ def _eager_findings(
     graph: Graph, pairs: Sequence[tuple[int, Array, Array]], reordered: list[int]
 ) -> Iterator[Finding]:
     """What differs; `reordered` gets the outputs that may, and do within their bound."""
-    for position, found, expected in pairs:
-        apart = difference(found, expected)
+    for position, actual, expected in pairs:
+        apart = difference(actual, expected)
         if apart is not None and _behind_loop_gradient(graph, position):
             greatest = float(np.max(np.abs(expected), initial=0.0))
-            apart = difference(found, expected, REORDERED * greatest)
+            apart = difference(actual, expected, REORDERED * greatest)
             reordered += [position] if apart is None else []
         if apart is not None:
             yield Finding(

@@ -91,8 +91,8 @@ class _Launches:
             interpreter.run(kernel, [*[read.copy() for read in reads], *results], fills=True)
         except GraphError as error:
             return Finding(blame, with_sentences(str(error)), at.place)
-        found = _first(results, expected)
-        return None if found is None else Finding(blame, _told(at, *found), at.place)
+        first = _first(results, expected)
+        return None if first is None else Finding(blame, _told(at, *first), at.place)
 
     # -- native code -------------------------------------------------------------------------
 
@@ -105,14 +105,14 @@ class _Launches:
         except GraphError as error:
             blame = f"the lowering of {at.name} (recipe {spec.recipe})"
             return Finding(blame, with_sentences(str(error)), at.place)
-        found = _first(results, expected)
-        if found is None:
+        first = _first(results, expected)
+        if first is None:
             return None
-        position = found[0]
+        position = first[0]
         left = unwritten(results[position], expected[position])
         detail = f"{left} of its elements are left unwritten" if left else ""
         blame = self._blamed(at, spec, reads, expected)
-        return Finding(blame, _told(at, *found), at.place, detail)
+        return Finding(blame, _told(at, *first), at.place, detail)
 
     def _blamed(
         self, at: NumberedLaunch, spec: KernelSpec, reads: list[Array], expected: list[Array]

@@ -61,8 +61,8 @@ class OpKernels:
         inputs = iter(arrays)
         for number, node in enumerate(graph.nodes):
             if node.op in (INPUT, CONSTANT):
-                given = next(inputs) if node.op == INPUT else node.attribute("value").array
-                values[Value(number)] = given
+                array = next(inputs) if node.op == INPUT else node.attribute("value").array
+                values[Value(number)] = array
                 continue
             operands = tuple(values[value] for value in node.operands)
             results = self._computed(node, operands)

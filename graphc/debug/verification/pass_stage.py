@@ -40,8 +40,8 @@ class PassCheck:
         compared = f"{len(record.before.nodes)} nodes became {len(record.after.nodes)}"
         promise = SAME_BITS if not bound else f"within {bound:.1g} of each output's greatest"
         outputs = self.kernels.outputs(record.after, self.arrays)
-        found = _first_apart(outputs, expected, bound)
-        findings = () if found is None else (self._finding(record, *found, expected, bound),)
+        apart = _first_apart(outputs, expected, bound)
+        findings = () if apart is None else (self._finding(record, *apart, expected, bound),)
         return StageResult(f"pass {record.name}", compared, promise, findings)
 
     def _finding(

@@ -69,12 +69,12 @@ def _finding(
     return None
 
 
-def unwritten(found: Array, expected: Array) -> int:
+def unwritten(actual: Array, expected: Array) -> int:
     """Elements that are still poison, and should not be."""
-    raw = np.ascontiguousarray(found).reshape(-1).view(np.uint8).reshape(found.size, -1)
-    still = (raw == POISON).all(1) if found.size else np.zeros(0, bool)
-    wanted = np.ascontiguousarray(expected).reshape(-1).view(np.uint8).reshape(found.size, -1)
-    return int((still & ~(wanted == POISON).all(1)).sum()) if found.size else 0
+    raw = np.ascontiguousarray(actual).reshape(-1).view(np.uint8).reshape(actual.size, -1)
+    still = (raw == POISON).all(1) if actual.size else np.zeros(0, bool)
+    wanted = np.ascontiguousarray(expected).reshape(-1).view(np.uint8).reshape(actual.size, -1)
+    return int((still & ~(wanted == POISON).all(1)).sum()) if actual.size else 0
 
 
 class _Watch:

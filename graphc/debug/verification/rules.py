@@ -29,12 +29,12 @@ def _sentences(message: str) -> Iterator[str]:
 
 def _table(module: str) -> dict[str, str]:
     """The rules of a docstring's table; rows without a number go on with the one above."""
-    found: dict[str, str] = {}
+    rules: dict[str, str] = {}
     rule = ""
     for line in (importlib.import_module(module).__doc__ or "").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not line.startswith("|") or len(cells) < 2:
             continue
         rule = cells[0] or rule
-        found[rule] = f"{found[rule]} {cells[1]}" if rule in found else cells[1]
-    return found
+        rules[rule] = f"{rules[rule]} {cells[1]}" if rule in rules else cells[1]
+    return rules

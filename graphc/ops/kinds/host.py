@@ -31,12 +31,12 @@ class Host(Op):
         self.cost = cost
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
-        made = self.types(*types, **attributes)
-        return made if isinstance(made, tuple) else (made,)
+        result_types = self.types(*types, **attributes)
+        return result_types if isinstance(result_types, tuple) else (result_types,)
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
-        made = self.function(*arrays, **attributes)
-        return made if isinstance(made, tuple) else (made,)
+        results = self.function(*arrays, **attributes)
+        return results if isinstance(results, tuple) else (results,)
 
     def _no_rule(self, *_: Any, **__: Any) -> tuple[Any, ...]:
         raise GradientError(

@@ -153,10 +153,10 @@ def measure(count: int) -> None:
         operands = [x[: count // 8 * 8].copy() for x in draw(np.random.default_rng(1), count)]
         high, low = exact(name, operands)
         with np.errstate(all="ignore"):
-            found = units(native(name, operands), high, low)
-        worst = int(np.nanargmax(np.where(np.isfinite(high), found, 0)))
+            errors = units(native(name, operands), high, low)
+        worst = int(np.nanargmax(np.where(np.isfinite(high), errors, 0)))
         place = ", ".join(repr(float(x[worst])) for x in operands)
-        print(f"{name:8} {found[worst]:8.3f} at {place}")
+        print(f"{name:8} {errors[worst]:8.3f} at {place}")
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def values(dtype: DType) -> np.ndarray:
         parts += [middle, *(np.nextafter(middle, dtype.numpy.type(to)) for to in (1e38, -1e38))]
     whole = random.standard_normal(4096) * 10.0 ** random.integers(0, 20, 4096)
     special = [65504, 65519.996, 65520, -65520, 3.4e38, np.inf, -np.inf, np.nan, 0.0, -0.0]
-    found = np.concatenate([*parts, whole.astype(dtype.numpy), np.array(special, dtype.numpy)])
-    return found[: found.size // LANES * LANES]
+    numbers = np.concatenate([*parts, whole.astype(dtype.numpy), np.array(special, dtype.numpy)])
+    return numbers[: numbers.size // LANES * LANES]
 
 
 def same(got: np.ndarray, want: np.ndarray) -> np.ndarray:

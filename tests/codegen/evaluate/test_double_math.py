@@ -129,8 +129,8 @@ def test_same_bits_at_every_width_and_target_and_in_the_interpreter(
         interpreter.run(kernel(name, len(operands), want.size, want.size), [*operands, want])
     for lanes in (1, 8):
         have = np.empty_like(want)
-        made = kernel(name, len(operands), want.size, lanes)
-        jit.call_kernel(made, [*operands, have], target=native_target)
+        loops = kernel(name, len(operands), want.size, lanes)
+        jit.call_kernel(loops, [*operands, have], target=native_target)
         numbers = ~np.isnan(want)
         np.testing.assert_array_equal(np.isnan(have), ~numbers)
         np.testing.assert_array_equal(have[numbers].view(np.int64), want[numbers].view(np.int64))

@@ -153,8 +153,8 @@ def test_same_bits_at_every_width_and_target_and_in_the_interpreter(
         interpreter.run(kernel(name, len(arrays), want.size, 4), [*arrays, want])
     for lanes in (1, 8):
         have = np.empty_like(want)
-        made = kernel(name, len(arrays), want.size, lanes)
-        jit.call_kernel(made, [*arrays, have], target=native_target)
+        loops = kernel(name, len(arrays), want.size, lanes)
+        jit.call_kernel(loops, [*arrays, have], target=native_target)
         numbers = ~np.isnan(want)
         np.testing.assert_array_equal(np.isnan(have), ~numbers)
         np.testing.assert_array_equal(have[numbers].view(np.int32), want[numbers].view(np.int32))
@@ -171,6 +171,6 @@ def test_pow_of_numpy_has_the_bits_of_native_code() -> None:
         for x, y in pairs():
             eager = numpy_algebra.NUMPY.pow(x, y)
             numbers = ~np.isnan(eager)
-            found = native("pow", [x, y])
-            np.testing.assert_array_equal(np.isnan(found), ~numbers)
-            np.testing.assert_array_equal(found[numbers].view("u4"), eager[numbers].view("u4"))
+            result = native("pow", [x, y])
+            np.testing.assert_array_equal(np.isnan(result), ~numbers)
+            np.testing.assert_array_equal(result[numbers].view("u4"), eager[numbers].view("u4"))

@@ -55,9 +55,9 @@ def test_equal_cold_branches_are_one_function_in_a_module_of_its_own() -> None:
     assert main.count("call void @again.cold0(") == 2 and "define void @again.cold" not in main
     assert cold.count("define") == 1 and "define void @again.cold0(" in cold
     assert len(jit._modules(again(cold=False), "again", V3)) == 1
-    made = jit.compile_kernel(again())
-    assert len(native.pieces(made.object)) == 2
-    assert made.symbol != jit.compile_kernel(again(bias=2.0)).symbol
+    compiled = jit.compile_kernel(again())
+    assert len(native.pieces(compiled.object)) == 2
+    assert compiled.symbol != jit.compile_kernel(again(bias=2.0)).symbol
 
 
 def test_a_cold_branch_whose_values_are_read_outside_stays_in_place() -> None:
@@ -105,8 +105,8 @@ def test_lanes_that_are_known_are_folded() -> None:
     places = b.add(b.mul(lanes, b.const(DType.i32, 5, 8)), b.const(DType.i32, 3, 8))
     some = b.compare("lt", lanes, b.const(DType.i32, 3, 8))
     every = b.compare("ge", lanes, b.const(DType.i32, 0, 8))
-    found = b.gather(x, places, b.op("and", some, every))
-    b.store(y, 0, found)
+    gathered = b.gather(x, places, b.op("and", some, every))
+    b.store(y, 0, gathered)
     kernel = b.finish(1)
     (text,) = jit._modules(kernel, "lanes", V3)
     assert "icmp" not in text and "mul" not in text and "<i32 3, i32 8, i32 13," in text

@@ -98,12 +98,12 @@ def test_object_code_can_come_from_a_store() -> None:
 
     store = Store()
     kernel = scale(factor=5.0)
-    made = jit.compile_kernel(kernel, store=store)
-    assert store.kept == {made.symbol: made.object}
-    jit._compiled.pop(made.symbol)
-    native.OBJECTS.pop(made.symbol)
+    compiled = jit.compile_kernel(kernel, store=store)
+    assert store.kept == {compiled.symbol: compiled.object}
+    jit._compiled.pop(compiled.symbol)
+    native.OBJECTS.pop(compiled.symbol)
     again = jit.compile_kernel(kernel, store=store)
-    assert again.object == made.object
+    assert again.object == compiled.object
     assert again.timings == {}
 
 
@@ -134,14 +134,16 @@ def test_objects_loaded_together_call_each_other() -> None:
     """As on a warm start: a driver and its kernels, one of which is loaded already."""
     loaded, fresh = scale(factor=6.0), scale(factor=7.0)
     jit.kernel_address(loaded)
-    made = [jit.compile_kernel(loaded), jit.compile_kernel(fresh)]
+    compiled = [jit.compile_kernel(loaded), jit.compile_kernel(fresh)]
     calls = "".join(
         f"  call void @{each.symbol}(ptr %b, ptr null, i64 {n}, i64 {n + 1}, ptr null)\n"
-        for n, each in enumerate(made)
+        for n, each in enumerate(compiled)
     )
-    declared = "".join(f"declare void @{each.symbol}(ptr, ptr, i64, i64, ptr)\n" for each in made)
+    declared = "".join(
+        f"declare void @{each.symbol}(ptr, ptr, i64, i64, ptr)\n" for each in compiled
+    )
     text = f"{declared}define void @together_driver(ptr %b) {{\n{calls}  ret void\n}}\n"
-    objects = {each.symbol: each.object for each in made}
+    objects = {each.symbol: each.object for each in compiled}
     objects["together_driver"] = native.compile_text(text, target.running())
     address = native.load(objects)["together_driver"]
     x, y = np.ones(64, np.float32), np.zeros(64, np.float32)

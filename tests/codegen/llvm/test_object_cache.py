@@ -194,9 +194,9 @@ def test_concurrent_writers_and_readers(cache: ObjectCache) -> None:
     def work() -> None:
         for _ in range(50):
             cache.put("kernel_ab12", b"code" * 500, FACTS)
-            found = cache.get("kernel_ab12")
-            if found != b"code" * 500:
-                failures.append(found)
+            content = cache.get("kernel_ab12")
+            if content != b"code" * 500:
+                failures.append(content)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

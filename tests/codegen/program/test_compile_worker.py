@@ -55,13 +55,13 @@ def test_both_processes_compile(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(2.0)
         link.native_kernel(spec, running(), {})
 
-    found = compile_worker.compile_all(specs, running(), compiled_here)
-    assert found and here and not set(found) & set(here)
-    assert set(found) | set(here) == set(specs)
-    for spec, made in found.items():
+    compiled = compile_worker.compile_all(specs, running(), compiled_here)
+    assert compiled and here and not set(compiled) & set(here)
+    assert set(compiled) | set(here) == set(specs)
+    for spec, code in compiled.items():
         own = link.native_kernel(spec, running(), {})
         assert (own.symbol, own.extent, own.scratch_bytes) == (
-            made.facts.symbol, made.facts.extent, made.facts.scratch_bytes,
+            code.facts.symbol, code.facts.extent, code.facts.scratch_bytes,
         )  # fmt: skip
 
 
@@ -119,12 +119,12 @@ def test_a_process_started_ahead_takes_part_or_is_ended(monkeypatch: pytest.Monk
     monkeypatch.setattr(compile_worker, "MANY", 2)
     with compile_worker.worker_started_early(5):
         (process,) = compile_worker._early_workers
-        found = compile_worker.compile_all(
+        compiled = compile_worker.compile_all(
             specs, running(), lambda spec: link.native_kernel(spec, running(), {})
         )
         assert not compile_worker._early_workers
     assert process.returncode == 0
-    assert len(found) <= len(specs)
+    assert len(compiled) <= len(specs)
 
 
 def test_neither_the_worker_nor_who_asks_it_needs_the_linker() -> None:

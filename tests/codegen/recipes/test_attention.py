@@ -21,7 +21,7 @@ from graphc.codegen.target import Target, named
 from graphc.ir.handle import broadcast_to
 from graphc.ir.types import TensorType
 from graphc.ops import movement
-from graphc.ops.attention import attention, attention_grad
+from graphc.ops.nn.attention import attention, attention_grad
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, Launch
 from graphc.schedule.run_plan import run_plan
@@ -36,13 +36,13 @@ def built(op: Any, arrays: Arrays, views: Any = None, results: Any = None, **opt
     g = graphc.GraphBuilder(op.name)
     inputs = [g.input(f"x{i}", TensorType.of(array)) for i, array in enumerate(arrays)]
     operands = views(*inputs) if views else inputs
-    made = g.apply(op, tuple(operands), options)
-    return g.finish(*(made if results is None else [made[i] for i in results]))
+    outputs = g.apply(op, tuple(operands), options)
+    return g.finish(*(outputs if results is None else [outputs[i] for i in results]))
 
 
-def assert_same(found: Any, expected: Any) -> None:
+def assert_same(actual: Any, expected: Any) -> None:
     """Equal bits, NaN payloads aside."""
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
         numbers = ~np.isnan(other)
@@ -300,13 +300,13 @@ def test_native_code_has_the_same_bits_on_every_target(native_target: Target) ->
     larger = drawn((2,), 70, 90, 20, 40)
     for arrays, options in [*SMALL, (larger, {"causal": True}), (larger, {"causal": False})]:
         for graph, operands in problems(arrays, **options):
-            found = planned(
+            results = planned(
                 graph, operands,
                 lambda kernel, buffers: jit.call_kernel(
                     lower(kernel, native_target), buffers, target=native_target
                 ),
             )  # fmt: skip
-            assert_same(found, graphc.compile(graph)(*operands))
+            assert_same(results, graphc.compile(graph)(*operands))
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
@@ -315,11 +315,11 @@ def test_loops_interpreted(number: int, target: str) -> None:
     """The interpreter checks each access, and scratch is NaN at first."""
     arrays, options = SMALL[number]
     for graph, operands in problems(arrays, **options):
-        found = planned(
+        results = planned(
             graph, operands,
             lambda kernel, buffers: interpreter.run(lower(kernel, named(target)), buffers),
         )  # fmt: skip
-        assert_same(found, graphc.compile(graph, "none")(*operands))
+        assert_same(results, graphc.compile(graph, "none")(*operands))
 
 
 @pytest.mark.parametrize("parts", [2, 3])

@@ -90,10 +90,10 @@ def stored(form: str, x: Array, y: Array) -> list[Array]:
     return [np.ascontiguousarray(x), np.ascontiguousarray(y)]
 
 
-def assert_near(found: Array, exact: Array, magnitude: Array, terms: int) -> None:
+def assert_near(actual: Array, exact: Array, magnitude: Array, terms: int) -> None:
     """Within the bound of a chain of `terms` roundings: terms · ε · Σ|a||b|."""
     bound = (min(terms, K_BLOCK) + terms // K_BLOCK + 1) * 2.0**-24 * magnitude
-    assert (np.abs(found - exact) <= bound).all()
+    assert (np.abs(actual - exact) <= bound).all()
 
 
 dims = st.one_of(st.integers(0, 5), st.integers(6, 40), st.sampled_from([16, 17, 31, 32, 33, 64]))
@@ -108,10 +108,10 @@ depths = st.one_of(dims, st.sampled_from([511, 512, 513, 1030]))
 )  # fmt: skip
 def test_products(form: str, batch: tuple[int, ...], m: int, n: int, k: int) -> None:
     x, y = operands(form, batch, m, n, k)
-    (found,) = run_on(product(form, batch, m, n, k), stored(form, x, y))
+    (result,) = run_on(product(form, batch, m, n, k), stored(form, x, y))
     wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
-    assert found.shape == (*batch, m, n)
-    assert_near(found, wide_x @ wide_y, np.abs(wide_x) @ np.abs(wide_y), k)
+    assert result.shape == (*batch, m, n)
+    assert_near(result, wide_x @ wide_y, np.abs(wide_x) @ np.abs(wide_y), k)
 
 
 def chained(x: Array, y: Array) -> Array:
@@ -133,8 +133,8 @@ def test_products_are_chains_in_logical_order(form: str, shape: tuple[int, int, 
     x, y = operands(form, (), *shape)
     expected = chained(x, y)
     for target in executable():
-        (found,) = run_on(product(form, (), *shape), stored(form, x, y), target)
-        np.testing.assert_array_equal(bits(found), bits(expected), err_msg=target.name)
+        (actual,) = run_on(product(form, (), *shape), stored(form, x, y), target)
+        np.testing.assert_array_equal(bits(actual), bits(expected), err_msg=target.name)
 
 
 def test_integer_products_wrap() -> None:
@@ -180,7 +180,7 @@ def test_convolutions(
     vg = g.input("g", "f32" + listed(out.shape))
     by_x = contract.conv_input_grad(vg, vw, size=size, **geometry)
     by_w = contract.conv_weight_grad(vx, vg, kernel=kernel, **geometry)
-    found = run_on(g.finish(out, by_x, by_w), [x, w, cotangent])
+    result = run_on(g.finish(out, by_x, by_w), [x, w, cotangent])
 
     def exact(*arrays: Array) -> list[Array]:
         a, b, c = (array.astype(np.float64) for array in arrays)
@@ -199,7 +199,7 @@ def test_convolutions(
         n * out.shape[2] * out.shape[3],
     ]
     results = zip(
-        found, exact(x, w, cotangent), exact(abs(x), abs(w), abs(cotangent)), terms, strict=True
+        result, exact(x, w, cotangent), exact(abs(x), abs(w), abs(cotangent)), terms, strict=True
     )
     for actual, wanted, magnitude, count in results:
         assert_near(actual, wanted, magnitude, count)
@@ -228,8 +228,8 @@ def _sums() -> tuple[Graph, list[Array]]:
     x, s = g.input("x", "f32[2,21,1101]"), g.input("s", "f32[2,21]")
     y = g.input("y", "f32[18,3,5,7]")
     scaled = x * reduce.spread(s, (2,), x.shape)
-    found = [reduce.sum(v, axes=axes) for axes in ((1,), (0, 1)) for v in (x, scaled)]
-    return g.finish(*found, reduce.sum(y, axes=(0, 2, 3)), reduce.max(y, axes=(0, 1))), [
+    sums = [reduce.sum(v, axes=axes) for axes in ((1,), (0, 1)) for v in (x, scaled)]
+    return g.finish(*sums, reduce.sum(y, axes=(0, 2, 3)), reduce.max(y, axes=(0, 1))), [
         normal(1, 2, 21, 1101), normal(2, 2, 21), normal(3, 18, 3, 5, 7)
     ]  # fmt: skip
 
@@ -264,8 +264,8 @@ def _set() -> tuple[Graph, list[Array]]:
     x, rows, d = g.input("x", "f32[6,20]"), g.input("rows", "i64[50]"), g.input("d", "f32[50,20]")
     i, v = g.input("i", "i32[6,30]"), g.input("v", "f32[6,30]")
     random = np.random.default_rng(0)
-    found = indexing.index_set(x, rows, d, axis=0), indexing.scatter_max(x, i, v, axis=1)
-    return g.finish(*found), [
+    written = indexing.index_set(x, rows, d, axis=0), indexing.scatter_max(x, i, v, axis=1)
+    return g.finish(*written), [
         normal(1, 6, 20), random.integers(0, 5, 50), normal(2, 50, 20),
         random.integers(0, 20, (6, 30)).astype(np.int32), normal(3, 6, 30),
     ]  # fmt: skip
@@ -310,8 +310,8 @@ def test_targets_give_the_same_bits(name: str) -> None:
     graph, arrays = EXAMPLES[name]()
     expected = run_on(graph, arrays)
     for target in executable():
-        for found, wanted in zip(run_on(graph, arrays, target), expected, strict=True):
-            np.testing.assert_array_equal(bits(found), bits(wanted), err_msg=target.name)
+        for actual, wanted in zip(run_on(graph, arrays, target), expected, strict=True):
+            np.testing.assert_array_equal(bits(actual), bits(wanted), err_msg=target.name)
 
 
 @pytest.mark.parametrize(
@@ -322,8 +322,8 @@ def test_other_targets_interpreted(name: str, target: str) -> None:
     """Code for a processor that is not here runs in the interpreter of loops."""
     graph, arrays = EXAMPLES[name]()
     expected = run_on(graph, arrays)
-    for found, wanted in zip(interpreted(graph, arrays, named(target)), expected, strict=True):
-        np.testing.assert_array_equal(bits(found), bits(wanted))
+    for actual, wanted in zip(interpreted(graph, arrays, named(target)), expected, strict=True):
+        np.testing.assert_array_equal(bits(actual), bits(wanted))
 
 
 # -- scatter --------------------------------------------------------------------------------------
@@ -338,11 +338,11 @@ def test_scatter_adds_repeated_indices_in_order(width: int) -> None:
     g = graphc.GraphBuilder("repeated")
     vx, vr = g.input("x", "f32" + listed(x.shape)), g.input("rows", "i64[60]")
     vd = g.input("d", "f32" + listed(d.shape))
-    (found,) = run_on(g.finish(indexing.index_add(vx, vr, vd, axis=0)), [x, rows, d])
+    (actual,) = run_on(g.finish(indexing.index_add(vx, vr, vd, axis=0)), [x, rows, d])
     expected = x.copy()
     for row, added in zip(rows, d, strict=True):
         expected[row] += added
-    np.testing.assert_array_equal(bits(found), bits(expected))
+    np.testing.assert_array_equal(bits(actual), bits(expected))
 
 
 def test_scatter_along_the_last_axis() -> None:
@@ -350,12 +350,12 @@ def test_scatter_along_the_last_axis() -> None:
     index = np.random.default_rng(0).integers(0, 2, (4, 30))
     g = graphc.GraphBuilder("last")
     vx, vi, vd = g.input("x", "f32[4,9]"), g.input("i", "i64[4,30]"), g.input("d", "f32[4,30]")
-    (found,) = run_on(g.finish(indexing.scatter_add(vx, vi, vd, axis=1)), [x, index, d])
+    (actual,) = run_on(g.finish(indexing.scatter_add(vx, vi, vd, axis=1)), [x, index, d])
     expected = x.copy()
     for row in range(4):
         for column in range(30):
             expected[row, index[row, column]] += d[row, column]
-    np.testing.assert_array_equal(bits(found), bits(expected))
+    np.testing.assert_array_equal(bits(actual), bits(expected))
 
 
 @pytest.mark.parametrize("width", [1, 7, 33])
@@ -366,11 +366,11 @@ def test_of_what_is_written_to_one_place_the_last_stays(width: int) -> None:
     g = graphc.GraphBuilder("last")
     vx, vr = g.input("x", "f32" + listed(x.shape)), g.input("rows", "i64[60]")
     vd = g.input("d", "f32" + listed(d.shape))
-    (found,) = run_on(g.finish(indexing.index_set(vx, vr, vd, axis=0)), [x, rows, d])
+    (actual,) = run_on(g.finish(indexing.index_set(vx, vr, vd, axis=0)), [x, rows, d])
     expected = x.copy()
     for row, new in zip(rows, d, strict=True):
         expected[row] = new
-    np.testing.assert_array_equal(bits(found), bits(expected))
+    np.testing.assert_array_equal(bits(actual), bits(expected))
 
 
 # -- scans and sorts ------------------------------------------------------------------------------
@@ -386,8 +386,8 @@ def test_scans_add_in_the_order_of_the_axis(shape: tuple[int, ...], dtype: str) 
         graph = g.finish(order.cumsum(g.input("x", dtype + listed(shape)), axis=axis))
         expected = np.add.accumulate(x, axis=axis, dtype=x.dtype)
         for target in executable():
-            (found,) = run_on(graph, [x], target)
-            np.testing.assert_array_equal(bits(found), bits(expected), err_msg=target.name)
+            (actual,) = run_on(graph, [x], target)
+            np.testing.assert_array_equal(bits(actual), bits(expected), err_msg=target.name)
 
 
 def awkward(length: int, dtype: str) -> Array:
@@ -410,8 +410,8 @@ def test_sorts_are_stable(length: int, dtype: str, descending: bool) -> None:
     x = awkward(length, dtype)
     g = graphc.GraphBuilder("sort")
     v = g.input("x", dtype + listed(x.shape))
-    (found,) = run_on(g.finish(order.argsort(v, axis=1, descending=descending)), [x])
-    for row, positions in zip(x, found, strict=True):
+    (actual,) = run_on(g.finish(order.argsort(v, axis=1, descending=descending)), [x])
+    for row, positions in zip(x, actual, strict=True):
         # NaN above all numbers, zeros equal: what Python's stable sort makes of such keys.
         keys = [(value != value, 0.0 if value != value else float(value)) for value in row.tolist()]
         expected = sorted(range(length), key=keys.__getitem__, reverse=descending)
@@ -505,8 +505,8 @@ def test_nothing_beyond_a_buffer_is_touched(
 
     _, plan = plan_graph(graph)
     expected = run_on(graph, arrays)
-    for found, wanted in zip(run_plan(plan, tuple(arrays), run_kernel), expected, strict=True):
-        np.testing.assert_array_equal(bits(found), bits(wanted))
+    for actual, wanted in zip(run_plan(plan, tuple(arrays), run_kernel), expected, strict=True):
+        np.testing.assert_array_equal(bits(actual), bits(wanted))
 
 
 @pytest.mark.parametrize("level", ["none", "exact"])
@@ -517,5 +517,5 @@ def test_distances_from_no_points_compute_nothing(level: str) -> None:
     rows = broadcast_to(movement.reshape(x, shape=(0, 1, 3)), (0, 2, 3))
     apart = rows - broadcast_to(y, (0, 2, 3))
     graph = g.finish(apart, e.sqrt(reduce.sum(apart * apart, axes=(2,))))
-    found = graphc.compile(graph, level)(np.zeros((0, 3), np.float32), np.ones((2, 3), np.float32))
-    assert [array.shape for array in found] == [(0, 2, 3), (0, 2)]
+    result = graphc.compile(graph, level)(np.zeros((0, 3), np.float32), np.ones((2, 3), np.float32))
+    assert [array.shape for array in result] == [(0, 2, 3), (0, 2)]

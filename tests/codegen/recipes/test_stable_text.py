@@ -39,11 +39,11 @@ print(sorted(symbols.items()))
 
 
 def _symbols(seed: str, order: str) -> str:
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", SCRIPT, order], env={**os.environ, "PYTHONHASHSEED": seed},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return found.stdout
+    return result.stdout
 
 
 def test_symbols_depend_on_neither_hash_seed_nor_history() -> None:

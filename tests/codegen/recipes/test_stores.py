@@ -25,17 +25,17 @@ MASKED_STORE = re.compile(r"^ *store .* mask ", re.MULTILINE)
 TARGETS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"]
 
 
-def interpreted(graph: graphc.Graph, given: list[Array], target: str) -> Array:
+def interpreted(graph: graphc.Graph, value: list[Array], target: str) -> Array:
     """The result of a graph of one kernel, none of whose stores is masked."""
     _, plan = plan_graph(graph)
     (step,) = plan.steps
     kernel = lower(step.kernel, named(target))
     assert not MASKED_STORE.search(str(kernel))
     (type,) = graph.output_types
-    found = np.zeros(type.numel, type.dtype.numpy)
-    reads = [given[plan.buffers[i].slot].reshape(-1) for i in step.reads]
-    interpreter.run(kernel, [*reads, found])
-    return found.reshape(type.shape)
+    result = np.zeros(type.numel, type.dtype.numpy)
+    reads = [value[plan.buffers[i].slot].reshape(-1) for i in step.reads]
+    interpreter.run(kernel, [*reads, result])
+    return result.reshape(type.shape)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -46,10 +46,10 @@ def test_rows_of_any_length(length: int, target: str) -> None:
     x, y = b.input("x", f"f32[3,{length}]"), b.input("y", "f32[3]")
     graph = b.finish(x * graphc.ops.broadcast(graphc.ops.reshape(y, shape=(3, 1)), shape=x.shape))
     random = np.random.default_rng(length)
-    given = [random.standard_normal(shape).astype(np.float32) for shape in ((3, length), (3,))]
-    expected = given[0] * given[1][:, None]
-    np.testing.assert_array_equal(interpreted(graph, given, target), expected)
-    np.testing.assert_array_equal(graphc.compile(graph)(*given)[0], expected)
+    arguments = [random.standard_normal(shape).astype(np.float32) for shape in ((3, length), (3,))]
+    expected = arguments[0] * arguments[1][:, None]
+    np.testing.assert_array_equal(interpreted(graph, arguments, target), expected)
+    np.testing.assert_array_equal(graphc.compile(graph)(*arguments)[0], expected)
 
 
 @pytest.mark.parametrize("dtype", ["f64", "i32", "i64", "bool", "bf16", "u8"])
@@ -77,11 +77,13 @@ def test_of_several_vectors_the_last_is_told_from_the_others(width: int, target:
     """Which vector of a row a tile holds is known when it runs: the end of a row is a branch."""
     graph = convolution(width)
     random = np.random.default_rng(width)
-    given = [random.standard_normal(type.shape).astype(np.float32) for type in graph.input_types]
-    (expected,) = graphc.compile(graph)(*given)
-    reference = graphc.run(graph, *given)[0]
+    arguments = [
+        random.standard_normal(type.shape).astype(np.float32) for type in graph.input_types
+    ]
+    (expected,) = graphc.compile(graph)(*arguments)
+    reference = graphc.run(graph, *arguments)[0]
     np.testing.assert_allclose(expected, reference, rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(interpreted(graph, given, target), expected)
+    np.testing.assert_array_equal(interpreted(graph, arguments, target), expected)
 
 
 SWAPPED = [(10, 16), (7, 8), (5, 12), (3, 24)]
@@ -101,10 +103,12 @@ def test_vectors_along_output_channels(side: int, channels: int, target: str) ->
     """Channels lie an image apart; so does what is added."""
     graph = channels_along_vectors(side, channels)
     random = np.random.default_rng(side)
-    given = [random.standard_normal(type.shape).astype(np.float32) for type in graph.input_types]
-    (expected,) = graphc.compile(graph)(*given)
-    np.testing.assert_allclose(expected, graphc.run(graph, *given)[0], rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(interpreted(graph, given, target), expected)
+    arguments = [
+        random.standard_normal(type.shape).astype(np.float32) for type in graph.input_types
+    ]
+    (expected,) = graphc.compile(graph)(*arguments)
+    np.testing.assert_allclose(expected, graphc.run(graph, *arguments)[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(interpreted(graph, arguments, target), expected)
 
 
 def test_a_tile_of_neighbouring_rows_is_transposed_not_scattered() -> None:
@@ -133,7 +137,7 @@ def test_tiles_of_any_number_of_rows(rows: int) -> None:
             of(lane), sums,
             lambda at, guards, value: evaluator.store(y, flatten(at, shape), value, guards),
         )  # fmt: skip
-    found = np.zeros(4 * rows, np.float32)
-    interpreter.run(builder.finish(1), [found])
+    actual = np.zeros(4 * rows, np.float32)
+    interpreter.run(builder.finish(1), [actual])
     expected = np.arange(4)[:, None] + 10 * np.arange(rows)
-    np.testing.assert_array_equal(found.reshape(shape), expected)
+    np.testing.assert_array_equal(actual.reshape(shape), expected)

@@ -117,10 +117,10 @@ def compare(
             # Short vectors take long to interpret: they are at the first sizes.
             if number < 2 or target is TARGETS[-1] or not runs:
                 runs.append(interpreted(kernel, symbolic, arrays, each))
-            for found, wanted in pairs(runs, expected):
-                assert found.dtype == wanted.dtype
-                same = found.tobytes() == wanted.tobytes()
-                assert same, f"at {each} on {target.name}: {found} instead of {wanted}"
+            for actual, wanted in pairs(runs, expected):
+                assert actual.dtype == wanted.dtype
+                same = actual.tobytes() == wanted.tobytes()
+                assert same, f"at {each} on {target.name}: {actual} instead of {wanted}"
 
 
 @contextmanager

@@ -17,12 +17,12 @@ PAIRS = [{"n": n, "m": m} for n, m in [(0, 3), (3, 0), (1, 1), (9, 25), (33, 7)]
 
 
 def forward(*operands: Var, **options: Any) -> tuple[Var, ...]:
-    results: tuple[Var, ...] = ops.attention.attention(*operands, scale=0.4, **options)
+    results: tuple[Var, ...] = ops.attention(*operands, scale=0.4, **options)
     return results
 
 
 def backward(*operands: Var, **options: Any) -> tuple[Var, ...]:
-    results: tuple[Var, ...] = ops.attention.attention_grad(*operands, scale=0.4, **options)
+    results: tuple[Var, ...] = ops.attention_grad(*operands, scale=0.4, **options)
     return results
 
 

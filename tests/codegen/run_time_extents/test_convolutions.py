@@ -109,7 +109,7 @@ def test_sums_of_one_k_block_of_images() -> None:
 
 def test_winograd_over_images() -> None:
     def program(x: Var, u: Var) -> Var:
-        return ops.winograd.winograd(x, u, padding=(1, 1)) * 2.0
+        return ops.winograd(x, u, padding=(1, 1)) * 2.0
 
     compare(program, [(N, 3, 5, 6), (16, 5, 3)], along(0, 1, 3))
 

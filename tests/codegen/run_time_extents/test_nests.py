@@ -61,13 +61,13 @@ def test_a_long_run_is_cut_at_any_size(n: int) -> None:
     x, target = np.random.default_rng(n).standard_normal(n).astype(np.float32), running()
     for extent in (n, N):
         body = body_of(lambda x: ops.sum(x, axes=(0,)), [(extent,)])
-        (found,) = native(lowered(body, target), body, [x], {"n": n}, target)
-        assert found.tobytes() == in_pieces(x).tobytes(), extent
+        (result,) = native(lowered(body, target), body, [x], {"n": n}, target)
+        assert result.tobytes() == in_pieces(x).tobytes(), extent
 
 
 def test_no_sum_of_f32_saturates() -> None:
     """2^20 and more equal numbers in one lane would no longer grow from 2^24 on."""
     count, target = 1 << 31, running()
     body = body_of(lambda x: ops.sum(ops.broadcast(x, shape=(count,)), axes=(0,)), [()])
-    (found,) = native(lowered(body, target), body, [np.ones((), np.float32)], {}, target)
-    assert found == count
+    (result,) = native(lowered(body, target), body, [np.ones((), np.float32)], {}, target)
+    assert result == count

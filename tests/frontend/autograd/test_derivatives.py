@@ -58,23 +58,23 @@ def test_jacobian() -> None:
     x = leaf(1, 2)
     assert AF.jacobian(lambda x: x * x, x).tolist() == [[2, 0], [0, 4]]
     assert AF.jacobian(lambda x: (x * x).sum(), x).tolist() == [2, 4]
-    found = AF.jacobian(lambda x, y: (x * y, x + 1), (x, leaf(3, 4)))
-    assert [[g.tolist() for g in row] for row in found] == [
+    result = AF.jacobian(lambda x, y: (x * y, x + 1), (x, leaf(3, 4)))
+    assert [[g.tolist() for g in row] for row in result] == [
         [[[3, 0], [0, 4]], [[1, 0], [0, 2]]],
         [[[1, 0], [0, 1]], [[0, 0], [0, 0]]],
     ]
     with pytest.raises(RuntimeError, match="independent of input 1"):
         AF.jacobian(lambda x, y: x + 1, (x, leaf(3, 4)), strict=True)
-    made = AF.jacobian(lambda x: x * x, x, create_graph=True)
-    made.sum().backward()
+    result = AF.jacobian(lambda x: x * x, x, create_graph=True)
+    result.sum().backward()
     assert x.grad.tolist() == [2, 2]
 
 
 def test_hessian() -> None:
     x = leaf(1, 2)
     assert AF.hessian(lambda x: (x**3).sum(), x).tolist() == [[6, 0], [0, 12]]
-    found = AF.hessian(lambda x, y: (x * y).sum(), (x, leaf(3, 4)))
-    assert found[0][1].tolist() == [[1, 0], [0, 1]] and found[0][0].tolist() == [[0, 0], [0, 0]]
+    result = AF.hessian(lambda x, y: (x * y).sum(), (x, leaf(3, 4)))
+    assert result[0][1].tolist() == [[1, 0], [0, 1]] and result[0][0].tolist() == [[0, 0], [0, 0]]
     with pytest.raises(RuntimeError, match="single element"):
         AF.hessian(lambda x: x * 2, x)
 

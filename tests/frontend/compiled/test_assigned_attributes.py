@@ -73,13 +73,13 @@ def of_a_child(layer: Any, x: Any) -> Any:
 
 def tensors(layer: Any) -> dict[str, Any]:
     """What the attributes hold: arrays, and whether they require gradients."""
-    found = {}
+    by_name = {}
     for name, module in layer.named_modules():
         held = {**vars(module), **module._buffers}
         for key, value in held.items():
             if isinstance(value, torch.Tensor):
-                found[f"{name}.{key}"] = (value.detach().numpy(), value.requires_grad)
-    return found
+                by_name[f"{name}.{key}"] = (value.detach().numpy(), value.requires_grad)
+    return by_name
 
 
 def same(left: Any, right: Any) -> None:

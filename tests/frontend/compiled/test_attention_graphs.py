@@ -82,9 +82,9 @@ def made(kind: type[nn.Module], **options: Any) -> tuple[nn.Module, Any]:
 
 def test_the_function_is_one_op_and_its_gradient_another() -> None:
     _, step = made(Called)
-    found = ops_of(dead_code(torch.trace(step, normal(2, 5, 12), normal(2, 5, 12, seed=1))))
-    assert (found["attention"], found["attention_grad"]) == (1, 1)
-    assert not found["softmax"]
+    ops = ops_of(dead_code(torch.trace(step, normal(2, 5, 12), normal(2, 5, 12, seed=1))))
+    assert (ops["attention"], ops["attention_grad"]) == (1, 1)
+    assert not ops["softmax"]
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (1, 5)], ids=str)
@@ -110,10 +110,10 @@ def test_transformer_layers_use_the_op(layer: str) -> None:
     kind = nn.TransformerEncoderLayer if layer == "encoder" else nn.TransformerDecoderLayer
     model = kind(12, 3, 16, dropout=0.1)
     x = normal(4, 2, 12)
-    given = (x,) if layer == "encoder" else (x, x)
+    inputs = (x,) if layer == "encoder" else (x, x)
     for training in (True, False):
-        found = ops_of(torch.trace(model.train(training), *given))
-        assert found["attention"] == (0 if training else len(given))
+        ops = ops_of(torch.trace(model.train(training), *inputs))
+        assert ops["attention"] == (0 if training else len(inputs))
 
 
 def test_second_derivatives() -> None:
@@ -143,8 +143,8 @@ def test_second_derivatives() -> None:
 def test_a_training_step_is_recognised() -> None:
     _, step = made(WrittenOut)
     graph = dead_code(torch.trace(step, normal(2, 5, 12), normal(2, 5, 12, seed=1)))
-    found = ops_of(recognize_attention(graph))
-    assert (found["attention"], found["attention_grad"], found["softmax"]) == (1, 1, 0)
+    ops = ops_of(recognize_attention(graph))
+    assert (ops["attention"], ops["attention_grad"], ops["softmax"]) == (1, 1, 0)
 
 
 def test_a_relaxed_training_step_learns_as_the_eager_one() -> None:
@@ -205,7 +205,7 @@ def test_one_query_or_one_key_with_a_mask(dtype: torch.dtype, queries: int, keys
     operands = [normal(*s, seed=i).to(dtype).requires_grad_() for i, s in enumerate(shapes)]
     mask = normal(2, 3, queries, keys, seed=3).to(dtype)
     error = max(1e-5, torch.finfo(dtype).eps)
-    for found, wanted in zip(
+    for actual, wanted in zip(
         torch.compile(slopes)(*operands, mask), slopes(*operands, mask), strict=True
     ):
-        np.testing.assert_allclose(found.float().numpy(), wanted.float().numpy(), error, error)
+        np.testing.assert_allclose(actual.float().numpy(), wanted.float().numpy(), error, error)

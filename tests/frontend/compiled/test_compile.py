@@ -79,13 +79,13 @@ def test_gradients_flow_through_a_compiled_module() -> None:
     net = model().eval()
     compiled = torch.compile(net)
     x = torch.randn(5, 8, requires_grad=True)
-    found = []
+    gradients = []
     for run in (net, compiled):
         x.grad = None
         net.zero_grad()
         run(x * 2).square().sum().backward()
-        found.append([x.grad, *(p.grad for p in net.parameters())])
-    assert all(close(a, b) for a, b in zip(*found, strict=True))
+        gradients.append([x.grad, *(p.grad for p in net.parameters())])
+    assert all(close(a, b) for a, b in zip(*gradients, strict=True))
     assert compiled.specializations[0].function is not None
     assert len(list(compiled.parameters())) == 4 and compiled.training is False
 

@@ -142,22 +142,22 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("made", [False, True], ids=["argument", "made"])
+@pytest.mark.parametrize("inside", [False, True], ids=["argument", "made inside"])
 @pytest.mark.parametrize("name", VIEWS)
 def test_memory_is_shared_as_in_eager_mode(
-    name: str, made: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(specialization, "compile_graph", Interpreted)
     view = VIEWS[name]
 
     def write(x: Any) -> Any:
-        x = x * 1 if made else x
+        x = x * 1 if inside else x
         y = view(x)
         y.mul_(5)
         return x * 1, y * 1
 
     def change(x: Any) -> Any:
-        x = x * 1 if made else x
+        x = x * 1 if inside else x
         y = view(x)
         x.add_(7)
         return x * 1, y * 1
@@ -176,18 +176,18 @@ def test_gradients_through_views_by_index() -> None:
         part.add_(row)
         return (y * y).sum()
 
-    index, found = torch.tensor(1), []
+    index, gradients = torch.tensor(1), []
     for each in (function, torch.compile(function)):
         x = square().requires_grad_()
-        found.append(torch.autograd.grad(each(x, index), x)[0].tolist())
+        gradients.append(torch.autograd.grad(each(x, index), x)[0].tolist())
     x = square()
     with torch.no_grad():
         numeric = [
             [float(function(x + d, index) - function(x - d, index)) / 0.02 for d in row]
             for row in torch.eye(4).reshape(2, 2, 2, 2).mul(0.01)
         ]
-    assert found[0] == found[1]
-    assert torch.allclose(torch.tensor(found[0]), torch.tensor(numeric), rtol=1e-2)
+    assert gradients[0] == gradients[1]
+    assert torch.allclose(torch.tensor(gradients[0]), torch.tensor(numeric), rtol=1e-2)
 
 
 def test_as_strided_with_repeats_is_not_written() -> None:

@@ -288,11 +288,11 @@ def test_what_is_returned_twice_is_one_tensor() -> None:
 def test_copies_and_pickles_compile_anew() -> None:
     layer = torch.compile(nn.Linear(2, 2), level="none")
     want = layer(ONES).tolist()
-    for made in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        assert made.options.level == "none" and not made.specializations
+    for copied in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert copied.options.level == "none" and not copied.specializations
         with torch.no_grad():
             layer.weight.zero_()
-        assert made(ONES).tolist() == want
+        assert copied(ONES).tolist() == want
 
 
 # -- branches and loops ----------------------------------------------------------------------------
@@ -323,7 +323,7 @@ def test_what_a_branch_read_may_be_changed_afterwards() -> None:
 
 def test_first_calls_from_several_threads() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-    x, found = torch.ones(2, 3), []
+    x, results = torch.ones(2, 3), []
     want = model(x).tolist()
     compiled, start = torch.compile(model), threading.Barrier(4)
 
@@ -332,11 +332,11 @@ def test_first_calls_from_several_threads() -> None:
         for _ in range(5):
             result = compiled(x)
             torch.autograd.grad(result.sum(), [model[0].weight])
-            found.append(np.allclose(result.tolist(), want))
+            results.append(np.allclose(result.tolist(), want))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [True] * 20 and len(compiled.specializations) == 1
+    assert results == [True] * 20 and len(compiled.specializations) == 1

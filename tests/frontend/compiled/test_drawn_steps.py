@@ -120,14 +120,16 @@ def program(seed: int) -> tuple[str, list[list[str]], bool]:
 
     whole, lines, names = draw.random() < 0.7, [], ["t0"]
     for _ in range(draw.randint(3, 8)):
-        a, b, made = draw.choice([*names[-3:], "x"]), draw.choice([*names, "y"]), f"t{len(names)}"
+        a, b, target = draw.choice([*names[-3:], "x"]), draw.choice([*names, "y"]), f"t{len(names)}"
         kind = draw.choice([UNARY, UNARY, BINARY, IN_PLACE, IN_PLACE, STATE, READS])
-        text = pick(kind).format(a=made if kind is IN_PLACE else a, b=b)
+        text = pick(kind).format(a=target if kind is IN_PLACE else a, b=b)
         if kind is STATE:
             lines.append(text)
             continue
-        lines += [f"{made} = {a} * 1.0 + w * 0", text] if kind is IN_PLACE else [f"{made} = {text}"]
-        names.append(made)
+        lines += (
+            [f"{target} = {a} * 1.0 + w * 0", text] if kind is IN_PLACE else [f"{target} = {text}"]
+        )
+        names.append(target)
     lines.append(f"loss = {pick(LOSS).format(a=names[-1], b=draw.choice(names))} + (v * w).mean()")
     if whole:
         zero = f"[o.zero_grad({draw.choice(['', 'False'])}) for o in opts]"
@@ -150,7 +152,7 @@ def run(seed: int, wrap: Callable[[Any], Any]) -> list[Any]:
     torch.manual_seed(0)
     names: dict[str, Any] = {"torch": torch, "nn": nn, "F": F, "optim": optim, "copy": copy}
     exec(compile(text, "<drawn>", "exec"), names)
-    step, found = wrap(names["step"]), []
+    step, results = wrap(names["step"]), []
     for changes in calls:
         try:
             for change in changes:
@@ -162,28 +164,28 @@ def run(seed: int, wrap: Callable[[Any], Any]) -> list[Any]:
                 leaves[0].backward()
                 exec("[o.step() for o in opts]", names)
         except (RuntimeError, TypeError) as error:
-            return [*found, error]
+            return [*results, error]
         leaves = []
         structure = tree.flatten([result, eval(WATCHED, names)], leaves)
-        found.append((structure, [leaf.detach().numpy().copy() for leaf in leaves]))
-    return found
+        results.append((structure, [leaf.detach().numpy().copy() for leaf in leaves]))
+    return results
 
 
 def difference(seed: int) -> str:
     """What differs between eager and compiled; nothing where the compiler refuses, or where eager
     mode does because of a value that changed."""
     want, got = run(seed, lambda step: step), run(seed, torch.compile)
-    for call, (expected, made) in enumerate(zip(want, got)):
+    for call, (expected, actual) in enumerate(zip(want, got)):
         # Compiled, a loop or branch has the values that it read, also where they changed since.
         saved = isinstance(expected, Exception) and "by an inplace operation" in str(expected)
-        if isinstance(made, ArgumentError | TraceError) or saved:
+        if isinstance(actual, ArgumentError | TraceError) or saved:
             return ""
-        if isinstance(expected, Exception) or isinstance(made, Exception):
-            both = type(expected) is type(made)
-            return "" if both else f"call {call}: {expected!r:.200}\n{made!r:.200}"
-        if expected[0] != made[0]:
+        if isinstance(expected, Exception) or isinstance(actual, Exception):
+            both = type(expected) is type(actual)
+            return "" if both else f"call {call}: {expected!r:.200}\n{actual!r:.200}"
+        if expected[0] != actual[0]:
             return f"call {call}: other values"
-        for position, (one, two) in enumerate(zip(expected[1], made[1])):
+        for position, (one, two) in enumerate(zip(expected[1], actual[1])):
             if not np.allclose(one, two, 2e-3, 2e-4, equal_nan=True):
                 return f"call {call}, value {position}:\n{one}\n{two}"
     return ""
@@ -191,7 +193,7 @@ def difference(seed: int) -> str:
 
 @pytest.mark.parametrize("seed", range(DRAWN))
 def test_a_drawn_program_is_the_same_compiled(seed: int) -> None:
-    assert not (found := difference(seed)), f"{found}\n{program(seed)}"
+    assert not (text := difference(seed)), f"{text}\n{program(seed)}"
 
 
 if __name__ == "__main__":

@@ -82,8 +82,8 @@ def test_a_training_step_of_any_batch(make: Callable[[], Model]) -> None:
     losses, weights, step = trained(make, None)
     expected, expected_weights, _ = trained(make, False)
     assert losses == expected
-    for found, wanted in zip(weights, expected_weights, strict=True):
-        assert np.array_equal(found, wanted)
+    for actual, wanted in zip(weights, expected_weights, strict=True):
+        assert np.array_equal(actual, wanted)
     told = step.explain()
     assert told.count("new signature") == 1, told  # the second size; none after it
 
@@ -106,7 +106,7 @@ def test_a_context_that_grows() -> None:
     with torch.no_grad():
         for length in (2, 3, 4, 7, 19):
             ids = torch.arange(length).unsqueeze(0) % 11
-            found = compiled(ids).numpy()
+            result = compiled(ids).numpy()
             alone = torch.compile(model, dynamic=False)(ids).numpy()
-            assert np.array_equal(found, alone)
+            assert np.array_equal(result, alone)
     assert compiled.explain().count("new signature") == 1

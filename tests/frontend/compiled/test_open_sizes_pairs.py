@@ -25,11 +25,11 @@ def network() -> Any:
 
 def both(run: Any) -> list[list[bytes]]:
     """What `run(model, compiled)` gives with sizes left open and with code for each size."""
-    found = []
+    results = []
     for dynamic in (None, False):
         model = network()
-        found.append([x.detach().numpy().tobytes() for x in run(model, model_of(model, dynamic))])
-    return found
+        results.append([x.detach().numpy().tobytes() for x in run(model, model_of(model, dynamic))])
+    return results
 
 
 def model_of(model: Any, dynamic: Any, **options: Any) -> Any:

@@ -78,8 +78,8 @@ def trained(name: str, budget: int | None, *, inside: bool) -> tuple[list[Array]
 def test_with_a_budget_training_has_the_same_bits(name: str, inside: bool) -> None:
     budget = MODELS[name][2]
     wanted, _ = trained(name, None, inside=inside)
-    found, compiled = trained(name, budget, inside=inside)
-    for got, want in zip(found, wanted, strict=True):
+    actual, compiled = trained(name, budget, inside=inside)
+    for got, want in zip(actual, wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     (line,) = [line for line in compiled.explain().splitlines() if "saved for backward" in line]
     assert int(line.split()[3].replace(",", "")) <= budget
@@ -114,8 +114,8 @@ def test_each_backward_of_a_step_keeps_to_the_budget() -> None:
         return [*losses, *weights], told
 
     wanted, none = run(None)
-    found, told = run(0)
-    for got, want in zip(found, wanted, strict=True):
+    actual, told = run(0)
+    for got, want in zip(actual, wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     assert none == [] and [line.strip() for line in told] == ["saved for backward: 0 bytes"] * 2
 

@@ -52,9 +52,9 @@ class Kind(enum.Enum):
 
 
 def number(factor: int) -> Number:
-    made = Number(3)
-    made.factor = factor
-    return made
+    scaled = Number(3)
+    scaled.factor = factor
+    return scaled
 
 
 def test_objects_that_call_themselves_equal_are_told_apart() -> None:

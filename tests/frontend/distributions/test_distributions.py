@@ -25,17 +25,19 @@ MADE = {
 @pytest.mark.parametrize("name", MADE)
 def test_samples_have_the_mean_and_variance(name: str) -> None:
     torch.manual_seed(0)
-    made = MADE[name]()
-    drawn = made.sample((20000,))
+    distribution = MADE[name]()
+    drawn = distribution.sample((20000,))
     assert drawn.shape == (20000, 2) and not drawn.requires_grad
-    np.testing.assert_allclose(drawn.mean(0).numpy(), made.mean.numpy(), atol=0.06)
-    np.testing.assert_allclose(drawn.var(0).numpy(), made.variance.numpy(), rtol=0.08, atol=0.02)
+    np.testing.assert_allclose(drawn.mean(0).numpy(), distribution.mean.numpy(), atol=0.06)
+    np.testing.assert_allclose(
+        drawn.var(0).numpy(), distribution.variance.numpy(), rtol=0.08, atol=0.02
+    )
 
 
 def test_categories_are_drawn_by_weight() -> None:
     torch.manual_seed(0)
-    made = D.Categorical(T([[1.0, 0.0, 3.0], [2.0, 2.0, 0.0]]))
-    drawn = made.sample((8000,)).numpy()
+    distribution = D.Categorical(T([[1.0, 0.0, 3.0], [2.0, 2.0, 0.0]]))
+    drawn = distribution.sample((8000,)).numpy()
     shares = np.stack([(drawn == k).mean(0) for k in range(3)], 1)
     np.testing.assert_allclose(shares, [[0.25, 0, 0.75], [0.5, 0.5, 0]], atol=0.02)
     assert shares[0, 1] == 0 and shares[1, 2] == 0
@@ -86,9 +88,14 @@ def test_a_policy_gradient_step_is_the_same_compiled() -> None:
 @pytest.mark.parametrize("name", MADE)
 def test_compiled_they_draw_and_score_the_same(name: str) -> None:
     def run() -> Any:
-        made = MADE[name]()
-        drawn = made.sample((3,))
-        return drawn, made.log_prob(drawn), made.entropy(), D.kl_divergence(made, made)
+        distribution = MADE[name]()
+        drawn = distribution.sample((3,))
+        return (
+            drawn,
+            distribution.log_prob(drawn),
+            distribution.entropy(),
+            D.kl_divergence(distribution, distribution),
+        )
 
     torch.manual_seed(1)
     expected = run()
@@ -98,8 +105,8 @@ def test_compiled_they_draw_and_score_the_same(name: str) -> None:
 
 
 def test_expand() -> None:
-    made = D.Normal(T([0.0, 1.0]), 1.0).expand((3, 2))
-    assert made.batch_shape == (3, 2) and made.sample().shape == (3, 2)
+    expanded = D.Normal(T([0.0, 1.0]), 1.0).expand((3, 2))
+    assert expanded.batch_shape == (3, 2) and expanded.sample().shape == (3, 2)
     again = D.Categorical(T([0.5, 0.5])).expand((4,))
     assert again.sample().shape == (4,) and again.log_prob(T([0, 1, 0, 1])).shape == (4,)
     assert D.Bernoulli(T(0.5)).expand((2,)).probs.shape == (2,)
@@ -145,10 +152,10 @@ def test_values_are_not_checked_in_a_trace_but_shapes_are() -> None:
 
 def test_copies() -> None:
     for name, make in MADE.items():
-        made = make()
-        for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
-            assert repr(other) == repr(made), name
-            assert torch.equal(other.entropy(), made.entropy())
+        distribution = make()
+        for other in (copy.deepcopy(distribution), pickle.loads(pickle.dumps(distribution))):
+            assert repr(other) == repr(distribution), name
+            assert torch.equal(other.entropy(), distribution.entropy())
 
 
 def test_lazy_properties_are_computed_once() -> None:

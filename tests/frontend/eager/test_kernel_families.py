@@ -35,15 +35,15 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the ops that were compiled."""
-    made: list[str] = []
+    built: list[str] = []
     program_for = compiling.program_for
 
     def noted(graph: Any, example: Any, **options: Any) -> Any:
-        made.append(graph.name)
+        built.append(graph.name)
         return program_for(graph, example, **options)
 
     monkeypatch.setattr(compiling, "program_for", noted)
-    return made
+    return built
 
 
 def rows(*shape: int) -> Any:
@@ -70,8 +70,8 @@ CALLS: dict[str, Callable[[int, int], Any]] = {
 }
 
 
-def values(made: Any) -> list[Any]:
-    return [x.numpy().copy() for x in (made if isinstance(made, tuple) else (made,))]
+def values(results: Any) -> list[Any]:
+    return [x.numpy().copy() for x in (results if isinstance(results, tuple) else (results,))]
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -82,7 +82,7 @@ def test_each_size_has_the_bits_of_the_kernel_for_that_size(
         torch.manual_seed(1)
         return values(CALLS[name](n, m))
 
-    found = [run(n, m) for n, m in SIZES]
+    families = [run(n, m) for n, m in SIZES]
     for module, known in ((kernel_families, "_FAMILIES"), (native_ops, "_MEMO")):
         monkeypatch.setattr(module, known, {})
     monkeypatch.setitem(torch.tensors.state.PREPARED, "native", {})
@@ -93,7 +93,7 @@ def test_each_size_has_the_bits_of_the_kernel_for_that_size(
     monkeypatch.setattr(native_ops, "is_pointwise", lambda *call: False)
     torch.set_eager_backend("numpy")
     torch.set_eager_backend("native")
-    for (n, m), results in zip(SIZES, found):
+    for (n, m), results in zip(SIZES, families):
         same_bits(results, run(n, m), f"{name} at {n}, {m}")
 
 
@@ -154,10 +154,10 @@ def test_what_does_not_lower_with_open_sizes_is_remembered(
     noted = compiling.program_for
 
     def of_numbers(graph: Any, example: Any, **options: Any) -> Any:
-        made = noted(graph, example, **options)
+        program = noted(graph, example, **options)
         if symbols_of(graph):
             raise UndecidedSizeError("a recipe for numbers")
-        return made
+        return program
 
     monkeypatch.setattr(compiling, "program_for", of_numbers)
     monkeypatch.setenv("GRAPHC_CACHE", "off")

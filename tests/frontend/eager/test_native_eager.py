@@ -134,22 +134,22 @@ def trained(job: str, wrap: Callable[[Any], Any]) -> dict[str, np.ndarray]:
 
     run = wrap(step)
     random = np.random.default_rng(3)
-    found = {}
+    by_backend = {}
     for number in range(STEPS):
         results = run(torch.from_numpy(draw_x(random)), torch.from_numpy(draw_y(random)))
         for name, value in zip(("out", "loss", "norm"), results):
-            found[f"{name} {number}"] = value.detach().numpy().copy()
+            by_backend[f"{name} {number}"] = value.detach().numpy().copy()
         for name, p in model.named_parameters():
-            found[f"{name}.grad {number}"] = p.grad.numpy().copy()
+            by_backend[f"{name}.grad {number}"] = p.grad.numpy().copy()
     for name, value in model.state_dict().items():
-        found[name] = value.numpy().copy()
+        by_backend[name] = value.numpy().copy()
     for position, state in optimizer.state_dict()["state"].items():
-        found |= {
+        by_backend |= {
             f"{name} {position}": value.numpy().copy()
             for name, value in state.items()
             if value is not None
         }
-    return found
+    return by_backend
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -205,8 +205,8 @@ def test_an_operation_gives_the_bits_of_compiled_code(
 ) -> None:
     function, arguments = OPERATIONS[name]
 
-    def values(made: Any) -> list[Any]:
-        listed = made if isinstance(made, tuple) else (made,)
+    def values(results: Any) -> list[Any]:
+        listed = results if isinstance(results, tuple) else (results,)
         return [x.numpy().copy() for x in listed]
 
     torch.manual_seed(2)
@@ -258,14 +258,14 @@ BROKEN: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_content_checks_raise_what_numpy_raises(name: str) -> None:
-    found = []
+    messages = []
     for backend in ("native", "numpy"):
         torch.set_eager_backend(backend)
         with pytest.raises(Exception) as caught:
             BROKEN[name]()
-        found.append((type(caught.value), str(caught.value)))
-    assert found[0] == found[1]
-    assert "test_native_eager.py" in found[0][1]
+        messages.append((type(caught.value), str(caught.value)))
+    assert messages[0] == messages[1]
+    assert "test_native_eager.py" in messages[0][1]
 
 
 # -- what is kept --------------------------------------------------------------------------------

@@ -151,8 +151,8 @@ def test_grad_of_chosen_inputs() -> None:
     x, y = leaf(1, 2), leaf(3, 4)
     middle = x * y
     out = (middle * middle).sum()
-    found = torch.autograd.grad(out, [middle, y], retain_graph=True)
-    assert found[0].tolist() == [6, 16] and found[1].tolist() == [6, 32]
+    result = torch.autograd.grad(out, [middle, y], retain_graph=True)
+    assert result[0].tolist() == [6, 16] and result[1].tolist() == [6, 32]
     assert x.grad is None and y.grad is None
     unused = leaf(1)
     with pytest.raises(RuntimeError, match="at index 1 appears to not have been used"):

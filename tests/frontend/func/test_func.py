@@ -36,9 +36,9 @@ def test_a_compiled_module_function_keeps_its_specialization() -> None:
 
     compiled = torch.compile(step)
     for scale in (1.0, 2.0):
-        given = {"weight": torch.ones(2, 3) * scale, "bias": torch.zeros(2)}
+        weights = {"weight": torch.ones(2, 3) * scale, "bias": torch.zeros(2)}
         x = torch.ones(4, 3)
-        eager, mine = step(given, x), compiled(given, x)
+        eager, mine = step(weights, x), compiled(weights, x)
         assert all(torch.allclose(mine[name], eager[name]) for name in eager)
     assert len(compiled.specializations) == 1
     assert layer.weight is weight and layer.bias is bias and weight.grad is None

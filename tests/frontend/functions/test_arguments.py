@@ -16,8 +16,8 @@ def test_out_takes_the_result() -> None:
     assert torch.sqrt(x, out=out) is out
     assert out.tolist() == [1, 2]
     values, places = torch.zeros(()), torch.zeros((), dtype=torch.int64)
-    made = torch.max(x, 0, out=(values, places))
-    assert (made.values is values, values.item(), places.item()) == (True, 4, 1)
+    result = torch.max(x, 0, out=(values, places))
+    assert (result.values is values, values.item(), places.item()) == (True, 4, 1)
     wide = torch.add(x, 1, out=torch.zeros(2, dtype=torch.float64))
     assert (wide.dtype, wide.tolist()) == (torch.float64, [2, 5])
     for size in (0, 3):

@@ -33,10 +33,10 @@ def outcome(make: Callable[[], Made], calls: int, **options: Any) -> list[Any]:
     function, arguments, watched = make()
     if options:
         function = torch.compile(function, **options)
-    found: list[Any] = [arrays_of(function(*arguments)) for _ in range(calls)]
-    found.append(arrays_of(watched))
+    results: list[Any] = [arrays_of(function(*arguments)) for _ in range(calls)]
+    results.append(arrays_of(watched))
     grads = [x.grad for x in watched]
-    return [*found, arrays_of([g for g in grads if g is not None]), [g is None for g in grads],
+    return [*results, arrays_of([g for g in grads if g is not None]), [g is None for g in grads],
             [x.requires_grad for x in watched]]  # fmt: skip
 
 
@@ -238,7 +238,7 @@ def test_layers_with_recipes_of_their_own_in_a_body() -> None:
 
 
 def test_backward_outside_of_the_compiled_function() -> None:
-    found = []
+    gradients = []
     for wrapped in (lambda f: f, torch.compile):
         torch.manual_seed(0)
         net = nn.LSTM(3, 4)
@@ -250,8 +250,8 @@ def test_backward_outside_of_the_compiled_function() -> None:
 
         y, z = wrapped(f)(torch.randn(5, 2, 3))
         (y.sum() + (z * z).sum()).backward()
-        found.append([p.grad.numpy() for p in (w, *net.parameters())])
-    for one, two in zip(*found, strict=True):
+        gradients.append([p.grad.numpy() for p in (w, *net.parameters())])
+    for one, two in zip(*gradients, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
 
 
@@ -582,7 +582,7 @@ LAYERS = {"num_layers": 2, "bidirectional": True, "batch_first": True, "dropout"
 @pytest.mark.parametrize("options", [{}, LAYERS], ids=["plain", "layers"])
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 def test_recurrent_training_steps(kind: str, options: dict[str, Any]) -> None:
-    made: list[Any] = []
+    losses: list[Any] = []
 
     def make() -> Made:
         net = getattr(nn, kind)(3, 4, **options)
@@ -597,7 +597,7 @@ def test_recurrent_training_steps(kind: str, options: dict[str, Any]) -> None:
             optimizer.step()
             return loss
 
-        made.append(f)
+        losses.append(f)
         return f, (torch.randn(5, 2, 3), torch.randint(0, 2, (5, 2))), parameters
 
     same(make, calls=5)
@@ -635,7 +635,7 @@ def test_a_long_sequence_compiles_to_as_much_as_a_short_one() -> None:
 
 
 def test_two_threads_give_the_same_bits() -> None:
-    found = []
+    results = []
     for threads in (1, 2):
         torch.manual_seed(0)
         net = nn.LSTM(48, 96)
@@ -647,8 +647,8 @@ def test_two_threads_give_the_same_bits() -> None:
             return y
 
         y = torch.compile(f, threads=threads)(x)
-        found.append([y.detach().numpy(), *[p.grad.numpy() for p in net.parameters()]])
-    for one, two in zip(*found, strict=True):
+        results.append([y.detach().numpy(), *[p.grad.numpy() for p in net.parameters()]])
+    for one, two in zip(*results, strict=True):
         np.testing.assert_array_equal(one, two)
 
 

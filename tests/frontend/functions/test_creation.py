@@ -35,8 +35,8 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uin
     ],
 )  # fmt: skip
 def test_the_dtype_follows_from_all_elements(data: Any, dtype: Any, expected: Any) -> None:
-    made = torch.tensor(data)
-    assert made.dtype is dtype and made.tolist() == expected
+    actual = torch.tensor(data)
+    assert actual.dtype is dtype and actual.tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_copies_of_tensors_are_off_the_tape_and_warned_of() -> None:
 
 def test_memory_is_shared_where_it_can_be() -> None:
     array, x = np.zeros(3, np.float32), torch.ones(2, requires_grad=True)
-    for made in (
+    for tensor in (
         torch.from_numpy(array), torch.as_tensor(array), torch.asarray(array),
         torch.from_dlpack(array), torch.frombuffer(array, dtype=torch.float32),
     ):  # fmt: skip
-        made += 1
+        tensor += 1
     assert array.tolist() == [5, 5, 5]
     read = torch.frombuffer(bytearray(10), dtype=torch.uint8, offset=4)
     read.view(2, 3)[1] = 1  # a view, though the memory is no array's
@@ -216,8 +216,8 @@ def test_traced_values_cannot_become_shapes_or_numbers_but_can_be_copied() -> No
             return torch.tensor(x), torch.full((2,), x[0]), x.new_full((1,), x[1])
 
     x = torch.tensor([1.5, 2.5])
-    made = torch.compile(copies)(x)
-    assert [each.tolist() for each in made] == [[1.5, 2.5], [1.5, 1.5], [2.5]]
+    result = torch.compile(copies)(x)
+    assert [each.tolist() for each in result] == [[1.5, 2.5], [1.5, 1.5], [2.5]]
     with pytest.raises(TraceError, match="tensor"):
         torch.compile(lambda x: torch.tensor([x[0], 1.0]))(x)
     with pytest.raises(TraceError):

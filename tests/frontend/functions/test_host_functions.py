@@ -59,8 +59,8 @@ def test_parts_of_floats() -> None:
 def test_rows_of_numbers_between_tensors(dtype: Any) -> None:
     for start, end in ((2.0, -3.75), (0.0, 5.0), (1.0, 1.0)):
         first, last = torch.tensor(start), torch.tensor(end)
-        found = same(lambda a, b: torch.linspace(a, b, 9, dtype=dtype), first, last)
-        assert torch.equal(found, torch.linspace(start, end, 9, dtype=dtype))
+        row = same(lambda a, b: torch.linspace(a, b, 9, dtype=dtype), first, last)
+        assert torch.equal(row, torch.linspace(start, end, 9, dtype=dtype))
         mixed = same(lambda b, a=start: torch.linspace(a, b, 4, dtype=dtype), last)
         assert torch.equal(mixed, torch.linspace(start, end, 4, dtype=dtype))
     powers = torch.compile(lambda b: torch.logspace(0.0, b, 4, dtype=dtype))(torch.tensor(3.0))

@@ -36,8 +36,8 @@ def test_in_a_trace() -> None:
         y = x * 2
         return y.unsqueeze_(0).mul_(2), y
 
-    made, y = torch.compile(call)(torch.ones(2))
-    assert made.tolist() == y.tolist() == [[4, 4]]
+    result, y = torch.compile(call)(torch.ones(2))
+    assert result.tolist() == y.tolist() == [[4, 4]]
     z = torch.ones(2)
     with pytest.raises(TraceError, match="unsqueeze_ changes the shape of a tensor from before"):
         torch.compile(lambda x: x + z.unsqueeze_(0))(torch.ones(2))

@@ -45,9 +45,9 @@ def native(index: Any) -> Any:
 
 
 def assigned(index: Any, value: Any) -> Any:
-    def run(x: torch.Tensor, *given: torch.Tensor) -> torch.Tensor:
+    def run(x: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
         y = x * 1
-        y[native(index)] = given[0] if given else value
+        y[native(index)] = values[0] if values else value
         return y
 
     return run
@@ -57,8 +57,8 @@ def assigned(index: Any, value: Any) -> Any:
 def test_reading(name: str) -> None:
     index = (INDICES | MASKS)[name]
     expected = ARRAY[index]
-    found = torch.tensor(ARRAY)[native(index)]
-    np.testing.assert_array_equal(found.numpy(), expected)
+    actual = torch.tensor(ARRAY)[native(index)]
+    np.testing.assert_array_equal(actual.numpy(), expected)
     if name in INDICES:
         compiled = torch.compile(lambda x: x[native(index)])(torch.tensor(ARRAY))
         np.testing.assert_array_equal(compiled.numpy(), expected)
@@ -74,13 +74,13 @@ def test_writing(name: str) -> None:
     for value in (np.float32(2.5), row, whole, whole[None]):
         expected = ARRAY.copy()
         expected[index] = value[0] if np.ndim(value) > whole.ndim else value
-        given = torch.tensor(value)
+        tensor = torch.tensor(value)
         plain = torch.tensor(ARRAY)
-        plain[native(index)] = given
-        taped = assigned(index, None)(torch.tensor(ARRAY, requires_grad=True), given)
-        compiled = torch.compile(assigned(index, None))(torch.tensor(ARRAY), given)
-        for found in (plain, taped.detach(), compiled):
-            np.testing.assert_array_equal(found.numpy(), expected)
+        plain[native(index)] = tensor
+        taped = assigned(index, None)(torch.tensor(ARRAY, requires_grad=True), tensor)
+        compiled = torch.compile(assigned(index, None))(torch.tensor(ARRAY), tensor)
+        for actual in (plain, taped.detach(), compiled):
+            np.testing.assert_array_equal(actual.numpy(), expected)
 
 
 @pytest.mark.parametrize("name", ["steps", "none", "lists apart", "mask", "mask behind", "list"])
@@ -111,8 +111,8 @@ def test_the_last_value_stays_where_positions_repeat() -> None:
         return y
 
     expected = [[5.0], [3.0]]
-    for given in (torch.zeros(2, 1), torch.zeros(2, 1, requires_grad=True)):
-        assert run(given, torch.tensor(values).float()).tolist() == expected
+    for argument in (torch.zeros(2, 1), torch.zeros(2, 1, requires_grad=True)):
+        assert run(argument, torch.tensor(values).float()).tolist() == expected
     assert torch.compile(run)(torch.zeros(2, 1), torch.tensor(values).float()).tolist() == expected
     v = torch.tensor(values).float().requires_grad_()
     run(torch.zeros(2, 1), v).sum().backward()

@@ -16,11 +16,11 @@ J = RANDOM.integers(-9, 70, (3, 5))
 
 
 def agree(call: Callable[..., Any], expected: Any, *arrays: Any) -> None:
-    given = [torch.tensor(array) for array in arrays]
+    tensors = [torch.tensor(array) for array in arrays]
     for run in (call, torch.compile(call)):
-        found = run(*given).numpy()
-        np.testing.assert_array_equal(found, expected)
-        assert found.dtype == np.asarray(expected).dtype
+        actual = run(*tensors).numpy()
+        np.testing.assert_array_equal(actual, expected)
+        assert actual.dtype == np.asarray(expected).dtype
 
 
 def shifted(x: np.ndarray, amount: np.ndarray, left: bool) -> np.ndarray:

@@ -17,9 +17,9 @@ def test_masked_fill() -> None:
         return x.masked_fill(mask, -1) + x.masked_fill(mask[0], v)
 
     expected = np.where(MASK, -1, X) + np.where(MASK[0], 9, X)
-    given = torch.tensor(X), torch.tensor(MASK), torch.tensor(9)
+    tensors = torch.tensor(X), torch.tensor(MASK), torch.tensor(9)
     for call in (run, torch.compile(run)):
-        np.testing.assert_array_equal(call(*given).numpy(), expected)
+        np.testing.assert_array_equal(call(*tensors).numpy(), expected)
     assert torch.tensor([1, 2]).masked_fill(torch.tensor([True, False]), 1.7).tolist() == [1, 2]
     with pytest.raises(RuntimeError, match="without overflow"):
         torch.tensor([1]).masked_fill(torch.tensor([True]), float("inf"))

@@ -19,15 +19,15 @@ NAN = np.where(RANDOM.random((4, 7)) < 0.3, np.nan, TIES)
 
 def agree(call: Callable[..., Any], expected: Any, *arrays: Any) -> None:
     """Eager and compiled give `expected`: one array, or one per result."""
-    given = [torch.tensor(array) for array in arrays]
+    tensors = [torch.tensor(array) for array in arrays]
     for run in (call, torch.compile(call)):
-        made = run(*given)
-        for found, wanted in zip(
-            made if isinstance(made, tuple) else (made,),
+        results = run(*tensors)
+        for actual, wanted in zip(
+            results if isinstance(results, tuple) else (results,),
             expected if isinstance(expected, tuple) else (expected,),
             strict=True,
         ):
-            np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(actual.numpy(), wanted, rtol=1e-12, atol=1e-12)
 
 
 def ordered(x: np.ndarray, descending: bool) -> np.ndarray:
@@ -111,8 +111,8 @@ def test_the_gradient_of_cumprod_beside_zeros() -> None:
     lines = [[2.0, 0, 3, 4], [0, 1, 2, 3], [1, 2, 0, 0], [1, 2, 3, 0], [0, 0, 0, 0]]
     x = torch.tensor(lines, dtype=torch.float64, requires_grad=True)
     weights = torch.tensor([1.0, 2, 3, 4], dtype=torch.float64)
-    (found,) = torch.autograd.grad((x.cumprod(1) * weights).sum(), x)
-    for line, gradient in zip(lines, found.tolist(), strict=True):
+    (actual,) = torch.autograd.grad((x.cumprod(1) * weights).sum(), x)
+    for line, gradient in zip(lines, actual.tolist(), strict=True):
         expected = [
             sum(w * np.prod([line[k] for k in range(j + 1) if k != i])
                 for j, w in enumerate([1, 2, 3, 4]) if j >= i)
@@ -145,12 +145,15 @@ def test_isin() -> None:
 
 
 def test_named_results() -> None:
-    made = torch.tensor([3.0, 1.0]).sort()
-    assert isinstance(made, tuple) and made.values.tolist() == made[0].tolist() == [1, 3]
-    assert repr(made) == (
+    in_order = torch.tensor([3.0, 1.0]).sort()
+    assert isinstance(in_order, tuple) and in_order.values.tolist() == in_order[0].tolist() == [
+        1,
+        3,
+    ]
+    assert repr(in_order) == (
         "torch.return_types.sort(\nvalues=tensor([1., 3.]),\nindices=tensor([1, 0]))"
     )
-    assert isinstance(made, torch.return_types.sort)
+    assert isinstance(in_order, torch.return_types.sort)
 
 
 def test_errors() -> None:

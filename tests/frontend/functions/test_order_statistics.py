@@ -17,9 +17,9 @@ NAN = np.where(RANDOM.random((5, 8)) < 0.3, np.nan, X)
 
 
 def agree(call: Callable[..., Any], expected: Any, *arrays: Any) -> None:
-    given = [torch.tensor(array) for array in arrays]
+    tensors = [torch.tensor(array) for array in arrays]
     for run in (call, torch.compile(call)):
-        np.testing.assert_allclose(run(*given).numpy(), expected, rtol=1e-12)
+        np.testing.assert_allclose(run(*tensors).numpy(), expected, rtol=1e-12)
 
 
 def lower_median(line: np.ndarray) -> float:
@@ -35,9 +35,9 @@ def test_medians(x: np.ndarray) -> None:
         agree(lambda x, a=axis: x.median(a).values, [lower_median(line) for line in lines], x)
         kept = [lower_median(line[~np.isnan(line)]) for line in lines]
         agree(lambda x, a=axis: x.nanmedian(a, keepdim=True).values.squeeze(a), kept, x)
-    made = torch.tensor(x).median(1)
+    median = torch.tensor(x).median(1)
     np.testing.assert_array_equal(
-        torch.tensor(x).gather(1, made.indices[:, None])[:, 0].numpy(), made.values.numpy()
+        torch.tensor(x).gather(1, median.indices[:, None])[:, 0].numpy(), median.values.numpy()
     )
 
 
@@ -88,10 +88,10 @@ def test_unique() -> None:
     assert values.tolist() == [0, 1, 2, 3] and int(counts.sum()) == 40
     np.testing.assert_array_equal(values[inverse].numpy(), TIES)
     rows = torch.tensor([[2, 1], [0, 5], [2, 1], [2, 1]])
-    found, places = torch.unique(rows, dim=0, return_inverse=True)
-    assert found.tolist() == [[0, 5], [2, 1]] and places.tolist() == [1, 0, 1, 1]
-    found, runs, lengths = rows.unique_consecutive(True, True, dim=0)
-    assert found.tolist() == [[2, 1], [0, 5], [2, 1]]
+    unique, places = torch.unique(rows, dim=0, return_inverse=True)
+    assert unique.tolist() == [[0, 5], [2, 1]] and places.tolist() == [1, 0, 1, 1]
+    unique, runs, lengths = rows.unique_consecutive(True, True, dim=0)
+    assert unique.tolist() == [[2, 1], [0, 5], [2, 1]]
     assert runs.tolist() == [0, 1, 2, 2] and lengths.tolist() == [1, 1, 2]
     assert torch.unique_consecutive(torch.tensor([1, 1, 3, 1])).tolist() == [1, 3, 1]
     assert torch.tensor([]).unique().shape == torch.tensor([]).unique_consecutive().shape == (0,)

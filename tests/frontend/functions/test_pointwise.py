@@ -20,9 +20,9 @@ def both(function, *arguments):
 def test_remainders_and_quotients(dtype: torch.dtype) -> None:
     x, y = torch.tensor(X, dtype=dtype), torch.tensor(Y, dtype=dtype)
     a, b = np.array(X), np.array(Y)
-    for made in both(lambda x, y: (x % y, torch.fmod(x, y), x // y,
+    for actual in both(lambda x, y: (x % y, torch.fmod(x, y), x // y,
                                    torch.div(x, y, rounding_mode="trunc")), x, y):  # fmt: skip
-        for got, want in zip(made, (a % b, np.fmod(a, b), a // b, np.trunc(a / b)), strict=True):
+        for got, want in zip(actual, (a % b, np.fmod(a, b), a // b, np.trunc(a / b)), strict=True):
             assert got.dtype is dtype
             np.testing.assert_array_equal(got.numpy(), want)
 
@@ -44,8 +44,8 @@ def test_integer_powers_are_exact_and_wrap() -> None:
     base = np.array([3, -2, 7, 1, -1, -1, 5, 0, 2])
     power = np.array([39, 63, 22, -3, -3, -4, -1, 0, 64])
     want = np.array([3**39, -(2**63), 7**22, 1, -1, 1, 0, 1, 0])
-    for made in both(lambda x, y: x**y, torch.tensor(base), torch.tensor(power)):
-        np.testing.assert_array_equal(made.numpy(), want)
+    for actual in both(lambda x, y: x**y, torch.tensor(base), torch.tensor(power)):
+        np.testing.assert_array_equal(actual.numpy(), want)
     assert (torch.tensor([3]) ** 20).item() == 3**20
     assert (torch.tensor([True, False]) ** 2).tolist() == [1, 0]
     with pytest.raises(RuntimeError, match="negative integer powers"):

@@ -94,12 +94,12 @@ def test_whole_numbers_fill_their_range(low: int, high: int, dtype: Any) -> None
 
 
 def test_the_ways_to_call_randint() -> None:
-    for made in (
+    for drawn in (
         torch.randint(3, (2,)), torch.randint(1, 3, (2,)), torch.randint(high=3, size=(2,)),
         torch.randint(low=1, high=3, size=(2,)), torch.randint(3, size=[2]),
         torch.randint_like(torch.zeros(2), 3), torch.randint_like(torch.zeros(2), low=1, high=3),
     ):  # fmt: skip
-        assert made.shape == (2,)
+        assert drawn.shape == (2,)
     assert torch.randint_like(torch.zeros(2), 3).dtype is torch.float32
 
 
@@ -158,8 +158,8 @@ def test_the_same_stream_eager_and_compiled(name: str) -> None:
     expected = [FUNCTIONS[name]() for _ in range(2)]
     state = torch.get_rng_state()
     torch.manual_seed(5)
-    found = [run() for _ in range(2)]
-    for x, y in zip(expected, found, strict=True):
+    actual = [run() for _ in range(2)]
+    for x, y in zip(expected, actual, strict=True):
         for a, b in zip(x if isinstance(x, tuple) else (x,), y if isinstance(y, tuple) else (y,)):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6, atol=1e-7)
     assert torch.get_rng_state().tolist() == state.tolist()

@@ -59,8 +59,8 @@ def test_gradients(name: str) -> None:
 
 def test_positions() -> None:
     x = torch.tensor([[1.0, 3, 3], [NAN, 5, NAN]])
-    for made in both(lambda x: (x.argmax(1), x.argmin(1, keepdim=True), x.argmax()), x):
-        assert [y.tolist() for y in made] == [[1, 0], [[0], [0]], 3]
+    for result in both(lambda x: (x.argmax(1), x.argmin(1, keepdim=True), x.argmax()), x):
+        assert [y.tolist() for y in result] == [[1, 0], [[0], [0]], 3]
     values, places = torch.max(torch.tensor([[1, 3, 3]]), dim=1)
     assert (values.tolist(), places.tolist()) == ([3], [1])
     low, high = torch.aminmax(torch.tensor([3, 1, 2]))
@@ -130,8 +130,8 @@ def test_distances(p: float) -> None:
     x, y = X[0], X[1, :3]
     difference = np.abs(x[:, None] - y)
     want = np.linalg.norm(difference, p, -1)
-    for made in both(lambda x, y: torch.cdist(x, y, p=p), torch.tensor(x), torch.tensor(y)):
-        np.testing.assert_allclose(made.numpy(), want, 1e-12)
+    for actual in both(lambda x, y: torch.cdist(x, y, p=p), torch.tensor(x), torch.tensor(y)):
+        np.testing.assert_allclose(actual.numpy(), want, 1e-12)
     one = torch.dist(torch.tensor(x[:3]), torch.tensor(y), p)
     np.testing.assert_allclose(one.item(), np.linalg.norm((x[:3] - y).ravel(), p), 1e-12)
 

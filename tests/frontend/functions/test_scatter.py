@@ -17,9 +17,9 @@ INDEX = np.array([[0, 3, 0, 1, 0], [2, 2, 2, 2, 1], [3, 1, 0, 2, 2]])
 
 def agree(call: Callable[..., Any], expected: Any, *arrays: Any) -> None:
     """Eager and compiled give `expected`."""
-    given = [torch.tensor(array) for array in arrays]
+    tensors = [torch.tensor(array) for array in arrays]
     for run in (call, torch.compile(call)):
-        np.testing.assert_allclose(run(*given).numpy(), expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(run(*tensors).numpy(), expected, rtol=1e-12, atol=1e-12)
 
 
 def looped(combine: Callable[[float, float], float], start: np.ndarray) -> np.ndarray:
@@ -57,8 +57,8 @@ def test_scatter_leaves_the_last_in_row_major_order() -> None:
     agree(lambda x, i, s: x.scatter(1, i, s), expected, X, INDEX, SRC)
     awkward = SRC.copy()
     awkward[0, 0], awkward[0, 4] = np.inf, -0.0
-    found = torch.tensor(X).scatter(1, torch.tensor(INDEX), torch.tensor(awkward))
-    assert found[0, 0] == 0 and np.signbit(found[0, 0].numpy())
+    actual = torch.tensor(X).scatter(1, torch.tensor(INDEX), torch.tensor(awkward))
+    assert actual[0, 0] == 0 and np.signbit(actual[0, 0].numpy())
 
 
 def test_gradients_go_to_what_stayed() -> None:

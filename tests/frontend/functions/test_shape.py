@@ -63,13 +63,13 @@ def test_against_numpy(name: str) -> None:
     for run in (call, torch.compile(call)):
         np.testing.assert_array_equal(run(x, v).numpy(), want)
     leaves = [x.requires_grad_(), v.requires_grad_()]
-    made = call(*leaves)
-    weights = torch.arange(made.numel(), dtype=torch.float64).reshape(made.shape)
-    gradients = torch.autograd.grad(made, leaves, weights, allow_unused=True)
+    actual = call(*leaves)
+    weights = torch.arange(actual.numel(), dtype=torch.float64).reshape(actual.shape)
+    gradients = torch.autograd.grad(actual, leaves, weights, allow_unused=True)
     # Each element's gradient is the sum of the weights of its copies: <g, x> = <w, f(x)>.
     pairs = [(g, y) for g, y in zip(gradients, leaves, strict=True) if g is not None]
     total = sum((g * y).sum().item() for g, y in pairs)
-    assert total == pytest.approx((made * weights).sum().item())
+    assert total == pytest.approx((actual * weights).sum().item())
 
 
 def test_views_and_copies() -> None:
@@ -109,9 +109,9 @@ def test_repeats_of_a_tensor() -> None:
     x, times = torch.tensor([[1.0], [2], [3]], requires_grad=True), torch.tensor([2, 0, 1])
     call = lambda x, n: torch.repeat_interleave(x, n, 0, output_size=3)  # noqa: E731
     for run in (call, torch.compile(call)):
-        made = run(x, times)
-        assert made.tolist() == [[1], [1], [3]]
-        assert torch.autograd.grad(made.sum(), x)[0].tolist() == [[2], [0], [1]]
+        result = run(x, times)
+        assert result.tolist() == [[1], [1], [3]]
+        assert torch.autograd.grad(result.sum(), x)[0].tolist() == [[2], [0], [1]]
     assert torch.repeat_interleave(times).tolist() == [0, 0, 2]
     with pytest.raises(RuntimeError, match="allocated size"):
         torch.repeat_interleave(x, times, 0, output_size=4)

@@ -24,8 +24,8 @@ def both(function, *arguments):
 def test_against_float64(name: str, reference: np.ufunc) -> None:
     x, y = np.random.default_rng(0).standard_normal((2, 3, 50)).astype(np.float32) * 5
     function = getattr(torch, name)
-    for made in both(lambda x, y: function(x, y), torch.tensor(x), torch.tensor(y)):
-        np.testing.assert_allclose(made.numpy(), reference(x.astype(float), y), 2e-6)
+    for actual in both(lambda x, y: function(x, y), torch.tensor(x), torch.tensor(y)):
+        np.testing.assert_allclose(actual.numpy(), reference(x.astype(float), y), 2e-6)
     tensors = [torch.tensor(v[0, :3], dtype=torch.float64, requires_grad=True) for v in (x, y)]
     assert torch.autograd.gradcheck(function, tensors)
 
@@ -37,14 +37,14 @@ def test_special_values() -> None:
                                 (torch.atan2, np.arctan2)):  # fmt: skip
         with np.errstate(all="ignore"):
             want = reference(x.numpy(), y.numpy())
-        for made in both(lambda x, y: function(x, y), x, y):  # noqa: B023
-            np.testing.assert_allclose(made.numpy(), want, 1e-14)
+        for actual in both(lambda x, y: function(x, y), x, y):  # noqa: B023
+            np.testing.assert_allclose(actual.numpy(), want, 1e-14)
 
 
 def test_xlogy() -> None:
     x, y = torch.tensor([0.0, 0.0, 0.0, 2.0, 1.0]), torch.tensor([0.0, -1.0, NAN, 3.0, 0.0])
-    for made in both(torch.xlogy, x, y):
-        np.testing.assert_allclose(made.numpy(), [0, 0, NAN, 2 * math.log(3), -INF], 1e-6)
+    for result in both(torch.xlogy, x, y):
+        np.testing.assert_allclose(result.numpy(), [0, 0, NAN, 2 * math.log(3), -INF], 1e-6)
     x = torch.tensor([0.0, 0.0], requires_grad=True)
     torch.xlogy(x, torch.tensor([2.0, -1.0])).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), [math.log(2), 0], 1e-6)

@@ -219,8 +219,8 @@ def test_comparing_tensors() -> None:
         torch.testing.assert_close(torch.ones(2), torch.tensor([1.0, 2.0]))
     with pytest.raises(AssertionError, match="'dtype' do not match"):
         torch.testing.assert_close(torch.ones(2), torch.ones(2).double())
-    made = torch.testing.make_tensor(3, 4, dtype=torch.int64, low=2, high=4)
-    assert made.shape == (3, 4) and set(made.flatten().tolist()) <= {2, 3}
+    result = torch.testing.make_tensor(3, 4, dtype=torch.int64, low=2, high=4)
+    assert result.shape == (3, 4) and set(result.flatten().tolist()) <= {2, 3}
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import frontend
 Array = np.ndarray
 
 
-def _check(made: Any, expected: Array, tolerance: float = 1e-12) -> None:
+def _check(actual: Any, expected: Array, tolerance: float = 1e-12) -> None:
     """A tensor is this array."""
-    assert tuple(made.shape) == expected.shape
-    np.testing.assert_allclose(made.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+    assert tuple(actual.shape) == expected.shape
+    np.testing.assert_allclose(actual.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
 
 
 def _check_gradient(function: Callable[..., Any], *arrays: Array) -> None:
@@ -34,12 +34,12 @@ def _check_gradient(function: Callable[..., Any], *arrays: Array) -> None:
         def value(step: float, position: int = position, direction: Array = direction) -> float:
             moved = [a + step * direction if i == position else a for i, a in enumerate(arrays)]
             with frontend.no_grad():
-                made = function(*map(frontend.tensor, moved))
-            return float((made.numpy() * weights).sum())
+                result = function(*map(frontend.tensor, moved))
+            return float((result.numpy() * weights).sum())
 
         slope = (value(1e-6) - value(-1e-6)) / 2e-6
-        found = float((tensors[position].grad.numpy() * direction).sum())
-        assert found == pytest.approx(slope, rel=1e-6, abs=1e-6)
+        derivative = float((tensors[position].grad.numpy() * direction).sum())
+        assert derivative == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
 @pytest.fixture

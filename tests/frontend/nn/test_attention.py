@@ -12,6 +12,21 @@ import pytest
 import frontend as torch
 import frontend.nn.functional as F
 from frontend import nn
+from tests.frontend.layer_cases.attention import (
+    ATTENTION_MASKS,
+    CAUSAL_SIZES,
+    HEADS,
+    MASKS,
+    OPTIONS,
+    SCALES,
+    SHAPES,
+    WEIGHTS,
+    attention,
+    heads,
+    shapes_of,
+)
+from tests.frontend.layer_cases.refusals.attention import FUNCTION_REFUSALS, REFUSALS
+from tests.frontend.layer_cases.refusals.refusal import Refusal
 
 Array = np.ndarray
 Check = Callable[..., None]
@@ -21,59 +36,78 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
+def drawn(*shapes: tuple[int, ...]) -> list[Array]:
+    return [normal(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+
+
 # -- scaled_dot_product_attention -----------------------------------------------------------------
 
 
-def softmax(x: Array, axis: int) -> Array:
-    e = np.exp(x - x.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
+@pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_masks(
+    mask: Array | None, scale: float | None, check: Check, check_gradient: Check
+) -> None:
+    arrays = drawn((2, 2, 3, 5), (2, 2, 4, 5), (2, 2, 4, 6))
+    hidden = None if mask is None else torch.tensor(mask)
+
+    def attend(*qkv: Any) -> Any:
+        return F.scaled_dot_product_attention(*qkv, hidden, scale=scale)
+
+    check(attend(*map(torch.tensor, arrays)), attention(*arrays, mask, scale))
+    check_gradient(attend, *arrays)
 
 
-def attention(q: Array, k: Array, v: Array, seen: Array | None = None) -> Array:
-    scores = q @ np.swapaxes(k, -2, -1) / math.sqrt(q.shape[-1])
-    return softmax(scores if seen is None else np.where(seen, scores, -np.inf), -1) @ v
+@pytest.mark.parametrize("sizes", CAUSAL_SIZES, ids=str)
+def test_causal(sizes: tuple[int, int], check: Check, check_gradient: Check) -> None:
+    target, source = sizes
+    arrays = drawn((2, target, 5), (2, source, 5), (2, source, 5))
+
+    def attend(*qkv: Any) -> Any:
+        return F.scaled_dot_product_attention(*qkv, is_causal=True)
+
+    expected = attention(*arrays, np.tri(target, source, dtype=bool))
+    check(attend(*map(torch.tensor, arrays)), expected)
+    check_gradient(attend, *arrays)
 
 
-def test_attention(check: Check, check_gradient: Check) -> None:
-    q, k, v = normal(2, 3, 4, 8), normal(2, 3, 5, 8, seed=1), normal(2, 3, 5, 6, seed=2)
-    args = [torch.tensor(a) for a in (q, k, v)]
+@pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
+def test_shapes(shapes: tuple[tuple[int, ...], ...], check: Check, check_gradient: Check) -> None:
+    arrays = drawn(*shapes)
+    check(F.scaled_dot_product_attention(*map(torch.tensor, arrays)), attention(*arrays))
+    check_gradient(F.scaled_dot_product_attention, *arrays)
+
+
+@pytest.mark.parametrize("counts", HEADS, ids=str)
+def test_groups_of_heads_share_keys(
+    counts: tuple[int, int, int], check: Check, check_gradient: Check
+) -> None:
+    q, k, v = drawn(*((2, n, m, d) for n, m, d in zip(counts, (3, 4, 4), (5, 5, 6))))
+
+    def attend(*qkv: Any) -> Any:
+        return F.scaled_dot_product_attention(*qkv, is_causal=True, enable_gqa=True)
+
+    repeated = [x.repeat(counts[0] // x.shape[1], 1) for x in (k, v)]
+    expected = attention(q, *repeated, np.tri(3, 4, dtype=bool))
+    check(attend(*map(torch.tensor, (q, k, v))), expected)
+    check_gradient(attend, q, k, v)
+
+
+def test_heads_that_do_not_divide() -> None:
     attend = F.scaled_dot_product_attention
-    check(attend(*args), attention(q, k, v))
-    causal = np.tri(4, 5, dtype=bool)
-    check(attend(*args, is_causal=True), attention(q, k, v, causal))
-    check(attend(*args, attn_mask=torch.tensor(causal)), attention(q, k, v, causal))
-    added = np.where(causal, 0.0, -np.inf)
-    check(attend(*args, attn_mask=torch.tensor(added)), attention(q, k, v, causal))
-    check(attend(*args, scale=0.5), attention(q * math.sqrt(8) * 0.5, k, v))
-    check_gradient(lambda *a: attend(*a, is_causal=True), q, k, v)
-
-
-def test_a_float32_mask_serves_float64(check: Check) -> None:
-    q, mask = normal(2, 3, 4), np.where(np.tri(3), 0, -np.inf).astype(np.float32)
-    x = torch.tensor(q)
-    found = F.scaled_dot_product_attention(x, x, x, torch.tensor(mask))
-    check(found, attention(q, q, q, np.tri(3, dtype=bool)))
+    with pytest.raises(IndexError, match="at least 3 dimensions"):
+        attend(*(torch.zeros(2, 3) for _ in range(3)), enable_gqa=True)
+    with pytest.raises(RuntimeError, match="must divide the number of heads in query"):
+        attend(torch.zeros(2, 4, 3, 5), *(torch.zeros(2, 3, 3, 5),) * 2, enable_gqa=True)
 
 
 def test_a_row_that_sees_nothing_is_zero() -> None:
     q = torch.tensor(normal(1, 2, 3), requires_grad=True)
     mask = torch.tensor([[True, False], [False, False]])
-    made = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
-    assert (made[0, 1] == 0).all()
-    made.sum().backward()
+    result = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+    assert (result[0, 1] == 0).all()
+    result.sum().backward()
     assert np.isfinite(q.grad.numpy()).all()
-
-
-def test_groups_of_heads_share_keys(check: Check, check_gradient: Check) -> None:
-    q, k, v = normal(2, 4, 3, 5), normal(2, 2, 3, 5, seed=1), normal(2, 1, 3, 6, seed=2)
-    attend = F.scaled_dot_product_attention
-    found = attend(*map(torch.tensor, (q, k, v)), enable_gqa=True)
-    check(found, attention(q, k.repeat(2, 1), v.repeat(4, 1)))
-    check_gradient(lambda *a: attend(*a, enable_gqa=True), q, k, v)
-    with pytest.raises(IndexError, match="at least 3 dimensions"):
-        attend(*(torch.zeros(2, 3) for _ in range(3)), enable_gqa=True)
-    with pytest.raises(RuntimeError, match="must divide the number of heads in query"):
-        attend(torch.tensor(q), *(torch.zeros(2, 3, 3, 5).double(),) * 2, enable_gqa=True)
 
 
 def test_dropout_of_weights() -> None:
@@ -86,19 +120,20 @@ def test_dropout_of_weights() -> None:
         F.scaled_dot_product_attention(x, x, x, dropout_p=2.0)
 
 
-def test_attention_errors() -> None:
+@pytest.mark.parametrize("case", FUNCTION_REFUSALS, ids=str)
+def test_refusals_of_the_function(case: Refusal) -> None:
+    case.check(torch)
+
+
+def test_refusals_of_the_function_of_our_own() -> None:
     x, wide = torch.zeros(1, 2, 3), torch.zeros(1, 2, 4)
     attend = F.scaled_dot_product_attention
-    with pytest.raises(RuntimeError, match="attn_mask should not be set when is_causal=True"):
-        attend(x, x, x, torch.zeros(2, 2), is_causal=True)
     with pytest.raises(RuntimeError, match="query and key share their last size"):
         attend(x, wide, x)
     with pytest.raises(RuntimeError, match=r"to have the same dtype, but got query.dtype: float"):
         attend(x, x.double(), x)
     with pytest.raises(RuntimeError, match="expected scalar type Float but found Long"):
         attend(x.long(), x.long(), x.long())
-    with pytest.raises(RuntimeError, match="Expected attn_mask dtype to be bool or float"):
-        attend(x, x, x, torch.zeros(2, 2).long())
     with pytest.raises(RuntimeError, match=r"expanded size of the tensor \(2\) must match"):
         attend(x, x, x, torch.zeros(2, 3))
     with pytest.raises(RuntimeError, match="leading sizes cannot be broadcast"):
@@ -108,60 +143,36 @@ def test_attention_errors() -> None:
 # -- MultiheadAttention ---------------------------------------------------------------------------
 
 
-def heads(
-    layer: Any, q: Array, k: Array, v: Array, seen: Array | None = None
-) -> tuple[Array, Array]:
-    """Output and weights of self-attention's formula over [length, batch, size]."""
-    size, count = layer.embed_dim, layer.num_heads
-    weight, bias = layer.in_proj_weight.detach().numpy(), layer.in_proj_bias.detach().numpy()
-    parts = []
-    for i, x in enumerate((q, k, v)):
-        rows = slice(i * size, (i + 1) * size)
-        y = x @ weight[rows].T + bias[rows]
-        parts.append(y.reshape(*y.shape[:2], count, size // count).transpose(1, 2, 0, 3))
-    scores = parts[0] @ np.swapaxes(parts[1], -1, -2) / math.sqrt(size // count)
-    shares = softmax(scores if seen is None else np.where(seen, scores, -np.inf), -1)
-    out = (shares @ parts[2]).transpose(2, 0, 1, 3).reshape(q.shape)
-    return out @ layer.out_proj.weight.detach().numpy().T, shares
-
-
-def made(**options: Any) -> Any:
-    layer = nn.MultiheadAttention(6, 2, **options).double()
+def layer_in_f64(size: int = 6, **options: Any) -> Any:
+    """Two heads, with parameters that are none of them 0."""
+    layer = nn.MultiheadAttention(size, 2, **options).double()
     with torch.no_grad():
-        if layer.in_proj_bias is not None:
-            layer.in_proj_bias.copy_(torch.tensor(normal(18)))
+        for seed, parameter in enumerate(layer.parameters()):
+            parameter.copy_(torch.tensor(normal(*parameter.shape, seed=seed)))
     return layer
 
 
-def test_heads_are_their_formula(check: Check) -> None:
-    layer, q, k, v = made(), normal(3, 2, 6), normal(4, 2, 6, seed=1), normal(4, 2, 6, seed=2)
-    given = [torch.tensor(x) for x in (q, k, v)]
-    output, shares = layer(*given)
-    expected, each = heads(layer, q, k, v)
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("masks", ATTENTION_MASKS.values(), ids=ATTENTION_MASKS)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_heads_are_their_formula(name: str, masks: Any, weights: Any, check: Check) -> None:
+    options = OPTIONS[name]
+    layer, arrays, hidden = layer_in_f64(8, **options), drawn(*shapes_of(options)), masks()
+    tensors = {
+        key: torch.tensor(mask if mask.dtype == bool else mask.astype(np.float64))
+        for key, mask in hidden.items()
+    }
+    output, shares = layer(*map(torch.tensor, arrays), **tensors, **weights)
+    expected, each = heads(layer, *arrays, **hidden)
     check(output, expected)
-    check(shares, each.mean(1))
-    check(layer(*given, average_attn_weights=False)[1], each)
-    lean, none = layer(*given, need_weights=False)
-    check(lean, expected)
-    assert none is None
-
-
-def test_masks_hide(check: Check) -> None:
-    layer, x = made(), normal(3, 2, 6)
-    causal = np.tri(3, dtype=bool)
-    padding = np.array([[False, False, True], [False, False, False]])
-    expected, _ = heads(layer, x, x, x, causal & ~padding[:, None, None])
-    given = torch.tensor(x)
-    for need in (True, False):
-        output, _ = layer(
-            given, given, given, attn_mask=torch.tensor(~causal),
-            key_padding_mask=torch.tensor(padding), need_weights=need,
-        )  # fmt: skip
-        check(output, expected)
+    if weights.get("need_weights", True):
+        check(shares, each if "average_attn_weights" in weights else each.mean(1))
+    else:
+        assert shares is None
 
 
 def test_one_tensor_as_all_is_the_same_as_three(check: Check) -> None:
-    layer, x = made(batch_first=True), torch.tensor(normal(2, 3, 6))
+    layer, x = layer_in_f64(batch_first=True), torch.tensor(normal(2, 3, 6))
     expected, _ = layer(x, x.clone(), x.clone())
     check(layer(x, x, x)[0], expected.detach().numpy())
     memory = x.clone()
@@ -169,7 +180,7 @@ def test_one_tensor_as_all_is_the_same_as_three(check: Check) -> None:
 
 
 def test_gradients_through_heads(check_gradient: Check) -> None:
-    layer = made(add_bias_kv=True, add_zero_attn=True)
+    layer = layer_in_f64(add_bias_kv=True, add_zero_attn=True)
     mask = torch.tensor(~np.tri(3, 4, dtype=bool))
     check_gradient(
         lambda q, k, v: layer(q, k, v, attn_mask=mask)[0],
@@ -179,7 +190,7 @@ def test_gradients_through_heads(check_gradient: Check) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"kdim": 3, "vdim": 5, "add_bias_kv": True}], ids=str)
 def test_compiled_heads_agree(options: dict[str, Any], check: Check) -> None:
-    layer = made(**options)
+    layer = layer_in_f64(**options)
     q, k, v = (torch.tensor(normal(3, 2, size)) for size in (6, layer.kdim, layer.vdim))
     results = []
     for call in (layer, torch.compile(layer)):
@@ -206,21 +217,18 @@ def test_names_and_initial_values() -> None:
     assert [*same.state_dict()] == ["in_proj_weight", "out_proj.weight"]
 
 
-def test_errors() -> None:
+@pytest.mark.parametrize("case", REFUSALS, ids=str)
+def test_refusals(case: Refusal) -> None:
+    case.check(torch)
+
+
+def test_refusals_of_our_own() -> None:
     layer, x = nn.MultiheadAttention(8, 2), torch.zeros(3, 2, 8)
-    with pytest.raises(AssertionError, match="embed_dim must be divisible by num_heads"):
-        nn.MultiheadAttention(7, 2)
     with pytest.raises(ValueError, match="must be greater than 0, got embed_dim=0"):
         nn.MultiheadAttention(0, 2)
-    with pytest.raises(RuntimeError, match=r"attn_mask is torch.Size\(\[3, 2\]\), but should be"):
-        layer(x, x, x, attn_mask=torch.zeros(3, 2))
     with pytest.raises(RuntimeError, match="query has batch size 2, key and value 3"):
         layer(x, torch.zeros(3, 3, 8), torch.zeros(3, 3, 8))
     with pytest.raises(RuntimeError, match="attn_mask must be bool or of the query's dtype Float"):
         layer(x, x, x, attn_mask=torch.zeros(3, 3).double())
-    with pytest.raises(RuntimeError, match="Need attn_mask if specifying the is_causal hint"):
-        layer(x, x, x, is_causal=True)
-    with pytest.raises(AssertionError, match="only bool and floating types of key_padding_mask"):
-        layer(x, x, x, key_padding_mask=torch.zeros(2, 3).long())
     with pytest.warns(UserWarning, match="mismatched key_padding_mask and attn_mask is deprecated"):
         layer(x, x, x, key_padding_mask=torch.zeros(2, 3), attn_mask=torch.zeros(3, 3).bool())

@@ -94,17 +94,17 @@ def test_module_dict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "message"),
+    ("update", "error", "message"),
     [
         (3, TypeError, "should be called with an iterable of key/value pairs, but got int"),
         ([3], TypeError, "element #0 should be Iterable"),
         ([("a", nn.ReLU()), ("b", nn.ReLU(), 1)], ValueError, "#1 has length 3; 2 is required"),
     ],
 )
-def test_wrong_updates_add_nothing(given: Any, error: Any, message: str) -> None:
+def test_wrong_updates_add_nothing(update: Any, error: Any, message: str) -> None:
     for items in (nn.ModuleDict(), nn.ParameterDict()):
         with pytest.raises(error, match=message):
-            items.update(given)
+            items.update(update)
         assert len(items) == 0
 
 

@@ -1,4 +1,4 @@
-"""Embeddings, bags, bilinear maps and distances against NumPy; bounded rows; compiled."""
+"""Embeddings, bags, linear maps and distances against NumPy; bounded rows; compiled."""
 
 from __future__ import annotations
 
@@ -10,57 +10,72 @@ import pytest
 import frontend as torch
 import frontend.nn.functional as F
 from frontend import nn
+from tests.frontend.layer_cases.embeddings import (
+    BAG_INPUTS,
+    BAGS,
+    DISTANCE_SHAPES,
+    EMBEDDINGS,
+    FLAT,
+    LINEAR_SHAPES,
+    PAIR_POWERS,
+    ROWS,
+    SIZE,
+    STARTS,
+    TOKEN_ARRAYS,
+    TOKENS,
+    BagInput,
+    bags_of,
+    bilinear,
+    bounded,
+    cases_of,
+    embedding_gradient,
+    linear,
+    pairs_of_rows,
+)
+from tests.frontend.layer_cases.refusals.embeddings import REFUSALS
+from tests.frontend.layer_cases.refusals.refusal import Refusal
 
 Array = np.ndarray
 RANDOM = np.random.default_rng(0)
-TABLE = RANDOM.standard_normal((6, 3))
-TOKENS = np.array([[0, 5, 2, 1], [2, 2, 3, 5]])
-FLAT = np.array([0, 5, 2, 1, 2, 2, 3, 5, 4])
-STARTS = [0, 2, 2, 5]
+TABLE = RANDOM.standard_normal((ROWS, SIZE))
 
 
 def leaf(array: Array) -> Any:
     return torch.tensor(array, requires_grad=True)
 
 
-def bags() -> list[Array]:
-    return [FLAT[a:b] for a, b in zip(STARTS, [*STARTS[1:], len(FLAT)], strict=True)]
-
-
-@pytest.mark.parametrize("mode", ["eager", "compiled"])
-def test_gradients_of_rows(mode: str, check: Any) -> None:
-    def gradient(**options: Any) -> Array:
-        weight = leaf(TABLE)
-        run = lambda t, w: F.embedding(t, w, **options).sum()  # noqa: E731
-        run = run if mode == "eager" else torch.compile(run)
-        run(torch.tensor(TOKENS), weight).backward()
-        return weight.grad.numpy()
-
-    counts = np.bincount(TOKENS.ravel(), minlength=6)[:, None] * np.ones(3)
-    np.testing.assert_allclose(gradient(), counts)
-    padded = counts.copy()
-    padded[2] = 0
-    np.testing.assert_allclose(gradient(padding_idx=-4), padded)
-    np.testing.assert_allclose(gradient(scale_grad_by_freq=True), np.minimum(counts, 1))
-    np.testing.assert_allclose(gradient(sparse=True), counts)
-
-
-@pytest.mark.parametrize("mode", ["eager", "compiled"])
-@pytest.mark.parametrize("p", [1.0, 2.0])
-def test_long_rows_that_are_read_are_scaled_down(p: float, mode: str) -> None:
-    layer = nn.Embedding(6, 3, max_norm=1.1, norm_type=p).double()
+def of_table(layer: Any) -> Any:
+    """The layer in float64, with the rows of TABLE."""
+    layer = layer.double()
     with torch.no_grad():
-        layer.weight.copy_(torch.tensor(TABLE * 2))
+        layer.weight.copy_(torch.tensor(TABLE))
+    return layer
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+@pytest.mark.parametrize("options", EMBEDDINGS, ids=str)
+@pytest.mark.parametrize("tokens", TOKEN_ARRAYS, ids=np.shape)
+def test_rows_and_their_gradient(
+    tokens: Array, options: dict[str, Any], mode: str, check: Any
+) -> None:
+    layer = of_table(nn.Embedding(ROWS, SIZE, **options))
     run = layer if mode == "eager" else torch.compile(layer)
-    out = run(torch.tensor([[0, 2], [2, 5]]))
-    length = (abs(TABLE * 2) ** p).sum(1) ** (1 / p)
-    scale = np.where(length > 1.1, 1.1 / (length + 1e-7), 1)
-    scale[[1, 3, 4]] = 1
-    want = TABLE * 2 * scale[:, None]
-    np.testing.assert_allclose(layer.weight.detach().numpy(), want, rtol=1e-12)
-    np.testing.assert_allclose(out.detach().numpy(), want[[[0, 2], [2, 5]]], rtol=1e-12)
-    out.sum().backward()
-    assert layer.weight.grad[2].tolist() == [2, 2, 2]
+    rows = run(torch.tensor(tokens))
+    table = bounded(TABLE, tokens, options)
+    check(rows, table[tokens])
+    check(layer.weight, table)
+    weights = RANDOM.standard_normal(rows.shape)
+    (rows * torch.tensor(weights)).sum().backward()
+    check(layer.weight.grad, embedding_gradient(tokens, weights, options))
+
+
+@pytest.mark.parametrize("options", [{"sparse": True}, {"padding_idx": -4}], ids=str)
+def test_gradients_of_the_function(options: dict[str, Any]) -> None:
+    """They are dense; a negative padding counts from the end, which the layer resolves itself."""
+    weight = leaf(TABLE)
+    F.embedding(torch.tensor(TOKENS), weight, **options).sum().backward()
+    expected = embedding_gradient(TOKENS, np.ones((*TOKENS.shape, SIZE)), options)
+    np.testing.assert_allclose(weight.grad.numpy(), expected)
 
 
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
@@ -74,34 +89,23 @@ def test_an_index_out_of_range_changes_nothing(mode: str) -> None:
         np.testing.assert_array_equal(layer.weight.detach().numpy(), before)
 
 
-@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-def test_bags(mode: str, check: Any, check_gradient: Any) -> None:
-    reduce = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode]
-    want = np.array([reduce(TABLE[bag], 0) if len(bag) else np.zeros(3) for bag in bags()])
-    tokens, starts = torch.tensor(FLAT), torch.tensor(STARTS)
-    call = lambda w, t=tokens, s=starts: F.embedding_bag(t, w, s, mode=mode)  # noqa: E731
-    check(call(torch.tensor(TABLE)), want)
-    check(torch.compile(call)(torch.tensor(TABLE)), want)
-    check_gradient(call, TABLE)
-    ends = torch.tensor([*STARTS, len(FLAT)])
-    made = F.embedding_bag(tokens, torch.tensor(TABLE), ends, mode=mode, include_last_offset=True)
-    check(made, want)
-    rows = np.array([reduce(TABLE[row], 0) for row in TOKENS])
-    check(F.embedding_bag(torch.tensor(TOKENS), torch.tensor(TABLE), mode=mode), rows)
+@pytest.mark.parametrize("case", BAG_INPUTS, ids=str)
+@pytest.mark.parametrize("options", BAGS, ids=str)
+def test_bags(options: dict[str, Any], case: BagInput, check: Any, check_gradient: Any) -> None:
+    tokens = np.concatenate(case.bags)
+    layer = of_table(nn.EmbeddingBag(ROWS, SIZE, **options, **case.options))
+    expected = bags_of(bounded(TABLE, tokens, options), case.bags, options)
+    for run in (layer, torch.compile(layer)):
+        check(run(*map(torch.tensor, case.arrays)), expected)
+    if "max_norm" not in options:  # a scaled row has the gradient of the row as it is then
+        tensors = tuple(map(torch.tensor, case.arrays))
+        check_gradient(lambda w: torch.func.functional_call(layer, {"weight": w}, tensors), TABLE)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-def test_padding_does_not_count_in_bags(mode: str, check: Any) -> None:
-    reduce = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode]
-    kept = [bag[bag != 2] for bag in bags()]
-    want = np.array([reduce(TABLE[bag], 0) if len(bag) else np.zeros(3) for bag in kept])
-    table = torch.tensor(TABLE)
-    made = F.embedding_bag(
-        torch.tensor(FLAT), table, torch.tensor(STARTS), mode=mode, padding_idx=2
-    )
-    check(made, want)
+def test_a_bag_of_padding_is_zero(mode: str) -> None:
     only = torch.tensor([[2, 2]])
-    assert (F.embedding_bag(only, table, mode=mode, padding_idx=2) == 0).all()
+    assert (F.embedding_bag(only, torch.tensor(TABLE), mode=mode, padding_idx=2) == 0).all()
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])
@@ -150,29 +154,46 @@ def test_pretrained_rows_are_shared() -> None:
     assert nn.EmbeddingBag.from_pretrained(rows, freeze=False).weight.requires_grad
 
 
-def test_bilinear(check: Any, check_gradient: Any) -> None:
-    x, y = RANDOM.standard_normal((2, 4, 3)), RANDOM.standard_normal((2, 4, 5))
-    w, b = RANDOM.standard_normal((6, 3, 5)), RANDOM.standard_normal(6)
-    want = np.einsum("abi,kij,abj->abk", x, w, y) + b
-    check(F.bilinear(*[torch.tensor(a) for a in (x, y, w, b)]), want)
-    check_gradient(F.bilinear, x, y, w, b)
+@pytest.mark.parametrize("shape", LINEAR_SHAPES, ids=str)
+def test_linear_maps(shape: tuple[int, ...], check: Any, check_gradient: Any) -> None:
+    x, y = RANDOM.standard_normal(shape), RANDOM.standard_normal((*shape[:-1], 5))
+    w, b = RANDOM.standard_normal((3, 4)), RANDOM.standard_normal(3)
+    v = RANDOM.standard_normal((3, 4, 5))
+    for function, definition, arrays in (
+        (F.linear, linear, (x, w, b)), (F.linear, linear, (x, w)),
+        (F.bilinear, bilinear, (x, y, v, b)), (F.bilinear, bilinear, (x, y, v)),
+    ):  # fmt: skip
+        check(function(*map(torch.tensor, arrays)), definition(*arrays))
+        check_gradient(function, *arrays)
+
+
+def test_bilinear_starts_within_its_bound() -> None:
     layer = nn.Bilinear(16, 2, 3)
     assert np.abs(layer.weight.detach().numpy()).max() <= 0.25
     assert layer.bias.shape == (3,)
 
 
-def test_distances(check: Any, check_gradient: Any) -> None:
-    x, y = RANDOM.standard_normal((4, 3)), RANDOM.standard_normal((4, 3))
-    length = lambda a: np.sqrt((a**2).sum(1))  # noqa: E731
-    cosine = (x * y).sum(1) / length(x) / length(y)
-    check(F.cosine_similarity(torch.tensor(x), torch.tensor(y)), cosine)
-    check_gradient(F.cosine_similarity, x, y)
-    check(F.pairwise_distance(torch.tensor(x), torch.tensor(y)), length(x - y + 1e-6))
-    check_gradient(lambda x, y: F.pairwise_distance(x, y, 3), x, y)
-    first, second = np.triu_indices(4, 1)
-    check(F.pdist(torch.tensor(x)), length(x[first] - x[second]))
-    check_gradient(lambda x: F.pdist(x, 1.5), x)
-    assert F.pdist(torch.zeros(1, 3)).shape == (0,)
+@pytest.mark.parametrize("shapes", DISTANCE_SHAPES, ids=str)
+def test_distances(shapes: Any, check: Any, check_gradient: Any) -> None:
+    x, y = (RANDOM.standard_normal(shape) for shape in shapes)
+    for case in cases_of(shapes):
+        layer = case.make(nn)
+        check(layer(torch.tensor(x), torch.tensor(y)), case.expected(x, y))
+        if case.options.get("eps") != 2.0:  # PyTorch's, of lengths that eps hides, is no derivative
+            check_gradient(layer, x, y)
+
+
+@pytest.mark.parametrize("p", PAIR_POWERS)
+def test_pairs_of_rows(p: float, check: Any, check_gradient: Any) -> None:
+    x = RANDOM.standard_normal((5, 3))
+    check(F.pdist(torch.tensor(x), p), pairs_of_rows(x, p))
+    check_gradient(lambda x: F.pdist(x, p), x)
+    assert F.pdist(torch.zeros(1, 3), p).shape == (0,)
+
+
+@pytest.mark.parametrize("case", REFUSALS, ids=str)
+def test_refusals(case: Refusal) -> None:
+    case.check(torch)
 
 
 def test_equal_points_have_no_gradient() -> None:

@@ -173,12 +173,12 @@ FILLS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", FILLS)
 def test_a_generator_decides_and_the_default_one_is_left_alone(name: str) -> None:
     state = torch.get_rng_state().tolist()
-    made = [
+    layers = [
         FILLS[name](torch.zeros(4, 5), generator=torch.Generator().manual_seed(7)).numpy()
         for _ in range(2)
     ]
-    np.testing.assert_array_equal(*made)
-    assert made[0].any() and torch.get_rng_state().tolist() == state
+    np.testing.assert_array_equal(*layers)
+    assert layers[0].any() and torch.get_rng_state().tolist() == state
 
 
 def test_older_names_warn() -> None:

@@ -20,9 +20,9 @@ def normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def check(made: Any, expected: Array, tolerance: float = 1e-12) -> None:
-    assert tuple(made.shape) == expected.shape
-    np.testing.assert_allclose(made.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+def check(actual: Any, expected: Array, tolerance: float = 1e-12) -> None:
+    assert tuple(actual.shape) == expected.shape
+    np.testing.assert_allclose(actual.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
 
 
 def check_gradient(function: Callable[..., Any], *arrays: Array) -> None:
@@ -37,12 +37,12 @@ def check_gradient(function: Callable[..., Any], *arrays: Array) -> None:
         def value(step: float, position: int = position, direction: Array = direction) -> float:
             moved = [a + step * direction if i == position else a for i, a in enumerate(arrays)]
             with torch.no_grad():
-                made = function(*(torch.tensor(a) for a in moved))
-            return float((made.numpy() * weights).sum())
+                result = function(*(torch.tensor(a) for a in moved))
+            return float((result.numpy() * weights).sum())
 
         slope = (value(1e-6) - value(-1e-6)) / 2e-6
-        found = float((tensors[position].grad.numpy() * direction).sum())
-        assert found == pytest.approx(slope, rel=1e-6, abs=1e-6)
+        derivative = float((tensors[position].grad.numpy() * direction).sum())
+        assert derivative == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
 # -- linear, embedding, normalisation -------------------------------------------------------------
@@ -172,8 +172,8 @@ def test_softmax_forms() -> None:
     assert F.softmax(torch.tensor(3.0), dim=0).item() == 1
     assert F.log_softmax(torch.zeros(2), 0, dtype=torch.float64).dtype == torch.float64
     with pytest.warns(UserWarning, match="Implicit dimension choice for softmax"):
-        made = F.softmax(torch.tensor(normal(2, 3)))
-    check(made, softmax(normal(2, 3), 1))
+        result = F.softmax(torch.tensor(normal(2, 3)))
+    check(result, softmax(normal(2, 3), 1))
     with pytest.raises(IndexError, match=r"expected to be in range of \[-1, 0\], but got 3"):
         F.softmax(torch.zeros(2), dim=3)
     with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
@@ -191,12 +191,12 @@ def test_relu_in_place() -> None:
 def test_dropout_in_training() -> None:
     torch.manual_seed(3)
     x = torch.ones(100, 200, requires_grad=True)
-    made = nn.Dropout(0.25)(x)
-    values, counts = np.unique(made.detach().numpy(), return_counts=True)
+    result = nn.Dropout(0.25)(x)
+    values, counts = np.unique(result.detach().numpy(), return_counts=True)
     np.testing.assert_allclose(values, [0, 1 / 0.75], rtol=1e-6)
     assert counts[0] / x.numel() == pytest.approx(0.25, abs=0.02)
-    made.sum().backward()
-    np.testing.assert_array_equal(x.grad.numpy(), made.detach().numpy())
+    result.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), result.detach().numpy())
 
 
 def test_dropout_repeats_with_the_seed() -> None:
@@ -227,9 +227,9 @@ def test_dropout_at_its_ends() -> None:
 
 def test_one_hot() -> None:
     index = torch.tensor([[0, 2], [1, 1]])
-    made = F.one_hot(index)
-    assert made.shape == (2, 2, 3) and made.dtype == torch.int64
-    np.testing.assert_array_equal(made.numpy(), np.eye(3, dtype=np.int64)[index.numpy()])
+    rows = F.one_hot(index)
+    assert rows.shape == (2, 2, 3) and rows.dtype == torch.int64
+    np.testing.assert_array_equal(rows.numpy(), np.eye(3, dtype=np.int64)[index.numpy()])
     assert F.one_hot(index, 5).shape == (2, 2, 5)
     assert F.one_hot(torch.zeros(0, dtype=torch.int64), 5).shape == (0, 5)
     with pytest.raises(RuntimeError, match="Can not infer total number of classes"):
@@ -245,8 +245,8 @@ def test_one_hot() -> None:
 def test_pad() -> None:
     x = normal(2, 3, 4)
     check(F.pad(torch.tensor(x), (1, 2)), np.pad(x, [(0, 0), (0, 0), (1, 2)]))
-    made = F.pad(torch.tensor(x), (1, 0, 0, 2), value=3.0)
-    check(made, np.pad(x, [(0, 0), (0, 2), (1, 0)], constant_values=3.0))
+    result = F.pad(torch.tensor(x), (1, 0, 0, 2), value=3.0)
+    check(result, np.pad(x, [(0, 0), (0, 2), (1, 0)], constant_values=3.0))
     check(F.pad(torch.tensor(x), (-1, 1)), np.pad(x, [(0, 0), (0, 0), (0, 1)])[:, :, 1:])
     check_gradient(lambda x: F.pad(x, (1, -1, 2, 0)), x)
     assert F.pad(torch.zeros(2, dtype=torch.int64), (1, 1), value=1.5).tolist() == [1, 0, 0, 1]

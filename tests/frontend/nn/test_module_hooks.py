@@ -113,9 +113,9 @@ def test_named_tuples_keep_their_type() -> None:
 
     model, seen = Net(), []
     model.register_full_backward_hook(lambda _, grads, outputs: seen.append(outputs))
-    made = model(torch.ones(1, requires_grad=True))
-    assert type(made) is Pair
-    made.right.sum().backward()
+    result = model(torch.ones(1, requires_grad=True))
+    assert type(result) is Pair
+    result.right.sum().backward()
     assert seen[0][0] is None and seen[0][1].tolist() == [1.0]
 
 
@@ -125,9 +125,9 @@ def test_a_graph_with_backward_hooks_is_freed_without_the_collector() -> None:
     gc.collect()
     gc.disable()
     try:
-        made = model(torch.ones(2, requires_grad=True) * 1)
-        node = weakref.ref(made.grad_fn)
-        del made
+        result = model(torch.ones(2, requires_grad=True) * 1)
+        node = weakref.ref(result.grad_fn)
+        del result
         assert node() is None
     finally:
         gc.enable()
@@ -136,13 +136,13 @@ def test_a_graph_with_backward_hooks_is_freed_without_the_collector() -> None:
 def test_inputs_and_outputs_of_full_backward_hooks_are_not_changed_in_place() -> None:
     model = nn.Identity()
     model.register_full_backward_hook(lambda *_: None)
-    made = model(torch.ones(2, requires_grad=True) * 1)
-    assert made.grad_fn.name() == "BackwardHookFunctionBackward"
+    result = model(torch.ones(2, requires_grad=True) * 1)
+    assert result.grad_fn.name() == "BackwardHookFunctionBackward"
     with pytest.raises(RuntimeError, match=r"is a view and is being modified inplace.*clone"):
-        made.add_(1)
+        result.add_(1)
     with torch.no_grad():
-        made.add_(1)
-    assert made.tolist() == [2.0, 2.0]
+        result.add_(1)
+    assert result.tolist() == [2.0, 2.0]
 
 
 def test_a_module_without_gradients_of_inputs_warns() -> None:
@@ -163,8 +163,8 @@ def test_old_hooks_see_the_last_operation() -> None:
     model.register_backward_hook(lambda _, grads, outputs: seen.extend((grads, outputs)))
     x, y = torch.zeros(1, requires_grad=True), torch.full((1,), 3.0, requires_grad=True)
     with pytest.warns(FutureWarning, match="the forward contains multiple autograd Nodes"):
-        made = model(x, y)
-    made.backward(torch.full((1,), 2.0))
+        result = model(x, y)
+    result.backward(torch.full((1,), 2.0))
     assert [g.tolist() for g in seen[0]] == [[6.0], [2.0]]
     assert seen[1][0].tolist() == [2.0]
     with pytest.raises(RuntimeError, match="Cannot use both regular backward hooks and full"):

@@ -113,9 +113,9 @@ def test_a_child_under_any_name_takes_it_over() -> None:
     with pytest.raises(KeyError, match="attribute 'forward' already exists"):
         net.forward = nn.Parameter(torch.ones(1))
     with pytest.raises(ValueError, match="Cannot assign non-leaf Tensor to parameter 'p'"):
-        made: Any = nn.Parameter(torch.ones(1))
-        made._edge = (torch.ones(1, requires_grad=True) * 2)._edge
-        net.register_parameter("p", made)
+        member: Any = nn.Parameter(torch.ones(1))
+        member._edge = (torch.ones(1, requires_grad=True) * 2)._edge
+        net.register_parameter("p", member)
 
 
 # -- conversions ---------------------------------------------------------------------------------

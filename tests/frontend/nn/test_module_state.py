@@ -44,13 +44,13 @@ class Extra(nn.Module):
 
 def everything(module: Any) -> Any:
     """All a user can see of a module: values, objects, attributes."""
-    found = {}
+    seen = {}
     for path, part in module.named_modules():
         members = {**part._parameters, **part._buffers}
         values = {n: None if x is None else np.array(x.detach()) for n, x in members.items()}
         plain = {n: x for n, x in vars(part).items() if n not in ("_parameters", "_buffers")}
-        found[path] = ({n: id(x) for n, x in members.items()}, values, repr(plain))
-    return found
+        seen[path] = ({n: id(x) for n, x in members.items()}, values, repr(plain))
+    return seen
 
 
 def same_as(before: Any, after: Any) -> None:
@@ -97,10 +97,10 @@ def test_old_versions_are_told_to_the_module() -> None:
 
 
 def test_positional_arguments_of_state_dict_are_deprecated() -> None:
-    given: Any = OrderedDict()
+    destination: Any = OrderedDict()
     with pytest.warns(FutureWarning, match="Positional args are being deprecated"):
-        made = nn.Linear(1, 1).state_dict(given, "p.")
-    assert made is given and list(given) == ["p.weight", "p.bias"]
+        state = nn.Linear(1, 1).state_dict(destination, "p.")
+    assert state is destination and list(destination) == ["p.weight", "p.bias"]
 
 
 def test_a_module_loads_in_its_own_way() -> None:
@@ -216,12 +216,12 @@ def test_load_hooks() -> None:
         state[prefix + "weight"] = state.pop("w")
 
     net.register_load_state_dict_pre_hook(renamed)
-    given = {"w": torch.ones(1, 1), "bias": torch.ones(1)}
-    net.load_state_dict(given)
-    assert net.weight.item() == 1 and "w" in given
+    entries = {"w": torch.ones(1, 1), "bias": torch.ones(1)}
+    net.load_state_dict(entries)
+    assert net.weight.item() == 1 and "w" in entries
     net.register_load_state_dict_post_hook(lambda module, keys: keys.unexpected_keys)
     with pytest.raises(AssertionError, match="not expected to return new values"):
-        net.load_state_dict(given)
+        net.load_state_dict(entries)
 
 
 def test_hooks_with_their_module_go_with_copies() -> None:
@@ -259,11 +259,11 @@ def test_assign_puts_the_given_tensors_in() -> None:
     net.weight.requires_grad_(False)
     net.register_buffer("seen", torch.zeros(1))
     weight = nn.Parameter(torch.ones(1, 2))
-    given = {"weight": weight, "bias": torch.ones(1).double(), "seen": torch.ones(1)}
-    net.load_state_dict(given, assign=True)
+    state = {"weight": weight, "bias": torch.ones(1).double(), "seen": torch.ones(1)}
+    net.load_state_dict(state, assign=True)
     assert net.weight is weight and not weight.requires_grad
     assert type(net.bias) is nn.Parameter and net.bias.dtype is torch.float64
-    assert net.bias.requires_grad and net.seen is given["seen"]
+    assert net.bias.requires_grad and net.seen is state["seen"]
 
 
 def test_shared_members_stay_shared_when_loaded() -> None:

@@ -58,7 +58,7 @@ def test_definitions(case: Normalization, check: Any, check_gradient: Any) -> No
     names = [name for name, _ in layer.named_parameters()]
     values = [parameter.detach().numpy().copy() for parameter in layer.parameters()]
     check_gradient(
-        lambda x, *given: torch.func.functional_call(layer, dict(zip(names, given)), (x,)),
+        lambda x, *leaves: torch.func.functional_call(layer, dict(zip(names, leaves)), (x,)),
         x, *values,
     )  # fmt: skip
 

@@ -37,8 +37,8 @@ def test_fractional_pooling_takes_maxima_of_its_windows(count: int) -> None:
     samples = np.random.default_rng(1).random((2, 3, count)).astype(np.float32)
     pool = F.fractional_max_pool2d if count == 2 else F.fractional_max_pool3d
     size, kernel = (4, 3, 2)[:count], (2, 3, 2)[:count]
-    given, drawn = torch.tensor(x, requires_grad=True), torch.tensor(samples)
-    values, places = pool(given, kernel, size, return_indices=True, _random_samples=drawn)
+    tensor, drawn = torch.tensor(x, requires_grad=True), torch.tensor(samples)
+    values, places = pool(tensor, kernel, size, return_indices=True, _random_samples=drawn)
     flat = x.reshape(2, 3, -1)
     taken = np.take_along_axis(flat, places.numpy().reshape(2, 3, -1), 2)
     np.testing.assert_array_equal(values.detach().numpy(), taken.reshape(values.shape))
@@ -47,11 +47,11 @@ def test_fractional_pooling_takes_maxima_of_its_windows(count: int) -> None:
     corner = values.detach().numpy()[(slice(None), slice(None), *(-1,) * count)]
     np.testing.assert_array_equal(corner, x[last].reshape(2, 3, -1).max(-1))
     values.sum().backward()
-    assert given.grad is not None and given.grad.sum() == values.numel()
+    assert tensor.grad is not None and tensor.grad.sum() == values.numel()
     layer = (nn.FractionalMaxPool2d if count == 2 else nn.FractionalMaxPool3d)(
         kernel, output_ratio=0.5
     )
-    assert layer(given).shape[2:] == tuple(n // 2 for n in x.shape[2:])
+    assert layer(tensor).shape[2:] == tuple(n // 2 for n in x.shape[2:])
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,81 +11,80 @@ import pytest
 import frontend as torch
 import frontend.nn.functional as F
 from frontend import nn
+from tests.frontend.layer_cases.convolutions import named
+from tests.frontend.layer_cases.pooling import (
+    ADAPTIVE_SIZES,
+    DILATIONS,
+    POOLS,
+    POWERS,
+    SIZES,
+    adaptive_pool,
+    avg_pool,
+    lp_pool,
+    make_pool,
+    max_pool,
+)
 
 Array = np.ndarray
+Check = Callable[..., None]
 
 
 def normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-# -- pooling --------------------------------------------------------------------------------------
+def image(axes: int) -> Array:
+    return normal(2, 2, *SIZES[:axes])
 
 
-def windows(x: Array, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Any:
-    """Per output position: the elements of the window inside x, and its size with padding."""
-    counts = []
-    for size, k, s, p, d in zip(x.shape[-2:], kernel, stride, padding, dilation):
-        room = size + 2 * p - d * (k - 1) - 1
-        count = (math.ceil if ceil else math.floor)(room / s) + 1
-        counts.append(count - 1 if ceil and (count - 1) * s >= size + p else count)
-    for i, j in np.ndindex(*counts):
-        taps, spans = [], []
-        for at, size, k, s, p, d in zip((i, j), x.shape[-2:], kernel, stride, padding, dilation):
-            places = [at * s - p + t * d for t in range(k)]
-            taps.append([q for q in places if 0 <= q < size])
-            spans.append(sum(q < size + p for q in places))
-        yield counts, (i, j), x[..., taps[0], :][..., taps[1]], spans[0] * spans[1]
+@pytest.mark.parametrize("dilation", DILATIONS)
+@pytest.mark.parametrize("options", POOLS, ids=named)
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_max_pool(axes: int, options: dict[str, Any], dilation: int, check: Check) -> None:
+    x = image(axes)
+    layer = make_pool(nn, "Max", axes, options, dilation=dilation, return_indices=True)
+    values, places = layer(torch.tensor(x))
+    expected, expected_places = max_pool(x, axes, options, dilation)
+    check(values, expected)
+    np.testing.assert_array_equal(places.numpy(), expected_places)
 
 
-POOLS = [
-    {"kernel_size": 2}, {"kernel_size": (3, 2), "stride": (2, 1)},
-    {"kernel_size": 3, "stride": 2, "padding": 1}, {"kernel_size": 2, "ceil_mode": True},
-    {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
-]  # fmt: skip
+@pytest.mark.parametrize("include", [True, False], ids=["padding counts", "does not"])
+@pytest.mark.parametrize("options", POOLS, ids=named)
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_avg_pool(
+    axes: int, options: dict[str, Any], include: bool, check: Check, check_gradient: Check
+) -> None:
+    x = image(axes)
+    layer = make_pool(nn, "Avg", axes, options, count_include_pad=include)
+    check(layer(torch.tensor(x)), avg_pool(x, axes, options, include))
+    check_gradient(layer, x)
 
 
-def pooled(x: Array, reduce: Any, options: dict[str, Any], dilation: int = 1) -> Array:
-    kernel = options["kernel_size"]
-    kernel = kernel if isinstance(kernel, tuple) else (kernel,) * 2
-    stride = options.get("stride", kernel)
-    stride = stride if isinstance(stride, tuple) else (stride,) * 2
-    padding = (options.get("padding", 0),) * 2
-    out: Any = None
-    for counts, at, part, size in windows(
-        x, kernel, stride, padding, (dilation,) * 2, options.get("ceil_mode", False)
-    ):
-        out = np.zeros((*x.shape[:-2], *counts)) if out is None else out
-        out[(..., *at)] = reduce(part, size)
-    return out
+@pytest.mark.parametrize("axes", [2, 3])
+def test_avg_pool_with_a_divisor(axes: int, check: Check) -> None:
+    x, options = image(axes), {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True}
+    layer = make_pool(nn, "Avg", axes, options, divisor_override=5)
+    check(layer(torch.tensor(x)), avg_pool(x, axes, options, True, divisor=5))
 
 
-@pytest.mark.parametrize("options", POOLS, ids=str)
-@pytest.mark.parametrize("dilation", [1, 2])
-def test_max_pool2d(options: dict[str, Any], dilation: int) -> None:
-    x = normal(2, 3, 7, 8)
-    expected = pooled(x, lambda part, _: part.max((-2, -1)), options, dilation)
-    made = nn.MaxPool2d(dilation=dilation, **options)(torch.tensor(x))
-    np.testing.assert_array_equal(made.numpy(), expected)
+@pytest.mark.parametrize("power", POWERS, ids=str)
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_lp_pool(axes: int, power: float, check: Check, check_gradient: Check) -> None:
+    x = abs(image(axes)) + 0.1
+    layer = getattr(nn, f"LPPool{axes}d")(power, 2, ceil_mode=True)
+    check(layer(torch.tensor(x)), lp_pool(x, axes, power))
+    check_gradient(layer, x)
 
 
-@pytest.mark.parametrize("options", POOLS, ids=str)
-@pytest.mark.parametrize("include", [True, False])
-def test_avg_pool2d(options: dict[str, Any], include: bool) -> None:
-    x = normal(2, 3, 7, 8)
-
-    def mean(part: Array, size: int) -> Array:
-        return part.sum((-2, -1)) / (size if include else part.shape[-1] * part.shape[-2])
-
-    made = nn.AvgPool2d(count_include_pad=include, **options)(torch.tensor(x))
-    np.testing.assert_allclose(made.numpy(), pooled(x, mean, options), rtol=1e-12)
-
-
-def test_avg_pool2d_divisor() -> None:
-    x = normal(1, 4, 4)
-    made = F.avg_pool2d(torch.tensor(x), 2, divisor_override=3)
-    expected = x.reshape(1, 2, 2, 2, 2).sum((2, 4)) / 3
-    np.testing.assert_allclose(made.numpy(), expected, rtol=1e-12)
+@pytest.mark.parametrize("size", ADAPTIVE_SIZES, ids=str)
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_adaptive_pools(axes: int, size: int, check: Check, check_gradient: Check) -> None:
+    x = image(axes)
+    for kind, reduce in (("Avg", np.mean), ("Max", np.max)):
+        layer = getattr(nn, f"Adaptive{kind}Pool{axes}d")(size)
+        check(layer(torch.tensor(x)), adaptive_pool(x, axes, size, reduce))
+        check_gradient(layer, x)
 
 
 def test_max_pool_gradient_goes_to_the_first_of_equal_maxima() -> None:

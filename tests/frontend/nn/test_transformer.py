@@ -1,4 +1,4 @@
-"""Transformer layers and stacks: how their parts go together."""
+"""Transformer layers against their formulas in NumPy; stacks: how their parts go together."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 import frontend as torch
-import frontend.nn.functional as F
 from frontend import nn
+from tests.frontend.layer_cases import transformer as cases
+from tests.frontend.layer_cases.refusals.refusal import Refusal
+from tests.frontend.layer_cases.refusals.transformer import REFUSALS
 
 Check = Callable[..., None]
 
-CAUSAL = torch.tensor(~np.tri(3, dtype=bool))
+CAUSAL = torch.tensor(cases.CAUSAL)
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
@@ -30,50 +32,45 @@ def decoder_layer(**options: Any) -> Any:
     return nn.TransformerDecoderLayer(8, 2, 12, dropout=0.0, **options).double()
 
 
-@pytest.mark.parametrize("first", [False, True], ids=["norm last", "norm first"])
-def test_an_encoder_layer_is_its_parts(first: bool, check: Check) -> None:
-    layer = encoder_layer(norm_first=first, activation="gelu")
-    x = torch.tensor(normal(3, 2, 8))
-
-    def attend(x: Any) -> Any:
-        return layer.self_attn(x, x, x, attn_mask=CAUSAL)[0]
-
-    def maps(x: Any) -> Any:
-        return layer.linear2(F.gelu(layer.linear1(x)))
-
-    if first:
-        y = x + attend(layer.norm1(x))
-        y = y + maps(layer.norm2(y))
-    else:
-        y = layer.norm1(x + attend(x))
-        y = layer.norm2(y + maps(y))
-    check(layer(x, CAUSAL), y.detach().numpy())
-    check(layer(x, CAUSAL, is_causal=True), y.detach().numpy())
+def randomized(layer: Any) -> Any:
+    """The layer with parameters that are none of them 0."""
+    with torch.no_grad():
+        for seed, parameter in enumerate(layer.parameters()):
+            parameter.copy_(torch.tensor(normal(*parameter.shape, seed=seed)))
+    return layer
 
 
-@pytest.mark.parametrize("first", [False, True], ids=["norm last", "norm first"])
-def test_a_decoder_layer_is_its_parts(first: bool, check: Check) -> None:
-    layer = decoder_layer(norm_first=first)
-    x, memory = torch.tensor(normal(3, 2, 8)), torch.tensor(normal(4, 2, 8, seed=1))
+def tensors(masks: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Float masks in float64."""
+    return {
+        name: torch.tensor(mask if mask.dtype == bool else mask.astype(np.float64))
+        for name, mask in masks.items()
+    }
 
-    def own(x: Any) -> Any:
-        return layer.self_attn(x, x, x, attn_mask=CAUSAL)[0]
 
-    def other(x: Any) -> Any:
-        return layer.multihead_attn(x, memory, memory)[0]
+@pytest.mark.parametrize("masks", cases.ENCODER_MASKS.values(), ids=cases.ENCODER_MASKS)
+@pytest.mark.parametrize("options", cases.OPTIONS.values(), ids=cases.OPTIONS)
+def test_an_encoder_layer_is_its_formula(
+    options: dict[str, Any], masks: dict[str, Any], check: Check
+) -> None:
+    layer = randomized(encoder_layer(**options))
+    (x,) = (normal(*shape) for shape in cases.shapes_of(options, 3))
+    expected = cases.encoder_layer(layer, x, options, **masks)
+    check(layer(torch.tensor(x), **tensors(masks)), expected)
+    if [*masks] == ["src_mask"] and masks["src_mask"].dtype == bool:
+        check(layer(torch.tensor(x), **tensors(masks), is_causal=True), expected)
 
-    def maps(x: Any) -> Any:
-        return layer.linear2(F.relu(layer.linear1(x)))
 
-    if first:
-        y = x + own(layer.norm1(x))
-        y = y + other(layer.norm2(y))
-        y = y + maps(layer.norm3(y))
-    else:
-        y = layer.norm1(x + own(x))
-        y = layer.norm2(y + other(y))
-        y = layer.norm3(y + maps(y))
-    check(layer(x, memory, CAUSAL), y.detach().numpy())
+@pytest.mark.parametrize("masks", cases.DECODER_MASKS.values(), ids=cases.DECODER_MASKS)
+@pytest.mark.parametrize("options", cases.OPTIONS.values(), ids=cases.OPTIONS)
+def test_a_decoder_layer_is_its_formula(
+    options: dict[str, Any], masks: dict[str, Any], check: Check
+) -> None:
+    layer = randomized(decoder_layer(**options))
+    shapes = cases.shapes_of(options, 3, 4)
+    x, memory = (normal(*shape, seed=seed) for seed, shape in enumerate(shapes))
+    expected = cases.decoder_layer(layer, x, memory, options, **masks)
+    check(layer(torch.tensor(x), torch.tensor(memory), **tensors(masks)), expected)
 
 
 def test_gradients(check_gradient: Check) -> None:
@@ -108,11 +105,11 @@ def test_the_whole_is_an_encoder_and_a_decoder(check: Check) -> None:
     mask = nn.Transformer.generate_square_subsequent_mask(3, dtype=torch.float64)
     memory = model.encoder(source, src_key_padding_mask=padding)
     expected = model.decoder(target, memory, mask, memory_key_padding_mask=padding)
-    found = model(
+    actual = model(
         source, target, tgt_mask=mask, src_key_padding_mask=padding,
         memory_key_padding_mask=padding, tgt_is_causal=True,
     )  # fmt: skip
-    check(found, expected.detach().numpy())
+    check(actual, expected.detach().numpy())
     single = model(source[0], target[0], tgt_mask=mask)
     check(single, model(source[:1], target[:1], tgt_mask=mask)[0].detach().numpy())
     assert copy.deepcopy(model)(source, target).shape == (2, 3, 8)
@@ -155,13 +152,6 @@ def test_matrices_start_by_xaviers_rule() -> None:
     assert not [name for name, _ in biased.named_parameters() if "bias" in name]
 
 
-def test_errors() -> None:
-    model = nn.Transformer(8, 2, 1, 1, 8)
-    with pytest.raises(RuntimeError, match="batch number of src and tgt must be equal"):
-        model(torch.zeros(3, 2, 8), torch.zeros(3, 3, 8))
-    with pytest.raises(RuntimeError, match="feature number of src and tgt must be equal to d_mo"):
-        model(torch.zeros(3, 2, 8), torch.zeros(3, 2, 7))
-    with pytest.raises(RuntimeError, match="activation should be relu/gelu, not tanh"):
-        nn.TransformerEncoderLayer(8, 2, activation="tanh")
-    with pytest.raises(AssertionError, match="only bool and floating types of src_mask"):
-        encoder_layer()(torch.zeros(3, 2, 8).double(), torch.zeros(3, 3).long())
+@pytest.mark.parametrize("case", REFUSALS, ids=str)
+def test_refusals(case: Refusal) -> None:
+    case.check(torch)

@@ -107,12 +107,12 @@ def test_sequences_undo_each_first_step(first: Any, milestones: Any, rates: list
     schedule = schedules.SequentialLR(
         optimizer, [*first(optimizer), schedules.ConstantLR(optimizer, 0.25, 2)], milestones
     )
-    found = [optimizer.param_groups[0]["lr"]]
+    course = [optimizer.param_groups[0]["lr"]]
     for _ in range(6):
         optimizer.step()
         schedule.step()
-        found.append(optimizer.param_groups[0]["lr"])
-    assert found == pytest.approx(rates)
+        course.append(optimizer.param_groups[0]["lr"])
+    assert course == pytest.approx(rates)
 
 
 def test_going_to_an_epoch() -> None:

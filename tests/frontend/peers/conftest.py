@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import frontend
+from tests.frontend.layer_cases.refusals.refusal import Refusal
 
 BOUND = 1e-5
 MODES = ("eager", "compiled")
@@ -85,8 +86,8 @@ class Peer:
     ) -> None:
         """`call(system, *tensors)` gives the same, and so do the gradients of the float arguments.
         `system` is torch or frontend; `arguments` are NumPy arrays (nested as you like)."""
-        given = self.theirs(arguments)
-        expected = _quiet(lambda: call(self.torch, *given))
+        their_tensors = self.theirs(arguments)
+        expected = _quiet(lambda: call(self.torch, *their_tensors))
         weights = self._weights(expected)
         self._backward(self.torch, expected, weights, gradients)
         for mode in modes:
@@ -97,7 +98,7 @@ class Peer:
             self.agree(result, expected, mode, bound)
             self._backward(frontend, result, weights, gradients)
             if gradients:
-                pairs = zip(_leaves(taken), _leaves(given), strict=True)
+                pairs = zip(_leaves(taken), _leaves(their_tensors), strict=True)
                 self._gradients(pairs, f"{mode} gradient of argument", bound)
 
     def module(
@@ -128,9 +129,9 @@ class Peer:
         self, theirs: Any, mine: Any, arguments: Any, keywords: Any, modes: Any, bound: float,
         repeat: int, label: str,
     ) -> None:  # fmt: skip
-        given, named = self.theirs(arguments), self.theirs(keywords)
+        tensors, named = self.theirs(arguments), self.theirs(keywords)
         for _ in range(repeat):
-            expected = _quiet(lambda: theirs(*given, **named))
+            expected = _quiet(lambda: theirs(*tensors, **named))
         weights = self._weights(expected)
         self._backward(self.torch, expected, weights, True)
         for mode in modes:
@@ -142,7 +143,7 @@ class Peer:
             where = f"{label} {mode}"
             self.agree(result, expected, f"{where} output", bound)
             self._backward(frontend, result, weights, True)
-            pairs = zip(_leaves((taken, options)), _leaves((given, named)), strict=True)
+            pairs = zip(_leaves((taken, options)), _leaves((tensors, named)), strict=True)
             self._gradients(pairs, f"{where} gradient of argument", bound)
             for (name, p), (other, q) in zip(
                 module.named_parameters(), theirs.named_parameters(), strict=True
@@ -165,13 +166,21 @@ class Peer:
         else:
             _quiet(lambda: call(frontend))
 
+    def same_words(self, case: Refusal) -> None:
+        """Both raise the case's error, and PyTorch's text is the beginning of ours."""
+        with pytest.raises(case.error) as theirs:
+            _quiet(lambda: case.call(self.torch))
+        with pytest.raises(case.error) as ours:
+            _quiet(lambda: case.call(frontend))
+        assert str(ours.value).startswith(str(theirs.value).strip().partition(", not ")[0])
+
     def script(self, run: Callable[[Any, list[Any]], Any]) -> tuple[list[Any], Exception | None]:
         """`run(system, log)` logs the same events, gives the same warnings, and returns the same or
         raises torch's type of exception; the events and the exception. Tensors are logged as
         rounded lists, objects by their type."""
         expected, error = _events(self.torch, run)
-        found, raised = _events(frontend, run)
-        assert found == expected
+        actual, raised = _events(frontend, run)
+        assert actual == expected
         assert (raised is None) == (error is None), (raised, error)
         if error is not None:
             assert isinstance(raised, type(error)), (raised, error)

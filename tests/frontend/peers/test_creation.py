@@ -152,17 +152,17 @@ DTYPES = ["float32", "float64", "float16", "bfloat16", "uint8", "int8", "int16",
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_memory_is_shared_both_ways(peer: Any, dtype: str, capsule: bool) -> None:
     for source, taker in ((peer.torch, frontend), (frontend, peer.torch)):
-        made = source.zeros(2, 3, dtype=getattr(source, dtype)).t()
-        given = source.utils.dlpack.to_dlpack(made) if capsule else made
-        taken = taker.from_dlpack(given)
+        tensor = source.zeros(2, 3, dtype=getattr(source, dtype)).t()
+        shared = source.utils.dlpack.to_dlpack(tensor) if capsule else tensor
+        taken = taker.from_dlpack(shared)
         assert str(taken.dtype) == f"torch.{dtype}"
         assert tuple(taken.shape) == (3, 2) and tuple(taken.stride()) == (1, 3)
-        made[2, 1] = 1
+        tensor[2, 1] = 1
         assert taken.tolist() == [[0, 0], [0, 0], [0, 1]]
         taken[0, 0] = 1
-        assert made[0, 0] == 1
-        before = made.tolist()
-        del made, given
+        assert tensor[0, 0] == 1
+        before = tensor.tolist()
+        del tensor, shared
         gc.collect()
         assert taken.tolist() == before
 

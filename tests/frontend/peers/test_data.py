@@ -38,16 +38,16 @@ def plain(value: Any) -> Any:
 def same(peer: Any, call: Any) -> None:
     """`call(system)` gives the same, or raises the same type of exception in the same words (ours
     may say more)."""
-    found = []
+    results = []
     for system in (peer.torch, frontend):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                made: Any = plain(call(system))
+                outcome: Any = plain(call(system))
             except Exception as error:
-                made = error
-        found.append((made, [w.category for w in caught]))
-    (expected, warned), (ours, warned_here) = found
+                outcome = error
+        results.append((outcome, [w.category for w in caught]))
+    (expected, warned), (ours, warned_here) = results
     assert warned_here == warned
     if not isinstance(expected, Exception):
         assert not isinstance(ours, Exception), ours

@@ -43,8 +43,12 @@ def test_log_prob_and_entropy(peer: Any, name: str) -> None:
     make, parameters, value = MAKE[name]
 
     def call(t: Any, *p: Any) -> Any:
-        made = make(t.distributions, *p)
-        return made.log_prob(t.tensor(value)), made.entropy(), made.perplexity()
+        distribution = make(t.distributions, *p)
+        return (
+            distribution.log_prob(t.tensor(value)),
+            distribution.entropy(),
+            distribution.perplexity(),
+        )
 
     peer.function(call, *parameters)
 
@@ -56,8 +60,8 @@ def test_moments_and_parameters(peer: Any, name: str) -> None:
     names += ["probs", "logits"] if "bern" in name or "cat" in name else []
 
     def call(t: Any, *p: Any) -> Any:
-        made = make(t.distributions, *p)
-        return [getattr(made, n) for n in names]
+        distribution = make(t.distributions, *p)
+        return [getattr(distribution, n) for n in names]
 
     # The variance of categories is NaN, and so would gradients be.
     peer.function(call, *parameters, gradients="cat" not in name and "bern" not in name)
@@ -68,8 +72,8 @@ def test_expanded(peer: Any, name: str) -> None:
     make, parameters, value = MAKE[name]
 
     def call(t: Any, *p: Any) -> Any:
-        made = make(t.distributions, *p)
-        wide = made.expand((4, *made.batch_shape))
+        distribution = make(t.distributions, *p)
+        wide = distribution.expand((4, *distribution.batch_shape))
         again = wide.expand((2, *wide.batch_shape))
         return wide.log_prob(t.tensor(value)), wide.entropy(), again.mean
 
@@ -125,8 +129,8 @@ def test_cdf_and_its_inverse(peer: Any, name: str) -> None:
     make, parameters, value = MAKE[name]
 
     def call(t: Any, *p: Any) -> Any:
-        made = make(t.distributions, *p)
-        return made.cdf(t.tensor(value)), made.icdf(t.tensor(P))
+        distribution = make(t.distributions, *p)
+        return distribution.cdf(t.tensor(value)), distribution.icdf(t.tensor(P))
 
     peer.function(call, *parameters)
 
@@ -152,18 +156,37 @@ def test_texts_shapes_and_support(peer: Any, name: str) -> None:
     make, parameters, _ = MAKE[name]
 
     def run(t: Any, log: list[Any]) -> Any:
-        made = make(t.distributions, *map(t.tensor, parameters))
-        log.append([repr(made), tuple(made.batch_shape), tuple(made.event_shape)])
-        log.append([repr(made.support), made.support.is_discrete, made.support.event_dim])
-        log.append([repr(made.arg_constraints), made.has_rsample, made.has_enumerate_support])
+        distribution = make(t.distributions, *map(t.tensor, parameters))
+        log.append(
+            [repr(distribution), tuple(distribution.batch_shape), tuple(distribution.event_shape)]
+        )
+        log.append(
+            [
+                repr(distribution.support),
+                distribution.support.is_discrete,
+                distribution.support.event_dim,
+            ]
+        )
+        log.append(
+            [
+                repr(distribution.arg_constraints),
+                distribution.has_rsample,
+                distribution.has_enumerate_support,
+            ]
+        )
         for shape in ((), (3,), (2, 0) if "cat" not in name else (2, 1)):
-            drawn = made.sample(shape)
+            drawn = distribution.sample(shape)
             log.append([tuple(drawn.shape), str(drawn.dtype), drawn.requires_grad])
-        if made.has_rsample:
-            log.append(tuple(made.rsample((2,)).shape))
-        if made.has_enumerate_support:
-            log.append([made.enumerate_support(), made.enumerate_support(expand=False)])
-        return made.expand((2, *made.batch_shape)).batch_shape == (2, *made.batch_shape)
+        if distribution.has_rsample:
+            log.append(tuple(distribution.rsample((2,)).shape))
+        if distribution.has_enumerate_support:
+            log.append(
+                [distribution.enumerate_support(), distribution.enumerate_support(expand=False)]
+            )
+        return distribution.expand((2, *distribution.batch_shape)).batch_shape == (
+            2,
+            *distribution.batch_shape,
+        )
 
     peer.script(run)
 
@@ -217,9 +240,9 @@ def test_refusals_in_the_same_words(peer: Any, name: str) -> None:
         with pytest.raises(Exception) as caught:
             BAD[name](system, system.distributions)
         errors.append(caught.value)
-    expected, found = errors
-    assert isinstance(found, type(expected))
-    assert str(found).startswith(str(expected)[:200])
+    expected, actual = errors
+    assert isinstance(actual, type(expected))
+    assert str(actual).startswith(str(expected)[:200])
 
 
 def test_a_distribution_of_the_users_own(peer: Any) -> None:
@@ -277,9 +300,18 @@ def test_modules_and_helpers(peer: Any) -> None:
             "positive_integer", "greater_than(3)", "less_than(3)", "half_open_interval(0, 1)",
             "independent(boolean, 1)", "one_hot",
         ):  # fmt: skip
-            made = eval(text, dict(vars(c)))
-            log.append([repr(made), made.is_discrete, made.event_dim, c.is_dependent(made)])
-            log.append(made.check(t.tensor([[0.0, 1.0], [0.5, 0.5], [-1.0, 3.0], [2.0, 0.25]])))
+            constraint = eval(text, dict(vars(c)))
+            log.append(
+                [
+                    repr(constraint),
+                    constraint.is_discrete,
+                    constraint.event_dim,
+                    c.is_dependent(constraint),
+                ]
+            )
+            log.append(
+                constraint.check(t.tensor([[0.0, 1.0], [0.5, 0.5], [-1.0, 3.0], [2.0, 0.25]]))
+            )
         log.append([repr(c.dependent), c.is_dependent(c.dependent)])
 
     peer.script(run)

@@ -67,16 +67,16 @@ ELEMENTWISE = ["add", "sub", "mul", "true_divide", "floor_divide", "remainder", 
 def test_arithmetic_on_all_pairs(peer: Any, name: str) -> None:
     """Equal dtypes and values, or an error in both."""
     for left, right in PAIRS:
-        found = []
+        differences = []
         for s in (frontend, peer.torch):
             x = s.tensor([1, 3, 2]).to(getattr(s, left))
             y = s.tensor([3, 2, 1]).to(getattr(s, right))
             try:
                 result = getattr(s, name)(x, y)
-                found.append((str(result.dtype), result.double().tolist()))
+                differences.append((str(result.dtype), result.double().tolist()))
             except RuntimeError:
-                found.append(("error", []))
-        (ours, mine), (theirs, other) = found
+                differences.append(("error", []))
+        (ours, mine), (theirs, other) = differences
         assert ours == theirs, (left, right)
         np.testing.assert_allclose(mine, other, rtol=1e-6, err_msg=f"{left}, {right}")
 
@@ -90,16 +90,16 @@ WITH_DIM = {"softmax": (0,), "cumsum": (0,), "sort": (0,), "flip": (0,)}
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", NAMES)
 def test_functions_of_one_tensor(peer: Any, name: str, dtype: str) -> None:
-    found = []
+    differences = []
     for s in (frontend, peer.torch):
         x = s.tensor([1, 3, 2]).to(getattr(s, dtype))
         try:
             result = getattr(x, name)(*WITH_DIM.get(name, ()))
             result = result[0] if name == "sort" else result
-            found.append((str(result.dtype), result.double().tolist()))
+            differences.append((str(result.dtype), result.double().tolist()))
         except RuntimeError:
-            found.append(("error", []))
-    (ours, mine), (theirs, other) = found
+            differences.append(("error", []))
+    (ours, mine), (theirs, other) = differences
     assert ours == theirs
     bound = {"float16": 2e-3, "bfloat16": 1e-2}.get(dtype, 1e-6)
     np.testing.assert_allclose(mine, other, rtol=bound)

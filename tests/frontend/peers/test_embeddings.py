@@ -7,28 +7,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-TOKENS = np.array([[0, 5, 2, 1], [2, 2, 3, 5]])
-FLAT = np.array([0, 5, 2, 1, 2, 2, 3, 5, 4])
-STARTS = np.array([0, 2, 2, 5])  # the second bag is empty
-
+import frontend
+from tests.frontend.layer_cases.embeddings import (
+    BAG_INPUTS,
+    BAGS,
+    DISTANCE_SHAPES,
+    EMBEDDINGS,
+    FLAT,
+    LINEAR_SHAPES,
+    PAIR_POWERS,
+    STARTS,
+    TOKEN_ARRAYS,
+    TOKENS,
+    cases_of,
+)
+from tests.frontend.layer_cases.refusals.embeddings import REFUSALS
+from tests.frontend.layer_cases.refusals.refusal import Refusal
 
 # -- embedding -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"padding_idx": 2},
-        {"padding_idx": -1},
-        {"scale_grad_by_freq": True},
-        {"scale_grad_by_freq": True, "padding_idx": 5},
-        {"max_norm": 1.0},
-        {"max_norm": 1.5, "norm_type": 1.0, "padding_idx": 2},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("tokens", [TOKENS, TOKENS[0], np.array(3), TOKENS[:0]], ids=np.shape)
+@pytest.mark.parametrize("options", EMBEDDINGS, ids=str)
+@pytest.mark.parametrize("tokens", TOKEN_ARRAYS, ids=np.shape)
 def test_embedding(peer: Any, tokens: np.ndarray, options: dict[str, Any]) -> None:
     peer.module(lambda nn: nn.Embedding(6, 3, **options), tokens, training=(True,), repeat=2)
 
@@ -65,25 +65,13 @@ def test_pretrained_rows(peer: Any) -> None:
 
 # -- bags ----------------------------------------------------------------------------------------
 
-BAGS = [
-    {"mode": mode, **options}
-    for mode in ("sum", "mean", "max")
-    for options in ({}, {"padding_idx": 2}, {"max_norm": 1.0})
-]
-
 
 @pytest.mark.parametrize("options", BAGS, ids=str)
 def test_bags(peer: Any, options: dict[str, Any]) -> None:
-    peer.module(lambda nn: nn.EmbeddingBag(6, 3, **options), TOKENS, training=(True,))
-    peer.module(lambda nn: nn.EmbeddingBag(6, 3, **options), FLAT, STARTS, training=(True,))
-    ends = np.array([0, 2, 2, 5, len(FLAT)])
-    peer.module(
-        lambda nn: nn.EmbeddingBag(6, 3, include_last_offset=True, **options), FLAT, ends,
-        training=(True,),
-    )  # fmt: skip
-    peer.module(
-        lambda nn: nn.EmbeddingBag(6, 3, **options), FLAT[:0], np.array([0, 0]), training=(True,)
-    )
+    for case in BAG_INPUTS:
+        own = {**options, **case.options}
+        make = lambda nn, own=own: nn.EmbeddingBag(6, 3, **own)  # noqa: E731
+        peer.module(make, *case.arrays, training=(True,))
 
 
 def test_weighted_sums_of_bags(peer: Any) -> None:
@@ -92,68 +80,24 @@ def test_weighted_sums_of_bags(peer: Any) -> None:
     peer.module(make, FLAT, STARTS, peer.normal(*FLAT.shape), training=(True,))
 
 
-REFUSED = [
-    lambda t, F: t.nn.Embedding(3, 2, padding_idx=5),
-    lambda t, F: t.nn.Embedding(3, 2, _weight=t.zeros(2, 2)),
-    lambda t, F: F.embedding(t.zeros(2), t.zeros(3, 2)),
-    lambda t, F: F.embedding(t.zeros(2).long(), t.zeros(3, 2, 2)),
-    lambda t, F: F.embedding(t.tensor([3]), t.zeros(3, 2)),
-    lambda t, F: F.embedding(t.tensor([-1]), t.zeros(3, 2)),
-    lambda t, F: F.embedding(t.tensor([3]), t.zeros(3, 2), max_norm=1.0),
-    lambda t, F: F.embedding(t.zeros(2).long(), t.zeros(3, 2), padding_idx=4),
-    lambda t, F: F.embedding_bag(t.zeros(2, 2).long(), t.zeros(3, 2), t.tensor([0])),
-    lambda t, F: F.embedding_bag(t.zeros(2).long(), t.zeros(3, 2)),
-    lambda t, F: F.embedding_bag(t.zeros(2, 2, 2).long(), t.zeros(3, 2)),
-    lambda t, F: F.embedding_bag(t.zeros(2).long(), t.zeros(3, 2), t.zeros(1, 1).long()),
-    lambda t, F: F.embedding_bag(t.zeros(2, 2).long(), t.zeros(3, 2), mode="x"),
-    lambda t, F: F.embedding_bag(
-        t.zeros(2, 2).long(), t.zeros(3, 2), mode="mean", per_sample_weights=t.zeros(2, 2)
-    ),
-    lambda t, F: F.embedding_bag(
-        t.zeros(2, 2).long(), t.zeros(3, 2), mode="sum", per_sample_weights=t.zeros(2)
-    ),
-    lambda t, F: F.embedding_bag(
-        t.zeros(2, 2).long(), t.zeros(3, 2), mode="sum", per_sample_weights=t.zeros(2, 2).double()
-    ),
-    lambda t, F: F.embedding_bag(
-        t.zeros(2, 2).long(), t.zeros(3, 2), mode="max", scale_grad_by_freq=True
-    ),
-    lambda t, F: F.embedding_bag(t.zeros(2, 2).long(), t.zeros(3, 2), mode="max", sparse=True),
-    lambda t, F: F.embedding_bag(t.zeros(3, 2), t.zeros(2, 2).long()),
-    lambda t, F: F.embedding_bag(t.zeros(2, 2).long(), t.zeros(3, 2), padding_idx=7),
-    lambda t, F: F.embedding_bag(t.tensor([5]), t.zeros(3, 2), t.tensor([0])),
-    lambda t, F: F.embedding_bag(t.tensor([1]), t.zeros(3, 2), t.tensor([1])),
-    lambda t, F: F.embedding_bag(t.tensor([1]), t.zeros(3, 2), t.tensor([0, 4])),
-    lambda t, F: F.linear(t.zeros(2, 3), t.zeros(4, 3), t.zeros(5)),
-    lambda t, F: F.linear(t.zeros(2, 3), t.zeros(2, 4, 3)),
-    lambda t, F: F.linear(t.zeros(2, 3), t.zeros(4, 3).double()),
-    lambda t, F: F.linear(t.zeros(2, 3), t.zeros(4, 2)),
-    lambda t, F: F.linear(t.tensor(1.0), t.zeros(4, 3)),
-    lambda t, F: F.bilinear(t.zeros(2, 3), t.zeros(3, 4), t.zeros(5, 3, 4)),
-    lambda t, F: F.bilinear(t.zeros(2, 3), t.zeros(2, 4), t.zeros(5, 3, 3)),
-    lambda t, F: F.bilinear(t.zeros(2, 3), t.zeros(2, 4), t.zeros(5, 3, 4), t.zeros(4)),
-    lambda t, F: F.bilinear(t.zeros(2, 1, 3), t.zeros(2, 4), t.zeros(5, 3, 4)),
-    lambda t, F: F.bilinear(t.zeros(2, 3), t.zeros(2, 4), t.zeros(5, 3, 4).double()),
-    lambda t, F: t.nn.Bilinear(0, 1, 2),
-    lambda t, F: F.pdist(t.zeros(2)),
-    lambda t, F: F.pdist(t.zeros(2, 2), p=-1),
-    lambda t, F: F.pdist(t.zeros(1, 3)),
-    lambda t, F: F.cosine_similarity(t.zeros(2, 3).long(), t.zeros(2, 3).long()),
-    lambda t, F: F.cosine_similarity(t.zeros(2, 3), t.zeros(3), dim=2),
-    lambda t, F: F.cosine_similarity(t.zeros(2, 3), t.zeros(2, 4)),
-    lambda t, F: F.pairwise_distance(t.zeros(2, 3), t.zeros(2, 4)),
-]
+@pytest.mark.parametrize("case", REFUSALS, ids=str)
+def test_refusals(peer: Any, case: Refusal) -> None:
+    with pytest.raises(case.error):
+        case.call(peer.torch)
+    case.check(frontend)
 
 
-@pytest.mark.parametrize("number", range(len(REFUSED)))
-def test_refusals(peer: Any, number: int) -> None:
-    peer.refusal(lambda t: REFUSED[number](t, t.nn.functional))
+def test_what_is_not_refused(peer: Any) -> None:
+    peer.refusal(
+        lambda t: t.nn.functional.embedding_bag(t.zeros(3, 2), t.zeros(2, 2).long())
+    )  # the two in the other order
+    peer.refusal(lambda t: t.nn.functional.pdist(t.zeros(1, 3)))
 
 
 # -- linear --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4), (0, 4), (2, 0, 3, 4)], ids=str)
+@pytest.mark.parametrize("shape", LINEAR_SHAPES, ids=str)
 def test_linear(peer: Any, shape: tuple[int, ...]) -> None:
     x, other = peer.normal(*shape), peer.normal(*shape[:-1], 5)
     peer.module(lambda nn: nn.Linear(4, 3), x, training=(True,))
@@ -177,20 +121,15 @@ def test_second_derivative_of_bilinear(peer: Any) -> None:
 # -- distances -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shapes", [((3, 4), (3, 4)), ((2, 3, 4), (3, 4)), ((5,), (5,))], ids=str)
+@pytest.mark.parametrize("shapes", DISTANCE_SHAPES, ids=str)
 def test_distances(peer: Any, shapes: Any) -> None:
     x, y = (peer.normal(*shape) for shape in shapes)
     x.flat[0] = y.flat[0]
-    # Not along a broadcast axis: those gradients are 0 but for rounding.
-    for dim in {0, -1, x.ndim - 1} if x.shape == y.shape else {-1}:
-        peer.module(lambda nn, d=dim: nn.CosineSimilarity(d), x, y, training=(True,))
-        peer.module(lambda nn, d=dim: nn.CosineSimilarity(d, eps=2.0), x, y, training=(True,))
-    for p in (2.0, 1.0, 3.0, float("inf"), 0.5):
-        peer.module(lambda nn, p=p: nn.PairwiseDistance(p), x, y, training=(True,))
-    peer.module(lambda nn: nn.PairwiseDistance(eps=0.1, keepdim=True), x, y, training=(True,))
+    for case in cases_of(shapes):
+        peer.module(case.make, x, y, training=(True,))
 
 
-@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, float("inf")])
+@pytest.mark.parametrize("p", PAIR_POWERS)
 def test_pairs_of_rows(peer: Any, p: float) -> None:
     x = peer.normal(5, 3)
     x[3] = x[1]

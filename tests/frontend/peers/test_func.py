@@ -170,13 +170,13 @@ def test_modules_as_functions(peer: Peer) -> None:
 
     def call(s: Any, x: Any, weight: Any, bias: Any) -> Any:
         module = s.nn.Sequential(s.nn.Linear(3, 2), s.nn.Tanh())
-        given = {"0.weight": weight, "0.bias": bias}
+        parameters = {"0.weight": weight, "0.bias": bias}
         value = lambda p, x: s.func.functional_call(module, p, (x,)).sum()  # noqa: E731
         return (
-            s.func.functional_call(module, given, x),
+            s.func.functional_call(module, parameters, x),
             s.func.functional_call(module, ({"0.weight": weight}, {"0.bias": bias}), (x,), {}),
-            s.func.grad(value)(given, x),
-            s.vmap(s.func.grad(value), in_dims=(None, 0))(given, x),
+            s.func.grad(value)(parameters, x),
+            s.vmap(s.func.grad(value), in_dims=(None, 0))(parameters, x),
         )
 
     peer.function(call, x, *states, modes=("eager",))
@@ -187,13 +187,13 @@ def test_tied_parameters_and_buffers(peer: Peer) -> None:
         first = s.nn.Linear(2, 2, bias=False)
         module = s.nn.Sequential(first, s.nn.Linear(2, 2, bias=False), s.nn.BatchNorm1d(2))
         module[1].weight = first.weight
-        x, given = s.ones(3, 2), {"0.weight": s.eye(2) * 3}
-        log.append(s.func.functional_call(module[:2], given, x))
+        x, replaced = s.ones(3, 2), {"0.weight": s.eye(2) * 3}
+        log.append(s.func.functional_call(module[:2], replaced, x))
         with s.no_grad():
             first.weight.copy_(s.eye(2))
-        log.append(s.func.functional_call(module[:2], given, x, tie_weights=False))
+        log.append(s.func.functional_call(module[:2], replaced, x, tie_weights=False))
         means = {"2.running_mean": s.zeros(2), "2.running_var": s.ones(2)}
-        s.func.functional_call(module, {**given, **means}, x)
+        s.func.functional_call(module, {**replaced, **means}, x)
         log.append(list(means.values()))
         log.append(module[2].running_mean)
         parameters, buffers = s.func.stack_module_state([s.nn.BatchNorm1d(2) for _ in range(3)])

@@ -55,15 +55,15 @@ def test_layers(peer: Any, name: str, dtype: str) -> None:
     theirs, mine = make(peer.torch.nn), make(frontend.nn)
     mine.load_state_dict({k: frontend.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
     numbers = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    found = []
+    results = []
     for system, layer in ((peer.torch, theirs), (frontend, mine)):
         layer.to(getattr(system, dtype))
         x = system.tensor(numbers).to(getattr(system, dtype)).requires_grad_()
         result = layer(x)
         result = result[0] if isinstance(result, tuple) else result
         result.float().sum().backward()
-        found.append((result, x.grad))
-    (expected, gradient), (result, ours) = found
+        results.append((result, x.grad))
+    (expected, gradient), (result, ours) = results
     close(result, expected, dtype)
     close(ours, gradient, dtype)
     compiled = frontend.compile(mine)(frontend.tensor(numbers).to(getattr(frontend, dtype)))
@@ -74,10 +74,10 @@ def test_layers(peer: Any, name: str, dtype: str) -> None:
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(peer: Any, name: str, dtype: str) -> None:
     numbers = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
-    found = []
+    results = []
     for system in (frontend, peer.torch):
         x = system.tensor(numbers).to(getattr(system, dtype))
         target = system.tensor([0, 2, 1, 1]) if name == "cross_entropy" else x.sigmoid()
         options = {"reduction": "batchmean"} if name == "kl_div" else {}
-        found.append(getattr(system.nn.functional, name)(x, target, **options))
-    close(*found, dtype)
+        results.append(getattr(system.nn.functional, name)(x, target, **options))
+    close(*results, dtype)

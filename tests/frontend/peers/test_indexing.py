@@ -205,9 +205,9 @@ def test_random_indices_read_and_write(peer: Any) -> None:
                 _ = ours[_native(frontend, index)]
             continue
         done += 1
-        found = ours[_native(frontend, index)]
-        np.testing.assert_array_equal(found.numpy(), expected.numpy(), err_msg=str(index))
-        shares = found.numel() and np.shares_memory(found.numpy(), ours.numpy())
+        actual = ours[_native(frontend, index)]
+        np.testing.assert_array_equal(actual.numpy(), expected.numpy(), err_msg=str(index))
+        shares = actual.numel() and np.shares_memory(actual.numpy(), ours.numpy())
         assert shares == (expected.numel() and expected.untyped_storage().data_ptr()
                           == theirs.untyped_storage().data_ptr()), index  # fmt: skip
         # One value everywhere, so that it does not matter in which order places are written.

@@ -51,43 +51,43 @@ def two_groups(system: Any, optimizer: str, tensor: bool = False) -> Any:
     p, q = system.ones(2, requires_grad=True), system.ones(3, requires_grad=True)
     rates = [system.tensor(lr, dtype=system.float64) if tensor else lr for lr in (0.1, 0.05)]
     options = {"momentum": 0.9} if optimizer == "SGD" else {}
-    made = getattr(system.optim, optimizer)(
+    built = getattr(system.optim, optimizer)(
         [{"params": [p]}, {"params": [q], "lr": rates[1]}], lr=rates[0], **options
     )
     p.grad, q.grad = system.ones(2), system.ones(3)
-    return made
+    return built
 
 
 def values(optimizer: Any) -> list[float]:
-    found: list[Any] = []
+    rates: list[Any] = []
     for group in optimizer.param_groups:
-        found += [group["lr"], group.get("momentum"), *group.get("betas", ())]
-        found.append(group.get("initial_lr"))
-    return [float(x) for x in found if x is not None]
+        rates += [group["lr"], group.get("momentum"), *group.get("betas", ())]
+        rates.append(group.get("initial_lr"))
+    return [float(x) for x in rates if x is not None]
 
 
 def course(system: Any, optimizer: str, make: Any, manner: Any) -> list[Any]:
     """What a schedule does in 20 steps, taken in a certain manner."""
     schedules = system.optim.lr_scheduler
-    made = two_groups(system, optimizer, manner == "tensor rates")
-    schedule, other = make(schedules, made), None
-    log: list[Any] = [values(made)]
+    groups = two_groups(system, optimizer, manner == "tensor rates")
+    schedule, other = make(schedules, groups), None
+    log: list[Any] = [values(groups)]
     for i in range(20):
-        made.step()
+        groups.step()
         if manner == "disturbed" and i in (4, 7):
-            for group in made.param_groups:
+            for group in groups.param_groups:
                 group["lr"] = group["lr"] * 2
         if manner == "to epochs" and i % 3 == 2:
             schedule.step(i + 2)
         else:
             schedule.step()
         if manner == "two at once" and i >= 3:
-            other = other or schedules.ExponentialLR(made, 0.9)
+            other = other or schedules.ExponentialLR(groups, 0.9)
             other.step()
-        log += [values(made), [schedule.last_epoch, *map(float, schedule.get_last_lr())]]
+        log += [values(groups), [schedule.last_epoch, *map(float, schedule.get_last_lr())]]
         if manner == f"resumed at {i}":
-            schedule = make(schedules, made, last_epoch=schedule.last_epoch)
-            log.append(values(made))
+            schedule = make(schedules, groups, last_epoch=schedule.last_epoch)
+            log.append(values(groups))
     return [*log, list(schedule.state_dict())]
 
 
@@ -140,13 +140,13 @@ COMBINED: dict[str, Any] = {
 
 
 def combined_course(system: Any, make: Any, tensor: bool) -> list[Any]:
-    made = two_groups(system, "SGD", tensor)
-    schedule = make(system.optim.lr_scheduler, made)
-    log = [values(made)]
+    groups = two_groups(system, "SGD", tensor)
+    schedule = make(system.optim.lr_scheduler, groups)
+    log = [values(groups)]
     for _ in range(20):
-        made.step()
+        groups.step()
         schedule.step()
-        log += [values(made), list(map(float, schedule.get_last_lr()))]
+        log += [values(groups), list(map(float, schedule.get_last_lr()))]
     return [*log, sorted(schedule.state_dict())]
 
 
@@ -155,10 +155,10 @@ def test_combined_schedules(peer: Any, name: str) -> None:
     for tensor in (False, True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a sequence inside another steps before the optimizer
-            found = [combined_course(t, COMBINED[name], tensor) for t in (frontend, peer.torch)]
-        keys = [log.pop() for log in found]
+            courses = [combined_course(t, COMBINED[name], tensor) for t in (frontend, peer.torch)]
+        keys = [log.pop() for log in courses]
         assert keys[0] == keys[1]
-        for x, y in zip(*found, strict=True):
+        for x, y in zip(*courses, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-12)
 
 
@@ -175,12 +175,12 @@ def test_plateau(peer: Any, options: dict[str, Any]) -> None:
     measured = np.random.default_rng(3).random(20) * np.linspace(1, 0.2, 20)
 
     def run(system: Any, log: list[Any]) -> Any:
-        made = two_groups(system, "SGD")
-        schedule = system.optim.lr_scheduler.ReduceLROnPlateau(made, **options)
+        groups = two_groups(system, "SGD")
+        schedule = system.optim.lr_scheduler.ReduceLROnPlateau(groups, **options)
         for i, value in enumerate(measured):
-            made.step()
+            groups.step()
             schedule.step(system.tensor(value) if i % 2 else float(value))
-            log.append([f"{x:.12g}" for x in values(made)])
+            log.append([f"{x:.12g}" for x in values(groups)])
             log.append([schedule.num_bad_epochs, schedule.cooldown_counter, schedule.last_epoch])
         return [sorted(schedule.state_dict()), [f"{x:.12g}" for x in schedule.get_last_lr()]]
 
@@ -301,12 +301,12 @@ def test_callable_objects_are_saved_with_their_attributes(peer: Any) -> None:
             return self.by**epoch
 
     def run(system: Any, log: list[Any]) -> Any:
-        made = [
+        schedulers = [
             system.optim.lr_scheduler.LambdaLR(sgd(system), [Falling(by)]) for by in (0.5, 0.25)
         ]
-        made[0].load_state_dict(made[1].state_dict())
-        made[0].optimizer.step()
-        made[0].step()
-        return [made[0].get_last_lr(), made[0].state_dict()["lr_lambdas"]]
+        schedulers[0].load_state_dict(schedulers[1].state_dict())
+        schedulers[0].optimizer.step()
+        schedulers[0].step()
+        return [schedulers[0].get_last_lr(), schedulers[0].state_dict()["lr_lambdas"]]
 
     peer.script(run)

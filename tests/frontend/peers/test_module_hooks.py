@@ -17,8 +17,8 @@ Log = list[Any]
 
 def filled(system: Any, *shape: int, start: float = 1.0, grad: bool = False) -> Any:
     values = np.arange(start, start + np.prod(shape), dtype=np.float32).reshape(shape) / 8
-    made = system.tensor(values)
-    return made.requires_grad_() if grad else made
+    tensor = system.tensor(values)
+    return tensor.requires_grad_() if grad else tensor
 
 
 def linear(system: Any, inputs: int, outputs: int, **options: Any) -> Any:
@@ -33,11 +33,11 @@ def linear(system: Any, inputs: int, outputs: int, **options: Any) -> Any:
 def noting(log: Log, name: str, returned: Any = None) -> Callable[..., Any]:
     """A hook that logs its name and what it was handed."""
 
-    def hook(module: Any, *given: Any) -> Any:
-        log.append((name, module, given))
+    def hook(module: Any, *arguments: Any) -> Any:
+        log.append((name, module, arguments))
         if isinstance(returned, Exception):
             raise returned
-        return returned(*given) if callable(returned) else returned
+        return returned(*arguments) if callable(returned) else returned
 
     return hook
 
@@ -89,7 +89,7 @@ def test_random_registrations(peer: Any, seed: int) -> None:
         every, handles = system.nn.modules.module, []
         net = two_layers(system)
         targets = list(net.modules())
-        returns: list[Any] = [None, None, None, lambda *given: given[-1] * 2]
+        returns: list[Any] = [None, None, None, lambda *arguments: arguments[-1] * 2]
         for number in range(draw.randint(3, 9)):
             module, returned = draw.choice(targets), draw.choice(returns)
             options: dict[str, Any] = {"prepend": draw.random() < 0.5}
@@ -385,11 +385,11 @@ def test_results_that_are_no_tensors(peer: Any, kind: str) -> None:
 
         net, x = Net(), filled(system, 3, grad=True)
         net.register_full_backward_hook(noting(log, "backward"))
-        made = net(x)
-        while isinstance(made, dict | list | tuple):
-            made = made["y"] if isinstance(made, dict) else made[0]
+        result = net(x)
+        while isinstance(result, dict | list | tuple):
+            result = result["y"] if isinstance(result, dict) else result[0]
         if kind != "number":
-            made.sum().backward()
+            result.sum().backward()
         return x.grad
 
     peer.script(script)
@@ -450,17 +450,17 @@ def test_old_hooks_replace_gradients(peer: Any) -> None:
 def test_old_hooks_warn_of_what_they_miss(peer: Any, kind: str) -> None:
     def script(system: Any, log: Log) -> Any:
         class Net(system.nn.Module):  # type: ignore[misc]
-            def forward(self, given: Any) -> Any:
-                x = given[0] if kind == "list argument" else given
+            def forward(self, inputs: Any) -> Any:
+                x = inputs[0] if kind == "list argument" else inputs
                 y = x.tanh()
                 return {"dict": {"y": y}, "list": [y], "two": (y, x.exp())}.get(kind, y)
 
         net, x = Net(), filled(system, 3, grad=True)
         net.register_backward_hook(noting(log, "old"))
-        made = net([x] if kind == "list argument" else x)
-        while isinstance(made, dict | list | tuple):
-            made = made["y"] if isinstance(made, dict) else made[0]
-        made.sum().backward()
+        result = net([x] if kind == "list argument" else x)
+        while isinstance(result, dict | list | tuple):
+            result = result["y"] if isinstance(result, dict) else result[0]
+        result.sum().backward()
         return x.grad
 
     peer.script(script)

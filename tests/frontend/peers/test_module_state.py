@@ -57,8 +57,10 @@ def test_state_dicts_have_the_same_keys_order_and_metadata(peer: Any) -> None:
         state = net.state_dict()
         log.append([list(state), dict(state._metadata), type(state)])
         log.append(list(net.state_dict(prefix="p.")))
-        given = OrderedDict(x=1)
-        log.append([net.inner.state_dict(destination=given) is given, list(given)])
+        destination = OrderedDict(x=1)
+        log.append(
+            [net.inner.state_dict(destination=destination) is destination, list(destination)]
+        )
         log.append([net.state_dict(keep_vars=True)["inner.scale"] is net.inner.scale])
         log.append([state["inner.scale"].requires_grad, state["inner.count"]])
         log.append(list(net.inner.state_dict(OrderedDict(), "q.", True)))
@@ -93,8 +95,8 @@ def test_extra_state(peer: Any) -> None:
 def test_state_dict_hooks(peer: Any) -> None:
     def script(system: Any, log: list[Any]) -> Any:
         def note(name: str, count: int) -> Any:
-            def hook(*given: Any) -> None:
-                log.append((name, [type(x).__name__ for x in given[:count]], given[1:3]))
+            def hook(*arguments: Any) -> None:
+                log.append((name, [type(x).__name__ for x in arguments[:count]], arguments[1:3]))
 
             return hook
 
@@ -174,7 +176,7 @@ def test_loading_converts_and_assigns(peer: Any, assign: bool) -> None:
         net = nested(system)
         set_to(system, net, 5.0)
         net.inner.scale.requires_grad_(False)
-        given = {
+        state = {
             "layers.first.weight": system.ones(2, 2, dtype=system.float64),
             "layers.first.bias": system.nn.Parameter(system.zeros(2)),
             "inner.scale": system.nn.Parameter(system.zeros(2)),
@@ -183,11 +185,11 @@ def test_loading_converts_and_assigns(peer: Any, assign: bool) -> None:
             "params.b": system.ones(1),
         }
         before = dict(net.state_dict(keep_vars=True))
-        log.append(net.load_state_dict(given, strict=False, assign=assign))
+        log.append(net.load_state_dict(state, strict=False, assign=assign))
         after = dict(net.state_dict(keep_vars=True))
         for name, value in after.items():
             log.append([name, value, str(value.dtype), value.requires_grad, type(value)])
-            log.append([value is before[name], value is given.get(name)])
+            log.append([value is before[name], value is state.get(name)])
         return None
 
     peer.script(script)
@@ -404,8 +406,8 @@ def test_changing(peer: Any, case: str) -> None:
             parameter.grad = system.ones_like(parameter)
         before = dict(net.named_parameters(remove_duplicate=False))
         grads = {name: parameter.grad for name, parameter in before.items()}
-        made = CHANGES[case](system, net)
-        log.append([made is net, made is net.inner, made is None])
+        changed = CHANGES[case](system, net)
+        log.append([changed is net, changed is net.inner, changed is None])
         shows = not case.startswith("to_empty")
         for name, value in [*net.named_parameters(remove_duplicate=False), *net.named_buffers()]:
             log.append([name, str(value.dtype), value.requires_grad, type(value), value.is_leaf])

@@ -14,12 +14,12 @@ NORMS = [2.0, 1.0, 3.0, 0.0, "inf", float("inf"), float("-inf"), "2"]
 
 def with_gradients(system: Any, scale: float = 1.0) -> list[Any]:
     """Parameters with gradients, one without."""
-    made = []
+    parameters = []
     for grad in ([1.0, -2.0, 3.0], [[0.5, 0.0]], None, [4.0]):
         parameter = system.nn.Parameter(system.ones(3 if grad is None else np.shape(grad)))
         parameter.grad = None if grad is None else system.tensor(grad) * scale
-        made.append(parameter)
-    return made
+        parameters.append(parameter)
+    return parameters
 
 
 @pytest.mark.parametrize("norm_type", NORMS, ids=str)
@@ -198,8 +198,8 @@ def test_sequences(peer: Any, case: str) -> None:
 def test_conversions_of_packed_sequences(peer: Any) -> None:
     def script(system: Any, log: list[Any]) -> Any:
         packed = system.nn.utils.rnn.pack_sequence([system.ones(2), system.ones(1)])
-        for made in (packed.double(), packed.to(system.float64), packed.long(), packed.int()):
-            log.append([str(made.data.dtype), made.batch_sizes])
+        for converted in (packed.double(), packed.to(system.float64), packed.long(), packed.int()):
+            log.append([str(converted.data.dtype), converted.batch_sizes])
         log.append([packed.to("cpu") is packed, packed.float() is packed, packed.cpu() is packed])
         log.append([packed.is_cuda, packed.is_pinned(), packed._fields, len(packed)])
         return packed.cuda()

@@ -218,9 +218,9 @@ def test_grouped_products(peer: Any) -> None:
 @pytest.mark.parametrize("name", ["histogram", "frexp", "matrix_exp"])
 def test_what_the_host_computes_is_compiled_too(name: str) -> None:
     arguments = (frontend.eye(3), 3) if name == "histogram" else (frontend.eye(3),)
-    found = frontend.compile(lambda x: getattr(frontend, name)(x, *arguments[1:]))(arguments[0])
+    actual = frontend.compile(lambda x: getattr(frontend, name)(x, *arguments[1:]))(arguments[0])
     expected = getattr(frontend, name)(*arguments)
-    for one, other in zip(*[x if isinstance(x, tuple) else (x,) for x in (found, expected)]):
+    for one, other in zip(*[x if isinstance(x, tuple) else (x,) for x in (actual, expected)]):
         assert np.array_equal(one.numpy(), other.numpy())
 
 

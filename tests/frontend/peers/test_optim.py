@@ -104,9 +104,9 @@ def test_twenty_steps(peer: Any, name: str, options: dict[str, Any], mode: str) 
         theirs.step(*y)
         same(peer, ours, theirs, f"step {i}")
     expected = theirs.optimizer.state_dict()
-    found = ours.optimizer.state_dict()
-    assert found["param_groups"] == expected["param_groups"]
-    peer.agree(found["state"], expected["state"], "state", 2e-5)
+    actual = ours.optimizer.state_dict()
+    assert actual["param_groups"] == expected["param_groups"]
+    peer.agree(actual["state"], expected["state"], "state", 2e-5)
     if mode == "compiled":
         assert len(step.specializations) == 1
 
@@ -173,12 +173,12 @@ BAD: list[tuple[str, dict[str, Any]]] = [
 def test_the_same_options_are_refused_in_the_same_words(
     peer: Any, name: str, options: dict[str, Any]
 ) -> None:
-    found = []
+    messages = []
     for system in (peer.torch, frontend):
         with pytest.raises((ValueError, RuntimeError)) as caught:
             getattr(system.optim, name)(pair(system), **options)
-        found.append((caught.type, str(caught.value)))
-    assert found[0] == found[1]
+        messages.append((caught.type, str(caught.value)))
+    assert messages[0] == messages[1]
 
 
 def _pair_in_two_groups(t: Any) -> Any:
@@ -241,12 +241,12 @@ def test_repr_and_copies(peer: Any, name: str) -> None:
             p.grad = system.ones(2)
         optimizer.step()
         log.append(repr(optimizer))
-        for made in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
-            made.step()
-            own = made.param_groups[0]["params"]
+        for copied in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+            copied.step()
+            own = copied.param_groups[0]["params"]
             log.append([p.detach() for p in own])
-            log.append([list(made.state[p]) for p in own])
-            log.append(repr(made))
+            log.append([list(copied.state[p]) for p in own])
+            log.append(repr(copied))
         return [p.detach() for p in params]
 
     peer.script(run)

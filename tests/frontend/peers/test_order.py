@@ -197,9 +197,9 @@ def test_results_print_as_pytorchs(peer: Any, name: str) -> None:
     more = {"topk": (2,), "kthvalue": (1,)}.get(name, (1,) if name != "sort" else ())
     texts = []
     for system in (peer.torch, frontend):
-        made = getattr(system, name)(system.tensor([[3.0, 1.0, 2.0], [0.5, -1.0, 7.0]]), *more)
-        assert made.values is made[0] and made.indices is made[1]
-        texts.append(repr(made))
+        result = getattr(system, name)(system.tensor([[3.0, 1.0, 2.0], [0.5, -1.0, 7.0]]), *more)
+        assert result.values is result[0] and result.indices is result[1]
+        texts.append(repr(result))
     assert texts[0] == texts[1]
 
 

@@ -47,13 +47,13 @@ def test_unary(peer: Any, name: str) -> None:
     """As a function, a method, in place and with `out`."""
 
     def call(t: Any, x: Any) -> Any:
-        made = [getattr(t, name)(x), getattr(x, name)()]
+        results = [getattr(t, name)(x), getattr(x, name)()]
         if name not in NOT_IN_PLACE:
-            made.append(getattr(x.clone(), f"{name}_")())
+            results.append(getattr(x.clone(), f"{name}_")())
         if name != "relu":
             with t.no_grad():
-                made.append(getattr(t, name)(x, out=t.zeros(3, 7)))
-        return made
+                results.append(getattr(t, name)(x, out=t.zeros(3, 7)))
+        return results
 
     peer.function(call, spread(peer, *UNARY[name]), bound=1e-5)
 
@@ -66,9 +66,9 @@ def test_unary_on_integers_bools_and_no_elements(peer: Any, name: str) -> None:
     whole = np.array([1, 2, 3, 1])
     peer.function(call, np.zeros((0, 3), F32), np.array(0.5, F32))
     for array in (whole, whole.astype(np.int32), np.array([True, True]), whole.astype(np.uint8)):
-        given = peer.torch.tensor(array)
+        tensor = peer.torch.tensor(array)
         try:
-            getattr(peer.torch, name)(given)
+            getattr(peer.torch, name)(tensor)
         except (RuntimeError, NotImplementedError):
             peer.refusal(lambda t, array=array: getattr(t, name)(t.tensor(array)))
         else:
@@ -159,15 +159,15 @@ NUMBERS = [2, 2.5, -3, True]
 @pytest.mark.parametrize("name", words("add sub mul div remainder fmod floor_divide pow xlogy"))
 def test_numbers_as_operands(peer: Any, name: str) -> None:
     def call(t: Any, *xs: Any) -> Any:
-        made = []
+        results = []
         for x in xs:
             for number in NUMBERS:
                 if name == "sub" and number is True:
                     continue
                 if name == "pow" and number == -3 and not x.is_floating_point():
                     continue
-                made.append(getattr(t, name)(x, number))
-        return made
+                results.append(getattr(t, name)(x, number))
+        return results
 
     xs = np.array([1.5, 2, 0.25], F32), np.array([4, 7, 1]), np.array([2, 5], np.int32)
     peer.function(call, *xs, gradients=name != "floor_divide")
@@ -198,8 +198,8 @@ def test_lerp(peer: Any, weight: Any) -> None:
     x, y, w = spread(peer, -2, 2), spread(peer, -2, 2), spread(peer, -1, 2)[0]
 
     def call(t: Any, x: Any, y: Any, w: Any) -> Any:
-        given = w if weight == "tensor" else weight
-        return t.lerp(x, y, given), x.lerp(y, given), x.clone().lerp_(y, given)
+        operand = w if weight == "tensor" else weight
+        return t.lerp(x, y, operand), x.lerp(y, operand), x.clone().lerp_(y, operand)
 
     peer.function(call, x, y, w)
 

@@ -35,7 +35,7 @@ def floats(random: np.random.Generator, shape: tuple[int, ...], kind: int) -> np
     """Of moderate size, whole, of one far magnitude or of many, with zeros, NaN and infinities."""
     x = random.standard_normal(shape)
     odd = random.choice(ODD, shape)
-    made = [
+    numbers = [
         lambda: x, lambda: np.round(x * 10), lambda: x * 10.0 ** random.integers(-8, 9),
         lambda: x * 10.0 ** random.integers(-6, 6, shape), lambda: np.zeros(shape),
         lambda: np.round(x * 10.0 ** random.integers(0, 9, shape)),
@@ -43,7 +43,7 @@ def floats(random: np.random.Generator, shape: tuple[int, ...], kind: int) -> np
         lambda: np.where(random.random(shape) < 0.6, odd, np.round(x * 3)),
         lambda: np.where(random.random(shape) < 0.5, 0, x * 1e-5), lambda: odd,
     ]  # fmt: skip
-    return np.asarray(made[kind % len(made)](), np.float32)
+    return np.asarray(numbers[kind % len(numbers)](), np.float32)
 
 
 def same(peer: Any, array: np.ndarray, dtype: str, **options: Any) -> None:
@@ -85,13 +85,13 @@ def described(system: Any) -> list[str]:
     """Texts of tensors with a place on the tape, of parameters, of other default dtypes."""
     x = system.ones(2, 3, requires_grad=True)
     long = system.ones(1, 12, requires_grad=True)
-    found = [
+    lines = [
         x, x + 1, x.sum(), x * 2 > 1, x.detach(), x.half(), long, long.double(), long.exp(),
         system.nn.Parameter(system.ones(2)), system.nn.Parameter(system.ones(0, 2)),
         system.nn.Parameter(system.ones(2), requires_grad=False), system.ones(0).to(system.int64),
         system.nn.ParameterList([system.ones(1)])[0], system.ones(2).to(system.bfloat16),
     ]  # fmt: skip
-    texts = [repr(each) for each in found] + [str(x), f"{x}", f"{x.sum():.3f}", f"{x.shape}"]
+    texts = [repr(each) for each in lines] + [str(x), f"{x}", f"{x.sum():.3f}", f"{x.shape}"]
     system.set_default_dtype(system.float64)
     try:
         texts += [repr(system.ones(2)), repr(x.detach()), repr(system.ones(0))]

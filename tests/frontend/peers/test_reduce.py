@@ -203,8 +203,8 @@ def test_out(peer: Any, name: str) -> None:
             kind = {"argmax": t.int64, "any": t.bool}.get(name, t.float32)
             shape = (3, 4) if name == "softmax" else (3,)
             out = t.zeros(shape, dtype=kind)
-            made = getattr(t, name)(x, dim=1, out=out)
-            return made, out
+            result = getattr(t, name)(x, dim=1, out=out)
+            return result, out
 
     peer.function(call, peer.normal(3, 4))
 

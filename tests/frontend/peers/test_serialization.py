@@ -28,14 +28,14 @@ def test_a_checkpoint_of_torch_comes_along(peer: Any, tmp_path: Path) -> None:
         "optimizer_state_dict": optimizer.state_dict(),
     }  # fmt: skip
     torch.save(checkpoint, path)
-    found = frontend.load(path)
-    peer.agree(found["model_state_dict"], dict(checkpoint["model_state_dict"]), bound=0)
-    assert (found["epoch"], found["loss"]) == (3, 0.25)
+    loaded = frontend.load(path)
+    peer.agree(loaded["model_state_dict"], dict(checkpoint["model_state_dict"]), bound=0)
+    assert (loaded["epoch"], loaded["loss"]) == (3, 0.25)
     nn = frontend.nn
     mine = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
-    mine.load_state_dict(found["model_state_dict"])
+    mine.load_state_dict(loaded["model_state_dict"])
     resumed = frontend.optim.Adam(mine.parameters())
-    resumed.load_state_dict(found["optimizer_state_dict"])
+    resumed.load_state_dict(loaded["optimizer_state_dict"])
     both = ((torch, model, optimizer), (frontend, mine, resumed))
     for system, net, opt in both:
         opt.zero_grad()
@@ -55,11 +55,11 @@ def test_every_element_type(peer: Any, tmp_path: Path, name: str) -> None:
     torch = peer.torch
     values = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(getattr(torch, name))
     torch.save({"x": values, "t": values.t(), "row": values[1]}, tmp_path / "x.pt")
-    found = frontend.load(tmp_path / "x.pt")
-    assert found["x"].dtype is getattr(frontend, name)
-    assert found["t"].double().tolist() == values.t().double().tolist()
-    found["row"].zero_()
-    assert not np.any(found["x"][1].double().tolist())
+    loaded = frontend.load(tmp_path / "x.pt")
+    assert loaded["x"].dtype is getattr(frontend, name)
+    assert loaded["t"].double().tolist() == values.t().double().tolist()
+    loaded["row"].zero_()
+    assert not np.any(loaded["x"][1].double().tolist())
 
 
 def test_objects_and_modules_of_torch_are_refused(peer: Any, tmp_path: Path) -> None:

@@ -77,9 +77,10 @@ TEXTS = [part.strip() for line in CALLS.strip().splitlines() for part in line.sp
 
 
 def evaluated(t: Any, text: str, x: Any, v: Any, s: Any, one: Any, i: Any) -> Any:
-    made = eval(text, {"t": t, "x": x, "v": v, "s": s, "one": one, "i": i})
-    return made if not isinstance(made, tuple) or not any(isinstance(n, int) for n in made) else [
-        t.tensor(list(made), dtype=t.int64)]  # fmt: skip
+    result = eval(text, {"t": t, "x": x, "v": v, "s": s, "one": one, "i": i})
+    if isinstance(result, tuple) and any(isinstance(n, int) for n in result):
+        return [t.tensor(list(result), dtype=t.int64)]
+    return result
 
 
 @pytest.fixture
@@ -108,11 +109,11 @@ def test_positions_repeated_by_a_tensor(peer: Any) -> None:
     x, times = peer.normal(3, 2), np.array([2, 0, 3])
 
     def call(t: Any, x: Any, times: Any) -> Any:
-        made = [
+        results = [
             t.repeat_interleave(x, times, dim=0, output_size=5),
             t.repeat_interleave(times, output_size=5),
         ]
-        return made
+        return results
 
     peer.function(call, x, times)
     peer.function(
@@ -228,8 +229,8 @@ def test_elements_by_a_function(peer: Any) -> None:
 
 def test_what_is_overwritten_has_gradient_zero(peer: Any) -> None:
     def call(t: Any, x: Any) -> Any:
-        made = [(x * 1).zero_(), (x * 2).fill_(3.0), (x * 3).copy_(t.ones(3)), x * 4]
-        made[3][1:].fill_(2.0)
-        return made
+        results = [(x * 1).zero_(), (x * 2).fill_(3.0), (x * 3).copy_(t.ones(3)), x * 4]
+        results[3][1:].fill_(2.0)
+        return results
 
     peer.function(call, peer.normal(2, 3))

@@ -18,6 +18,8 @@ from tests.frontend.layer_cases.convolutions import (
     make_transposed,
     named,
 )
+from tests.frontend.layer_cases.pooling import ADAPTIVE_SIZES, DILATIONS, POOLS, POWERS, make_pool
+from tests.frontend.layer_cases.pooling import SIZES as POOL_SIZES
 
 WORD = {"reflect": "Reflection", "replicate": "Replication", "circular": "Circular"}
 
@@ -124,21 +126,20 @@ def test_initial_weights_have_the_same_distribution(peer: Any, kind: str) -> Non
 
 # -- pooling --------------------------------------------------------------------------------------
 
-POOLS: list[dict[str, Any]] = [
-    {"kernel_size": 2},
-    {"kernel_size": 3, "stride": 2, "padding": 1},
-    {"kernel_size": 3, "stride": 1},
-    {"kernel_size": 2, "stride": 3, "ceil_mode": True},
-    {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
-]
+
+def pooled_image(peer: Any, axes: int) -> np.ndarray:
+    drawn: np.ndarray = peer.normal(2, 2, *POOL_SIZES[:axes])
+    return drawn
 
 
+@pytest.mark.parametrize("dilation", DILATIONS)
 @pytest.mark.parametrize("options", POOLS, ids=named)
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_max_pool(peer: Any, axes: int, options: dict[str, Any]) -> None:
+def test_max_pool(peer: Any, axes: int, options: dict[str, Any], dilation: int) -> None:
+    more = {"dilation": dilation, "return_indices": True}
     peer.module(
-        lambda nn: getattr(nn, f"MaxPool{axes}d")(return_indices=True, **options),
-        image(peer, axes, 2), training=(True,),
+        lambda nn: make_pool(nn, "Max", axes, options, **more), pooled_image(peer, axes),
+        training=(True,), modes=("eager", "compiled")[: 1 + (axes == 2 or dilation == 1)],
     )  # fmt: skip
 
 
@@ -163,8 +164,9 @@ def test_max_pool_of_ties_and_of_nothing_but_minus_infinity(peer: Any) -> None:
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_avg_pool(peer: Any, axes: int, options: dict[str, Any], include: bool) -> None:
     peer.module(
-        lambda nn: getattr(nn, f"AvgPool{axes}d")(count_include_pad=include, **options),
-        image(peer, axes, 2), training=(True,), modes=("eager", "compiled")[: 1 + (axes == 2)],
+        lambda nn: make_pool(nn, "Avg", axes, options, count_include_pad=include),
+        pooled_image(peer, axes), training=(True,),
+        modes=("eager", "compiled")[: 1 + (axes == 2)],
     )  # fmt: skip
 
 
@@ -174,10 +176,10 @@ def test_avg_pool_with_a_divisor(peer: Any, axes: int) -> None:
     peer.module(make, image(peer, axes, 2), training=(True,))
 
 
-@pytest.mark.parametrize("power", [1, 2, 3.0], ids=str)
+@pytest.mark.parametrize("power", POWERS, ids=str)
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_lp_pool(peer: Any, axes: int, power: float) -> None:
-    x = np.abs(image(peer, axes, 2)) + 0.1
+    x = np.abs(pooled_image(peer, axes)) + 0.1
     modes = ("eager", "compiled")[: 1 + (axes == 2)]
     make = lambda nn: getattr(nn, f"LPPool{axes}d")(power, 2, ceil_mode=True)  # noqa: E731
     peer.module(make, x, training=(True,), modes=modes)
@@ -188,11 +190,11 @@ def test_lp_pool_of_zeros_has_gradient_0(peer: Any) -> None:
     peer.function(lambda t, x: t.nn.functional.lp_pool1d(x, 2, 2), x)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 7], ids=str)
+@pytest.mark.parametrize("size", ADAPTIVE_SIZES, ids=str)
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_adaptive_pools(peer: Any, axes: int, size: int) -> None:
     modes = ("eager", "compiled") if size in (3, 4) else ("eager",)
-    x = image(peer, axes, 2)
+    x = pooled_image(peer, axes)
     for kind, options in (("Avg", {}), ("Max", {"return_indices": True})):
         make = lambda nn, k=kind, o=options: getattr(nn, f"Adaptive{k}Pool{axes}d")(size, **o)  # noqa: E731
         peer.module(make, x, training=(True,), modes=modes)
@@ -268,9 +270,9 @@ def test_interpolate(peer: Any, mode: str, axes: int, corners: bool | None) -> N
         return t.nn.functional.interpolate(x, mode=mode, align_corners=corners, **how)
 
     def every(t: Any, x: Any) -> Any:
-        made = [resized(t, x, size=size) for size in (1, 3, 4, 11)]
-        made += [resized(t, x, scale_factor=scale) for scale in (2, 1.5, 0.7)]
-        return [*made, resized(t, x, scale_factor=1.3, recompute_scale_factor=True)]
+        results = [resized(t, x, size=size) for size in (1, 3, 4, 11)]
+        results += [resized(t, x, scale_factor=scale) for scale in (2, 1.5, 0.7)]
+        return [*results, resized(t, x, scale_factor=1.3, recompute_scale_factor=True)]
 
     peer.function(every, x, modes=("eager",))
     peer.function(lambda t, x: [resized(t, x, size=7), resized(t, x, scale_factor=2)], x)

@@ -9,36 +9,29 @@ import numpy as np
 import pytest
 
 import frontend
+from tests.frontend.layer_cases.refusals.refusal import Refusal
+from tests.frontend.layer_cases.refusals.transformer import REFUSALS
+from tests.frontend.layer_cases.transformer import (
+    CAUSAL,
+    DECODER_MASKS,
+    ENCODER_MASKS,
+    MEMORY_PADDING,
+    OPTIONS,
+    PADDING,
+    shapes_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")  # PyTorch's
 
-LAYER: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "norm first": {"norm_first": True},
-    "batch first": {"batch_first": True},
-    "gelu, no bias": {"activation": "gelu", "bias": False},
-    "large eps": {"layer_norm_eps": 0.1, "norm_first": True, "batch_first": True},
-}
-PADDING = np.array([[False, False, False], [False, False, True]])
-CAUSAL = ~np.tri(3, dtype=bool)
-MASKS: dict[str, dict[str, Any]] = {
-    "no mask": {},
-    "causal": {"src_mask": CAUSAL},
-    "added": {"src_mask": np.random.default_rng(1).random((3, 3), np.float32)},
-    "padding": {"src_key_padding_mask": PADDING},
-    "both": {"src_mask": CAUSAL, "src_key_padding_mask": PADDING},
-}
-
 
 def sequences(peer: Any, options: dict[str, Any], *lengths: int) -> list[np.ndarray]:
-    first = options.get("batch_first", False)
-    return [peer.normal(*((2, n) if first else (n, 2)), 8) for n in lengths]
+    return [peer.normal(*shape) for shape in shapes_of(options, *lengths)]
 
 
-@pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS)
-@pytest.mark.parametrize("name", LAYER)
+@pytest.mark.parametrize("masks", ENCODER_MASKS.values(), ids=ENCODER_MASKS)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_encoder_layer(peer: Any, name: str, masks: dict[str, Any]) -> None:
-    options = LAYER[name]
+    options = OPTIONS[name]
     both = name in ("plain", "large eps")
     peer.module(
         lambda nn: nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, **options),
@@ -47,21 +40,10 @@ def test_encoder_layer(peer: Any, name: str, masks: dict[str, Any]) -> None:
     )  # fmt: skip
 
 
-DECODER_MASKS: dict[str, dict[str, Any]] = {
-    "no mask": {},
-    "causal": {"tgt_mask": CAUSAL},
-    "memory": {"memory_mask": np.random.default_rng(1).random((3, 4)) < 0.3},
-    "padding": {
-        "tgt_key_padding_mask": PADDING,
-        "memory_key_padding_mask": np.array([[False] * 4, [False, False, True, True]]),
-    },
-}
-
-
 @pytest.mark.parametrize("masks", DECODER_MASKS.values(), ids=DECODER_MASKS)
-@pytest.mark.parametrize("name", LAYER)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_decoder_layer(peer: Any, name: str, masks: dict[str, Any]) -> None:
-    options = LAYER[name]
+    options = OPTIONS[name]
     both = name in ("plain", "large eps")
     peer.module(
         lambda nn: nn.TransformerDecoderLayer(8, 2, 12, dropout=0.0, **options),
@@ -121,7 +103,7 @@ def test_transformer(peer: Any, first: bool) -> None:
     shapes = ((2, 4), (2, 3)) if first else ((4, 2), (3, 2))
     masks = {
         "tgt_mask": CAUSAL, "tgt_key_padding_mask": PADDING,
-        "src_key_padding_mask": np.array([[False] * 4, [False, False, True, True]]),
+        "src_key_padding_mask": MEMORY_PADDING,
     }  # fmt: skip
     peer.module(
         make, *(peer.normal(*shape, 8) for shape in shapes), keywords=masks, training=(not first,)
@@ -192,29 +174,9 @@ def test_the_causal_mask(peer: Any) -> None:
         peer.agree(mine, theirs)
 
 
-def whole(t: Any, source: tuple[int, ...], target: tuple[int, ...], **options: Any) -> Any:
-    return t.nn.Transformer(8, 2, 1, 1, 8, **options)(t.zeros(source), t.zeros(target))
-
-
-ERRORS: dict[str, Callable[[Any], Any]] = {
-    "batches": lambda t: whole(t, (3, 2, 8), (3, 3, 8)),
-    "batches first": lambda t: whole(t, (2, 3, 8), (3, 3, 8), batch_first=True),
-    "sizes": lambda t: whole(t, (3, 2, 8), (3, 2, 7)),
-    "activation": lambda t: t.nn.TransformerEncoderLayer(8, 2, activation="tanh"),
-    "hint": lambda t: t.nn.TransformerEncoderLayer(8, 2)(t.zeros(3, 2, 8), is_causal=True),
-    "mask dtype": lambda t: t.nn.TransformerEncoderLayer(8, 2)(
-        t.zeros(3, 2, 8), t.zeros(3, 3).long()
-    ),
-}
-
-
-@pytest.mark.parametrize("wrong", ERRORS.values(), ids=ERRORS)
-def test_errors(peer: Any, wrong: Callable[[Any], Any]) -> None:
-    with pytest.raises(Exception) as theirs:
-        wrong(peer.torch)
-    with pytest.raises(theirs.type) as ours:
-        wrong(frontend)
-    assert str(ours.value).startswith(str(theirs.value))
+@pytest.mark.parametrize("case", REFUSALS, ids=str)
+def test_refusals(peer: Any, case: Refusal) -> None:
+    peer.same_words(case)
 
 
 def test_masks_of_two_kinds_warn(peer: Any) -> None:

@@ -42,8 +42,8 @@ def main(compile=False):
     for _ in range(5):
         real, fake = (rng.standard_normal((16, 3)).astype(np.float32) + s for s in (1.0, -1.0))
         mix = rng.random((16, 1), np.float32)
-        made = step(*(torch.from_numpy(np.asarray(v, np.float32)) for v in (real, fake, mix)))
-        losses.append([value.item() for value in made])
+        result = step(*(torch.from_numpy(np.asarray(v, np.float32)) for v in (real, fake, mix)))
+        losses.append([value.item() for value in result])
 
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     y = (x**4).sum()

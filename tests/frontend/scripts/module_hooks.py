@@ -107,23 +107,23 @@ def old_on_layers():
 def old_and_full():
     """The old hook on a module of several operations sees the inputs of the last one only: here
     the product's, not a, b and c."""
-    found = {}
+    calls = {}
     for kind in ("old", "full"):
         a, b, c = (torch.tensor([v, -v], requires_grad=True) for v in (1.0, 2.0, 3.0))
         module = Mixed()
 
         def hook(module, grad_input, grad_output, kind=kind):
             print(kind, len(grad_input), grad_input, grad_output)
-            found[kind] = [values(grad_input), values(grad_output)]
+            calls[kind] = [values(grad_input), values(grad_output)]
 
         register = "register_backward_hook" if kind == "old" else "register_full_backward_hook"
         getattr(module, register)(hook)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             module(a, b, c).sum().backward()
-        found[kind + " warns"] = ["non-full backward hook" in str(w.message) for w in caught]
-        found[kind + " grads"] = values([a.grad, b.grad, c.grad])
-    return found
+        calls[kind + " warns"] = ["non-full backward hook" in str(w.message) for w in caught]
+        calls[kind + " grads"] = values([a.grad, b.grad, c.grad])
+    return calls
 
 
 def order():

@@ -48,7 +48,7 @@ def look():
     out.backward()
     print("kept", net.hidden.grad, net.hidden.is_leaf, net.fc1.weight.is_leaf)
     seen["kept"] = net.hidden.grad.tolist()
-    found = dict(seen)
+    first_pass = dict(seen)
     for handle in handles:
         handle.remove()
     seen.clear()
@@ -57,7 +57,7 @@ def look():
         warnings.simplefilter("always")
         none = net.hidden.grad is None  # of the second run: nobody asked for it
     return {
-        "seen": found, "order": list(found), "none": none,
+        "seen": first_pass, "order": list(first_pass), "none": none,
         "warned": ["is not a leaf Tensor is being accessed" in str(w.message) for w in caught],
         "after removal": len(seen), "added up": net.fc1.weight.grad.tolist(),
     }  # fmt: skip

@@ -20,8 +20,8 @@ def test_both_ways(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     tensors = {"w": torch.arange(6.0).reshape(2, 3).t(), "n": torch.tensor(3)}
     files.save_file(tensors, path, {"by": "test"})
-    found = safetensors.numpy.load_file(path)
-    np.testing.assert_array_equal(found["w"], [[0, 3], [1, 4], [2, 5]])
+    arrays = safetensors.numpy.load_file(path)
+    np.testing.assert_array_equal(arrays["w"], [[0, 3], [1, 4], [2, 5]])
     safetensors.numpy.save_file({"b": np.array([True]), "d": np.ones((2, 0))}, path)
     again = files.load_file(path)
     assert again["b"].tolist() == [True] and again["d"].shape == (2, 0)

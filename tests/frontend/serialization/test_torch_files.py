@@ -52,8 +52,8 @@ def pickled(value: Any) -> bytes:
         case Global():
             return value.text
         case Call():
-            made = pickled(value.function) + pickled(value.arguments) + b"R"
-            return made if value.state is None else made + pickled(value.state) + b"b"
+            payload = pickled(value.function) + pickled(value.arguments) + b"R"
+            return payload if value.state is None else payload + pickled(value.state) + b"b"
         case Stored():
             return pickled(value.identity) + b"Q"
         case tuple():
@@ -98,7 +98,7 @@ def loaded(value: Any, storages: dict[str, bytes] = DATA, **options: Any) -> Any
 
 def test_tensors_views_parameters_and_containers() -> None:
     whole = tensor("0", (2, 3), (3, 1))
-    found = loaded(
+    content = loaded(
         {
             "w": whole, "t": tensor("0", (3, 2), (1, 3), 0), "row": tensor("0", (3,), (1,), 3),
             "n": tensor("1", (3,), (1,), kind="LongStorage"), "epoch": 3, "none": None,
@@ -107,23 +107,27 @@ def test_tensors_views_parameters_and_containers() -> None:
             "size": Call(Global("torch", "Size"), (2, 3)), "list": [1.5, (True, "x")],
         }
     )  # fmt: skip
-    assert found["w"].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert found["t"].tolist() == [[0, 3], [1, 4], [2, 5]] and found["row"].tolist() == [3, 4, 5]
-    assert found["n"].dtype is torch.int64 and found["size"] == torch.Size([2, 3])
-    assert isinstance(found["p"], nn.Parameter) and found["p"].requires_grad
-    assert (found["epoch"], found["none"], found["list"]) == (3, None, [1.5, (True, "x")])
-    found["row"].zero_()  # tensors over one storage share it
-    assert found["w"].tolist() == [[0, 1, 2], [0, 0, 0]]
+    assert content["w"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert content["t"].tolist() == [[0, 3], [1, 4], [2, 5]] and content["row"].tolist() == [
+        3,
+        4,
+        5,
+    ]
+    assert content["n"].dtype is torch.int64 and content["size"] == torch.Size([2, 3])
+    assert isinstance(content["p"], nn.Parameter) and content["p"].requires_grad
+    assert (content["epoch"], content["none"], content["list"]) == (3, None, [1.5, (True, "x")])
+    content["row"].zero_()  # tensors over one storage share it
+    assert content["w"].tolist() == [[0, 1, 2], [0, 0, 0]]
 
 
 def test_a_state_dict_with_metadata_loads_into_a_module() -> None:
     items = [("weight", tensor("0", (2, 3), (3, 1))), ("bias", tensor("0", (2,), (1,)))]
     state = Call(Global("collections", "OrderedDict"), [list(item) for item in items],
                  state={"_metadata": {"": {"version": 1}}})  # fmt: skip
-    found = loaded(state)
-    assert type(found) is OrderedDict and found._metadata == {"": {"version": 1}}
+    content = loaded(state)
+    assert type(content) is OrderedDict and content._metadata == {"": {"version": 1}}
     layer = nn.Linear(3, 2)
-    layer.load_state_dict(found)
+    layer.load_state_dict(content)
     assert layer.weight.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 

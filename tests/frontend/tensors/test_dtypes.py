@@ -49,8 +49,8 @@ def test_names(dtype: torch.dtype) -> None:
     name, scalar = NAMES[dtype]
     full = str(dtype)
     assert getattr(torch, name) is getattr(torch, full.removeprefix("torch.")) is dtype
-    for given in (dtype, name, full, full.removeprefix("torch."), dtype.numpy, dtype.numpy.type):
-        assert as_dtype(given) is dtype
+    for spelling in (dtype, name, full, full.removeprefix("torch."), dtype.numpy, dtype.numpy.type):
+        assert as_dtype(spelling) is dtype
     x = torch.zeros(2, dtype=dtype)
     kind = getattr(torch, f"{scalar}Tensor")
     assert x.type() == f"torch.{scalar}Tensor"

@@ -24,7 +24,7 @@ def test_an_op_gives_the_type_of_its_result_alone() -> None:
 
 def test_functions_that_make_tensors_take_the_device_of_the_block() -> None:
     with frontend.device("meta"):
-        made = [
+        tensors = [
             frontend.zeros(HUGE), frontend.randn(HUGE), frontend.randint(3, HUGE),
             frontend.rand(HUGE, dtype=frontend.float16), frontend.tensor([1.0]),
             frontend.arange(4), frontend.eye(2), frontend.full((2,), 1), frontend.randperm(3),
@@ -34,9 +34,9 @@ def test_functions_that_make_tensors_take_the_device_of_the_block() -> None:
         with frontend.device("cpu"):
             inner = frontend.ones(1)
         plain = frontend.ones_like(inner), inner.new_zeros(2)
-    assert all(x.is_meta for x in made)
+    assert all(x.is_meta for x in tensors)
     assert not inner.is_meta and not any(x.is_meta for x in plain)
-    assert frontend.ones_like(made[0]).is_meta and made[0].new_zeros(2).is_meta
+    assert frontend.ones_like(tensors[0]).is_meta and tensors[0].new_zeros(2).is_meta
     assert not frontend.ones(1).is_meta
 
 

@@ -92,9 +92,9 @@ def test_gradients_eager_numeric_and_compiled(program: Callable[..., torch.Tenso
     eager, compiled = leaf(), leaf()
     expected = program(eager)
     expected.sum().backward()
-    found = torch.compile(program)(compiled)
-    found.sum().backward()
-    assert torch.allclose(found, expected)
+    actual = torch.compile(program)(compiled)
+    actual.sum().backward()
+    assert torch.allclose(actual, expected)
     assert torch.allclose(compiled.grad, eager.grad)
 
 

@@ -138,7 +138,7 @@ def test_a_detached_view_stays_detached_where_a_body_changes_what_it_shows() -> 
             return c
 
         (torch.compile(f) if compiled else f)(torch.ones(3, 3))
-        found: list[float] = w.grad.tolist()
-        return found
+        slopes: list[float] = w.grad.tolist()
+        return slopes
 
     assert gradient(compiled=True) == gradient(compiled=False) == [50.0, 100.0, 150.0]

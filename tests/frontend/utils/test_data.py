@@ -108,12 +108,12 @@ def test_collation() -> None:
     x, y = next(iter(DataLoader(Squares(), batch_size=3)))
     assert x.tolist() == [[0, 0], [1, 1], [2, 4]] and y.tolist() == [0, 1, 2]
     Point = namedtuple("Point", "x y")
-    made = next(iter(DataLoader([Point(1, 2.0), Point(3, 4.0)], batch_size=2)))
-    assert isinstance(made, Point) and made.x.dtype == torch.int64
-    assert made.y.dtype == torch.float64
+    batch = next(iter(DataLoader([Point(1, 2.0), Point(3, 4.0)], batch_size=2)))
+    assert isinstance(batch, Point) and batch.x.dtype == torch.int64
+    assert batch.y.dtype == torch.float64
     items = [{"a": np.float32(1), "b": "x"}, {"a": np.float32(2), "b": "y"}]
-    made = next(iter(DataLoader(items, batch_size=2)))
-    assert made["a"].dtype == torch.float32 and made["b"] == ["x", "y"]
+    batch = next(iter(DataLoader(items, batch_size=2)))
+    assert batch["a"].dtype == torch.float32 and batch["b"] == ["x", "y"]
     assert next(iter(DataLoader([3, 4], 2, collate_fn=sum))) == 7
     assert list(DataLoader([1, 2, 3], batch_size=None)) == [1, 2, 3]
 

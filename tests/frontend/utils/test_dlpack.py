@@ -22,13 +22,13 @@ def test_numpy_takes_a_tensors_memory(dtype: torch.dtype) -> None:
 
 def test_bfloat16_goes_through() -> None:
     x = torch.tensor([[1.5, -2.0], [0.1, 3.0]], dtype=torch.bfloat16).t()
-    for given in (x, to_dlpack(x), x.__dlpack__(max_version=(1, 0))):
-        y = from_dlpack(given)
+    for source in (x, to_dlpack(x), x.__dlpack__(max_version=(1, 0))):
+        y = from_dlpack(source)
         assert y.dtype is torch.bfloat16 and y.tolist() == x.tolist()
         assert y.data_ptr() == x.data_ptr() and y.stride() == (1, 2)
     y[0, 0] = 5
     assert x[0, 0] == 5
-    del x, given
+    del x, source
     gc.collect()
     assert y[0, 0] == 5
 

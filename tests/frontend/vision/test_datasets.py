@@ -89,9 +89,9 @@ def test_missing_files_and_downloads(tmp_path: Path) -> None:
 
 def test_images_to_tensors() -> None:
     image = RANDOM.integers(0, 256, (4, 6, 3), dtype=np.uint8)
-    made = transforms.ToTensor()(image)
-    assert made.shape == (3, 4, 6) and made.dtype is torch.float32
-    np.testing.assert_array_equal(made.numpy(), image.transpose(2, 0, 1) / np.float32(255))
+    tensor = transforms.ToTensor()(image)
+    assert tensor.shape == (3, 4, 6) and tensor.dtype is torch.float32
+    np.testing.assert_array_equal(tensor.numpy(), image.transpose(2, 0, 1) / np.float32(255))
     floats = RANDOM.random((4, 6))
     assert transforms.ToTensor()(floats).dtype is torch.float64
     assert transforms.PILToTensor()(image).dtype is torch.uint8
@@ -103,8 +103,10 @@ def test_images_to_tensors() -> None:
 
 def test_normalize() -> None:
     image = torch.ones(2, 3, 3)
-    made = transforms.Normalize((0.5, 1.0), (0.5, 2.0))(image)
-    assert made[0, 0, 0].item() == 1 and made[1, 0, 0].item() == 0 and image[0, 0, 0].item() == 1
+    result = transforms.Normalize((0.5, 1.0), (0.5, 2.0))(image)
+    assert (
+        result[0, 0, 0].item() == 1 and result[1, 0, 0].item() == 0 and image[0, 0, 0].item() == 1
+    )
     transforms.Normalize((0.5, 1.0), (0.5, 2.0), inplace=True)(image)
     assert image[1, 2, 2].item() == 0
     with pytest.raises(ValueError, match="std evaluated to zero"):

@@ -3,7 +3,7 @@
 A block of rows meets all columns: its weights are computed again as exp(s - logsumexp), the
 gradient of the scores is weights · (g vᵀ - delta). The rows of dq are sums over columns; those of
 dk and dv, sums over rows, are gathered in scratch block by block, so each is a sum in the order of
-rows. The bits are those of the definition (ops/attention.py).
+rows. The bits are those of the definition (ops/nn/attention.py).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A block of rows meets all columns at once, so that nothing is rescaled: scores by register tiles
 from panels of kᵀ, the greatest of each row kept on the way; the exponentials and their sum row by
 row, in the order of a reduction; weights · v by register tiles, divided by the sums on the way out.
-The bits are those of the definition (ops/attention.py).
+The bits are those of the definition (ops/nn/attention.py).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A block is as many tiles of 2 x 2 results as are columns of one register tile, so that what is made
 of them on the way stays in the second cache: Bᵀ d B for all channels, the 16 products with the
 transformed weights for a number of rows (output channels), and Aᵀ m A, from which the body's
-outputs are computed in registers. The bits are those of the definition (ops/winograd.py).
+outputs are computed in registers. The bits are those of the definition (ops/layouts/winograd.py).
 
 Along a vector lie neighbouring tiles of one row of tiles, a *group*; a group that hangs over the
 end of its row computes with zeros there.
@@ -30,7 +30,7 @@ from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, flatten, of
-from graphc.ops.winograd import PLANES, after, before, both_ways, predicted_gain
+from graphc.ops.layouts.winograd import PLANES, after, before, both_ways, predicted_gain
 from graphc.schedule.access import unflatten
 
 CHUNK_ROWS = 64

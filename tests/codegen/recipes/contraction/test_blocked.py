@@ -92,8 +92,8 @@ def test_blocks_change_no_bit(name: str, native_target: Target) -> None:
         blocked = lower(kernel, small(*caches, native_target))
         for parts in (1, 2, 3):
             arrays = native(blocked, parts, native_target)
-            for found, expected in zip(arrays, whole, strict=True):
-                np.testing.assert_array_equal(found, expected, err_msg=f"{caches} {parts}")
+            for actual, expected in zip(arrays, whole, strict=True):
+                np.testing.assert_array_equal(actual, expected, err_msg=f"{caches} {parts}")
 
 
 @pytest.mark.parametrize("caches", CACHES)
@@ -102,8 +102,8 @@ def test_no_access_of_blocks_is_beside_a_buffer(caches: tuple[int, int]) -> None
     kernel = lower(spec(*PRODUCTS["small"]), small(*caches))
     arrays = buffers(kernel)
     interpreter.run(kernel, arrays)
-    for found, expected in zip(arrays, native(kernel), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip(arrays, native(kernel), strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("name", [name for name in PRODUCTS if name != "small"])
@@ -153,8 +153,8 @@ def test_convolutions_with_kernels_of_one_element_are_products(axes: int) -> Non
 
     size = (16, 32, 4)[:axes]
     for swapped in (False, True):
-        found = view(1, swapped)
-        assert {found.m, found.n} == {(24,), (math.prod(size),)} and found.k == (40,)
+        result = view(1, swapped)
+        assert {result.m, result.n} == {(24,), (math.prod(size),)} and result.k == (40,)
     assert len(view(2).n) == axes
 
 

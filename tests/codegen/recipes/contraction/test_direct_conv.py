@@ -62,11 +62,11 @@ def reason(graph: graphc.Graph) -> str:
     return lower_contract("k", contraction(graph), named("x86-64-v3")).note
 
 
-def check(graph: graphc.Graph, arrays: list[Array], found: Array) -> None:
+def check(graph: graphc.Graph, arrays: list[Array], actual: Array) -> None:
     """Against the definition as index expressions, on the same numbers in another precision."""
     wide = tuple(array.astype(np.float64) for array in arrays)
     exact = evaluate(graphc.parse(str(graph).replace("f32", "f64")), wide, reference=True)[0]
-    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-4 if found.itemsize == 4 else 1e-11)
+    np.testing.assert_allclose(actual, exact, rtol=0, atol=1e-4 if actual.itemsize == 4 else 1e-11)
 
 
 def test_small_planes_are_computed_directly() -> None:
@@ -81,8 +81,8 @@ def test_segments_of_a_line_have_the_same_taps() -> None:
     view = ContractionView(contraction(convolution((1, 4, 5, 14), (8, 4, 3, 3))[0]), swapped=True)
     lines = lines_of(view, 4)
     assert lines is not None and lines.count == 5 and lines.tiles == 4
-    found = [(part.first, part.rows, part.count) for part in lines.segments]
-    assert found == [(0, 4, 1), (4, 4, 2), (12, 2, 1)]
+    segments = [(part.first, part.rows, part.count) for part in lines.segments]
+    assert segments == [(0, 4, 1), (4, 4, 2), (12, 2, 1)]
     assert lines.segments[0].exists[0] == (False, True, True)
     assert lines.products == (3 * 5 - 2) * (3 * 14 - 2)
 
@@ -117,8 +117,8 @@ def geometries(draw: Any) -> dict[str, Any]:
 def test_drawn_convolutions(priced: Priced, case: dict[str, Any], dtype: str) -> None:
     graph, arrays = convolution(dtype=dtype, **case)
     with priced(DirectConvPlan):
-        (found,) = graphc.compile(graph)(*arrays)
-    check(graph, arrays, found)
+        (result,) = graphc.compile(graph)(*arrays)
+    check(graph, arrays, result)
 
 
 def test_a_line_without_taps_reads_nothing(priced: Priced) -> None:
@@ -126,9 +126,9 @@ def test_a_line_without_taps_reads_nothing(priced: Priced) -> None:
     graph, arrays = convolution((1, 1, 1, 1), (17, 1, 1, 1))
     with priced(DirectConvPlan):
         assert "direct conv" in reason(graph)
-        (found,) = graphc.compile(graph)(*arrays)
-    check(graph, arrays, found)
-    assert not found[0, :, 0].any() and not found[0, :, 2].any()
+        (result,) = graphc.compile(graph)(*arrays)
+    check(graph, arrays, result)
+    assert not result[0, :, 0].any() and not result[0, :, 2].any()
 
 
 @pytest.mark.parametrize("channels", [5, 28, 29, 70])
@@ -141,10 +141,10 @@ def test_the_bits_are_those_of_any_other_strategy(
     arrays[1][0, 0, 0, 0], arrays[1][1, 1, 3, 3] = np.inf, np.nan
     arrays[0][2, 0, 2, 2], arrays[0][4, 1, 0, 1] = np.nan, -np.inf
     with priced(DirectConvPlan):
-        (found,) = graphc.compile(graph, threads=threads)(*arrays)
+        (actual,) = graphc.compile(graph, threads=threads)(*arrays)
     with priced(DirectConvPlan, cost=1e30):
         (wanted,) = graphc.compile(graph, threads=threads)(*arrays)
-    assert found.tobytes() == wanted.tobytes()
+    assert actual.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "aarch64"])
@@ -156,5 +156,5 @@ def test_loops_interpreted(priced: Priced, target: str) -> None:
 
     with priced(DirectConvPlan):
         _, plan = plan_graph(graph)
-        (found,) = run_plan(plan, tuple(arrays), run_kernel)
-    check(graph, arrays, found)
+        (result,) = run_plan(plan, tuple(arrays), run_kernel)
+    check(graph, arrays, result)

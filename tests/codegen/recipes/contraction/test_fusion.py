@@ -25,14 +25,14 @@ def compiled(function: Callable[..., Any], *arrays: Array) -> tuple[Array, ...]:
     """`function` over handles of the arrays, compiled and called."""
     g = graphc.GraphBuilder("fused")
     handles = (g.input(f"x{i}", graphc.TensorType.of(array)) for i, array in enumerate(arrays))
-    made = function(*handles)
-    graph = g.finish(*(made if isinstance(made, tuple) else (made,)))
+    results = function(*handles)
+    graph = g.finish(*(results if isinstance(results, tuple) else (results,)))
     return graphc.compile(graph)(*arrays)
 
 
-def close(found: Array, exact: Array) -> None:
-    assert found.shape == exact.shape
-    np.testing.assert_allclose(found, exact, rtol=2e-5, atol=2e-5 * max(1, np.abs(exact).max()))
+def close(actual: Array, exact: Array) -> None:
+    assert actual.shape == exact.shape
+    np.testing.assert_allclose(actual, exact, rtol=2e-5, atol=2e-5 * max(1, np.abs(exact).max()))
 
 
 @pytest.mark.parametrize("shape", PRODUCTS)
@@ -45,8 +45,8 @@ def test_row_maxima_and_sums_behind_a_product(shape: tuple[int, int, int]) -> No
     def along(axis: int, keep: bool) -> Callable[..., Any]:
         def function(a: Any, b: Any) -> tuple[Any, ...]:
             c = a @ b
-            found = reduce.max(c, axes=(axis,)), reduce.sum(c, axes=(axis,))
-            return (c, *found) if keep else found
+            results = reduce.max(c, axes=(axis,)), reduce.sum(c, axes=(axis,))
+            return (c, *results) if keep else results
 
         return function
 
@@ -63,9 +63,9 @@ def test_row_maxima_and_sums_behind_a_product(shape: tuple[int, int, int]) -> No
 def test_softmax_behind_a_product(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     x, y = drawn(1, m, k), drawn(2, k, n)
-    (found,) = compiled(lambda a, b: composite.softmax(a @ b * 0.25, axis=1), x, y)
+    (result,) = compiled(lambda a, b: composite.softmax(a @ b * 0.25, axis=1), x, y)
     scores = np.exp(0.25 * (x.astype(np.float64) @ y.astype(np.float64)))
-    close(found, scores / scores.sum(1, keepdims=True))
+    close(result, scores / scores.sum(1, keepdims=True))
 
 
 PROLOGUES: dict[str, tuple[Callable[..., Any], Callable[..., Array]]] = {
@@ -126,10 +126,10 @@ def test_arrays_of_any_strides_are_taken(order: str) -> None:
     g = graphc.GraphBuilder("strides")
     call = graphc.compile(g.finish(g.input("x", "f32[18,34]") @ g.input("y", "f32[34,21]")))
     if order == "strided":
-        given = [np.repeat(array, 2, axis=1)[:, ::2] for array in (x, y)]
+        strided = [np.repeat(array, 2, axis=1)[:, ::2] for array in (x, y)]
     else:
-        given = [np.asarray(array, order=order) for array in (x, y)]  # type: ignore[call-overload]
-    close(call(*given)[0], x.astype(np.float64) @ y)
+        strided = [np.asarray(array, order=order) for array in (x, y)]  # type: ignore[call-overload]
+    close(call(*strided)[0], x.astype(np.float64) @ y)
 
 
 def geometry(stride: int, padding: int, groups: int) -> dict[str, Any]:
@@ -174,23 +174,23 @@ def test_pooling_behind_a_convolution(case: Any) -> None:
         return graphc.ops.max_pool(e.relu(contract.conv(a, b, **options)), **window)
 
     (plain,) = compiled(lambda a, b: contract.conv(a, b, **options), x, w)
-    (found,) = compiled(function, x, w)
+    (result,) = compiled(function, x, w)
     high, wide = (size // 2 * 2 for size in plain.shape[2:])
     n, channels = plain.shape[:2]
     positive = np.maximum(plain, 0)[:, :, :high, :wide]
     blocks = positive.reshape(n, channels, high // 2, 2, wide // 2, 2)
-    close(found, blocks.max((3, 5)))
+    close(result, blocks.max((3, 5)))
 
 
 def test_frozen_weights_give_the_bits_of_given_ones() -> None:
     """Weights that are constants of the graph may be packed ahead of the call."""
     x, w = drawn(1, 2, 20, 7, 7), drawn(2, 35, 20, 3, 3)
     options = geometry(1, 1, 1)
-    (given,) = compiled(lambda a, b: contract.conv(a, b, **options), x, w)
+    (unfrozen,) = compiled(lambda a, b: contract.conv(a, b, **options), x, w)
     (frozen,) = compiled(lambda a: contract.conv(a, a.context.constant(w), **options), x)
-    np.testing.assert_array_equal(given, frozen)
+    np.testing.assert_array_equal(unfrozen, frozen)
     flat = x.reshape(2, -1)[:, :700].reshape(40, 35)
     matrix = w.reshape(35, -1)
-    (given,) = compiled(lambda a, b: a @ b, flat, matrix)
+    (unfrozen,) = compiled(lambda a, b: a @ b, flat, matrix)
     (frozen,) = compiled(lambda a: a @ a.context.constant(matrix), flat)
-    np.testing.assert_array_equal(given, frozen)
+    np.testing.assert_array_equal(unfrozen, frozen)

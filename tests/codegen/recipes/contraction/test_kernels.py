@@ -81,12 +81,12 @@ def convolution(
     vc = g.input("c", typed((x[0], w[0], *counts)))
     if channels_last:
         vw = movement.transpose(vw, permutation=(rank + 1, *range(rank + 1)))
-    made: tuple[Callable[[], Any], ...] = (
+    calls: tuple[Callable[[], Any], ...] = (
         lambda: contract.conv(vx, vw, **geometry),
         lambda: contract.conv_input_grad(vc, vw, size=x[2:], **geometry),
         lambda: contract.conv_weight_grad(vx, vc, kernel=w[2:], **geometry),
     )
-    return g.finish(*(made[number]() for number in which))
+    return g.finish(*(calls[number]() for number in which))
 
 
 # Sizes below one tile, one more than whole tiles, several tiles and a part.
@@ -189,8 +189,8 @@ def main() -> None:
                 for buffer, result in zip(buffers, inside):
                     buffer[...] = result
 
-            for found, wanted in zip(run(graph, guarded), expected, strict=True):
-                if not np.array_equal(bits(found), bits(wanted)):
+            for actual, wanted in zip(run(graph, guarded), expected, strict=True):
+                if not np.array_equal(bits(actual), bits(wanted)):
                     raise SystemExit("other results between guard pages")
     os._exit(0)  # tearing down arrays over protected pages is none of the test's business
 
@@ -226,8 +226,8 @@ def test_parts_of_a_kernel_give_the_bits_of_the_whole(name: str) -> None:
     graph = EXAMPLES[name]
     whole = run(graph, in_parts(1))
     for count in (2, 3):
-        for found, expected in zip(run(graph, in_parts(count)), whole, strict=True):
-            np.testing.assert_array_equal(bits(found), bits(expected), err_msg=f"{count} parts")
+        for actual, expected in zip(run(graph, in_parts(count)), whole, strict=True):
+            np.testing.assert_array_equal(bits(actual), bits(expected), err_msg=f"{count} parts")
 
 
 @pytest.mark.parametrize(

@@ -56,13 +56,13 @@ def typed(array: Array) -> str:
     return str(graphc.TensorType.of(array))
 
 
-def assert_near(found: Array, exact: Array, magnitude: Array, terms: int) -> None:
+def assert_near(actual: Array, exact: Array, magnitude: Array, terms: int) -> None:
     """Within what `terms` roundings in any order can do: terms · ε · Σ|a||b|, and as much again for
     float64, in which the reference is computed."""
-    assert found.shape == exact.shape
-    epsilon = 2.0**-24 if found.dtype == np.float32 else 2.0**-52
+    assert actual.shape == exact.shape
+    epsilon = 2.0**-24 if actual.dtype == np.float32 else 2.0**-52
     bound = (terms + 1) * epsilon * magnitude
-    off = ~(np.abs(found - exact) <= bound)
+    off = ~(np.abs(actual - exact) <= bound)
     assert not off.any(), f"{off.sum()} of {off.size} are off, first at {np.argwhere(off)[0]}"
 
 
@@ -93,10 +93,10 @@ def product(form: str, x: Array, y: Array) -> tuple[Graph, list[Array]]:
 
 
 def check_product(run: Any, form: str, x: Array, y: Array) -> None:
-    (found,) = run(*product(form, x, y))
-    assert found.dtype == x.dtype
+    (result,) = run(*product(form, x, y))
+    assert result.dtype == x.dtype
     wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
-    assert_near(found, wide_x @ wide_y, np.abs(wide_x) @ np.abs(wide_y), x.shape[-1])
+    assert_near(result, wide_x @ wide_y, np.abs(wide_x) @ np.abs(wide_y), x.shape[-1])
 
 
 BATCHES: list[tuple[Shape, Shape]] = [
@@ -145,16 +145,16 @@ def test_products_hand_on_infinity_and_nan(form: str, shape: tuple[int, int, int
     x, y = drawn(3, (m, k)), drawn(4, (k, n))
     x[m // 2, k // 2], x[0, 0], x[m - 1, k - 1] = np.inf, 0.0, np.nan
     y[k // 2, n // 2], y[0, n - 1], y[k - 1, 0] = 0.0, -np.inf, np.nan
-    (found,) = compiled(*product(form, x, y))
+    (result,) = compiled(*product(form, x, y))
     with np.errstate(invalid="ignore"):
         exact = np.array(
             [[sum(a * b for a, b in zip(row, column)) for column in y.T.tolist()]
              for row in x.tolist()]
         )  # fmt: skip
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(exact))
-    np.testing.assert_array_equal(found[np.isinf(exact)], exact[np.isinf(exact)])
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(exact))
+    np.testing.assert_array_equal(result[np.isinf(exact)], exact[np.isinf(exact)])
     finite = np.isfinite(exact)
-    np.testing.assert_allclose(found[finite], exact[finite], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(result[finite], exact[finite], rtol=1e-4, atol=1e-4)
 
 
 # -- epilogues ------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_epilogues_of_products(
         np.ascontiguousarray(array if letter == "N" else array.T)
         for letter, array in zip(form, (x, y))
     ]
-    found = compiled(graph, [*stored, *added])
+    result = compiled(graph, [*stored, *added])
 
     exact = x.astype(np.float64) @ y.astype(np.float64)
     size = np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64)) + 1
@@ -220,9 +220,9 @@ def test_epilogues_of_products(
     results = [exact] if second else []
     results.append(on_array(exact) + sum(rest))
     size = size + np.abs(sum(rest))
-    for actual, wanted in zip(found, results, strict=True):
+    for actual, wanted in zip(result, results, strict=True):
         assert_near(actual.astype(np.float32), wanted, 2 * size, k + 12)
-    assert found[-1].dtype == (np.float64 if wide else np.float32)
+    assert result[-1].dtype == (np.float64 if wide else np.float32)
 
 
 # -- convolutions ---------------------------------------------------------------------------------
@@ -289,12 +289,12 @@ def convolutions(x: Array, w: Array, geometry: dict[str, Any]) -> tuple[Graph, l
 
 def check_convolutions(run: Any, x: Array, w: Array, geometry: dict[str, Any]) -> None:
     graph, arrays = convolutions(x, w, geometry)
-    found = run(graph, arrays)
+    result = run(graph, arrays)
     exact = reference(*arrays, geometry)
     sizes = reference(*map(np.abs, arrays), geometry)
     window, places = math.prod(w.shape[2:]), math.prod(arrays[2].shape[2:])
     terms = (w.shape[1] * window, w.shape[0] * window, x.shape[0] * places)
-    for actual, wanted, size, count in zip(found, exact, sizes, terms, strict=True):
+    for actual, wanted, size, count in zip(result, exact, sizes, terms, strict=True):
         assert_near(actual, wanted, size, count)
 
 
@@ -391,10 +391,10 @@ def test_padded_taps_are_skipped_whatever_the_other_operand_holds(
     target = arrays[operand]
     target[(0,) * target.ndim] = awkward  # at a corner, where taps are padded
     target[-1, 0, -1, -1] = awkward
-    found = compiled(graph, list(arrays.values()))
+    result = compiled(graph, list(arrays.values()))
     with np.errstate(invalid="ignore"):
         exact = reference(*arrays.values(), geometry)
-    for name, actual, wanted in zip(("conv", "by x", "by w"), found, exact, strict=True):
+    for name, actual, wanted in zip(("conv", "by x", "by w"), result, exact, strict=True):
         np.testing.assert_array_equal(np.isnan(actual), np.isnan(wanted), err_msg=name)
         np.testing.assert_array_equal(np.isinf(actual), np.isinf(wanted), err_msg=name)
         finite = np.isfinite(wanted)

@@ -239,7 +239,7 @@ def test_a_strategy_that_is_cheapest_is_lowered(
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(t.shape).astype(np.float32) for t in graph.input_types]
     (expected,) = evaluate(graph, tuple(arrays), reference=True)
-    found = np.full(expected.shape, np.nan, np.float32)
-    buffers = [*(array.ravel() for array in arrays), found.ravel()]
+    actual = np.full(expected.shape, np.nan, np.float32)
+    buffers = [*(array.ravel() for array in arrays), actual.ravel()]
     interpreter.run(kernel, buffers)
     np.testing.assert_allclose(buffers[-1].reshape(expected.shape), expected, atol=1e-4)

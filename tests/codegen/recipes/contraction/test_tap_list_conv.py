@@ -67,11 +67,11 @@ def of_size(images: int, channels: int, outputs: int, size: int) -> tuple[graphc
     return convolutions((images, channels, size, size), (outputs, channels, 3, 3))
 
 
-def check(graph: graphc.Graph, arrays: list[Array], found: tuple[Array, ...]) -> None:
+def check(graph: graphc.Graph, arrays: list[Array], result: tuple[Array, ...]) -> None:
     """Against the definition as index expressions, on the same numbers in another precision."""
     wide = [array.astype(np.longdouble).astype(np.float64) for array in arrays]
     exact = evaluate(widened(graph), tuple(wide), reference=True)
-    for actual, wanted in zip(found, exact, strict=True):
+    for actual, wanted in zip(result, exact, strict=True):
         tolerance = 1e-4 if actual.dtype == np.float32 else 1e-12
         np.testing.assert_allclose(actual, wanted, rtol=0, atol=tolerance)
 
@@ -137,10 +137,10 @@ def test_the_bits_are_those_of_any_other_strategy(priced: Priced, channels: int)
     arrays[0][3, 0, 0, 0], arrays[0][5, 1, 3, 3] = np.inf, np.nan
     arrays[1][2, 0, 2, 2], arrays[1][4, 1, 0, 1] = np.nan, -np.inf
     with priced(TapListConvPlan):
-        found = graphc.compile(graph)(*arrays)
+        actual = graphc.compile(graph)(*arrays)
     with priced(TapListConvPlan, cost=1e30):
         wanted = graphc.compile(graph)(*arrays)
-    assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]
+    assert [a.tobytes() for a in actual] == [a.tobytes() for a in wanted]
 
 
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "aarch64"])
@@ -165,9 +165,9 @@ def test_bias_activation_and_residual(priced: Priced, threads: int) -> None:
     graph = g.finish(before, e.relu(before) + r)
     arrays = [drawn(i, type.shape) for i, type in enumerate(graph.input_types)]
     with priced(TapListConvPlan):
-        found = graphc.compile(graph, threads=threads)(*arrays)
+        actual = graphc.compile(graph, threads=threads)(*arrays)
     wanted = graphc.compile(graph, "none", threads=1)(*arrays)
-    assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]
+    assert [a.tobytes() for a in actual] == [a.tobytes() for a in wanted]
 
 
 def test_what_is_no_convolution_has_no_windows() -> None:

@@ -12,7 +12,8 @@ import graphc
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import named
-from graphc.ops import movement, pooling, reduce
+from graphc.ops import movement, reduce
+from graphc.ops.nn import pooling
 from graphc.schedule.build import plan_graph
 
 Array = np.ndarray[Any, Any]
@@ -63,18 +64,18 @@ def test_maxima_and_their_places_are_those_of_the_definition(name: str) -> None:
     graph = greatest(name)
     executable = graphc.compile(graph)
     for x in images(of(name)[1]):
-        found, expected = executable(x), graphc.run(graph, x)
-        np.testing.assert_array_equal(found[0], expected[0])
-        np.testing.assert_array_equal(found[1], expected[1])
+        actual, expected = executable(x), graphc.run(graph, x)
+        np.testing.assert_array_equal(actual[0], expected[0])
+        np.testing.assert_array_equal(actual[1], expected[1])
 
 
 @pytest.mark.parametrize("name", list(WINDOWS))
 def test_the_place_holds_the_maximum(name: str) -> None:
     x = images(of(name)[1])[0]
-    found, places = graphc.compile(greatest(name))(x)
+    result, places = graphc.compile(greatest(name))(x)
     rows = x.reshape(*x.shape[: -len(of(name)[0]["kernel"])], -1)
     flat = np.take_along_axis(rows, places.reshape(*rows.shape[:-1], -1), -1)
-    np.testing.assert_array_equal(flat.reshape(found.shape), found)
+    np.testing.assert_array_equal(flat.reshape(result.shape), result)
 
 
 @pytest.mark.parametrize("name", [name for name in WINDOWS if name != "one window left"])
@@ -100,9 +101,9 @@ def test_interpreted_loops_touch_nothing_else(name: str, target: str) -> None:
     (step,) = plan_graph(graph)[1].steps
     content = images(shape)[0]
     (expected,) = graphc.run(graph, content)
-    found = np.zeros(expected.size, np.float32)
-    interpreter.run(lower(step.kernel, named(target)), [content.reshape(-1), found])
-    np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+    actual = np.zeros(expected.size, np.float32)
+    interpreter.run(lower(step.kernel, named(target)), [content.reshape(-1), actual])
+    np.testing.assert_array_equal(actual.reshape(expected.shape), expected)
 
 
 @pytest.mark.parametrize("step", [2, 3, 4, 5])
@@ -117,9 +118,9 @@ def test_elements_a_few_apart(step: int, length: int) -> None:
     content = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     np.testing.assert_array_equal(graphc.compile(graph)(content)[0], content[:, ::step] + 1)
     for target in TARGETS:
-        found = np.zeros(3 * length, np.float32)
-        interpreter.run(lower(kernel, named(target)), [content.reshape(-1), found])
-        np.testing.assert_array_equal(found.reshape(3, length), content[:, ::step] + 1)
+        result = np.zeros(3 * length, np.float32)
+        interpreter.run(lower(kernel, named(target)), [content.reshape(-1), result])
+        np.testing.assert_array_equal(result.reshape(3, length), content[:, ::step] + 1)
 
 
 @pytest.mark.parametrize("dtype", ["i32", "i64"])
@@ -127,11 +128,11 @@ def test_positions_of_either_dtype(dtype: str) -> None:
     b = graphc.GraphBuilder("best")
     x = b.input("x", "f32[5,3,9]")
     kind = graphc.DType(dtype)
-    made = [reduce.argmax(x, axes=(axis,), dtype=kind) for axis in (0, 1, 2)]
+    positions = [reduce.argmax(x, axes=(axis,), dtype=kind) for axis in (0, 1, 2)]
     content = images((5, 3, 9))[1]
-    for axis, found in enumerate(graphc.compile(b.finish(*made))(content)):
-        assert found.dtype == np.dtype(kind.numpy)
-        np.testing.assert_array_equal(found, np.argmax(content, axis))
+    for axis, result in enumerate(graphc.compile(b.finish(*positions))(content)):
+        assert result.dtype == np.dtype(kind.numpy)
+        np.testing.assert_array_equal(result, np.argmax(content, axis))
 
 
 def test_a_sum_of_padding_alone_is_plus_zero() -> None:
@@ -140,5 +141,5 @@ def test_a_sum_of_padding_alone_is_plus_zero() -> None:
     x = b.input("x", "f32[1,8]")
     shape = {"kernel": (3,), "stride": (1,), "padding": (1,)}
     graph = b.finish(pooling.avg_pool(x, **shape))
-    (found,) = graphc.compile(graph)(np.full((1, 8), -0.0, np.float32))
-    assert not np.signbit(found).any()
+    (result,) = graphc.compile(graph)(np.full((1, 8), -0.0, np.float32))
+    assert not np.signbit(result).any()

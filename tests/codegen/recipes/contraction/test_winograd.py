@@ -24,7 +24,7 @@ from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, Launch
 
 Array = np.ndarray[Any, Any]
-winograd = ops.winograd.winograd
+winograd = ops.winograd
 
 
 def drawn(
@@ -52,11 +52,11 @@ def specs(graph: graphc.Graph) -> list[KernelSpec]:
 def results(graph: graphc.Graph, arrays: list[Array], target: Target | None = None) -> list[Array]:
     """The results of the one kernel that the graph becomes, as native code for a target."""
     (spec,) = specs(graph)
-    found = [np.full(type.shape, np.nan, type.dtype.numpy) for type in graph.output_types]
+    result = [np.full(type.shape, np.nan, type.dtype.numpy) for type in graph.output_types]
     chosen = running(target)
-    buffers = [array.ravel() for array in (*arrays, *found)]
+    buffers = [array.ravel() for array in (*arrays, *result)]
     jit.call_kernel(lower(spec, chosen), buffers, target=chosen)
-    return found
+    return result
 
 
 sizes = st.tuples(st.integers(1, 19), st.integers(1, 37))
@@ -102,9 +102,9 @@ def test_loops_interpreted(target: str) -> None:
     graph = built([x, u], (1, 2))
     (expected,) = graphc.compile(graph, "none")(x, u)
     (spec,) = specs(graph)
-    found = np.full(expected.size, np.nan, np.float32)
-    interpreter.run(lower(spec, named(target)), [x.ravel(), u.ravel(), found])
-    np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+    actual = np.full(expected.size, np.nan, np.float32)
+    interpreter.run(lower(spec, named(target)), [x.ravel(), u.ravel(), actual])
+    np.testing.assert_array_equal(actual.reshape(expected.shape), expected)
 
 
 def test_what_stands_behind_it_is_in_its_kernel() -> None:
@@ -112,14 +112,14 @@ def test_what_stands_behind_it_is_in_its_kernel() -> None:
     bias = np.linspace(-1, 1, 5, dtype=np.float32)
     g = graphc.GraphBuilder("g")
     handles = [g.input(f"x{i}", TensorType.of(array)) for i, array in enumerate((x, u, bias))]
-    made = winograd(handles[0], handles[1], padding=(1, 1))
-    spread = broadcast(reshape(handles[2], shape=(5, 1, 1)), shape=made.shape)
-    before = made + spread
+    product = winograd(handles[0], handles[1], padding=(1, 1))
+    spread = broadcast(reshape(handles[2], shape=(5, 1, 1)), shape=product.shape)
+    before = product + spread
     graph = g.finish(ops.relu(before), before)
     assert [spec.recipe for spec in specs(graph)] == ["winograd"]
-    found = graphc.compile(graph)(x, u, bias)
+    actual = graphc.compile(graph)(x, u, bias)
     expected = graphc.compile(graph, "none")(x, u, bias)
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -130,8 +130,8 @@ def test_operands_are_read_through_index_maps() -> None:
     handles = [g.input(f"x{i}", TensorType.of(array)) for i, array in enumerate((transposed, u))]
     view = transpose(handles[0], permutation=(0, 3, 1, 2))
     graph = g.finish(winograd(view, handles[1], padding=(1, 1)))
-    (found,) = results(graph, [transposed, u])
-    np.testing.assert_array_equal(found, results(built([x, u], (1, 1)), [x, u])[0])
+    (result,) = results(graph, [transposed, u])
+    np.testing.assert_array_equal(result, results(built([x, u], (1, 1)), [x, u])[0])
 
 
 def test_another_kernel_s_result_is_read_from_memory() -> None:
@@ -140,8 +140,8 @@ def test_another_kernel_s_result_is_read_from_memory() -> None:
     handles = [g.input(f"x{i}", TensorType.of(array)) for i, array in enumerate((x, u))]
     graph = g.finish(winograd(ops.exp(handles[0]), handles[1], padding=(1, 1)))
     assert [spec.recipe for spec in specs(graph)] == ["nest", "winograd"]
-    (found,) = graphc.compile(graph)(x, u)
-    np.testing.assert_array_equal(found, graphc.compile(graph, "none")(x, u)[0])
+    (result,) = graphc.compile(graph)(x, u)
+    np.testing.assert_array_equal(result, graphc.compile(graph, "none")(x, u)[0])
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7])
@@ -176,9 +176,9 @@ class Guarded:
             assert self.libc.mprotect(ctypes.c_void_p(guard), page, 0) == 0
         self.blocks.append(block)
         start = page + (size - content.nbytes if at_end else 0)
-        made = np.frombuffer(block, content.dtype, content.size, start)
-        made[...] = content.ravel()
-        return made
+        array = np.frombuffer(block, content.dtype, content.size, start)
+        array[...] = content.ravel()
+        return array
 
 
 @pytest.mark.parametrize("at_end", [False, True])

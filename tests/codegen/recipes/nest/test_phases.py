@@ -18,7 +18,8 @@ from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target, named
 from graphc.ops import elementwise as e
-from graphc.ops import movement, pooling
+from graphc.ops import movement
+from graphc.ops.nn import pooling
 from graphc.schedule.build import plan_graph
 
 Array = np.ndarray[Any, Any]
@@ -35,8 +36,8 @@ def repeated(x: Any, *times: int) -> Any:
 
 def gradient_of_pool(**window: Any) -> Callable[[Any, Any], Any]:
     def rule(x: Any, g: Any) -> Any:
-        (made,) = pooling.max_pool.vjp(g, None, x, overhang=(), **window)
-        return made
+        (gradient,) = pooling.max_pool.vjp(g, None, x, overhang=(), **window)
+        return gradient
 
     return rule
 
@@ -80,27 +81,31 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 def built(name: str) -> tuple[graphc.Graph, list[Array]]:
     function, shapes = CASES[name]
     b = graphc.GraphBuilder("phases")
-    given = [b.input(f"x{i}", "f32[" + ",".join(map(str, s)) + "]") for i, s in enumerate(shapes)]
+    arguments = [
+        b.input(f"x{i}", "f32[" + ",".join(map(str, s)) + "]") for i, s in enumerate(shapes)
+    ]
     random = np.random.default_rng(len(name))
     # Few numbers, so that maxima are often equal.
     arrays = [random.integers(-4, 5, shape).astype(np.float32) for shape in shapes]
-    return b.finish(function(*given)), arrays
+    return b.finish(function(*arguments)), arrays
 
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_native_and_interpreted_loops_give_the_definition(name: str) -> None:
     graph, arrays = built(name)
     (expected,) = graphc.run(graph, *arrays)
-    (found,) = graphc.compile(graph)(*arrays)
-    np.testing.assert_array_equal(found, expected)
+    (actual,) = graphc.compile(graph)(*arrays)
+    np.testing.assert_array_equal(actual, expected)
     graph, plan = plan_graph(graph)
     if len(plan.steps) > 1:
         return
     (step,) = plan.steps
     for target in TARGETS:
-        made = np.full(expected.size, np.float32(np.nan))
-        interpreter.run(lower(step.kernel, named(target)), [a.reshape(-1) for a in arrays] + [made])
-        np.testing.assert_array_equal(made.reshape(expected.shape), expected, err_msg=target)
+        actual = np.full(expected.size, np.float32(np.nan))
+        interpreter.run(
+            lower(step.kernel, named(target)), [a.reshape(-1) for a in arrays] + [actual]
+        )
+        np.testing.assert_array_equal(actual.reshape(expected.shape), expected, err_msg=target)
 
 
 def last_kernel(graph: graphc.Graph, target: str) -> str:
@@ -123,12 +128,12 @@ def test_parts_give_the_whole(parts: int, native_target: Target) -> None:
         (step,) = plan_graph(graph)[1].steps
         kernel = lower(step.kernel, native_target)
         (expected,) = graphc.run(graph, *arrays)
-        found = np.zeros(expected.size, np.float32)
+        actual = np.zeros(expected.size, np.float32)
         edges = np.linspace(0, kernel.extent, parts + 1).astype(int)
         for begin, end in pairwise(edges):
-            buffers = [*(array.reshape(-1) for array in arrays), found]
+            buffers = [*(array.reshape(-1) for array in arrays), actual]
             call_kernel(kernel, buffers, int(begin), int(end), native_target)
-        np.testing.assert_array_equal(found.reshape(expected.shape), expected, err_msg=name)
+        np.testing.assert_array_equal(actual.reshape(expected.shape), expected, err_msg=name)
 
 
 def test_a_result_may_take_the_place_of_an_operand() -> None:
@@ -178,8 +183,8 @@ def test_a_mask_of_relu_is_part_of_the_gradient() -> None:
     assert [node.op for node in first.kernel.body.nodes][-1] == "argmax"
     random = np.random.default_rng(1)
     arrays = [random.standard_normal(s).astype(np.float32) for s in ((2, 3, 8, 20), (2, 3, 4, 10))]
-    found, expected = graphc.compile(graph)(*arrays)[0], graphc.run(graph, *arrays)[0]
-    np.testing.assert_array_equal(found, expected)
+    actual, expected = graphc.compile(graph)(*arrays)[0], graphc.run(graph, *arrays)[0]
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -195,6 +200,6 @@ def test_nothing_is_read_behind_a_last_cell_that_is_cut_off(target: str) -> None
     random = np.random.default_rng(0)
     arrays = [random.random((2, length), np.float32), random.random((2, length)) < 0.5]
     (launch,) = plan_graph(graph)[1].steps
-    found = np.empty_like(arrays[0])
-    interpreter.run(lower(launch.kernel, named(target)), [*arrays, found])
-    np.testing.assert_array_equal(found, graphc.run(graph, *arrays)[0])
+    result = np.empty_like(arrays[0])
+    interpreter.run(lower(launch.kernel, named(target)), [*arrays, result])
+    np.testing.assert_array_equal(result, graphc.run(graph, *arrays)[0])

@@ -81,8 +81,8 @@ def test_sums_over_leading_axes_run_in_blocks(length: int, kept: int, transposed
     content = np.ascontiguousarray(x.T) if transposed else x
     v = g.input("x", "f32" + listed(content.shape))
     v = movement.transpose(v, permutation=(1, 0)) if transposed else v
-    (found,) = run_on(g.finish(reduce.sum(v, axes=(0,))), [content])
-    np.testing.assert_array_equal(bits(found), bits(in_blocks(x, np.add, 0)))
+    (result,) = run_on(g.finish(reduce.sum(v, axes=(0,))), [content])
+    np.testing.assert_array_equal(bits(result), bits(in_blocks(x, np.add, 0)))
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -98,13 +98,13 @@ def test_sums_have_one_order(length: int, outer: int) -> None:
         v = g.input("x", "f32" + listed(shape))
         v = movement.transpose(v, permutation=(1, 0)) if transposed else v
         content = np.ascontiguousarray(x if shape == (outer, length) else x.T)
-        (found,) = run_on(g.finish(reduce.sum(v, axes=(1,))), [content])
-        return found
+        (result,) = run_on(g.finish(reduce.sum(v, axes=(1,))), [content])
+        return result
 
     for transposed in (False, True):
-        found = along(transposed=transposed)
+        actual = along(transposed=transposed)
         # x + 0 and padding lanes may turn -0 into 0; no sum here is zero by chance.
-        np.testing.assert_array_equal(bits(found), bits(expected), err_msg=f"{transposed}")
+        np.testing.assert_array_equal(bits(actual), bits(expected), err_msg=f"{transposed}")
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -122,8 +122,8 @@ def test_other_reductions_along_rows_and_columns(op: str, length: int) -> None:
     for axis, content in ((1, x), (0, np.ascontiguousarray(x.T))):
         g = graphc.GraphBuilder("reduced")
         v = g.input("x", str(graphc.TensorType.of(content)))
-        (found,) = run_on(g.finish(getattr(graphc.ops, op)(v, axes=(axis,))), [content])
-        results.append(found)
+        (result,) = run_on(g.finish(getattr(graphc.ops, op)(v, axes=(axis,))), [content])
+        results.append(result)
     if op == "prod":
         np.testing.assert_array_equal(results[0], in_lanes(x, np.multiply, 1))
         np.testing.assert_array_equal(results[1], in_blocks(x.T, np.multiply, 1))
@@ -161,9 +161,9 @@ def test_sums_over_outer_axes_and_a_run(
     last = content.ndim - 1
     v = movement.transpose(v, permutation=(0, last, *range(1, last))) if transposed else v
     axes = (0, *range(2, x.ndim))
-    (found,) = run_on(g.finish(reduce.sum(v, axes=axes)), [content])
+    (result,) = run_on(g.finish(reduce.sum(v, axes=axes)), [content])
     flat = x.reshape(outer, kept, -1)
-    np.testing.assert_array_equal(bits(found), bits(lanes_in_blocks(flat)))
+    np.testing.assert_array_equal(bits(result), bits(lanes_in_blocks(flat)))
 
 
 @pytest.mark.parametrize("length", [3, 65, 130])
@@ -181,7 +181,7 @@ def test_errors_grow_slowly(axes: tuple[int, ...]) -> None:
     shape = {(0,): (40000, 3), (1,): (3, 40000), (0, 2): (10000, 3, 4)}[axes]
     x = np.full(shape, 0.1, np.float32)
     g = graphc.GraphBuilder("long")
-    (found,) = run_on(g.finish(reduce.sum(g.input("x", "f32" + listed(shape)), axes=axes)), [x])
+    (result,) = run_on(g.finish(reduce.sum(g.input("x", "f32" + listed(shape)), axes=axes)), [x])
     exact = 40000 * float(np.float32(0.1))
     chain = {(0,): 64, (1,): 40000 / 64 + 6, (0, 2): 64}[axes]  # at most 16 for each of 4 levels
-    assert np.abs(found.astype(float) - exact).max() <= chain * 2.0**-24 * exact
+    assert np.abs(result.astype(float) - exact).max() <= chain * 2.0**-24 * exact

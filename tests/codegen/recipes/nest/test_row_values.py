@@ -86,11 +86,11 @@ def test_the_loops_keep_the_row_where_the_output_goes(target: str) -> None:
     assert kernel.scratch == ()
     assert [buffer.access for buffer in kernel.buffers] == ["read", "readwrite"]
     array = np.random.default_rng(0).standard_normal((3, 37)).astype(np.float32)
-    found = np.zeros(3 * 37, np.float32)
-    run(kernel, [array.reshape(-1), found])
+    actual = np.zeros(3 * 37, np.float32)
+    run(kernel, [array.reshape(-1), actual])
     exponentials = np.exp(array - array.max(1, keepdims=True))
     want = exponentials / exponentials.sum(1, keepdims=True)
-    np.testing.assert_allclose(found.reshape(3, 37), want, rtol=1e-5)
+    np.testing.assert_allclose(actual.reshape(3, 37), want, rtol=1e-5)
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
@@ -100,11 +100,11 @@ def test_the_loops_keep_the_row_in_scratch_where_an_input_is_read_again(target: 
     kernel = lower(step.kernel, named(target))
     assert [buffer.size for buffer in kernel.scratch] == [37]
     array = np.random.default_rng(0).standard_normal((3, 37)).astype(np.float32)
-    found = array.copy().reshape(-1)
-    run(kernel, [found, found])
+    actual = array.copy().reshape(-1)
+    run(kernel, [actual, actual])
     power = np.exp(array)
     want = power / power.sum(1, keepdims=True) + array
-    np.testing.assert_allclose(found.reshape(3, 37), want, rtol=1e-5)
+    np.testing.assert_allclose(actual.reshape(3, 37), want, rtol=1e-5)
 
 
 def test_a_row_is_in_scratch_where_the_output_reads_it_in_another_order() -> None:

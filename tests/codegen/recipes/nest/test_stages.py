@@ -23,8 +23,8 @@ V3 = named("x86-64-v3")
 
 def body_of(function: Callable[..., Any], *shapes: str) -> graphc.Graph:
     g = graphc.GraphBuilder("body")
-    made = function(*(g.input(f"x{i}", shape) for i, shape in enumerate(shapes)))
-    return g.finish(*(made if isinstance(made, tuple) else (made,)))
+    results = function(*(g.input(f"x{i}", shape) for i, shape in enumerate(shapes)))
+    return g.finish(*(results if isinstance(results, tuple) else (results,)))
 
 
 def kernel_of(function: Callable[..., Any], *shapes: str) -> Kernel:
@@ -104,11 +104,11 @@ def alone(
 ) -> list[np.ndarray]:
     """Element by element: nothing is long enough to be staged."""
     single = lower_nest("kernel", body_of(function, *["f32[1]"] * len(arrays)), target)
-    made = [np.empty_like(arrays[0]) for _ in range(len(single.buffers) - len(arrays))]
+    outputs = [np.empty_like(arrays[0]) for _ in range(len(single.buffers) - len(arrays))]
     call = jit.kernel_caller(single, target)
     for at in range(arrays[0].size):
-        call([array.reshape(-1)[at : at + 1] for array in (*arrays, *made)])
-    return made
+        call([array.reshape(-1)[at : at + 1] for array in (*arrays, *outputs)])
+    return outputs
 
 
 @pytest.mark.parametrize("function", [after_two, cell], ids=["after two", "cell"])
@@ -130,8 +130,8 @@ def test_bits_do_not_depend_on_stages(
     for at in range(kernel.extent):
         call([*arrays, *parts], at, at + 1)
     run(kernel, [*arrays, *slow])
-    for made in (have, parts, slow):
-        for one, other in zip(made, want, strict=True):
+    for actual in (have, parts, slow):
+        for one, other in zip(actual, want, strict=True):
             np.testing.assert_array_equal(one.view(np.int32), other.view(np.int32))
 
 

@@ -45,8 +45,8 @@ def test_values_are_those_of_numpy(name: str, dtype: str) -> None:
     x = (generator.standard_normal(shape) * 10).astype(kind)
     moved = x.transpose(permutation)
     y = (generator.standard_normal(moved.shape) * 10).astype(kind)
-    (found,) = graphc.compile(graph)(x, y)
-    np.testing.assert_array_equal(found, moved * y + moved)
+    (result,) = graphc.compile(graph)(x, y)
+    np.testing.assert_array_equal(result, moved * y + moved)
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
@@ -59,9 +59,9 @@ def test_loops_read_blocks_and_do_not_gather(target: str) -> None:
     generator = np.random.default_rng(1)
     x = generator.standard_normal((37, 40)).astype(np.float32)
     y = generator.standard_normal((40, 37)).astype(np.float32)
-    found = np.zeros(40 * 37, np.float32)
-    run(kernel, [x.reshape(-1), y.reshape(-1), found])
-    np.testing.assert_array_equal(found.reshape(40, 37), x.T * y + x.T)
+    result = np.zeros(40 * 37, np.float32)
+    run(kernel, [x.reshape(-1), y.reshape(-1), result])
+    np.testing.assert_array_equal(result.reshape(40, 37), x.T * y + x.T)
 
 
 @pytest.mark.parametrize("parts", [2, 3])
@@ -72,13 +72,13 @@ def test_parts_give_the_whole(parts: int, native_target: Target) -> None:
     generator = np.random.default_rng(2)
     x = generator.standard_normal((40, 61)).astype(np.float32)
     y = generator.standard_normal((61, 40)).astype(np.float32)
-    found = np.zeros(40 * 61, np.float32)
+    result = np.zeros(40 * 61, np.float32)
     edges = np.linspace(0, kernel.extent, parts + 1).astype(int)
     for begin, end in pairwise(edges):
         call_kernel(
-            kernel, [x.reshape(-1), y.reshape(-1), found], int(begin), int(end), native_target
+            kernel, [x.reshape(-1), y.reshape(-1), result], int(begin), int(end), native_target
         )
-    np.testing.assert_array_equal(found.reshape(61, 40), x.T * y + x.T)
+    np.testing.assert_array_equal(result.reshape(61, 40), x.T * y + x.T)
 
 
 def test_functions_of_a_transposed_input() -> None:
@@ -86,8 +86,8 @@ def test_functions_of_a_transposed_input() -> None:
     x = b.input("x", "f32[24,40]")
     graph = b.finish(exp(transpose(x, permutation=(1, 0))))
     array = np.random.default_rng(3).standard_normal((24, 40)).astype(np.float32)
-    (found,) = graphc.compile(graph)(array)
-    np.testing.assert_allclose(found, np.exp(array.T), rtol=1e-6)
+    (result,) = graphc.compile(graph)(array)
+    np.testing.assert_allclose(result, np.exp(array.T), rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", [2, 15, 16, 17, 33, 64])
@@ -97,5 +97,5 @@ def test_every_second_element_is_read_by_vectors(size: int) -> None:
     even = slice_(x, start=(0, 0), size=(3, -(-size // 2)), step=(1, 2))
     graph = b.finish(even * even)
     array = np.random.default_rng(size).standard_normal((3, size)).astype(np.float32)
-    (found,) = graphc.compile(graph)(array)
-    np.testing.assert_array_equal(found, array[:, ::2] ** 2)
+    (result,) = graphc.compile(graph)(array)
+    np.testing.assert_array_equal(result, array[:, ::2] ** 2)

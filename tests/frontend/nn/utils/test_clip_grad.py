@@ -15,12 +15,12 @@ GRADS = [np.array([3.0, -4.0]), np.array([[12.0]]), np.zeros((0, 2))]
 
 
 def parameters() -> list[Any]:
-    made = []
+    tensors = []
     for grad in GRADS:
         parameter = nn.Parameter(torch.zeros(grad.shape, dtype=torch.float64))
         parameter.grad = torch.tensor(grad)
-        made.append(parameter)
-    return [*made, nn.Parameter(torch.zeros(2))]
+        tensors.append(parameter)
+    return [*tensors, nn.Parameter(torch.zeros(2))]
 
 
 NORMS = [(2, 13.0), (1, 19.0), (float("inf"), 12.0), (3, 1819 ** (1 / 3))]

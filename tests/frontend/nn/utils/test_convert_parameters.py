@@ -15,11 +15,11 @@ def test_there_and_back() -> None:
     vector = parameters_to_vector(net.parameters())
     assert vector.shape == (9,) and vector.requires_grad
     np.testing.assert_array_equal(vector[:6].detach(), net.weight.detach().reshape(-1))
-    given = torch.arange(9.0)
+    flat = torch.arange(9.0)
     weight = net.weight
-    vector_to_parameters(given, net.parameters())
+    vector_to_parameters(flat, net.parameters())
     assert net.weight is weight and weight.is_leaf and net.bias.tolist() == [6.0, 7.0, 8.0]
-    given.fill_(1.0)
+    flat.fill_(1.0)
     assert net.bias.tolist() == [1.0] * 3
 
 

@@ -34,8 +34,8 @@ def test_packing_and_back(lengths: list[int], batch_first: bool, compiled: bool)
         return packed, rnn.pad_packed_sequence(packed, batch_first, 9.0, 5)
 
     run = torch.compile(run) if compiled else run
-    given = torch.tensor(x.transpose(1, 0, 2) if batch_first else x)
-    packed, (padded, counts) = run(given)
+    tensor = torch.tensor(x.transpose(1, 0, 2) if batch_first else x)
+    packed, (padded, counts) = run(tensor)
     rows, sizes, order = reference(x, lengths)
     np.testing.assert_array_equal(packed.data, rows)
     assert packed.batch_sizes.tolist() == sizes and counts.tolist() == lengths
@@ -56,13 +56,16 @@ def test_gradients_pass() -> None:
 
 
 def test_padding() -> None:
-    given = [torch.arange(3.0), torch.arange(1.0)]
-    assert rnn.pad_sequence(given, True, -1.0).tolist() == [[0, 1, 2], [0, -1, -1]]
-    assert rnn.pad_sequence(given, True, -1.0, "left").tolist() == [[0, 1, 2], [-1, -1, 0]]
-    assert rnn.pad_sequence(given).shape == (3, 2)
-    back = rnn.unpad_sequence(rnn.pad_sequence(given), torch.tensor([3, 1]))
+    sequences = [torch.arange(3.0), torch.arange(1.0)]
+    assert rnn.pad_sequence(sequences, True, -1.0).tolist() == [[0, 1, 2], [0, -1, -1]]
+    assert rnn.pad_sequence(sequences, True, -1.0, "left").tolist() == [[0, 1, 2], [-1, -1, 0]]
+    assert rnn.pad_sequence(sequences).shape == (3, 2)
+    back = rnn.unpad_sequence(rnn.pad_sequence(sequences), torch.tensor([3, 1]))
     assert [x.tolist() for x in back] == [[0, 1, 2], [0]]
-    assert [x.tolist() for x in rnn.unpack_sequence(rnn.pack_sequence(given))] == [[0, 1, 2], [0]]
+    assert [x.tolist() for x in rnn.unpack_sequence(rnn.pack_sequence(sequences))] == [
+        [0, 1, 2],
+        [0],
+    ]
 
 
 def test_lengths_have_to_be_known_in_a_trace() -> None:
@@ -103,6 +106,6 @@ def test_errors() -> None:
 def test_packed_sequences_convert_and_pass_through_compiled_functions() -> None:
     packed = rnn.pack_sequence([torch.ones(2), torch.ones(1)])
     assert packed.double().data.dtype is torch.float64 and packed.to("cpu") is packed
-    made = torch.compile(lambda p: p._replace(data=p.data * 2))(packed)
-    assert type(made) is rnn.PackedSequence and made.data.tolist() == [2.0, 2.0, 2.0]
-    assert made.batch_sizes.tolist() == [2, 1] and made.unsorted_indices is None
+    result = torch.compile(lambda p: p._replace(data=p.data * 2))(packed)
+    assert type(result) is rnn.PackedSequence and result.data.tolist() == [2.0, 2.0, 2.0]
+    assert result.batch_sizes.tolist() == [2, 1] and result.unsorted_indices is None

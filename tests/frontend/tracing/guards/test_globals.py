@@ -120,11 +120,11 @@ def items(held: Any, change: Callable[[Any], Any], use: Callable[[Any, Any], Any
 
 
 def linear(weight: float) -> Any:
-    made = nn.Linear(2, 2)
+    layer = nn.Linear(2, 2)
     with torch.no_grad():
-        made.weight.fill_(weight)
-        made.bias.fill_(0)
-    return made
+        layer.weight.fill_(weight)
+        layer.bias.fill_(0)
+    return layer
 
 
 def of_weight() -> Any:

@@ -1,6 +1,4 @@
-"""`frontend.masked`: reductions and normalizations over the elements for which a mask is True. What
-is masked out counts as the neutral element of the reduction. Masks broadcast to the input, and may
-not have more dimensions. Masked tensors as a class are not there."""
+"""Reductions and normalizations over the elements for which a mask is True."""
 
 from __future__ import annotations
 
@@ -14,26 +12,9 @@ from frontend.functions import order, order_statistics, pointwise, reduce, speci
 from frontend.functions.layout import broadcast_to
 from frontend.functions.linalg import vector_norm
 from frontend.functions.reduce import axes_of, dimension
-from frontend.planned import planned
 from frontend.tensors.dtypes import as_dtype
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
-
-__all__ = [
-    "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
-    "log_softmax", "logaddexp", "logsumexp", "masked_tensor", "mean", "median", "norm", "normalize",
-    "prod", "softmax", "softmin", "std", "sum", "var",
-]  # fmt: skip
-
-_CLASS = "masked tensors as a class are sparse's neighbours; the functions here take mask="
-as_masked_tensor = planned("masked.as_masked_tensor", _CLASS)
-masked_tensor = planned("masked.masked_tensor", _CLASS)
-
-
-def is_masked_tensor(obj: Any) -> bool:
-    """False: there are none."""
-    return False
-
 
 # -- masks ---------------------------------------------------------------------------------------
 

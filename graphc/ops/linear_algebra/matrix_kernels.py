@@ -97,14 +97,16 @@ def each(
     lead = arrays[0].shape[:-2]
     count = math.prod(lead)
     parts = [x.reshape(count, *x.shape[-2:]) for x in arrays]
-    made = tuple(np.full((count, *shape), np.nan, dtype) for shape, dtype in results)
+    stacked = tuple(np.full((count, *shape), np.nan, dtype) for shape, dtype in results)
     failed = np.zeros(count, bool)
     for i, items in enumerate(zip(*parts)):
         try:
-            found = function(*items)
+            one_result = function(*items)
         except np.linalg.LinAlgError:
             failed[i] = True
             continue
-        for whole, one in zip(made, found if isinstance(found, tuple) else (found,)):
+        for whole, one in zip(
+            stacked, one_result if isinstance(one_result, tuple) else (one_result,)
+        ):
             whole[i] = one
-    return tuple(x.reshape(*lead, *x.shape[1:]) for x in made), failed.reshape(lead)
+    return tuple(x.reshape(*lead, *x.shape[1:]) for x in stacked), failed.reshape(lead)

@@ -12,10 +12,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from graphc.ops import chebyshev_coefficients as c
 from graphc.ops import elementwise as e
 from graphc.ops.elementwise import elementwise
 from graphc.ops.kinds.op import FLOATS, SampleDrawer
+from graphc.ops.scalar_functions import chebyshev_coefficients as c
 
 COST = 150
 

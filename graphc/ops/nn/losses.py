@@ -16,7 +16,7 @@ from graphc.ops.indexing import check_all, check_index, gather
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.op import SampleDrawer
 from graphc.ops.movement import reshape
-from graphc.ops.special import log1p
+from graphc.ops.scalar_functions.special import log1p
 
 # What PyTorch says of a label that is no class.
 BAD_LABEL = "Target {} is out of bounds."

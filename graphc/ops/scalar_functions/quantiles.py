@@ -9,7 +9,7 @@ from typing import Any
 from graphc.ops import elementwise as e
 from graphc.ops.elementwise import elementwise
 from graphc.ops.kinds.op import FLOATS, SampleDrawer
-from graphc.ops.special import BERNOULLI, CENTRE, FLANK, SHIFT, TAIL, polynomial
+from graphc.ops.scalar_functions.special import BERNOULLI, CENTRE, FLANK, SHIFT, TAIL, polynomial
 
 
 def _ndtri(s: Any, x: Any) -> Any:

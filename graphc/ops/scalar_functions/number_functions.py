@@ -10,9 +10,9 @@ import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.types import DType, TensorType
-from graphc.ops.incomplete_gamma import incomplete_gamma
 from graphc.ops.kinds.host import Host
 from graphc.ops.kinds.op import FLOATS
+from graphc.ops.scalar_functions.incomplete_gamma import incomplete_gamma
 
 Array = np.ndarray[Any, Any]
 
@@ -56,8 +56,8 @@ def _edges(
 ) -> tuple[Array, Array]:
     """`bins` + 1 edges over a range (by default that of the elements), and whether it is finite."""
     if low is None or high is None:
-        found = (column.min(), column.max()) if column.size else (0.0, 1.0)
-        low, high = map(float, found)
+        edges = (column.min(), column.max()) if column.size else (0.0, 1.0)
+        low, high = map(float, edges)
     finite = bool(np.isfinite(low) and np.isfinite(high))
     if not finite:
         return np.full(bins + 1, np.nan, column.dtype), np.asarray(False)
@@ -90,8 +90,8 @@ def _histogram(points: Array, weights: Array, *edges: Array, density: bool) -> A
         for axis, edge in enumerate(edges):
             shape = [-1 if i == axis else 1 for i in range(len(sizes))]
             counts = counts / np.diff(edge).reshape(shape)
-    made: Array = counts.astype(points.dtype)
-    return made
+    counted: Array = counts.astype(points.dtype)
+    return counted
 
 
 def _histogram_type(

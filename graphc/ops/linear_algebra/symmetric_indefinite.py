@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ops.matrix_kernels import sizes
+from graphc.ops.linear_algebra.matrix_kernels import sizes
 
 Array = np.ndarray[Any, Any]
 
@@ -99,12 +99,12 @@ def _factored(a: Array, hermitian: bool) -> tuple[Array, Array, int]:
 
 def _blocks(pivots: Array) -> list[tuple[int, int, int]]:
     """(step, size, the row exchanged with the block's last one) of each block."""
-    found, k = [], 0
+    blocks, k = [], 0
     while k < len(pivots):
         size = 1 if pivots[k] > 0 else 2
-        found.append((k, size, abs(int(pivots[k])) - 1))
+        blocks.append((k, size, abs(int(pivots[k])) - 1))
         k += size
-    return found
+    return blocks
 
 
 def _solved(a: Array, pivots: Array, b: Array, hermitian: bool) -> Array:

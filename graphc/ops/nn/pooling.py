@@ -22,7 +22,7 @@ from graphc.ops.indexing import gather, scatter_add, scatter_set, take
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.op import SampleDrawer
 from graphc.ops.movement import pad, reshape, slice_, transpose
-from graphc.ops.resampling import adaptive_taps
+from graphc.ops.nn.resampling import adaptive_taps
 from graphc.ops.windows import unwindows, windows
 
 NOWHERE = 2**40

@@ -10,11 +10,11 @@ import numpy as np
 
 from graphc.errors import DTypeError, IndexRangeError, LinAlgError, ShapeError
 from graphc.ir.types import DType, TensorType
-from graphc.ops import matrix_kernels as kernels
-from graphc.ops import symmetric_indefinite
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.host import Host
 from graphc.ops.kinds.op import ContentCheck, Types
+from graphc.ops.linear_algebra import matrix_kernels as kernels
+from graphc.ops.linear_algebra import symmetric_indefinite
 
 Array = np.ndarray[Any, Any]
 

@@ -1,0 +1,28 @@
+"""What layers are made of, each an op with a gradient rule of its own, most of them composites.
+
+activations are elementwise. products (a linear layer), embedding, attention and normalization are
+what models are built of; pooling reduces sliding windows (windows.py, beside the movements);
+resampling is interpolation; losses end a training step.
+"""
+
+from graphc.ops.nn import (
+    activations,
+    attention,
+    embedding,
+    losses,
+    normalization,
+    pooling,
+    products,
+    resampling,
+)
+
+__all__ = [
+    "activations",
+    "attention",
+    "embedding",
+    "losses",
+    "normalization",
+    "pooling",
+    "products",
+    "resampling",
+]
