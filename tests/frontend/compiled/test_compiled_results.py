@@ -209,7 +209,7 @@ def test_as_strided_counts_from_where_the_memory_of_an_argument_begins() -> None
             assert compiled(part).tolist() == part.as_strided((2, 2), (1, 2), 8).tolist()
     beside = torch.compile(lambda x: x.as_strided((2, 2), (1, 2), 0))
     assert whole[5:10].as_strided((2, 2), (1, 2), 0).tolist() == [[0, 2], [1, 3]]
-    with pytest.raises(TraceError, match="memory beside the f32.5."):
+    with pytest.raises(TraceError, match=r"memory beside the f32\[5\]"):
         beside(whole[5:10])
 
 
