@@ -99,31 +99,30 @@ def _filled(
     state = source.state._array("a random draw")
     block = SMALL if count <= SMALL else BLOCK
     run = _kernel(formula, draws, len(numbers), block)
-    given = [np.asarray(number, np.float32) for number in numbers]
-
-    def part(start: int) -> Any:
-        # Each draw takes `count` numbers of the stream.
-        states = [_moved(state, i * count + start) for i in range(draws)]
-        return run([*states, *given])[0]
-
-    if count == block:
-        result = part(0)
-    elif count < block:
-        result = part(0)[:count].copy()  # a view would keep all of the block
+    given = [np.array(number, np.float32) for number in numbers]
+    if count <= block:
+        result = run([*_states(state, draws, count, 0), *given])[0]
+        if count < block:
+            result = result[:count].copy()  # a view would keep all of the block
     else:
         result = np.empty(count, np.float32)
         for start in range(0, count, block):
-            result[start : start + block] = part(start)[: count - start]
-    advanced = _moved(state, draws * count)
-    source.state._assign(make(advanced, source.state.tensor_type))
+            part = run([*_states(state, draws, count, start), *given])[0]
+            result[start : start + block] = part[: count - start]
+    source.advance(draws * count)
     return make(result.reshape(shape), TensorType(DType.f32, shape))
 
 
-def _moved(state: Any, numbers: int) -> Any:
-    """The state of a stream (seed, counter) so many numbers further on."""
-    moved = state.copy()
-    moved[1] += numbers
-    return moved
+def _states(state: Any, draws: int, count: int, start: int) -> list[Any]:
+    """The states from which each of several draws takes its numbers from `start` on: each takes
+    `count` numbers of the stream (seed, counter)."""
+    states = []
+    for numbers in range(start, start + draws * count, count):
+        if numbers:
+            moved = state.copy()
+            moved[1] += numbers
+        states.append(moved if numbers else state)
+    return states
 
 
 def uniform_fill(

@@ -79,8 +79,8 @@ def _normal(tensor: Tensor, generator: Any) -> Tensor:
 
 def _native(fill: Any, tensor: Tensor, *arguments: Any) -> Tensor | None:
     """Large fills of plain f32 tensors by native code; None for others."""
-    plain = tensor.dtype.computes_as is DType.f32 and tensor.device.type == "cpu"
-    return fill(tuple(tensor.shape), *arguments) if plain else None
+    plain = tensor.dtype.computes_as is DType.f32 and not tensor.is_meta
+    return fill(tensor._sizes, *arguments) if plain else None
 
 
 def _taken(tensor: Tensor, numbers: Tensor) -> Tensor:
