@@ -24,8 +24,9 @@ x ** y | x ** 2 | x ** 0.5 | x ** 3.3 | x ** (1 + 2j) | 2 ** x | t.sqrt(x) | t.r
 t.exp(x) | t.exp2(x) | t.expm1(x) | t.log(x) | t.log2(x) | t.log10(x) | t.log1p(x) | -x | +x
 t.sin(x) | t.cos(x) | t.tan(x) | t.sinh(x) | t.cosh(x) | t.tanh(x) | t.sigmoid(x) | t.sinc(x)
 t.asin(x) | t.acos(x) | t.atan(x) | t.asinh(x) | t.acosh(x) | t.atanh(x) | t.reciprocal(x)
-x.abs() | x.angle() | x.real | x.imag | x.imag.resolve_neg() | t.sgn(x) | t.conj_physical(x) | t.angle(x.real)
+x.abs() | x.angle() | x.real | x.imag | t.sgn(x) | t.conj_physical(x) | t.angle(x.real)
 t.real(y.real) | t.view_as_real(x) | x.conj() * y | (x * x.conj()).real | t.isreal(x)
+x.imag.resolve_neg() | y.resolve_conj()
 t.complex(x.real, x.imag * 2) | t.polar(x.abs(), x.real)
 t.view_as_complex(t.stack([x.real, x.imag], -1))
 x.sum() | x.sum(1) | x.mean((0, 2)) | x.prod(2) | x.cumsum(1) | x.cumprod(2) | x.var(1) | x.std()
