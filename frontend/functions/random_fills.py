@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.blocked import block_of
 from frontend.tensors.generator import Generator, default_generator
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
@@ -25,8 +26,8 @@ from graphc.ops import special
 from graphc.ops.generate import random_uniform
 from graphc.ops.movement import broadcast
 
-BLOCK, SMALL = 1 << 12, 1 << 8
-"""Elements of a kernel: of one for draws of any size, and of one for biases."""
+SMALL = 1 << 8
+"""Elements of the kernel for biases; `block_of` says those of others."""
 LEAST = 1 << 6
 """Below so many elements native code need not be loaded. Uniform numbers, which have the same bits
 either way, are drawn natively once that is there."""
@@ -97,7 +98,7 @@ def _filled(
     if STATE.session is not None or (count < LEAST and not ready) or source.state.is_meta:
         return None
     state = source.state._array("a random draw")
-    block = SMALL if count <= SMALL else BLOCK
+    block = SMALL if count <= SMALL else block_of(count)
     run = _kernel(formula, draws, len(numbers), block)
     given = [np.array(number, np.float32) for number in numbers]
     if count <= block:

@@ -217,7 +217,7 @@ def _erfinv_double(s: Any, y: Any) -> Any:
     return s.mul(quantile, s.constant(math.sqrt(0.5), y))
 
 
-erfinv = elementwise("erfinv", _erfinv, dtypes=FLOATS, cost=45, ulps=4, samples=_inside,
+erfinv = elementwise("erfinv", _erfinv, dtypes=FLOATS, cost=60, ulps=4, samples=_inside,
                      vjp=lambda g, out, x: (g * e.exp(out * out) * (SQRT_PI / 2),))  # fmt: skip
 
 # -- gamma functions -----------------------------------------------------------------------------
