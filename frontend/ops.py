@@ -47,7 +47,8 @@ _OVERLOADS = frozenset(
         "names",
     ]
 )
-_SOURCES = ("frontend", "frontend.nn.functional")
+_SOURCES = {"aten": ("frontend", "frontend.nn.functional"), "profiler": ("frontend.profiler",)}
+"""The modules whose functions a namespace has, beside what `library` defined."""
 
 
 class OpOverload:
@@ -113,8 +114,8 @@ class _OpNamespace:
         operator: Any = OPERATORS.get(self._name, {}).get(name)
         if operator is not None and operator.schema is None and not operator.kernels:
             operator = None  # only rules were registered for it
-        if operator is None and self._name == "aten" and not name.startswith("__"):
-            operator = _aten(name)
+        if operator is None and not name.startswith("__"):
+            operator = _function(self._name, name)
         if operator is None:
             raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
         packet = OpOverloadPacket(self._name, name, operator)
@@ -123,12 +124,14 @@ class _OpNamespace:
         return packet
 
 
-def _aten(name: str) -> Any:
-    """The function of this name, or the method where there is only that."""
-    for source in _SOURCES:
+def _function(namespace: str, name: str) -> Any:
+    """The function of this name; of `aten` the method where there is only that."""
+    for source in _SOURCES.get(namespace, ()):
         function = getattr(import_module(source), name, None)
         if callable(function) and not isinstance(function, type):
             return function
+    if namespace != "aten":
+        return None
     from frontend.tensors.tensor import Tensor
 
     return getattr(Tensor, name, None)

@@ -13,6 +13,7 @@ from frontend.tracing.guards.checks import (
     HooksGuard,
     IdentityGuard,
     LayoutGuard,
+    OffsetGuard,
 )
 from frontend.tracing.sources import ArgumentSource
 
@@ -28,6 +29,11 @@ def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Te
     guards += [
         LayoutGuard(x.source, session.captured[id(x.tensor)].state_outside["_value"].strides)
         for x in arguments if id(x.tensor) in lying
+    ]  # fmt: skip
+    offsets = session.layouts.offsets
+    guards += [
+        OffsetGuard(x.source, offsets[id(x.tensor)][1])
+        for x in arguments if id(x.tensor) in offsets
     ]  # fmt: skip
     outside = [x for x in arguments if id(x.tensor) in session.captured_globals.tensors]
     guards += [IdentityGuard(x.source, x.tensor) for x in outside]

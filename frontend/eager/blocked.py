@@ -20,8 +20,13 @@ from graphc.ops.kinds.op import Array
 
 COST = 60
 """Of an op (in additions) from which on NumPy is too slow."""
-BLOCK, LEAST = 1 << 12, 1 << 14
-"""Elements of a block, and of an operand that is worth it: native code has to be loaded."""
+LEAST = 1 << 14
+"""Elements of an operand that is worth it: native code has to be loaded."""
+
+
+def block_of(count: int) -> int:
+    """Elements of a block, for so many in all: of a weight more, so that calls cost little."""
+    return 1 << 12 if count < 1 << 18 else 1 << 14
 
 
 def runs_in_blocks(op: Any, types: tuple[TensorType, ...]) -> bool:
@@ -45,16 +50,18 @@ class BlockedOp:
     """The op as a function of one array."""
 
     def __init__(self, op: Any, type: TensorType, attributes: dict[str, Any]):
-        self.native = native_op(op, (TensorType(type.dtype, (BLOCK,)),), attributes)
+        self.block = block_of(type.numel)
+        self.native = native_op(op, (TensorType(type.dtype, (self.block,)),), attributes)
 
     def __call__(self, array: Array) -> Array:
+        block = self.block
         flat = np.ascontiguousarray(array).reshape(-1)
         result = np.empty_like(flat)
-        whole = len(flat) - len(flat) % BLOCK
-        for start in range(0, whole, BLOCK):
-            result[start : start + BLOCK] = self.native.one(flat[start : start + BLOCK])
+        whole = len(flat) - len(flat) % block
+        for start in range(0, whole, block):
+            result[start : start + block] = self.native.one(flat[start : start + block])
         if whole < len(flat):
-            last = np.zeros(BLOCK, flat.dtype)
+            last = np.zeros(block, flat.dtype)
             last[: len(flat) - whole] = flat[whole:]
             result[whole:] = self.native.one(last)[: len(flat) - whole]
         return result.reshape(array.shape)

@@ -304,11 +304,48 @@ def _acosh_rule(g: Any, out: Any, x: Any) -> tuple[Any]:
     return (g * conj(e.rsqrt(x - 1) * e.rsqrt(x + 1)),)
 
 
+def _log_of_sum(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)), with the angle of the greater as it is: not brought into one turn."""
+    swap = (x.real < y.real) | (np.isnan(y.real) | np.isnan(y.imag))
+    greater, less = np.where(swap, y, x), np.where(swap, x, y)
+    both_infinite = np.isinf(greater.real) & (greater.real == less.real)
+    apart = np.where(both_infinite, x.dtype.type(0), less - greater)
+    infinite = np.where(greater.real < 0, less, np.log(np.exp(less) + np.exp(greater)))
+    unknown = np.isnan(greater.real) | np.isnan(greater.imag)
+    finite = np.where(unknown, greater, np.log1p(np.exp(apart)) + greater)
+    return np.where(both_infinite, infinite, finite)
+
+
+def _logcumsumexp(x: Any, *, axis: int) -> Any:
+    out = x.copy()
+    lines = np.moveaxis(out, axis, 0)
+    for i in range(1, len(lines)):
+        lines[i] = _log_of_sum(lines[i - 1], lines[i])
+    return out
+
+
+def _logcumsumexp_rule(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
+    # conj of Σ conj(gⱼ)·exp(xᵢ - outⱼ) over j from i on, as a logarithm. What has no logarithm
+    # takes the least number, whose exponential is 0.
+    none = e.eq(g, g * 0)
+    least = g * 0 + float(np.finfo(x.dtype.computes_as.numpy).min)
+    logs = e.where(none, least, e.log(conj(e.where(none, g * 0 + 1, g))))
+    sums = order.flip(order.logcumsumexp(order.flip(logs - out, axis), axis=axis), axis)
+    return (conj(e.exp(sums + x)),)
+
+
 OWN: dict[Any, Uncompiled] = {
     t.acosh: Uncompiled("acosh", np.arccosh, _acosh_rule, ((True,), (False,))),
     e.abs: Uncompiled("abs", np.abs, _magnitude_rule, ((True,), (False,)), real_type),
     e.sign: SGN,
     e.pow: Uncompiled("pow", _pow, _pow_rule, ((True, True), (True,))),
+    order.logcumsumexp: Uncompiled(
+        "logcumsumexp",
+        _logcumsumexp,
+        _logcumsumexp_rule,
+        ((True,), (True,)),
+        lambda type, axis: type,
+    ),
 }
 _MEANINGS: dict[Any, Any] = {
     **{op: OnComplex(op, False) for op in LINEAR},

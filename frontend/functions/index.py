@@ -93,10 +93,8 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     values = _same_dtype(input, values, part)
     if accumulate and input.dtype is DType.bool:  # a sum of bools is whether one of them holds
         held, more = casted(input, DType.i32), casted(values, DType.i32)
-        return casted(_put(held, part.positions(), more, indexing.index_add), DType.bool)
-    if accumulate:
-        return _put(input, part.positions(), values, indexing.index_add)
-    return _placed(input, part, values)
+        return casted(_placed(held, part, more, add=True), DType.bool)
+    return _placed(input, part, values, add=accumulate)
 
 
 def _of_positions(item: Tensor) -> Tensor:
@@ -105,13 +103,17 @@ def _of_positions(item: Tensor) -> Tensor:
     return s.reshape(item, (1,)) if is_number else item
 
 
-def _placed(view: Tensor, part: IndexPart, value: Tensor) -> Tensor:
-    """The new value of `view` with `value` where the index tensors of `part` point."""
+def _placed(view: Tensor, part: IndexPart, value: Tensor, add: bool = False) -> Tensor:
+    """The new value of `view` with `value` where the index tensors of `part` point; `add`: with
+    the sum of what is there and `value`."""
     if len(part.advanced) == 1:
         ((axis, item),) = part.advanced.items()
         if is_mask(item) and (STATE.session is not None or value.numel() == 1):
-            return _masked(view, item, axis, value)
-    return _put(view, part.positions(), value, indexing.index_set)
+            new, held = _masked(view, item, axis, value)
+            if add:
+                new = CONTEXT.apply(e.add, (view, new), {})[0]
+            return CONTEXT.apply(e.where, (held, new, view), {})[0]
+    return _put(view, part.positions(), value, indexing.index_add if add else indexing.index_set)
 
 
 def _put(x: Tensor, indices: dict[int, Tensor], value: Tensor, op: Any) -> Tensor:
@@ -121,8 +123,9 @@ def _put(x: Tensor, indices: dict[int, Tensor], value: Tensor, op: Any) -> Tenso
     return joined.undone(replaced)
 
 
-def _masked(view: Tensor, mask: Tensor, axis: int, value: Tensor) -> Tensor:
-    """`view` with `value` where a mask over the dimensions from `axis` on holds."""
+def _masked(view: Tensor, mask: Tensor, axis: int, value: Tensor) -> tuple[Tensor, Tensor]:
+    """For each element of `view` what `value` has for it, and whether a mask over the dimensions
+    from `axis` on holds there."""
     shape = view._sizes
     sizes = mask._sizes or (1,)
     behind = len(shape) - axis - len(sizes)
@@ -145,7 +148,7 @@ def _masked(view: Tensor, mask: Tensor, axis: int, value: Tensor) -> Tensor:
         )
         new, fits = in_turn(shape, mask, axis, value, message)
         held = CONTEXT.apply(e.logical_and, s.broadcast_tensors(held, fits), {})[0]
-    return CONTEXT.apply(e.where, (expanded(held, shape), new, view), {})[0]
+    return new, expanded(held, shape)
 
 
 def in_turn(

@@ -11,7 +11,7 @@ from frontend.eager.host_ops import eager_only
 from frontend.functions.arguments import need_tensors
 from frontend.functions.creation_options import shape_of
 from frontend.tensors.epoch import changed
-from frontend.tensors.memory_tracking import count_write, expose, whole_array
+from frontend.tensors.memory_tracking import count_write, expose, offset_in_memory, whole_array
 from frontend.tensors.no_value import NO_DATA
 from frontend.tensors.storages import UntypedStorage, typed_storage
 from frontend.tensors.tensor import FROZEN, Tensor
@@ -32,9 +32,7 @@ def storage_offset(self: Tensor) -> int:
     """Where in its memory the tensor begins, in elements."""
     if self.is_meta or not self.numel():
         return 0
-    array = self._array("storage_offset()")
-    low, _ = np.lib.array_utils.byte_bounds(whole_array(array))
-    return int(array.ctypes.data - low) // self.element_size()
+    return offset_in_memory(self._array("storage_offset()"))
 
 
 def _address(x: Tensor) -> int:

@@ -192,9 +192,6 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
     if not input.dtype.is_float:
         raise not_implemented("logcumsumexp_out_cpu", input.dtype)
     axis = dimension(dim, input.dim())
-    if input.is_complex() and input.numel():
-        level = input.detach().real.amax(axis, keepdim=True) if input.dim() else 0
-        return stored((input - level).exp().cumsum(dim).log() + level, out)
     return stored(_as_ranked(_apply(o.logcumsumexp, _as_line(input), axis=axis), input), out)
 
 

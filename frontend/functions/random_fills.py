@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.blocked import block_of
 from frontend.tensors.generator import Generator, default_generator
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
@@ -25,8 +26,8 @@ from graphc.ops.generate import random_uniform
 from graphc.ops.movement import broadcast
 from graphc.ops.scalar_functions import special
 
-BLOCK, SMALL = 1 << 12, 1 << 8
-"""Elements of a kernel: of one for draws of any size, and of one for biases."""
+SMALL = 1 << 8
+"""Elements of the kernel for biases; `block_of` says those of others."""
 LEAST = 1 << 6
 """Below so many elements native code need not be loaded. Uniform numbers, which have the same bits
 either way, are drawn natively once that is there."""
@@ -97,33 +98,32 @@ def _filled(
     if STATE.session is not None or (count < LEAST and not ready) or source.state.is_meta:
         return None
     state = source.state._array("a random draw")
-    block = SMALL if count <= SMALL else BLOCK
+    block = SMALL if count <= SMALL else block_of(count)
     run = _kernel(formula, draws, len(numbers), block)
-    given = [np.asarray(number, np.float32) for number in numbers]
-
-    def part(start: int) -> Any:
-        # Each draw takes `count` numbers of the stream.
-        states = [_moved(state, i * count + start) for i in range(draws)]
-        return run([*states, *given])[0]
-
-    if count == block:
-        result = part(0)
-    elif count < block:
-        result = part(0)[:count].copy()  # a view would keep all of the block
+    given = [np.array(number, np.float32) for number in numbers]
+    if count <= block:
+        result = run([*_states(state, draws, count, 0), *given])[0]
+        if count < block:
+            result = result[:count].copy()  # a view would keep all of the block
     else:
         result = np.empty(count, np.float32)
         for start in range(0, count, block):
-            result[start : start + block] = part(start)[: count - start]
-    advanced = _moved(state, draws * count)
-    source.state._assign(make(advanced, source.state.tensor_type))
+            part = run([*_states(state, draws, count, start), *given])[0]
+            result[start : start + block] = part[: count - start]
+    source.advance(draws * count)
     return make(result.reshape(shape), TensorType(DType.f32, shape))
 
 
-def _moved(state: Any, numbers: int) -> Any:
-    """The state of a stream (seed, counter) so many numbers further on."""
-    moved = state.copy()
-    moved[1] += numbers
-    return moved
+def _states(state: Any, draws: int, count: int, start: int) -> list[Any]:
+    """The states from which each of several draws takes its numbers from `start` on: each takes
+    `count` numbers of the stream (seed, counter)."""
+    states = []
+    for numbers in range(start, start + draws * count, count):
+        if numbers:
+            moved = state.copy()
+            moved[1] += numbers
+        states.append(moved if numbers else state)
+    return states
 
 
 def uniform_fill(

@@ -26,7 +26,7 @@ from frontend.functions.random import (
     uniform,
     whole_numbers,
 )
-from frontend.functions.random_fills import normal_fill
+from frontend.functions.random_fills import normal_fill, uniform_fill
 from frontend.functions.shape import expand
 from frontend.functions.unary import tan
 from frontend.tensors.dtypes import SCALAR_NAMES
@@ -241,8 +241,12 @@ def uniform_(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={to:g}"
         )
     with no_grad():
-        drawn = uniform(self._sizes, self.dtype, drawn_on(self.device, generator))
-        numbers = drawn * (to - low) + low
+        numbers = None
+        if self.dtype is DType.f32 and not self.is_meta:
+            numbers = uniform_fill(self._sizes, low, to, generator)
+        if numbers is None:
+            drawn = uniform(self._sizes, self.dtype, drawn_on(self.device, generator))
+            numbers = drawn * (to - low) + low
     return _put(self, numbers)
 
 

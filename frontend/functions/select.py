@@ -21,7 +21,7 @@ from frontend.tensors.state import STATE
 from frontend.tensors.storages import whole_array
 from frontend.tensors.tensor import Tensor, from_data, make
 from frontend.tensors.views import IndexedView, View, written_back
-from graphc.errors import IndexRangeError, ShapeError
+from graphc.errors import IndexRangeError, ShapeError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
@@ -267,7 +267,11 @@ def as_strided(
         )
     root, first = _storage(input)
     offset = first if storage_offset is None else int(storage_offset)
+    if STATE.session is not None and storage_offset is not None:
+        offset -= STATE.session.layouts.offset(root)
     last = offset + sum((n - 1) * step for n, step in zip(shape, strides))
+    if STATE.session is not None and 0 not in shape and not 0 <= offset <= last < root.numel():
+        _need_inside(root)
     item = input.dtype.itemsize
     if 0 not in shape and last >= root.numel():
         raise RuntimeError(
@@ -298,6 +302,18 @@ def as_strided(
         taken = view.take(root)
         result._edge, result._requires_grad = taken._edge, True
     return result
+
+
+def _need_inside(root: Tensor) -> None:
+    """Raise TraceError where elements beside those of an argument may be in its memory."""
+    array = STATE.session.layouts.array_of(root)
+    if array is not None and whole_array(array).size > array.size:
+        raise TraceError(
+            f"as_strided() asks for memory beside the {root.tensor_type} that the compiled "
+            "function was given, which has the elements of its arguments only",
+            hint="hand in the tensor of which that one is a part",
+            location=user_location(),
+        )
 
 
 class _StridedView:

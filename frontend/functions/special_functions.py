@@ -11,6 +11,7 @@ from frontend.eager.dispatch import apply_unary
 from frontend.eager.host_ops import HostOp
 from frontend.eager.promotion import aligned, float_binary, floating, result_type
 from frontend.functions.arguments import need_a_tensor, need_tensors, stored
+from frontend.functions.control import while_loop
 from frontend.functions.creation import ones_like, zeros_like
 from frontend.functions.pointwise import where
 from frontend.functions.unary import erfc, exp, lgamma, log, log1p, sin
@@ -144,7 +145,7 @@ def igammac(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
 # -- orthogonal polynomials ----------------------------------------------------------------------
 
-Step = Callable[[Any, int, Any, Any], Any]
+Step = Callable[[Any, Any, Any, Any], Any]
 
 
 def _recurrence(name: str, text: str, first: Callable[[Any], Any], step: Step) -> Any:
@@ -157,38 +158,52 @@ def _recurrence(name: str, text: str, first: Callable[[Any], Any], step: Step) -
         kind = kind if kind.is_float else STATE.default_dtype
         whole = not isinstance(n, Tensor)
         x, degree = aligned((input, n), kind)
-        greatest = int(n) if whole else _greatest(name, n)
-        return stored(_evaluated(x, int(n) if whole else degree.trunc(), greatest), out)
+        result = (
+            _of_degree(x, int(n))
+            if whole
+            else _of_degrees(x, degree.trunc().nan_to_num(-1, -1, -1))
+        )
+        return stored(result, out)
 
-    def _evaluated(x: Tensor, degree: Any, greatest: int) -> Tensor:
+    def _of_degree(x: Tensor, degree: int) -> Tensor:
         before, now = ones_like(x), first(x)
-        if isinstance(degree, int):
-            if degree < 1:
-                return before if degree == 0 else zeros_like(x)
-            for k in range(1, degree):
-                before, now = now, step(x, k, now, before)
-            return now
-        result = where(degree == 0, before, where(degree == 1, now, 0.0))
-        for k in range(1, greatest):
+        if degree < 1:
+            return before if degree == 0 else zeros_like(x)
+        for k in range(1, degree):
             before, now = now, step(x, k, now, before)
-            result = where(degree == k + 1, now, result)
-        return result
+        return now
+
+    def _of_degrees(x: Tensor, degree: Tensor) -> Tensor:
+        before, now = ones_like(x), first(x)
+        result = where(degree == 0, before, where(degree == 1, now, 0.0))
+        if not x.numel():
+            return result
+
+        def further(k: Any, before: Any, now: Any, result: Any) -> tuple[Any, ...]:
+            before, now = now, step(x, k, now, before)
+            return k + 1, before, now, where(degree == k + 1, now, result)
+
+        carried: tuple[Any, ...] = (ones_like(x.detach().reshape(-1)[0]), before, now, result)
+        greatest = degree.detach().amax()
+        if STATE.session is not None:
+            return while_loop(lambda k, *_: k < greatest, further, carried)[-1]
+        for _ in range(1, int(greatest)):
+            carried = further(*carried)
+        return carried[-1]
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{text} of degree n (a number, or a tensor, which is read) at the input."
+    function.__doc__ = (
+        f"{text} of degree n at the input. n is a number, or a tensor, whose greatest element says "
+        "how many terms are computed; with one, compiled code has no gradient."
+    )
     return function
 
 
-def _greatest(name: str, n: Tensor) -> int:
-    array = n.detach()._array(f"special.{name}() with degrees in a tensor")
-    return int(array.max(initial=0))
-
-
-def _chebyshev(x: Any, k: int, now: Any, before: Any) -> Any:
+def _chebyshev(x: Any, k: Any, now: Any, before: Any) -> Any:
     return 2 * x * now - before
 
 
-def _shifted_chebyshev(x: Any, k: int, now: Any, before: Any) -> Any:
+def _shifted_chebyshev(x: Any, k: Any, now: Any, before: Any) -> Any:
     return 2 * (2 * x - 1) * now - before
 
 

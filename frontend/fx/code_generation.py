@@ -46,8 +46,8 @@ class CodeGen:
 
     def written(self, nodes: Iterable[Node], root_module: str) -> PythonCode:
         """The source for `nodes`; `root_module` is what the module is called in it."""
-        writer = _CodeWriter(root_module)
         listed = list(nodes)
+        writer = _CodeWriter(root_module, {node.name for node in listed})
         last = _last_uses(listed)
         lines = [f"    {writer.statement(node)}{_freed(node, last)}" for node in listed
                  if node.op != "placeholder"]  # fmt: skip
@@ -79,10 +79,11 @@ def _freed(node: Node, last: dict[Node, list[Node]]) -> str:
 
 
 class _CodeWriter:
-    """Statements, and the globals they come to need."""
+    """Statements, and the globals they come to need. `names` are those of values."""
 
-    def __init__(self, root: str):
+    def __init__(self, root: str, names: set[str]):
         self.root = root
+        self.names = names
         self.globals: dict[str, Any] = {}
 
     def parameter(self, node: Node) -> str:
@@ -148,7 +149,7 @@ class _CodeWriter:
         base = re.sub(r"\W", "_", hint)
         base = name = f"_{base}" if base[:1].isdigit() else base
         number = 0
-        while self.globals.get(name, value) is not value:
+        while name in self.names or self.globals.get(name, value) is not value:
             number += 1
             name = f"{base}_{number}"
         self.globals[name] = value

@@ -47,6 +47,8 @@ def qualified_name(function: Callable[..., Any]) -> str:
         return f"builtins.{name}"
     if getattr(operator, name, None) is function:
         return f"operator.{name}"
+    if type(function).__module__ == "frontend.ops":
+        return f"torch.ops.{function}"
     ours = resolve_name(function)
     if ours is not None or function is _assert:
         return ours or "torch._assert"

@@ -77,25 +77,28 @@ def _normal(tensor: Tensor, generator: Any) -> Tensor:
     return random.randn(tuple(tensor.shape), dtype=kind, generator=generator, device=tensor.device)
 
 
-def _native(fill: Any, tensor: Tensor, *arguments: Any) -> Tensor | None:
-    """Large fills of plain f32 tensors by native code; None for others."""
-    plain = tensor.dtype.computes_as is DType.f32 and tensor.device.type == "cpu"
-    return fill(tuple(tensor.shape), *arguments) if plain else None
-
-
-def _taken(tensor: Tensor, numbers: Tensor) -> Tensor:
-    """`tensor` with these numbers, of its shape, in its dtype."""
-    return tensor._assign(numbers) if tensor.dtype is DType.f32 else tensor.copy_(numbers)
+def _filled_natively(fill: Any, tensor: Tensor, *arguments: Any) -> bool:
+    """Fill a tensor that is computed with in f32 by native code; whether that was done."""
+    if tensor.dtype.computes_as is not DType.f32 or tensor.is_meta:
+        return False
+    numbers = fill(tensor._sizes, *arguments)
+    if numbers is None:
+        return False
+    if tensor.dtype is DType.f32 and tensor._view is None and not tensor._requires_grad:
+        tensor._assign(numbers)  # nothing is recorded, whatever grad mode is
+        return True
+    with no_grad():
+        tensor._assign(numbers) if tensor.dtype is DType.f32 else tensor.copy_(numbers)
+    return True
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Numbers from U(a, b). Raises RuntimeError where a is above b."""
     _require_float(tensor, "check_uniform_bounds")
     _check_bounds(a, b)
+    if _filled_natively(random_fills.uniform_fill, tensor, a, b, generator):
+        return tensor
     with no_grad():
-        native = _native(random_fills.uniform_fill, tensor, a, b, generator)
-        if native is not None:
-            return _taken(tensor, native)
         drawn = _uniform(tensor, generator)
         return tensor.copy_(drawn * (b - a) + a)
 
@@ -112,10 +115,9 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
     _require_float(tensor, "normal_kernel_cpu")
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    if _filled_natively(random_fills.normal_fill, tensor, mean, std, generator):
+        return tensor
     with no_grad():
-        native = _native(random_fills.normal_fill, tensor, mean, std, generator)
-        if native is not None:
-            return _taken(tensor, native)
         drawn = _normal(tensor, generator)
         return tensor.copy_(drawn * std + mean)
 
@@ -141,11 +143,10 @@ def trunc_normal_(
         )
     low, high = (math.erf((bound - mean) / std / math.sqrt(2)) for bound in (a, b))
     _check_bounds(low, high)
+    numbers = (low, high - low, mean, std * math.sqrt(2), a, b)
+    if _filled_natively(random_fills.truncated_fill, tensor, numbers, generator):
+        return tensor
     with no_grad():
-        numbers = (low, high - low, mean, std * math.sqrt(2), a, b)
-        native = _native(random_fills.truncated_fill, tensor, numbers, generator)
-        if native is not None:
-            return _taken(tensor, native)
         drawn = _uniform(tensor, generator)
         deviates = erfinv(drawn * (high - low) + low) * (std * math.sqrt(2)) + mean
         return tensor.copy_(deviates.clamp(a, b))

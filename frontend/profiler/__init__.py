@@ -259,6 +259,16 @@ class record_function:
         return wrapped
 
 
+def _record_function_enter(name: str, args: str | None = None) -> record_function:
+    """`torch.ops.profiler._record_function_enter`: the block begun, for graphs of fx."""
+    return record_function(name, args).__enter__()
+
+
+def _record_function_exit(handle: record_function) -> None:
+    """End the block that `_record_function_enter` began."""
+    handle.__exit__()
+
+
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:

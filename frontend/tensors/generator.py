@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from frontend.tensors.dtypes import META, place_of
+from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data, without_data
+from frontend.tensors.tensor import Tensor, from_data, make_writable, without_data
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
@@ -60,6 +61,16 @@ class Generator:
     def initial_seed(self) -> int:
         """The seed the stream began with."""
         return int(self.state._array("initial_seed()")[0]) % 2**64
+
+    def advance(self, numbers: int) -> None:
+        """Go on behind so many numbers of the stream, outside of a trace."""
+        array = self.state._array("a random draw")
+        if not array.flags.writeable:
+            make_writable(array)
+        try:
+            array[1] += numbers
+        finally:  # an interrupt that comes behind the write finds it counted
+            count_write(self.state._counter)
 
     def get_state(self) -> Tensor:
         """A copy of the state, uint8[16]."""

@@ -157,6 +157,14 @@ def whole_array(array: Any) -> np.ndarray:
     return whole
 
 
+def offset_in_memory(array: Any) -> int:
+    """How many elements of its memory lie in front of the first of `array`."""
+    if not array.size:
+        return 0
+    low, _ = np.lib.array_utils.byte_bounds(whole_array(array))
+    return int(array.ctypes.data - low) // int(array.itemsize)
+
+
 def is_private(counter: Counter, array: np.ndarray) -> bool:
     """Whether `counter` counts all writes to the memory of `array`, the value of a tensor that has
     it: nobody else holds the memory, and no other tensor over it counts for itself."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.tensors.memory_tracking import offset_in_memory
 from frontend.tensors.tensor import Tensor
 from frontend.tensors.views import IndexedView
 from graphc.ir.dims import Dim, evaluate, is_symbolic
@@ -95,12 +96,23 @@ class Layouts:
     def __init__(self, array_of: Callable[[Any], Any]):
         self.array_of = array_of
         self.asked: list[tuple[Tensor, tuple[list[int], ...]]] = []
+        self.offsets: dict[int, tuple[Tensor, int]] = {}
 
     def is_row_major(self, tensor: Tensor) -> bool:
         root = root_of(tensor)
         if root._view is not None or self.array_of(root) is not None:
             self.asked.append((root, ([1],)))
         return is_row_major(tensor, strides_of(tensor, self.array_of))
+
+    def offset(self, root: Tensor) -> int:
+        """Where in its memory a tensor that is no view of another begins, in elements; 0 for what
+        is made inside. Of an argument `offsets` has it: the answer holds for those that begin
+        there."""
+        array = self.array_of(root)
+        if array is None:
+            return 0
+        self.offsets[id(root)] = root, offset_in_memory(array)
+        return self.offsets[id(root)][1]
 
     def shares(self, result: Tensor, parent: Tensor, shape: tuple[int, ...]) -> bool:
         """Whether `parent` in another shape is a view of it."""

@@ -1,11 +1,15 @@
-"""`python -m tests.zoo.opdb [--dtype D] [--ops a,b] [--compiled] [--gradients]`: PyTorch's own
-database of operators, run on the frontend beside PyTorch in one process.
+"""`python -m tests.zoo.opdb [--dtype D] [--ops a,b] [--compiled] [--gradients] [--results FILE]`:
+PyTorch's own database of operators, run on the frontend beside PyTorch in one process.
 
 Every operator comes with samples (arguments that it takes) and error inputs (arguments that it
 refuses, with the kind of exception). The frontend gets both, converted through NumPy: its results
 have PyTorch's structure, shapes, dtypes and numbers, its refusals PyTorch's type. Prints a table by
 dtype, and fails where a dtype's share is below its least. Needs torch, and expecttest, which
 PyTorch's testing modules import.
+
+Compiled, every sample is a function that is compiled and called once: minutes for a dtype where
+kernels are on disk, longer where they are not. With `--results FILE` a run that was stopped goes on
+with the operator it was at.
 """
 
 from __future__ import annotations
@@ -18,23 +22,24 @@ import signal
 import sys
 import time
 import warnings
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import frontend
 from graphc.errors import TraceError
-from tests.zoo.opdb_compare import compared
+from tests.zoo.opdb_compare import compared, drawn
 from tests.zoo.opdb_sides import Absent, converted, ours_of
+from tests.zoo.opdb_tally import Kept, OfOperator, Tally, table
 
 LEAST = {"float32": 99.5, "float64": 99.5, "int64": 99.0, "bool": 99.0, "complex64": 95.0}
 """Of the samples in scope of each dtype, the least share to pass, in percent."""
 LEAST_REFUSED = 97.5
 """The same of error inputs: what is reached (664 of 678), so that it does not fall behind."""
 DTYPES = tuple(LEAST)
+ERRORS = "error inputs"
 
 OUT_OF_SCOPE = (
     (r"^_(?!_)|^torch\._|^torch\.ops\.|_backward$|^slice$", "PyTorch's internals"),
@@ -46,29 +51,8 @@ WHEN_COMPILED = "compiled complex and FFT"
 """What is not compared of compiled calls besides: samples with complex numbers in arguments or
 results, and transforms that give real ones."""
 
-SHOWN = 3
-"""How many different things that went wrong are printed of an operator."""
 SECONDS = 60
 """What one sample may take."""
-
-
-@dataclass
-class Tally:
-    """What came of the samples of one dtype: counts, and by operator what went wrong."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    wrong: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, name: str, verdict: str, detail: str) -> None:
-        self.counts[verdict] += 1
-        if verdict in ("failed", "missing", "not refused"):
-            self.wrong[name].append(f"{verdict}: {detail}")
-
-    @property
-    def share(self) -> float | None:
-        """Passed, of what could pass, in percent."""
-        asked = sum(self.counts[verdict] for verdict in ("passed", "failed", "missing"))
-        return 100 * self.counts["passed"] / asked if asked else None
 
 
 def operators(wanted: str | None) -> list[Any]:
@@ -149,6 +133,7 @@ def by_value(op: Any, args: tuple, keywords: dict) -> bool:
     import torch
     from torch._subclasses import fake_tensor
 
+    no_values = "its data is not allocated yet"  # where PyTorch's code just reads them
     refusals = (
         fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException,
     )  # fmt: skip
@@ -160,8 +145,8 @@ def by_value(op: Any, args: tuple, keywords: dict) -> bool:
             op.op(*args, **keywords)
     except refusals:
         return True
-    except Exception:
-        return False
+    except Exception as error:
+        return no_values in str(error)
     return False
 
 
@@ -180,34 +165,47 @@ class Run:
         self.options = options
         self.samples: dict[str, Tally] = {dtype: Tally() for dtype in options.dtype}
         self.refusals = Tally()
+        self.kept = Kept(options.results)
 
     def everything(self) -> None:
         import torch
 
         for op in operators(self.options.ops):
-            start = time.perf_counter()
             for name, tally in self.samples.items():
                 dtype = getattr(torch, name)
                 if dtype in op.supported_dtypes("cpu"):
-                    self.operator(op, dtype, tally)
+                    self.once(op, name, tally, lambda of: self.operator(op, dtype, of))  # noqa: B023
             if op.error_inputs_func is not None and not self.options.compiled:
-                self.errors(op)
-            if self.options.verbose:
-                print(f"{label(op)}: {time.perf_counter() - start:.1f} s", file=sys.stderr)
-                for name, tally in self.samples.items():
-                    if tally.wrong.get(label(op)):
-                        print(name, *details(tally, label(op)), sep="\n", file=sys.stderr)
+                self.once(op, ERRORS, self.refusals, lambda of: self.errors(op, of))  # noqa: B023
 
-    def operator(self, op: Any, dtype: Any, tally: Tally) -> None:
-        """All samples of one dtype."""
+    def once(self, op: Any, what: str, tally: Tally, run: Callable[[OfOperator], None]) -> None:
+        """An operator's samples of one dtype, or its error inputs, unless the results have them."""
+        name, row = label(op), f"{what}, {mode(self.options)}"
+        known = self.kept.get(name, row)
+        if known is not None:
+            tally.operators[name] = known
+            return
+        start = time.perf_counter()
+        run(tally.of(name))
+        tally.of(name).seconds = time.perf_counter() - start
+        self.kept.add(name, row, tally.of(name))
+        if self.options.verbose:
+            print(f"{name}, {what}: {tally.of(name).seconds:.1f} s", file=sys.stderr)
+            for line in tally.wrong(name):
+                print(line, file=sys.stderr, flush=True)
+
+    def operator(self, op: Any, dtype: Any, of: OfOperator) -> None:
+        """All samples of one dtype, as far as they come in the time that an operator may take."""
         why = reason(op, self.options.compiled)
         drawn = samples(op, dtype, self.options)
+        end = time.perf_counter() + self.options.seconds
         for sample, args, keywords in itertools.islice(drawn, self.options.first):
-            if why is None:
-                verdict, detail = self.sample(op, sample, args, keywords)
+            if why is not None:
+                of.add("out of scope", why)
+            elif time.perf_counter() > end:
+                of.add("not reached", f"in {self.options.seconds:g} s")
             else:
-                verdict, detail = "out of scope", why
-            tally.add(label(op), verdict, detail)
+                of.add(*self.sample(op, sample, args, keywords))
 
     def sample(self, op: Any, sample: Any, args: tuple, keywords: dict) -> tuple[str, str]:
         """The verdict on one sample, and what went wrong."""
@@ -231,7 +229,7 @@ class Run:
                 return "depends on values", said(error)
             return "missing" if is_missing(error) else "failed", f"{said(error)} {described}"
         different = compared(op, found, expected, args, keywords)
-        if different is None and self.options.gradients:
+        if different is None and self.options.gradients and not drawn(op, args, keywords):
             different = self.gradients(found, expected, (taken, named), (args, keywords))
         return ("passed", "") if different is None else ("failed", f"{different} {described}")
 
@@ -243,7 +241,7 @@ class Run:
         except Exception as error:
             return f"gradient: {said(error)}"
 
-    def errors(self, op: Any) -> None:
+    def errors(self, op: Any, of: OfOperator) -> None:
         """All error inputs: the frontend raises the type that PyTorch does."""
         if reason(op, compiled=False) is not None:
             return
@@ -253,14 +251,14 @@ class Run:
                 function = ours_of(op)
                 taken = converted(((sample.input, *sample.args), sample.kwargs))
             except (Absent, NotImplementedError) as error:
-                self.refusals.add(label(op), "missing", said(error))
+                of.add("missing", said(error))
                 continue
             _, theirs = outcome(lambda: op.op(sample.input, *sample.args, **sample.kwargs))  # noqa: B023
             if not isinstance(theirs, given.error_type):
-                self.refusals.add(label(op), "PyTorch takes it", "")
+                of.add("PyTorch takes it", "")
                 continue
             _, error = outcome(lambda: function(*taken[0], **taken[1]))  # noqa: B023 (runs at once)
-            self.refusals.add(label(op), *self.refusal(given, error, sample))
+            of.add(*self.refusal(given, error, sample))
 
     def refusal(self, given: Any, error: Exception | None, sample: Any) -> tuple[str, str]:
         described = shown(sample) if self.options.verbose else ""
@@ -278,28 +276,6 @@ def label(op: Any) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
 
 
-def table(run: Run) -> str:
-    """The counts by dtype, as text."""
-    columns = ("passed", "failed", "missing", "depends on values", "out of scope")
-    lines = [f"{'':14}" + "".join(f"{name:>19}" for name in columns) + f"{'share':>12}"]
-    for name, tally in [*run.samples.items(), ("error inputs", run.refusals)]:
-        counts = "".join(f"{tally.counts[column]:19}" for column in columns)
-        share = "-" if tally.share is None else f"{tally.share:.2f} %"
-        lines.append(f"{name:14}{counts}{share:>12}")
-    return "\n".join(lines)
-
-
-def details(tally: Tally, only: str | None = None) -> Iterator[str]:
-    """By operator what went wrong, each thing once."""
-    for name in sorted(tally.wrong, key=lambda name: (-len(tally.wrong[name]), name)):
-        if only not in (None, name):
-            continue
-        found = Counter(tally.wrong[name])
-        yield f"  {name} ({sum(found.values())})"
-        for text, count in found.most_common(SHOWN):
-            yield f"    {count} x {text}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.zoo.opdb", description=__doc__)
     parser.add_argument("--dtype", action="append", choices=DTYPES, help="one of them; repeatable")
@@ -308,20 +284,45 @@ def main() -> None:
     parser.add_argument("--gradients", action="store_true", help="compare gradients as well")
     parser.add_argument("--references", action="store_true", help="the larger set of samples")
     parser.add_argument("--first", type=int, help="the first so many samples of each operator")
+    parser.add_argument(
+        "--seconds", type=float, default=1800.0,
+        help="what an operator may take; samples left then count as not passed",
+    )  # fmt: skip
+    parser.add_argument("--results", type=Path, help="a file of what came of each operator: "
+                        "those that it has are not run again")  # fmt: skip
     parser.add_argument("--verbose", action="store_true", help="with the samples that went wrong")
     options = parser.parse_args()
     options.dtype = options.dtype or DTYPES
     run = Run(options)
     with alarms(), np.errstate(all="ignore"):
         run.everything()
-    for name, tally in [*run.samples.items(), ("error inputs", run.refusals)]:
-        print(f"\n{name}", *details(tally), sep="\n")
-    print(f"\n{table(run)}")
-    shares = {name: (tally.share, LEAST[name]) for name, tally in run.samples.items()}
-    shares["error inputs"] = run.refusals.share, LEAST_REFUSED
-    short = [name for name, (share, least) in shares.items() if share is not None and share < least]
+    report(run)
+
+
+def report(run: Run) -> None:
+    """Print what went wrong, what depends on values, and the table. Raises SystemExit where a share
+    is below its least."""
+    tallies = {**run.samples, ERRORS: run.refusals}
+    for name, tally in tallies.items():
+        print(f"\n{name}", *tally.wrong(), sep="\n")
+        if tally.count("depends on values"):
+            print(f"\n{name}, depends on values", *tally.by_value(), sep="\n")
+    print(f"\n{mode(run.options)}")
+    print(table(tallies))
+    least = {**LEAST, ERRORS: LEAST_REFUSED}
+    shares = {name: tally.share for name, tally in tallies.items()}
+    short = [name for name, share in shares.items() if share is not None and share < least[name]]
     if short:
         raise SystemExit("below its least share: " + ", ".join(short))
+
+
+def mode(options: argparse.Namespace) -> str:
+    """How the samples are run, in words."""
+    words = ["compiled" if options.compiled else "eager"]
+    words += ["with gradients"] if options.gradients else []
+    words += ["reference inputs"] if options.references else []
+    words += [f"first {options.first} samples"] if options.first else []
+    return ", ".join(words)
 
 
 if __name__ == "__main__":

@@ -214,5 +214,5 @@ def array(value: Any) -> np.ndarray:
     """The numbers of a tensor of PyTorch's; bfloat16 as float32, which holds them."""
     import torch
 
-    value = value.detach().resolve_conj().resolve_neg()
-    return np.asarray((value.float() if value.dtype == torch.bfloat16 else value).numpy())
+    value = value.float() if value.dtype == torch.bfloat16 else value
+    return np.asarray(value.numpy(force=True))

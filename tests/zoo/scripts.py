@@ -4,7 +4,8 @@ changed, on small local data.
 Each is run three times: on PyTorch and under `python -m frontend.run`, both with the random numbers
 of same_draws.py, so that what they print is compared; and under `frontend.run` as it is, where
 neither torch nor torchvision is installed: there it has to run through, and its loss to fall. Fails
-where one does not. Needs PyTorch, and the libraries of requirements.txt.
+where one does not. Needs PyTorch, the libraries of requirements.txt, and what scripts import
+themselves: matplotlib, six.
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ MISSING = [name for name in ("torch", "expecttest") if find_spec(name) is None]
 @pytest.mark.skipif(
     bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (tests/zoo/requirements.txt)"
 )
-def test_samples_agree() -> None:
-    names = "add,where,linalg.qr,masked.softmax,special.airy_ai,topk,normal,polygamma"
-    command = [sys.executable, "-m", "tests.zoo.opdb", "--dtype", "float32", "--ops", names]
+@pytest.mark.parametrize("mode", [[], ["--compiled"]], ids=["eager", "compiled"])
+def test_samples_agree(mode: list[str]) -> None:
+    names = "add,where,linalg.qr,masked.softmax,special.airy_ai,topk,normal,polygamma,nonzero"
+    command = [sys.executable, "-m", "tests.zoo.opdb", "--dtype", "float32", "--ops", names, *mode]
     root = Path(__file__).parents[2]
     result = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=500)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -216,8 +216,10 @@ def lstsq(
     A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None
 ) -> Any:
     """The X of least norm among those with the least |A·X - B|, by the pseudoinverse. With it: the
-    squared residuals where A has full rank and more rows than columns, the rank (not for driver
-    "gels"), and the singular values (for "gelsd" and "gelss"); empty where not asked for."""
+    squared residuals where A has full rank, which driver "gels" takes for granted, and more rows
+    than columns (not for "gelsy"), the rank (not for "gels"), and the singular values (for "gelsd"
+    and "gelss"); empty where not asked for. Compiled, the residuals for "gelsd" and "gelss", which
+    are there or not by the rank, are a TraceError."""
     name = "torch.linalg.lstsq"
     matrices(name, A=A)
     if driver is not None and driver not in DRIVERS:
@@ -239,7 +241,10 @@ def lstsq(
     rank = matrix_rank(a, rtol=rcond)
     none = zeros(0, dtype=_real(A))
     residuals = none
-    if rows > columns and asked != "gelsy" and bool((rank == columns).all()):
+    full = rows > columns and asked != "gelsy"
+    if full and asked != "gels":
+        full = bool((rank == columns).all())
+    if full:
         missing = b - mm(a, solution)
         residuals = reduce.sum(real_part(missing * conj(missing)), -2)
     ranks = zeros(0, dtype=DType.i64) if asked == "gels" else rank

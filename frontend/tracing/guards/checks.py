@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from frontend.tensors.epoch import TRACE_LOCK, HookRegistry, Registry
+from frontend.tensors.memory_tracking import offset_in_memory
 from frontend.tensors.tensor import Tensor, added_attributes
 from frontend.tracing.sources import Source
 
@@ -283,6 +284,21 @@ class LayoutGuard:
 
     def reason(self) -> str:
         return "an argument lies in memory in another order"
+
+
+class OffsetGuard:
+    """Where in its memory an argument begins."""
+
+    def __init__(self, source: Source, offset: int):
+        self.source = source
+        self.offset = offset
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        argument: Any = self.source.tensor(arguments)
+        return offset_in_memory(argument._value) == self.offset
+
+    def reason(self) -> str:
+        return "an argument begins at another place of its memory"
 
 
 class GradGuard:

@@ -200,6 +200,19 @@ def test_as_strided_with_repeats_is_not_written() -> None:
             each(square().requires_grad_())
 
 
+def test_as_strided_counts_from_where_the_memory_of_an_argument_begins() -> None:
+    whole, starts = torch.arange(20.0), (5, 0, 7)
+    compiled = torch.compile(lambda x: x.as_strided((2, 2), (1, 2), 8))
+    for start in starts:
+        for memory in (whole, whole.numpy()):
+            part = torch.as_tensor(memory[start : start + 12])
+            assert compiled(part).tolist() == part.as_strided((2, 2), (1, 2), 8).tolist()
+    beside = torch.compile(lambda x: x.as_strided((2, 2), (1, 2), 0))
+    assert whole[5:10].as_strided((2, 2), (1, 2), 0).tolist() == [[0, 2], [1, 3]]
+    with pytest.raises(TraceError, match=r"memory beside the f32\[5\]"):
+        beside(whole[5:10])
+
+
 def test_as_strided_of_no_elements_and_narrow_dtypes() -> None:
     for dtype in (torch.bfloat16, torch.float16, torch.bool):
         x = square().to(dtype)

@@ -7,6 +7,7 @@ import pytest
 
 import frontend as torch
 from frontend.eager import blocked
+from graphc.ir.registry import lookup
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -15,6 +16,7 @@ def test_large_tensors_have_the_numbers_of_small_ones(name: str, dtype: torch.dt
     torch.manual_seed(0)
     large = torch.rand(3, blocked.LEAST // 3 + 70, dtype=dtype) * 1.9 - 0.95
     function = getattr(torch, name)
+    assert blocked.runs_in_blocks(lookup(name), (large.tensor_type,))
     small = torch.cat([function(part) for part in large.split(1000, dim=1)], dim=1)
     got = function(large)
     assert got.shape == large.shape and got.dtype is dtype

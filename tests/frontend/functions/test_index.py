@@ -129,6 +129,23 @@ def test_adding_where_positions_repeat() -> None:
     assert compiled(torch.zeros(3)).tolist() == [4, 2, 0]
 
 
+@pytest.mark.parametrize("values", [[5.0], [1.0, 2, 3], [[4.0], [7]], [[1.0, 2, 3], [4, 5, 6]]])
+def test_adding_where_a_mask_holds(values: Any) -> None:
+    x, mask = np.arange(9.0).reshape(3, 3), np.array([True, False, True])
+    want = x.copy()
+    want[mask] += values
+
+    def add(x: Any, mask: Any, v: Any) -> Any:
+        return x.index_put((mask,), v, accumulate=True)
+
+    operands = torch.tensor(x), torch.tensor(mask), torch.tensor(values).double()
+    for function in (add, torch.compile(add)):
+        assert np.array_equal(function(*operands).numpy(), want)
+    x_bool, more = torch.tensor([False, True, False]), torch.tensor(True)
+    for function in (add, torch.compile(add)):
+        assert function(x_bool, operands[1], more).tolist() == [True, True, True]
+
+
 def test_views_share_memory_and_copies_do_not() -> None:
     x = torch.zeros(2, 3)
     x[0][1] = 5

@@ -90,6 +90,9 @@ def test_least_squares_leaves_the_least_residual() -> None:
     expected = np.linalg.lstsq(a.detach().numpy(), b.detach().numpy(), rcond=None)
     for mine, theirs in zip(answer, expected[:4]):
         np.testing.assert_allclose(mine.detach().numpy(), theirs, atol=1e-12)
+    compiled = torch.compile(lambda a, b: tuple(torch.linalg.lstsq(a, b, driver="gels")))
+    for mine, theirs in zip(compiled(a.detach(), b.detach())[:2], expected[:2]):
+        np.testing.assert_allclose(mine.numpy(), theirs, atol=1e-12)
 
 
 def test_pivoted_elimination_of_what_is_singular() -> None:

@@ -12,7 +12,7 @@ import frontend as torch
 from frontend import nn
 from frontend.functions import random_fills
 
-SHAPE = (3, random_fills.BLOCK // 2 + 5)
+SHAPE = (3, random_fills.block_of(1) // 2 + 5)
 FILLS: dict[str, Callable[[], Any]] = {
     "rand": lambda: torch.rand(SHAPE), "randn": lambda: torch.randn(SHAPE),
     "uniform_": lambda: nn.init.uniform_(torch.empty(SHAPE), -0.3, 0.7),
@@ -45,3 +45,11 @@ def test_the_cosine_of_turns() -> None:
     turns = np.arange(0, 2**24, 97, dtype=np.float32) / np.float32(2**24)
     got = random_fills.cosine_of_turns(torch.tensor(turns)).numpy()
     assert np.abs(got - np.cos(2 * np.pi * turns.astype(np.float64))).max() < 2e-7
+
+
+def test_a_weight_in_larger_blocks_has_the_numbers_of_smaller_ones() -> None:
+    torch.manual_seed(4)
+    weight = torch.rand(1 << 18)
+    torch.manual_seed(4)
+    parts = [torch.rand(count) for count in (100, 5000, (1 << 18) - 5100)]
+    assert torch.equal(weight, torch.cat(parts))

@@ -97,3 +97,19 @@ def test_only_floats() -> None:
     assert torch.atan2(whole, whole).dtype is torch.float32
     assert torch.ldexp(whole, whole).tolist() == [2, 8]
     assert torch.float_power(whole, 2).dtype is torch.float64
+
+
+def test_polynomials_of_degrees_in_a_tensor() -> None:
+    """Compiled, the terms are a loop whose end depends on the degrees."""
+    x = np.linspace(-0.9, 1.9, 6)
+    degrees = [[2.0, 0, -1, 7, 1, 3], [NAN, 1, INF, 9, 2.7, 12]]
+    compiled = torch.compile(torch.special.legendre_polynomial_p)
+    for row in degrees:
+        want = [
+            np.polynomial.Legendre.basis(int(n))(v) if n >= 0 and n < INF else 0.0
+            for n, v in zip(row, x)
+        ]
+        for function in (torch.special.legendre_polynomial_p, compiled):
+            made = function(torch.tensor(x), torch.tensor(row).double())
+            np.testing.assert_allclose(made.numpy(), want, 1e-11, 1e-11)
+    assert compiled(torch.ones(0), torch.ones(0)).shape == (0,)

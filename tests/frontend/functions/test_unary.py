@@ -108,3 +108,17 @@ def test_rounding_to_decimals() -> None:
     x = torch.tensor([1.25, -3.775, 1234.5])
     np.testing.assert_allclose(torch.round(x, decimals=1).numpy(), [1.2, -3.8, 1234.5], 1e-6)
     assert torch.round(x, decimals=-2).tolist() == [0, 0, 1200]
+
+
+def test_erfinv_of_f32_as_in_f64() -> None:
+    """Also beside 1, where the greatest x is 1 - 2^-24."""
+    near_one = 1 - np.arange(1, 3000) * 2.0**-24
+    x = np.concatenate([np.linspace(-0.999, 0.999, 9000), near_one, 10.0 ** np.arange(-38, 0)])
+    x = torch.tensor(x.astype(np.float32))
+    want = x.double().erfinv().numpy()
+    unit = np.spacing(np.abs(want).astype(np.float32))
+    for function in (torch.erfinv, torch.compile(torch.erfinv)):
+        for given in (x, x[::100]):  # NumPy computes few elements
+            place = slice(None, None, 1 if given is x else 100)
+            error = np.abs(function(given).numpy() - want[place]) / unit[place]
+            assert error.max() <= 3

@@ -253,6 +253,35 @@ def test_names_hide_nothing() -> None:
     assert names == ["sum_1", "sum_2", "view", "view_1", "if_1"]
 
 
+def test_a_function_and_its_value_have_names_of_their_own() -> None:
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    graph = fx.Graph()
+    value = graph.placeholder("x")
+    for _ in range(2):
+        value = graph.call_function(twice, (value,))
+    graph.output(graph.call_function(torch.ops.aten.add.Tensor, (value, 1)))
+    module = fx.GraphModule(nn.Module(), graph)
+    assert "torch.ops.aten.add.Tensor(twice_1, 1)" in module.code
+    assert torch.equal(module(X), X * 4 + 1)
+
+
+def test_blocks_of_the_profiler_as_calls_of_a_graph() -> None:
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    block = graph.call_function(torch.ops.profiler._record_function_enter, ("foo",))
+    y = graph.call_function(torch.relu, (x,))
+    graph.call_function(torch.ops.profiler._record_function_exit, (block,))
+    graph.output(y)
+    module = fx.GraphModule(nn.Module(), graph)
+    with torch.profiler.profile() as profile:
+        module(X)
+    assert {event.key for event in profile.key_averages()} >= {"foo", "relu"}
+    with pytest.raises(AttributeError, match="profiler"):
+        torch.ops.profiler.nothing  # noqa: B018
+
+
 def test_graphs_are_texts_and_tables(capsys: Any) -> None:
     graph = fx.symbolic_trace(lambda x, k=2: torch.relu(x).sum(dim=1)).graph
     assert str(graph).splitlines() == [

@@ -26,6 +26,7 @@ t.sin(x) | t.cos(x) | t.tan(x) | t.sinh(x) | t.cosh(x) | t.tanh(x) | t.sigmoid(x
 t.asin(x) | t.acos(x) | t.atan(x) | t.asinh(x) | t.acosh(x) | t.atanh(x) | t.reciprocal(x)
 x.abs() | x.angle() | x.real | x.imag | t.sgn(x) | t.conj_physical(x) | t.angle(x.real)
 t.real(y.real) | t.view_as_real(x) | x.conj() * y | (x * x.conj()).real | t.isreal(x)
+x.imag.resolve_neg() | y.resolve_conj()
 t.complex(x.real, x.imag * 2) | t.polar(x.abs(), x.real)
 t.view_as_complex(t.stack([x.real, x.imag], -1))
 x.sum() | x.sum(1) | x.mean((0, 2)) | x.prod(2) | x.cumsum(1) | x.cumprod(2) | x.var(1) | x.std()
@@ -33,7 +34,7 @@ x @ y.T | x @ y.mH | y.H | y.adjoint() | t.einsum("bij,ij->b", x, y) | t.dot(y[0
 t.vdot(y[0], y[1]) | t.outer(y[0], y[1]) | t.addmm(y[:, :3], y, y.T) | t.inner(x, y) | t.kron(y, y)
 x.reshape(6, 4) | x.permute(2, 0, 1) | t.cat([x, x]) | t.stack([y, y]) | x[1:, ::2] | x[:, [0, 2]]
 x[x.real > 0] | t.where(x.real > 0, x, y) | x.gather(1, t.tensor([[[0], [1]]])) | x.flip(0)
-y.tril()
+y.tril() | x.logcumsumexp(1) | (x * 9).logcumsumexp(0) | t.exp(y.logcumsumexp(1))
 x.masked_fill(x.real > 0, 1j) | t.nn.functional.pad(x, (1, 1)) | y.roll(1) | y[:, :3].trace()
 x.norm() | t.linalg.vector_norm(x, 1, dim=1) | t.linalg.matrix_norm(x)
 t.addcmul(x, x, y, value=0.5)
