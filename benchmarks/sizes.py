@@ -14,15 +14,21 @@ For each training workload, in this process, on one thread:
     python benchmarks/sizes.py                   # all training workloads
     python benchmarks/sizes.py mlp --steps 50    # those with that in their name
     python benchmarks/sizes.py --json
+    python benchmarks/sizes.py mlp --random 10000   # instead: that many batches of random sizes
+
+`generation.py` has text that is generated, where every step has another size.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,13 +136,37 @@ def table(rows: list[Row]) -> str:
     return "\n".join([*text, f"geometric mean of any / own: {mean:.3f}"])
 
 
+def random_sizes(workload: Workload, count: int) -> str:
+    """How many programs so many steps on batches of random sizes take, and the memory of the
+    process after the first tenth and after all."""
+    step, draw = step_of(workload, None), np.random.default_rng(0)
+    memory = []
+    for i in range(count):
+        step(*batch(workload, int(draw.integers(1, 2 * workload.batch["rows"]))))
+        if i + 1 in (max(count // 10, 1), count):
+            gc.collect()
+            memory.append(f"{resident_megabytes():.0f}")
+    traced = f"{programs_of(step)} traces"
+    return f"{workload.name}: {count} steps, {traced}, {' and '.join(memory)} MB"
+
+
+def resident_megabytes() -> float:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("pattern", nargs="?", default="", help="workloads with this in their name")
     parser.add_argument("--steps", type=int, default=100, help="steps of each that are timed")
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--random", type=int, help="steps on batches of random sizes instead")
     arguments = parser.parse_args()
     workloads = [w for w in chosen(arguments.pattern) if w.trains and w in WORKLOADS]
+    if arguments.random:
+        for workload in workloads:
+            print(random_sizes(workload, arguments.random), flush=True)
+        return
     rows = []
     for workload in workloads:
         rows.append(measured(workload, arguments.steps))

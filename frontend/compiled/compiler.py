@@ -20,7 +20,7 @@ from frontend.compiled.overlap import check_overlap
 from frontend.compiled.signature import Signature, changes, signature
 from frontend.compiled.sizing import OpenSizes
 from frontend.compiled.specialization import Specialization
-from frontend.compiled.trace_history import MOST_SPECIALIZATIONS, TraceHistory
+from frontend.compiled.trace_history import MOST_INSTANCES, MOST_SPECIALIZATIONS, TraceHistory
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
@@ -123,13 +123,23 @@ class CompiledFunction:
             finally:
                 TRACE_LOCK.specializing.release()
 
-    def _drop_unused(self) -> None:
-        """Make room for a specialization: of the signature used longest ago, the oldest goes."""
-        while sum(map(len, self._by_signature.values())) >= MOST_SPECIALIZATIONS:
-            oldest = next(iter(self._by_signature))
-            self._by_signature[oldest] = self._by_signature[oldest][:-1]
-            if not self._by_signature[oldest]:
-                del self._by_signature[oldest]
+    def _drop_unused(self, one: Specialization) -> None:
+        """Make room for a specialization: of those of its sort (traced for a signature alone, or an
+        instance of one for several) the one of the signature used longest ago goes."""
+        is_instance = one.origin is not None
+        same = [
+            (key, each)
+            for key, known in self._by_signature.items()
+            for each in reversed(known)
+            if (each.origin is not None) is is_instance
+        ]
+        most = MOST_INSTANCES if is_instance else MOST_SPECIALIZATIONS
+        for key, dropped in same[: max(len(same) + 1 - most, 0)]:
+            left = [each for each in self._by_signature[key] if each is not dropped]
+            if left:
+                self._by_signature[key] = left
+            else:
+                del self._by_signature[key]
 
     def _specialization(
         self, key: Signature, leaves: list[Tensor], structure: Any
@@ -188,7 +198,7 @@ class CompiledFunction:
     def _added(self, key: Signature, specialization: Specialization) -> Specialization:
         """Found from now on by this signature, the first among those it has."""
         known = self._by_signature.pop(key, [])
-        self._drop_unused()
+        self._drop_unused(specialization)
         self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]
         specialization.signature = key
         self._open_sizes.note(key)

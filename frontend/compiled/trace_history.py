@@ -18,7 +18,11 @@ MANY_TRACES = 8
 MANY_SIGNATURES = 32
 """Signatures after which a warning says so."""
 MOST_SPECIALIZATIONS = 64
-"""Specializations a function keeps: beyond, the least recently used goes."""
+"""Specializations traced for one signature that a function keeps: beyond, the least recently used
+goes."""
+MOST_INSTANCES = 512
+"""Sizes and ints that specializations for several are kept ready for, likewise: a context that is
+generated comes to as many."""
 LONGEST = 80
 """Characters of types that a line shows."""
 

@@ -31,7 +31,7 @@ from graphc.schedule.instances import plan_at
 from graphc.schedule.memory import check_limit
 from graphc.schedule.plan import Plan
 
-INSTANCES = 256
+INSTANCES = 512
 """Sizes whose instances are kept: the latest made."""
 PROGRAMS = 8
 """Programs of one graph that are kept: the latest made."""

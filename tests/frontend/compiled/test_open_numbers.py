@@ -160,3 +160,11 @@ def test_sizes_that_are_returned_are_those_of_the_call() -> None:
         x = torch.ones(rows, 3)
         same(compiled(x), f(x))
     assert traces(compiled) == 2
+
+
+def test_instances_are_bounded_and_drop_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frontend.compiled.compiler.MOST_INSTANCES", 20)
+    compiled = torch.compile(lambda x, k: x * k)
+    for k in [1, *range(3, 60), 1]:
+        assert compiled(torch.ones(2), k).tolist() == [k, k]
+    assert len(compiled.specializations) == 21 and traces(compiled) == 2
