@@ -76,6 +76,7 @@ class Packing:
         self.tensors: list[Tensor] = owner.captured
         self.parts = list(_parts(split.constants, sources, owner.options))
         self.sources = sources
+        self._sized = [bool(symbols_of(part.graph)) for part in self.parts]
         self.read = sorted({i for part in self.parts for i in part.sources})
         self.example = sizes  # that it is compiled for, where some are left open
         self.main = owner.compiled(split.graph, sizes)
@@ -96,7 +97,8 @@ class Packing:
         self.sizes = sizes
         self.bytes = [type_at(part.type, sizes).nbytes for part in self.parts]
         named = tuple(sizes.items())
-        self.names = [(part.digest, named if symbols_of(part.graph) else ()) for part in self.parts]
+        parts = zip(self.parts, self._sized)
+        self.names = [(part.digest, named if sized else ()) for part, sized in parts]
         self._copies: dict[int, PackedCopy] = {}
         self.computed = 0
         self.forgotten = 0

@@ -101,14 +101,18 @@ def entering(call: CallFrame) -> Any:
     """The function `list -> status` for a call block, which has to outlive it. It is a built-in
     function of CPython like those of C extensions: calling one costs a quarter of what a call
     through ctypes does. It releases the GIL."""
-    python = ctypes.pythonapi
-    capsule = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-    )(("PyCapsule_New", python))(ctypes.addressof(call), None, None)
-    function = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
-    )(("PyCFunction_NewEx", python))(ctypes.addressof(_method()), capsule, None)
-    return function
+    new_capsule, new_function = _constructors()
+    capsule = new_capsule(ctypes.addressof(call), None, None)
+    return new_function(ctypes.addressof(_method()), capsule, None)
+
+
+@functools.cache
+def _constructors() -> tuple[Any, Any]:
+    """CPython's functions that make a capsule, and a built-in function."""
+    python, pointer, any_object = ctypes.pythonapi, ctypes.c_void_p, ctypes.py_object
+    capsule = ctypes.PYFUNCTYPE(any_object, pointer, ctypes.c_char_p, pointer)
+    function = ctypes.PYFUNCTYPE(any_object, pointer, any_object, pointer)
+    return capsule(("PyCapsule_New", python)), function(("PyCFunction_NewEx", python))
 
 
 class _Method(ctypes.Structure):
