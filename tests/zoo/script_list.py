@@ -117,6 +117,11 @@ SCRIPTS: dict[str, Script] = {
         "examples/time_sequence_prediction", ("train.py --steps 1",), data.waves,
         numbers=r"^loss: (\S+)",
     ),
+    "regression": Script(
+        "examples/regression", ("main.py",),
+        # It ends where a loss is small: after other steps in two runs of PyTorch, too.
+        numbers=r"Loss: (\S+) after", falls=False, compared=False,
+    ),
     "nanogpt": Script(
         "nanoGPT", (_NANO, _SAMPLED), data.characters,
         numbers=r"iter \d+: loss (\S+),|val loss (\S+)",
