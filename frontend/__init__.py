@@ -5,7 +5,7 @@
 
 Everything runs eagerly; `frontend.compile` makes native code of the same functions.
 
-A file directly in this folder is a module that scripts import by its name, which stays where PyTorch
+A file directly in this folder is a module that scripts import by its name, and stays where PyTorch
 has it (`torch.linalg`, `torch.random`): most only name what stands in folders. install and run are
 how a script gets here. The folders, each built on those behind it: what else PyTorch has by name
 (nn, optim, utils, …), compiled, functions, tracing, eager, tensors; namespace puts it all together.
