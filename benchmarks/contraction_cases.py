@@ -258,8 +258,8 @@ def _exact_convolution(case: Case, first: Array, second: Array) -> Array:
             total += w @ grouped(view(x, i, j))
         return total.reshape(n, outputs, place, place)
     outputs, inner = y.shape[1], first.shape[1] // groups
-    made = np.zeros((outputs, inner, *kernel))
+    gradient = np.zeros((outputs, inner, *kernel))
     for i, j in taps:
         product = grouped(y) @ grouped(view(x, i, j)).mT
-        made[:, :, i, j] = product.sum(0).reshape(outputs, inner)
-    return made
+        gradient[:, :, i, j] = product.sum(0).reshape(outputs, inner)
+    return gradient

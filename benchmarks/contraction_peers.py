@@ -73,19 +73,19 @@ def graphc_peer(threads: int, level: str) -> Setup:
         ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
     )(compile_driver(REPEAT, {}, "repeat"))
 
-    def bare(executable: Any, given: list[Array], name: str) -> Run:
+    def bare(executable: Any, arrays: list[Array], name: str) -> Run:
         """The foreign call alone, on arrays made for the results once."""
-        made = list(executable(*given))
+        results = list(executable(*arrays))
         # There is no public handle on it: the frame that the call before has left is used.
         frame = executable._frames[-1]
-        alive = (executable, [*given, *made])
+        alive = (executable, [*arrays, *results])
         address = ctypes.cast(enter(), ctypes.c_void_p).value
 
         def native(count: int) -> list[Array]:
             status = repeat(address, id(alive[1]), frame.call_address, count)
             if status:
                 raise ValueError(f"{name}: the native call answered {status}")
-            return made
+            return results
 
         timings = executable.timings
         kernels = len({step.kernel for step in executable.plan.steps})
@@ -95,18 +95,21 @@ def graphc_peer(threads: int, level: str) -> Setup:
     def setup(case: Case, arrays: list[Array]) -> Mapping[str, Run]:
         graph = graphc_graph(case, arrays)
         executable = graphc.compile(graph, case.options.get("level", level), threads=threads)
-        given = [array for i, array in enumerate(arrays) if i != case.frozen]
-        native = bare(executable, given, case.name)
+        arguments = [array for i, array in enumerate(arrays) if i != case.frozen]
+        native = bare(executable, arguments, case.name)
         if threads > 1:
             alone = graphc.compile(graph, case.options.get("level", level), threads=1)
-            made = zip(alone(*given), executable(*given))
-            if any(one.tobytes() != other.tobytes() for one, other in made):
+            pairs = zip(alone(*arguments), executable(*arguments))
+            if any(one.tobytes() != other.tobytes() for one, other in pairs):
                 raise ValueError(f"other bits on {threads} threads than on one")
-            return {"native": native, "one": replace(bare(alone, given, case.name), results=None)}
-        runs = {"native": native, "call": Run(_calls(executable, *given), list)}
+            return {
+                "native": native,
+                "one": replace(bare(alone, arguments, case.name), results=None),
+            }
+        runs = {"native": native, "call": Run(_calls(executable, *arguments), list)}
         if case.gain:
             direct = graphc.compile(graph, "exact", threads=1)
-            runs["direct"] = replace(bare(direct, given, case.name), results=None)
+            runs["direct"] = replace(bare(direct, arguments, case.name), results=None)
         if case.kind == "fused":
             x, w = arrays[:2]
             product = graphc.compile(graphc_graph(case.bare, [x, w]), level, threads=1)
@@ -142,8 +145,8 @@ def graphc_graph(case: Case, arrays: list[Array]) -> Any:
         return g.finish(gelu(x @ w + bias) + residual)
     if case.kind == "attention":
         q, k, v = values
-        found = attention(q, k, v, scale=1 / math.sqrt(q.shape[-1]), causal=True)
-        graph = g.finish(found[0])
+        out = attention(q, k, v, scale=1 / math.sqrt(q.shape[-1]), causal=True)
+        graph = g.finish(out[0])
         return graphc.joint(graph) if options.get("backward") else graph
     geometry = {name: options[name] for name in ("stride", "padding", "groups")}
     geometry["dilation"] = (1, 1)
@@ -165,7 +168,7 @@ def numpy_peer(threads: int, level: str) -> Setup:
         form = case.options["form"]
         x, y = x if form[0] == "N" else x.T, y if form[1] == "N" else y.mT
         out = np.matmul(x, y)
-        return {"matmul": Run(_calls(np.matmul, x, y, out=out), lambda found: [found])}
+        return {"matmul": Run(_calls(np.matmul, x, y, out=out), lambda result: [result])}
 
     return setup
 
@@ -180,8 +183,8 @@ def torch_peer(threads: int, level: str) -> Setup:
     torch.set_num_threads(threads)
     functional = torch.nn.functional
 
-    def results(found: Any) -> list[Array]:
-        parts = found if isinstance(found, tuple | list) else [found]
+    def results(result: Any) -> list[Array]:
+        parts = result if isinstance(result, tuple | list) else [result]
         return [part.detach().numpy() for part in parts if part is not None]
 
     def product(case: Case, x: Any, y: Any) -> dict[str, Run]:
@@ -207,8 +210,8 @@ def torch_peer(threads: int, level: str) -> Setup:
             out = forward()
             return (out, *torch.autograd.grad(out, (q, k, v), g.unflatten(0, (8, 4))))
 
-        def flat(found: Any) -> list[Array]:
-            return [part.reshape(-1, *part.shape[2:]) for part in results(found)]
+        def flat(result: Any) -> list[Array]:
+            return [part.reshape(-1, *part.shape[2:]) for part in results(result)]
 
         return {"sdpa": Run(_calls(forward if g is None else both), flat)}
 
@@ -293,12 +296,14 @@ def jax_peer(threads: int, level: str) -> Setup:
 
     kinds = {"product": product, "fused": fused, "attention": attention, "conv": conv}
 
-    def results(found: Any) -> list[Array]:
-        return [np.asarray(part) for part in (found if isinstance(found, tuple) else [found])]
+    def results(result: Any) -> list[Array]:
+        return [np.asarray(part) for part in (result if isinstance(result, tuple) else [result])]
 
     def setup(case: Case, arrays: list[Array]) -> Mapping[str, Run]:
         placed = [jnp.asarray(array) for array in arrays]
-        compiled = jax.jit(lambda *given: kinds[case.kind](case, *given)).lower(*placed).compile()
+        compiled = (
+            jax.jit(lambda *operands: kinds[case.kind](case, *operands)).lower(*placed).compile()
+        )
         return {"jit": Run(_calls(lambda: jax.block_until_ready(compiled(*placed))), results)}
 
     return setup

@@ -107,18 +107,18 @@ class Server:
         from graphc.debug.profile.machine import measured
 
         self.peak.measure(200)
-        found = measured().levels
-        levels = {level.name: level.rate * 1e-9 for level in found}
-        sizes = {level.name: level.nbytes for level in found}
+        rates = measured().levels
+        levels = {level.name: level.rate * 1e-9 for level in rates}
+        sizes = {level.name: level.nbytes for level in rates}
         return {"peak": self.peak.best * 2e-9, "levels": levels, "bytes": sizes}
 
 
-def _error(found: list[Any], expected: list[Any]) -> float:
+def _error(actual: list[Any], expected: list[Any]) -> float:
     """The greatest difference over the greatest exact value; infinite where shapes differ."""
-    if [part.shape for part in found] != [part.shape for part in expected]:
+    if [part.shape for part in actual] != [part.shape for part in expected]:
         return float("inf")
     worst = [
-        np.abs(part - exact).max() / np.abs(exact).max() for part, exact in zip(found, expected)
+        np.abs(part - exact).max() / np.abs(exact).max() for part, exact in zip(actual, expected)
     ]
     return float(np.max(worst))  # NaN where there is one
 

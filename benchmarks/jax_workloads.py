@@ -56,8 +56,8 @@ class Images:
             axes = (0, *self.spatial)
             mean, var = jnp.mean(x, axes), jnp.var(x, axes)
             count = x.size // x.shape[-1 if self.last else 1]
-            found = {"mean": mean, "var": var * (count / (count - 1))}
-            for key, value in found.items():
+            statistics = {"mean": mean, "var": var * (count / (count - 1))}
+            for key, value in statistics.items():
                 full = f"{name}.running_{key}"
                 new[full] = 0.9 * b[full] + 0.1 * value
             full = f"{name}.num_batches_tracked"

@@ -36,23 +36,23 @@ def compiled_step(workload: Workload, level: str, size: str = "full") -> tuple[A
     """The executable of a workload's step, and the arrays it is called with."""
     import frontend
 
-    made: list[Any] = []
+    functions: list[Any] = []
 
     def compile(function: Any) -> Any:
-        made.append(frontend.compile(function, level=level, keep_grads=False))
-        return made[0]
+        functions.append(frontend.compile(function, level=level, keep_grads=False))
+        return functions[0]
 
     frontend.manual_seed(SEED)
     state = initial_state(workload, size)
     prepared = prepare(frontend, workload, state, size=size, compile=compile)
     prepared.step()
-    (executable,) = plan_facts.executables(made[0])
+    (executable,) = plan_facts.executables(functions[0])
     arrays: list[Any] = []
     plain = executable.run
 
-    def run(given: list[Any]) -> Any:
-        arrays[:] = given
-        return plain(given)
+    def run(inputs: list[Any]) -> Any:
+        arrays[:] = inputs
+        return plain(inputs)
 
     executable.run = run  # the arrays of a call are bound inside it
     prepared.step()
@@ -156,8 +156,8 @@ def flops(body: Any) -> float:
 
 def _node_flops(body: Any, node: Any) -> float:
     def shape(position: int) -> tuple[int, ...]:
-        found: tuple[int, ...] = body.type_of(node.operands[position]).shape
-        return found
+        sizes: tuple[int, ...] = body.type_of(node.operands[position]).shape
+        return sizes
 
     if node.op == "matmul":
         return 2.0 * math.prod(node.types[0].shape) * shape(0)[-1]
@@ -213,11 +213,11 @@ def _how(kernel: Any, target: Any) -> str:
 def _ops(body: Any) -> str:
     """The ops of a body and how often, without inputs, constants and index maps."""
     quiet = {"input", "constant", "broadcast", "reshape", "transpose", "slice"}
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for node in body.nodes:
         if node.op not in quiet:
-            found[node.op] = found.get(node.op, 0) + 1
-    return " ".join(op if count == 1 else f"{count}*{op}" for op, count in found.items())
+            counts[node.op] = counts.get(node.op, 0) + 1
+    return " ".join(op if count == 1 else f"{count}*{op}" for op, count in counts.items())
 
 
 def measure(name: str, level: str, passes: int) -> dict[str, Any]:
@@ -273,12 +273,12 @@ def text(result: dict[str, Any], top: int) -> str:
 def by_kind(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Shares of the time by what a kernel is best known by."""
     names = ("conv_weight_grad", "conv_input_grad", "conv", "matmul", "attention_grad", "attention")
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for row in rows:
         ops = row["ops"].replace("*", " ").split()
         kind = next((name for name in names if name in ops), f"other ({row['recipe']})")
-        found[kind] = found.get(kind, 0.0) + row["share"]
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        seconds[kind] = seconds.get(kind, 0.0) + row["share"]
+    return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
 def main() -> None:

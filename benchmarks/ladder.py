@@ -93,24 +93,24 @@ def run(options: argparse.Namespace) -> None:
     if options.page:
         write_page(stored(Path(options.page)), Path(options.page))
         return
-    found = {}
+    ladders = {}
     for name in options.names if not options.reference else [options.reference]:
         if options.reference:
-            found[name] = of_file(options)
+            ladders[name] = of_file(options)
         else:
-            found[name] = measured(name, options.rounds, options.seconds)
+            ladders[name] = measured(name, options.rounds, options.seconds)
         if not options.json:
-            print("\n".join(table(found[name])), end="\n\n", flush=True)
+            print("\n".join(table(ladders[name])), end="\n\n", flush=True)
         if options.write:  # after each: a run that is stopped keeps what it has
             folder = Path(options.write)
-            both = stored(folder) | {name: found[name]}
+            both = stored(folder) | {name: ladders[name]}
             ordered = {key: both[key] for key in LADDERS if key in both}
             write_file(folder / FIGURES, json.dumps(ordered, indent=1) + "\n", "the figures")
     if options.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(ladders, indent=1))
     if options.write:
         write_page(stored(Path(options.write)), Path(options.write))
-    if any(ladder["wrong"] for ladder in found.values()):
+    if any(ladder["wrong"] for ladder in ladders.values()):
         raise SystemExit(1)
 
 

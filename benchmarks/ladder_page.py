@@ -65,8 +65,8 @@ def _rung(ladder: dict[str, Any], name: str) -> dict[str, Any]:
     """A rung by its name, or by what its name ends with (`threads`)."""
     for known, rung in ladder["rungs"].items():
         if known == name or (name == "threads" and known.endswith(name)):
-            found: dict[str, Any] = rung
-            return found
+            figures: dict[str, Any] = rung
+            return figures
     raise ArgumentError(f"{ladder['title']} has no rung {name!r}")
 
 
@@ -87,8 +87,8 @@ def _seconds(ladder: dict[str, Any], rung: str) -> str:
 
 
 def _memory(ladder: dict[str, Any], rung: str) -> str:
-    found = _rung(ladder, rung)
-    return f"{(found['allocated_bytes'] + found['arena_bytes']) / 1e6:.2f} MB"
+    figures = _rung(ladder, rung)
+    return f"{(figures['allocated_bytes'] + figures['arena_bytes']) / 1e6:.2f} MB"
 
 
 def _moved(ladder: dict[str, Any], rung: str) -> str:

@@ -45,15 +45,15 @@ def saved(result: Result, path: Path) -> None:
 
 def history(path: Path) -> list[Result]:
     """The results of a file, oldest first; lines that are none are left out. Raises OSError."""
-    found = []
+    runs = []
     for line in path.read_text("utf-8").splitlines():
         try:
             entry = json.loads(line)
         except ValueError:
             continue
         if isinstance(entry, dict) and "rows" in entry:
-            found.append(entry)
-    return found
+            runs.append(entry)
+    return runs
 
 
 def comparable(results: list[Result], result: Result) -> Result | None:

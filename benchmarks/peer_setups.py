@@ -56,18 +56,18 @@ def graphc(choice: Choice) -> Setup:
     options: dict[str, Any] = {"level": choice.level, "keep_grads": choice.keep_grads}
 
     def setup(workload: Workload, state: Arrays, choice: Choice) -> Ready:
-        made: list[Any] = []
+        functions: list[Any] = []
 
         def compile(function: Any) -> Any:
             if isinstance(function, frontend.nn.Module):  # inference: as JAX and ONNX Runtime do
                 frontend.freeze(function)
-            made.append(frontend.compile(function, **options))
-            return made[0]
+            functions.append(frontend.compile(function, **options))
+            return functions[0]
 
         prepared = prepare(frontend, workload, state, compile=compile)
 
         def facts() -> Mapping[str, Any]:
-            return plan_facts.facts(made)
+            return plan_facts.facts(functions)
 
         return Ready(prepared.step, lambda result: result.detach().numpy(), facts)
 

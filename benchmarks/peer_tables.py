@@ -7,8 +7,8 @@ from typing import Any
 
 def target(row: dict[str, Any], level: str) -> float:
     """How many times the best peer a row should be: at a level of its own, else as at `exact`."""
-    found: float = row["target"].get(level, row["target"]["exact"])
-    return found
+    ratio: float = row["target"].get(level, row["target"]["exact"])
+    return ratio
 
 
 def columns(result: dict[str, Any]) -> list[str]:

@@ -112,8 +112,8 @@ def _peak_bytes(forgotten: bool = False) -> int:
     if forgotten:
         mark.write_text("5")
     lines = Path("/proc/self/status").read_text().splitlines()
-    (found,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
-    return int(found) << 10
+    (kilobytes,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(kilobytes) << 10
 
 
 def save_state(folder: Path, state: dict[str, Any]) -> None:
@@ -151,14 +151,14 @@ class Way:
 
 
 def ways(workload: Any, peers: list[str], levels: list[str]) -> list[Way]:
-    found = []
+    chosen_ways = []
     for peer in peers:
         if peer == "graphc":
-            found += [Way(peer, level=level) for level in levels]
+            chosen_ways += [Way(peer, level=level) for level in levels]
         elif peer != "onnxruntime" or not workload.trains:
             layouts = ("NCHW", "NHWC") if workload.images and peer != "onnxruntime" else ("NCHW",)
-            found += [Way(peer, layout) for layout in layouts]
-    return found
+            chosen_ways += [Way(peer, layout) for layout in layouts]
+    return chosen_ways
 
 
 def measure(workload: Any, options: argparse.Namespace) -> dict[str, Any]:
@@ -342,8 +342,8 @@ def against(result: dict[str, Any], place: Path) -> list[str]:
         raise SystemExit(f"--against {path}: {error.strerror}") from error
     if before is None:
         return [f"{path} has no run like this one"]
-    found = list(changes(before, result)) or ["nothing beyond noise"]
-    return [f"changed since {before['time']} ({before.get('commit', 'unknown')}):", *found]
+    lines = list(changes(before, result)) or ["nothing beyond noise"]
+    return [f"changed since {before['time']} ({before.get('commit', 'unknown')}):", *lines]
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 def executables(function: Any) -> list[Any]:
     """Those of a compiled function of the frontend."""
-    return [made for entry in function.specializations for made in entry.executables]
+    return [executable for entry in function.specializations for executable in entry.executables]
 
 
 def launches(plan: Any, runs: int = 1) -> Iterator[tuple[Any, int]]:
@@ -25,15 +25,15 @@ def launches(plan: Any, runs: int = 1) -> Iterator[tuple[Any, int]]:
 def facts(functions: list[Any]) -> dict[str, Any]:
     """Of compiled functions together: distinct kernels, launches a call, compile time, bytes of the
     arenas, and of arguments (parameters and state among them), results and working memory."""
-    made = [one for function in functions for one in executables(function)]
-    plans = [executable.plan for executable in made]
-    found = [pair for plan in plans for pair in launches(plan)]
+    compiled = [one for function in functions for one in executables(function)]
+    plans = [executable.plan for executable in compiled]
+    launched = [pair for plan in plans for pair in launches(plan)]
     return {
-        "kernels": len({launch.kernel for launch, _ in found}),
-        "launches": sum(runs for _, runs in found),
+        "kernels": len({launch.kernel for launch, _ in launched}),
+        "launches": sum(runs for _, runs in launched),
         "compile_s": sum(function.compile_seconds for function in functions),
         "arena_bytes": sum(plan.arena_bytes for plan in plans),
-        "planned_bytes": sum(map(_bytes_of_a_call, made)),
+        "planned_bytes": sum(map(_bytes_of_a_call, compiled)),
     }
 
 

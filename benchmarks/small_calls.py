@@ -37,8 +37,8 @@ def calls(torch: ModuleType, compile: Any) -> Step:
     class Sum(torch.nn.Module):  # type: ignore[name-defined, misc]
         def __init__(self) -> None:
             super().__init__()
-            made = [torch.nn.Parameter(torch.ones(8)) for _ in range(PARAMETERS)]
-            self.parts = torch.nn.ParameterList(made)
+            parameters = [torch.nn.Parameter(torch.ones(8)) for _ in range(PARAMETERS)]
+            self.parts = torch.nn.ParameterList(parameters)
 
         def forward(self, x: Any) -> Any:
             for part in self.parts:

@@ -40,9 +40,9 @@ def __getattr__(name: str) -> Any:
     workload = NAMES.get(name.removeprefix(SMALL))
     if workload is None:
         raise AttributeError(f"there is no workload {name!r}: {', '.join(NAMES)}")
-    made = make(workload, "small" if name.startswith(SMALL) else "full")
-    globals()[name] = made
-    return made
+    step = make(workload, "small" if name.startswith(SMALL) else "full")
+    globals()[name] = step
+    return step
 
 
 def __dir__() -> list[str]:
@@ -151,11 +151,11 @@ def main() -> None:
         name = SMALL * options.small + workload.name.replace("-", "_")
         started = time.process_time()
         with loaded_calls(f"{__file__}:{name}", []) as calls:
-            found = list(CHECKS[options.check](calls))
-        failed |= bool(found)
+            problems = list(CHECKS[options.check](calls))
+        failed |= bool(problems)
         took = time.process_time() - started
-        print(f"{'DIFF' if found else 'ok  '}  {name}: {took:.1f} s of processor", flush=True)
-        for line in found:
+        print(f"{'DIFF' if problems else 'ok  '}  {name}: {took:.1f} s of processor", flush=True)
+        for line in problems:
             print(f"      {line}")
     sys.exit(failed)
 

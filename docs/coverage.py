@@ -68,13 +68,13 @@ OUT_OF_SCOPE = (
 def public_names() -> Iterator[tuple[str, list[str]]]:
     """(namespace, its names), as recorded."""
     space = ""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for line in NAMES.read_text("utf-8").splitlines():
         if line.startswith("["):
             space = line.strip("[]")
         elif line and not line.startswith("#"):
-            found.setdefault(space, []).extend(line.split())
-    yield from found.items()
+            names.setdefault(space, []).extend(line.split())
+    yield from names.items()
 
 
 def place(space: str) -> Any:
@@ -93,11 +93,11 @@ def has(target: Any, name: str) -> bool:
 def tested() -> set[str]:
     """The names that code of the tests and examples reads, imports, or gives as strings, which
     parametrized tests do. Comments and docstrings count for nothing: they run nothing."""
-    found: set[str] = set()
+    tested_names: set[str] = set()
     for folder in ("tests", "examples"):
         for path in (HERE.parent / folder).rglob("*.py"):
-            found.update(_read_names(ast.parse(path.read_text("utf-8"))))
-    return found
+            tested_names.update(_read_names(ast.parse(path.read_text("utf-8"))))
+    return tested_names
 
 
 def _read_names(tree: ast.Module) -> Iterator[str]:

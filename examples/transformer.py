@@ -289,10 +289,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def compile(function: Callable[..., Any]) -> Callable[..., Any]:
         if chosen.eager:
             return function
-        made: Callable[..., Any] = torch.compile(
+        compiled: Callable[..., Any] = torch.compile(
             function, level=chosen.level, threads=chosen.threads, keep_grads=False
         )
-        return made
+        return compiled
 
     if chosen.eager:
         torch.set_eager_backend(chosen.eager)
@@ -324,8 +324,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bound = bound_after(chosen.steps)
     console.print(f"  {f'the {CONTEXT} before':20}{reached:.3f}  (this one)")
     if chosen.sample:
-        given, made = written(model, text, chosen.sample, chosen.temperature, compile)
-        shown = f"\n[dim]{escape(given)}[/dim]{escape(made)}"
+        prompt, continuation = written(model, text, chosen.sample, chosen.temperature, compile)
+        shown = f"\n[dim]{escape(prompt)}[/dim]{escape(continuation)}"
         console.print(shown, highlight=False, soft_wrap=True)
     if not reached < text.bounds()[bound]:
         console.print(f"[red]not below the loss of a model that knows {bound}[/red]")

@@ -5,10 +5,10 @@
 
 Everything runs eagerly; `frontend.compile` makes native code of the same functions.
 
-A file directly in this folder is a module that scripts import by its name, mostly PyTorch's
-(`torch.linalg`, `torch.random`), which names what stands in the folders; install and run are how a
-script gets there. The folders, each built on those behind it: what else PyTorch has by name (nn,
-optim, utils, …), compiled, functions, tracing, eager, tensors; namespace puts it all together.
+A file directly in this folder is a module that scripts import by its name, and stays where PyTorch
+has it (`torch.linalg`, `torch.random`): most only name what stands in folders. install and run are
+how a script gets here. The folders, each built on those behind it: what else PyTorch has by name
+(nn, optim, utils, …), compiled, functions, tracing, eager, tensors; namespace puts it all together.
 """
 
 # ruff: noqa: F401, F403 (what is public says each module in its __all__)

@@ -41,9 +41,9 @@ def spawn(
     start_method: str = "spawn",
 ) -> SpawnContext | None:  # fmt: skip
     """`fn(rank, *args)` in processes of their own. Raises ProcessRaisedException if one fails."""
-    made = multiprocessing.get_context(start_method)
+    method = multiprocessing.get_context(start_method)
     processes = [
-        made.Process(target=fn, args=(rank, *args), daemon=daemon)  # type: ignore[attr-defined]
+        method.Process(target=fn, args=(rank, *args), daemon=daemon)  # type: ignore[attr-defined]
         for rank in range(nprocs)
     ]
     for process in processes:

@@ -236,8 +236,8 @@ class CompiledFunction:
     @property
     def compile_seconds(self) -> float:
         """Time spent in the compiler so far (tracing not included)."""
-        made = [each.origin or each for each in self.specializations]
-        return sum(each.seconds for each in {id(each): each for each in made}.values())
+        traces = [each.origin or each for each in self.specializations]
+        return sum(each.seconds for each in {id(each): each for each in traces}.values())
 
     def explain(self) -> str:
         """Why it was traced; and of the newest specialization what it takes and froze, the sizes of
@@ -255,8 +255,8 @@ class CompiledFunction:
         `save_trace(path)` writes a Chrome trace."""
         from frontend.compiled.inspection import profiled
 
-        given, named = self._shown(arguments, keywords)
-        return profiled(self.function, given, named, self.options, seconds)
+        tensors, named = self._shown(arguments, keywords)
+        return profiled(self.function, tensors, named, self.options, seconds)
 
     def verify(self, *arguments: Any, **keywords: Any) -> Any:
         """Whether a call on these arguments (as for `profile`) gives the same result at all levels:
@@ -265,8 +265,8 @@ class CompiledFunction:
         the first node that differs and who made it so. All state stays as it is."""
         from frontend.compiled.inspection import verified
 
-        given, named = self._shown(arguments, keywords)
-        return verified(self.function, given, named, self.options)
+        tensors, named = self._shown(arguments, keywords)
+        return verified(self.function, tensors, named, self.options)
 
     def report(self, path: Any, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> None:
         """Write one self-contained HTML page about a call on these arguments (as for `profile`):
@@ -275,8 +275,8 @@ class CompiledFunction:
         Raises ArgumentError where the file cannot be written."""
         from frontend.compiled.inspection import reported
 
-        given, named = self._shown(arguments, keywords)
-        reported(self.function, given, named, self.options, path, seconds)
+        tensors, named = self._shown(arguments, keywords)
+        reported(self.function, tensors, named, self.options, path, seconds)
 
     def _shown(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]

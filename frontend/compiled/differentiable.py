@@ -26,23 +26,23 @@ from graphc.ir.types import TensorType
 
 
 class DifferentiableFunction:
-    """A traced function at certain `sizes`, none where all are numbers. `made` gets each executable
+    """A traced function at certain `sizes`, none where all are numbers. `note` gets each executable
     that it comes to run."""
 
     def __init__(
-        self, traced: TracedFunction, sizes: Mapping[str, int], made: Callable[[Any], None]
+        self, traced: TracedFunction, sizes: Mapping[str, int], note: Callable[[Any], None]
     ):
         self.traced = traced
         self.sizes = sizes
-        self.made = made
+        self.note = note
         self.types = [type_at(type, sizes) for type in traced.types]
         self._plain: Any = None
         self._pair: ForwardBackward | None = None
         self._derivative: DifferentiableFunction | None = None
 
-    def at(self, sizes: Mapping[str, int], made: Callable[[Any], None]) -> DifferentiableFunction:
+    def at(self, sizes: Mapping[str, int], note: Callable[[Any], None]) -> DifferentiableFunction:
         """The same traced function at other sizes."""
-        return DifferentiableFunction(self.traced, sizes, made)
+        return DifferentiableFunction(self.traced, sizes, note)
 
     @property
     def plain(self) -> Any:
@@ -51,7 +51,7 @@ class DifferentiableFunction:
             with TRACE_LOCK.specializing:
                 if self._plain is None:
                     executable = self.traced.plain(self.sizes)
-                    self.made(executable)
+                    self.note(executable)
                     self._plain = executable
         return self._plain
 
@@ -75,7 +75,7 @@ class DifferentiableFunction:
             with TRACE_LOCK.specializing:
                 if self._derivative is None:
                     traced = self.traced.derivative(self.sizes)
-                    self._derivative = DifferentiableFunction(traced, self.sizes, self.made)
+                    self._derivative = DifferentiableFunction(traced, self.sizes, self.note)
         return self._derivative
 
     def prepare(self, tensors: Sequence[Tensor | None]) -> None:
@@ -139,7 +139,7 @@ class ForwardBackward:
         self.split = split
         self.saved_bytes = evaluate(split.saved_bytes, function.sizes)
         self.forward = split.forward(function.sizes)
-        function.made(self.forward)
+        function.note(self.forward)
         self._backward: Any = None
         self.results = [function.types[i] for i in function.traced.active]
 
@@ -149,7 +149,7 @@ class ForwardBackward:
             with TRACE_LOCK.specializing:
                 if self._backward is None:
                     executable = self.split.backward(self.function.sizes)
-                    self.function.made(executable)
+                    self.function.note(executable)
                     self._backward = executable
         return self._backward
 

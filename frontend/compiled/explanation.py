@@ -34,7 +34,7 @@ def explained(head: str, history: TraceHistory, specializations: Sequence[Any]) 
     by_trace: dict[int, list[Any]] = {}
     for each in in_order:
         by_trace.setdefault(each.number, []).append(each)
-    lines += _shortened([f"specialization {n}: {_summary(made)}" for n, made in by_trace.items()])
+    lines += _shortened([f"specialization {n}: {_summary(group)}" for n, group in by_trace.items()])
     for each in in_order[-1:]:
         lines += _wrapped([f"  signature: ({', '.join(map(str, each.signature.types))})"], 3)
         lines += [f"  {line}" for line in _details(each)]
@@ -46,15 +46,15 @@ def _shortened(lines: list[str]) -> list[str]:
     return lines if left_out <= 0 else [lines[0], f"({left_out} more)", *lines[1 - TRACES :]]
 
 
-def _summary(made: Sequence[Any]) -> str:
+def _summary(specializations: Sequence[Any]) -> str:
     """Of a specialization, or of its instances."""
-    each = made[0].origin or made[0]
+    each = specializations[0].origin or specializations[0]
     kind = "one graph, with backward" if each.trains else "one graph"
     if each.function is not None:
         kind = "forward and backward graphs"
-    calls = f"{sum(one.calls for one in made)} calls"
-    if each is not made[0]:
-        calls += f" at {len(made)} sizes"
+    calls = f"{sum(one.calls for one in specializations)} calls"
+    if each is not specializations[0]:
+        calls += f" at {len(specializations)} sizes"
     return f"{kind}, {calls}, compiled in {each.seconds:.3f} s"
 
 
@@ -145,8 +145,8 @@ def _weightiest(executable: Any, level: str) -> Iterator[str]:
     from graphc.debug.decisions import decisions
     from graphc.debug.ledger import weightiest
 
-    found = decisions(executable.graph, level, target=executable.target, lowered=False)
-    lines = list(weightiest(found, DEAREST))
+    decided = decisions(executable.graph, level, target=executable.target, lowered=False)
+    lines = list(weightiest(decided, DEAREST))
     if lines:
         yield "weightiest decisions:"
         yield from _wrapped((f"  {line}" for line in lines), 2)
@@ -160,10 +160,10 @@ def grouped(names: Iterable[str]) -> list[str]:
     numbers: dict[str, list[int]] = {}
     first: dict[str, str] = {}
     for name in names:
-        found = re.search(r"(?<=\.)\d+(?=\.)", name)
-        key = name if found is None else f"{name[: found.start()]}*{name[found.end() :]}"
+        match = re.search(r"(?<=\.)\d+(?=\.)", name)
+        key = name if match is None else f"{name[: match.start()]}*{name[match.end() :]}"
         first.setdefault(key, name)
-        numbers.setdefault(key, []).extend([] if found is None else [int(found[0])])
+        numbers.setdefault(key, []).extend([] if match is None else [int(match[0])])
     return [
         first[key] if len(set(each)) < 2 else key.replace("*", _ranges(sorted(set(each))), 1)
         for key, each in numbers.items()

@@ -142,18 +142,18 @@ class _EagerRun:
 
     def _found(self, returned: Sequence[Tensor]) -> list[Any]:
         specialization = self.specialization
-        found: list[Any] = [None] * self.count
+        values: list[Any] = [None] * self.count
         for tensor, (position, source) in zip(returned, specialization.returned):
             if source is None:
-                found[position] = _value(tensor)
+                values[position] = _value(tensor)
         for i, position in enumerate(specialization.updated):
             changed = specialization.sources[position].tensor(self.leaves)
-            found[self.first_update + i] = _value(changed)
+            values[self.first_update + i] = _value(changed)
         for target, place, _ in specialization.grads:
             owner: Any = target if isinstance(target, Tensor) else target.tensor(self.leaves)
             if place is not None and 0 <= place < self.count and owner._grad is not None:
-                found[place] = _value(owner._grad)
-        return found
+                values[place] = _value(owner._grad)
+        return values
 
 
 def _value(tensor: Any) -> Any:

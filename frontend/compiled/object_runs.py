@@ -38,15 +38,15 @@ def object_run(
 
 
 def _arrays(result: Any) -> list[np.ndarray]:
-    found: list[Tensor] = []
-    tree.flatten(result, found)
-    return [np.array(tensor.detach().numpy()) for tensor in found]
+    tensors: list[Tensor] = []
+    tree.flatten(result, tensors)
+    return [np.array(tensor.detach().numpy()) for tensor in tensors]
 
 
 def _counted(step: Callable[[], Any]) -> tuple[int, int]:
     """How many ops compute something in a step, views left out, and the bytes they read and
     write."""
-    found = [0, 0]
+    counts = [0, 0]
     plain = {name: getattr(dispatch, name) for name in ("_computed_plainly", "_computed")}
 
     def counting(computed: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,8 +54,8 @@ def _counted(step: Callable[[], Any]) -> tuple[int, int]:
             results = computed(op, operands, prepared)
             bases = {id(_base(operand)) for operand in operands}
             if op.kind != "movement" or all(id(_base(r)) not in bases for r in results):
-                found[0] += 1
-                found[1] += sum(_nbytes(x) for x in (*operands, *results))
+                counts[0] += 1
+                counts[1] += sum(_nbytes(x) for x in (*operands, *results))
             return results
 
         return compute
@@ -73,7 +73,7 @@ def _counted(step: Callable[[], Any]) -> tuple[int, int]:
         for name, computed in plain.items():
             setattr(dispatch, name, computed)
         swap_observer(before)
-    return found[0], found[1]
+    return counts[0], counts[1]
 
 
 def _value(tensor: Any) -> np.ndarray:

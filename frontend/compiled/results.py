@@ -17,7 +17,7 @@ from graphc.ir.types import TensorType
 def dressed(results: Sequence[Tensor]) -> list[tuple[int, type, dict[str, Any]]]:
     """Position, class and added attributes of the results that are more than plain tensors. Raises
     TraceError where an attribute is a tensor of the trace."""
-    found = []
+    wrapped = []
     for position, result in enumerate(results):
         added = added_attributes(result)
         if any(isinstance(x, Tensor) and type(x._value) is Var for x in added.values()):
@@ -27,23 +27,23 @@ def dressed(results: Sequence[Tensor]) -> list[tuple[int, type, dict[str, Any]]]
                 location=user_location(),
             )
         if added or type(result) is not Tensor:
-            found.append((position, type(result), added))
-    return found
+            wrapped.append((position, type(result), added))
+    return wrapped
 
 
 def leaves(results: Sequence[Tensor]) -> list[int]:
     """Which results are leaves that require gradients, made inside. Raises TraceError where
     gradients came to one, or will: the one a call returns is not that of the trace."""
-    made = {id(x): i for i, x in enumerate(results) if x._requires_grad and x._edge is None}
+    positions = {id(x): i for i, x in enumerate(results) if x._requires_grad and x._edge is None}
     derived = [x for x in results if x._edge is not None]
-    behind = {i for x in derived for i in leaves_behind(x)} if made else set()
-    if behind & made.keys() or any(x._grad is not None for x in results):
+    behind = {i for x in derived for i in leaves_behind(x)} if positions else set()
+    if behind & positions.keys() or any(x._grad is not None for x in results):
         raise TraceError(
             "a tensor that is made inside is returned, and has a gradient or will be given one",
             hint="make it outside and pass it, or return its gradient",
             location=user_location(),
         )
-    return list(made.values())
+    return list(positions.values())
 
 
 def closed(name: str, type: TensorType) -> Any:

@@ -50,8 +50,8 @@ def changes(new: Signature, known: Iterable[Signature], function: Any) -> str:
     """How a signature of `function` differs from the one among `known` that it differs least from,
     of several the latest: `argument k: 3 became 4`. An argument that is left out is its default."""
     parameters = _parameters(function)
-    found: list[list[str]] = [list(_changed(old, new, parameters)) for old in known]
-    nearest: list[str] = min(found[::-1], key=len, default=[])
+    differences: list[list[str]] = [list(_changed(old, new, parameters)) for old in known]
+    nearest: list[str] = min(differences[::-1], key=len, default=[])
     return "; ".join(nearest)
 
 

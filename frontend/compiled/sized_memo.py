@@ -53,14 +53,14 @@ def remembered_at(
 
     def noted() -> tuple[T, tuple[SizeGuard, ...]]:
         with answered_by(sizes) as answers:
-            made = make()
-        return made, answers.guards
+            value = make()
+        return value, answers.guards
 
     if not sizes:
         return remembered(purpose, graph, options, make, target), ()
     with answered_by(sizes) as answers:  # what comes from disk asks when it is put together
-        made, guards = remembered(purpose, graph, (*options, tuple(sizes.items())), noted, target)
-    return made, tuple(dict.fromkeys((*guards, *answers.guards)))
+        value, guards = remembered(purpose, graph, (*options, tuple(sizes.items())), noted, target)
+    return value, tuple(dict.fromkeys((*guards, *answers.guards)))
 
 
 def executable_at(executable: Any, sizes: Mapping[str, int]) -> Any:

@@ -184,8 +184,8 @@ class Specialization:
             if self.packing is not None:
                 instance.packing = self.packing.at(instance, sizes)
         else:
-            made = instance.executables = []
-            instance.function = self.function.at(sizes, made.append)
+            executables = instance.executables = []
+            instance.function = self.function.at(sizes, executables.append)
         instance.result_types = [type_at(type, sizes) for type in self.result_types]
         instance.grads = [
             (target, position, type_at(kind, sizes)) for target, position, kind in self.grads

@@ -61,8 +61,8 @@ class GraphPair:
         """The executable of the forward graph, at these sizes."""
         if self._forward is None:
             with TRACE_LOCK.specializing:
-                made = self._forward or self.function.compile_graph(self.forward_graph, sizes)
-                self._forward = made
+                executable = self._forward or self.function.compile_graph(self.forward_graph, sizes)
+                self._forward = executable
         return executable_at(self._forward, sizes)
 
     def backward(self, sizes: Mapping[str, int]) -> Any:
@@ -121,14 +121,14 @@ class TracedFunction:
 
     def split(self, sizes: Mapping[str, int]) -> GraphPair:
         """The forward and the backward graph that serve these sizes."""
-        made: GraphPair = self._made(self._split, sizes, self._divided)
-        return made
+        pair: GraphPair = self._made(self._split, sizes, self._divided)
+        return pair
 
     def derivative(self, sizes: Mapping[str, int]) -> TracedFunction:
         """(inputs, cotangents of the active outputs) to the gradients of the wanted inputs; those
         without influence are zeros. It serves these sizes."""
-        made: TracedFunction = self._made(self._derivative, sizes, self._differentiated)
-        return made
+        differentiated: TracedFunction = self._made(self._derivative, sizes, self._differentiated)
+        return differentiated
 
     @property
     def known_split(self) -> GraphPair | None:

@@ -100,15 +100,15 @@ def _filled(
     state = source.state._array("a random draw")
     block = SMALL if count <= SMALL else block_of(count)
     run = _kernel(formula, draws, len(numbers), block)
-    given = [np.array(number, np.float32) for number in numbers]
+    arguments = [np.array(number, np.float32) for number in numbers]
     if count <= block:
-        result = run([*_states(state, draws, count, 0), *given])[0]
+        result = run([*_states(state, draws, count, 0), *arguments])[0]
         if count < block:
             result = result[:count].copy()  # a view would keep all of the block
     else:
         result = np.empty(count, np.float32)
         for start in range(0, count, block):
-            part = run([*_states(state, draws, count, start), *given])[0]
+            part = run([*_states(state, draws, count, start), *arguments])[0]
             result[start : start + block] = part[: count - start]
     source.advance(draws * count)
     return make(result.reshape(shape), TensorType(DType.f32, shape))

@@ -127,8 +127,8 @@ class Layouts:
 
     def relied_on(self) -> list[Tensor]:
         """The tensors from outside whose layout the trace relied on."""
-        found = {id(root): root for root, counters in self.asked if any(c[0] for c in counters)}
-        return list(found.values())
+        roots = {id(root): root for root, counters in self.asked if any(c[0] for c in counters)}
+        return list(roots.values())
 
 
 def is_row_major(tensor: Tensor, strides: Strides) -> bool:

@@ -89,15 +89,15 @@ class Builder(GraphBuilder):
         return {i for i in self._needed((), [var]) if self._nodes[i].op == INPUT}
 
     def known_value(
-        self, var: Var, given: Sequence[tuple[Var, np.ndarray]] = ()
+        self, var: Var, known: Sequence[tuple[Var, np.ndarray]] = ()
     ) -> np.ndarray | None:
         """What a variable is that depends on no inputs but the given ones; None for any other."""
-        if self.inputs_of(var) - {each.value.node for each, _ in given}:
+        if self.inputs_of(var) - {each.value.node for each, _ in known}:
             return None
         from graphc.ops.interpreter import run
 
-        named = [(f"x{i}", each) for i, (each, _) in enumerate(given)]
-        (value,) = run(self.snapshot(named, [var]), *[array for _, array in given])
+        named = [(f"x{i}", each) for i, (each, _) in enumerate(known)]
+        (value,) = run(self.snapshot(named, [var]), *[array for _, array in known])
         value.flags.writeable = False
         return value
 

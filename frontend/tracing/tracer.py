@@ -290,11 +290,11 @@ def _draws(name: str) -> TraceError:
     )
 
 
-def _check_containers(structure: Any, given: Any, leaves: Sequence[Tensor], name: str) -> None:
+def _check_containers(structure: Any, value: Any, leaves: Sequence[Tensor], name: str) -> None:
     """Raise TraceError where the function changed a list or dict among its arguments: compiled code
     would not do so again."""
     left: list[Tensor] = []
-    same = tree.flatten(given, left) == structure
+    same = tree.flatten(value, left) == structure
     if same and len(left) == len(leaves) and all(x is y for x, y in zip(left, leaves)):
         return
     raise TraceError(

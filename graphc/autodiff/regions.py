@@ -283,15 +283,15 @@ class _Hoister:
         if node.op == "sum":
             return [node.operands[0]]
         if node.op == "matmul" and len(node.types[0].shape) == 2:
-            turned = self._turned(node)
-            return None if turned is None else [turned, node.operands[1]]
+            transposed = self._transposed(node)
+            return None if transposed is None else [transposed, node.operands[1]]
         return None
 
-    def _turned(self, node: Node) -> Value | None:
+    def _transposed(self, node: Node) -> Value | None:
         """a of the product aᵀ b, whose steps lie one behind the other along its reduction."""
         left = self.step.nodes[node.operands[0].node]
-        turned = left.op == "transpose" and left.attribute("permutation") == (1, 0)
-        return left.operands[0] if turned else None
+        is_transposed = left.op == "transpose" and left.attribute("permutation") == (1, 0)
+        return left.operands[0] if is_transposed else None
 
     def total(self, value: Value) -> Any:
         """The sum over all steps of a value that is hoistable."""
@@ -303,9 +303,9 @@ class _Hoister:
         if node.op == "sum":
             axes = (0, *(axis + 1 for axis in node.attribute("axes")))
             return apply(lookup("sum"), self.stacks[node.operands[0]], axes=axes)
-        turned = self._turned(node)
-        assert turned is not None
-        left, right = map(_rows, (self.stacks[turned], self.stacks[node.operands[1]]))
+        transposed = self._transposed(node)
+        assert transposed is not None
+        left, right = map(_rows, (self.stacks[transposed], self.stacks[node.operands[1]]))
         return apply(lookup("matmul"), transpose(left, permutation=(1, 0)), right)
 
 

@@ -68,10 +68,10 @@ class Location:
     @staticmethod
     def parse(text: str) -> Location | None:
         """The location whose text this is, its path a name alone; None for other texts."""
-        found = _LOCATION.fullmatch(text)
-        if found is None or not text:
+        match = _LOCATION.fullmatch(text)
+        if match is None or not text:
             return None
-        path, line, function, module, phase = found.groups()
+        path, line, function, module, phase = match.groups()
         return Location(path or "", int(line or 0), function or "", module or "", phase or FORWARD)
 
 

@@ -83,8 +83,8 @@ def compile(
             graph, options.target, lambda sizes: _program(graph, options, recorder, sizes),
             example or {}, max_bytes,
         )  # fmt: skip
-    made = _program(graph, options, recorder, {})
-    executable = Executable(graph, made.program, made.details, options.target, made.timings)
+    sized = _program(graph, options, recorder, {})
+    executable = Executable(graph, sized.program, sized.details, options.target, sized.timings)
     if max_bytes is not None and executable.memory_bytes > max_bytes:
         check_limit(executable.plan, graph.name, executable.memory_bytes, max_bytes)
     return executable

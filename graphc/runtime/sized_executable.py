@@ -75,9 +75,9 @@ class SizedExecutable:
         self.blocks = Blocks(max_bytes)
 
     def __repr__(self) -> str:
-        made = self._programs[-1].program
+        program = self._programs[-1].program
         names = ", ".join(symbol.name for symbol in self._symbols)
-        return f"<SizedExecutable {self.graph.name}: {made.launches} kernels, sizes {names}>"
+        return f"<SizedExecutable {self.graph.name}: {program.launches} kernels, sizes {names}>"
 
     @property
     def timings(self) -> dict[str, float]:
@@ -138,12 +138,12 @@ class SizedExecutable:
             before.give_back()
 
     def _program_for(self, sizes: Mapping[str, int]) -> SizedProgram:
-        for made in reversed(self._programs):
-            if all([guard.holds(sizes) for guard in made.program.guards]):
-                return made
-        made = self._make(sizes)
-        self._programs = [*self._programs, made][-PROGRAMS:]
-        return made
+        for program in reversed(self._programs):
+            if all([guard.holds(sizes) for guard in program.program.guards]):
+                return program
+        program = self._make(sizes)
+        self._programs = [*self._programs, program][-PROGRAMS:]
+        return program
 
     def _unfit(self, arrays: Sequence[Any]) -> ArgumentError:
         """The error for arrays whose sizes cannot be read."""
@@ -165,13 +165,13 @@ class SizedExecutable:
 class Instance(Executable):
     """A SizedExecutable at certain sizes."""
 
-    def __init__(self, owner: SizedExecutable, sizes: Mapping[str, int], made: SizedProgram):
+    def __init__(self, owner: SizedExecutable, sizes: Mapping[str, int], sized: SizedProgram):
         def details() -> tuple[Graph, Plan]:
-            optimised, plan = made.details()
+            optimised, plan = sized.details()
             return at_sizes(optimised, sizes), plan_at(plan, sizes)
 
-        program = program_at(made.program, sizes)
-        super().__init__(owner.graph, program, details, owner.target, made.timings)
+        program = program_at(sized.program, sizes)
+        super().__init__(owner.graph, program, details, owner.target, sized.timings)
         self._owner = owner
         self._sizes = sizes
         self._own_graph: Graph | None = None

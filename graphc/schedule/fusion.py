@@ -106,19 +106,19 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
             operands = graph.nodes[identity].operands
             sources = {v.node for v in operands[:carry]}
             sources |= {behind_reshape(graph, v).node for v in operands[carry:]}
-            made = {node for node in sources if kinds[node] not in (INPUT, CONSTANT)}
-            _keep(kept, made, LOOP_READS)
+            candidates = {node for node in sources if kinds[node] not in (INPUT, CONSTANT)}
+            _keep(kept, candidates, LOOP_READS)
         if kinds[identity] == "host":  # Python is handed arrays
             read = {v.node for v in graph.nodes[identity].operands}
             _keep(kept, (n for n in read if kinds[n] not in (INPUT, CONSTANT)), PYTHON_READS)
         if kinds[identity] in ("contract", "composite"):
-            made = _behind_movement(graph, graph.nodes[identity].operands, kinds)
-            _keep(kept, made, f"{graph.nodes[identity].op} reads each element often")
+            candidates = _behind_movement(graph, graph.nodes[identity].operands, kinds)
+            _keep(kept, candidates, f"{graph.nodes[identity].op} reads each element often")
     users = graph.users()
     for identity in compute:
         if kinds[identity] == "composite" and stores_anywhere(graph, identity):
-            made = layout_ends(graph, identity, users)
-            _keep(kept, made, STORED_SO)
+            candidates = layout_ends(graph, identity, users)
+            _keep(kept, candidates, STORED_SO)
     cost = [0] * len(graph.nodes)
     size = [0] * len(graph.nodes)
     picked = only_picked(graph, kinds, users)

@@ -135,14 +135,14 @@ class Merger:
 
     def refused(self) -> list[tuple[int, int, str]]:
         """The edges between groups that are left, each pair of groups once, and why."""
-        found: dict[tuple[int, int], tuple[int, int, str]] = {}
+        reasons: dict[tuple[int, int], tuple[int, int, str]] = {}
         for source, identity in self._edges():
             producer, consumer = self.groups[source], self.groups[identity]
             pair = (id(producer), id(consumer))
-            if producer is not consumer and pair not in found:
+            if producer is not consumer and pair not in reasons:
                 why = self._refusal(producer, consumer) or LATER_ALLOWED
-                found[pair] = (source, identity, why)
-        return list(found.values())
+                reasons[pair] = (source, identity, why)
+        return list(reasons.values())
 
     def _refusal(self, producer: FusionGroup, consumer: FusionGroup) -> str | None:
         """Why two groups are not one kernel; None where they may be."""

@@ -222,14 +222,14 @@ def locations(plan: Plan, step: Step) -> list[Location]:
     """Where a step of `plan` stems from: the place of what it is built around, those of what it
     writes, and those of all else that it computes of what it reads, each once. (Constants are
     shared by what has nothing else in common.)"""
-    found = [step.location]
+    lines = [step.location]
     if isinstance(step, Launch) and plan.graph is not None and step.nodes:
         first, body = len(step.reads), step.kernel.body
         written = [v.node for v in body.outputs if v.node >= first]
         computed = sorted(reachable(range(first), _readers(body)) - set(range(first)))
         nodes = [step.nodes[node - first] for node in (*written, *computed)]
-        found += [plan.graph.nodes[node].location for node in nodes]
-    return [location for location in dict.fromkeys(found) if location is not None]
+        lines += [plan.graph.nodes[node].location for node in nodes]
+    return [location for location in dict.fromkeys(lines) if location is not None]
 
 
 def _headline(kernel: KernelSpec) -> str:
@@ -237,9 +237,9 @@ def _headline(kernel: KernelSpec) -> str:
     last op that is no index map, else its last."""
     ops = [lookup(n.op) for n in kernel.body.nodes if n.op not in (INPUT, CONSTANT)]
     for wanted in (ANCHORS, REDUCTIONS, ("elementwise", "generate")):
-        found = [op.name for op in ops if op.kind in wanted]
-        if found:
-            return str(found[-1])
+        heads = [op.name for op in ops if op.kind in wanted]
+        if heads:
+            return str(heads[-1])
     return str(ops[-1].name) if ops else "copy"
 
 

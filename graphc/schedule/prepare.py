@@ -51,8 +51,8 @@ def prepare(
     checks: list[CheckValues] = []
 
     def checked() -> Graph:
-        result, found = with_checks(graph)
-        checks.extend(found)
+        result, added = with_checks(graph)
+        checks.extend(added)
         return result
 
     if fusion:

@@ -48,10 +48,10 @@ def fenced() -> Iterator[Fences]:
     """While this lasts, the results of executables that are made, and the memory of their calls,
     lie between fences. Afterwards they are checked."""
     fences = Fences()
-    made = Executable.__init__
+    original = Executable.__init__
 
     def init(self: Executable, *args: Any, **options: Any) -> None:
-        made(self, *args, **options)
+        original(self, *args, **options)
         self._fresh = [(fences.array, shape, dtype) for _, shape, dtype in self._fresh]
 
     def memory(count: int) -> Array:

@@ -222,22 +222,22 @@ class Run:
             return "PyTorch refuses", said(refused)
         if self.options.compiled and has_complex(args, keywords, expected):
             return "out of scope", WHEN_COMPILED
-        found, error = outcome(lambda: function(*taken, **named))
+        actual, error = outcome(lambda: function(*taken, **named))
         if error is not None:
             refused_trace = self.options.compiled and isinstance(error, TraceError)
             if refused_trace and by_value(op, args, keywords):
                 return "depends on values", said(error)
             return "missing" if is_missing(error) else "failed", f"{said(error)} {described}"
-        different = compared(op, found, expected, args, keywords)
+        different = compared(op, actual, expected, args, keywords)
         if different is None and self.options.gradients and not drawn(op, args, keywords):
-            different = self.gradients(found, expected, (taken, named), (args, keywords))
+            different = self.gradients(actual, expected, (taken, named), (args, keywords))
         return ("passed", "") if different is None else ("failed", f"{different} {described}")
 
-    def gradients(self, found: Any, expected: Any, ours: Any, theirs: Any) -> str | None:
+    def gradients(self, actual: Any, expected: Any, ours: Any, theirs: Any) -> str | None:
         from tests.zoo.opdb_compare import gradients_compared
 
         try:
-            return gradients_compared(found, expected, ours, theirs)
+            return gradients_compared(actual, expected, ours, theirs)
         except Exception as error:
             return f"gradient: {said(error)}"
 
@@ -245,8 +245,8 @@ class Run:
         """All error inputs: the frontend raises the type that PyTorch does."""
         if reason(op, compiled=False) is not None:
             return
-        for given in op.error_inputs("cpu"):
-            sample = given.sample_input
+        for refused in op.error_inputs("cpu"):
+            sample = refused.sample_input
             try:
                 function = ours_of(op)
                 taken = converted(((sample.input, *sample.args), sample.kwargs))
@@ -254,20 +254,20 @@ class Run:
                 of.add("missing", said(error))
                 continue
             _, theirs = outcome(lambda: op.op(sample.input, *sample.args, **sample.kwargs))  # noqa: B023
-            if not isinstance(theirs, given.error_type):
+            if not isinstance(theirs, refused.error_type):
                 of.add("PyTorch takes it", "")
                 continue
             _, error = outcome(lambda: function(*taken[0], **taken[1]))  # noqa: B023 (runs at once)
-            of.add(*self.refusal(given, error, sample))
+            of.add(*self.refusal(refused, error, sample))
 
-    def refusal(self, given: Any, error: Exception | None, sample: Any) -> tuple[str, str]:
+    def refusal(self, refused: Any, error: Exception | None, sample: Any) -> tuple[str, str]:
         described = shown(sample) if self.options.verbose else ""
         if error is None:
-            return "failed", f"does not raise {given.error_type.__name__} {described}"
-        if is_missing(error) and not issubclass(given.error_type, AttributeError):
+            return "failed", f"does not raise {refused.error_type.__name__} {described}"
+        if is_missing(error) and not issubclass(refused.error_type, AttributeError):
             return "missing", said(error)
-        if not isinstance(error, given.error_type):
-            return "failed", f"not {given.error_type.__name__}: {said(error)} {described}"
+        if not isinstance(error, refused.error_type):
+            return "failed", f"not {refused.error_type.__name__}: {said(error)} {described}"
         return "passed", ""
 
 

@@ -44,14 +44,14 @@ def place(path: str) -> Any:
 def _names() -> dict[int, str]:
     import torch
 
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for space in SPACES:
         target: Any = torch
         for part in space.split(".")[1:]:
             target = getattr(target, part)
         for name in dir(target):
-            found.setdefault(id(getattr(target, name)), f"{space}.{name}")
-    return found
+            names.setdefault(id(getattr(target, name)), f"{space}.{name}")
+    return names
 
 
 def ours_of(op: Any) -> Callable[..., Any]:
@@ -98,10 +98,10 @@ def rebound(function: FunctionType) -> Any:
             names[name] = named(value)
     cells = tuple(CellType(_cell(cell.cell_contents)) for cell in function.__closure__ or ())
     defaults = tuple(map(_cell, function.__defaults__ or ()))
-    made = FunctionType(function.__code__, names, function.__name__, defaults, cells)
-    made.__kwdefaults__ = function.__kwdefaults__
+    bound = FunctionType(function.__code__, names, function.__name__, defaults, cells)
+    bound.__kwdefaults__ = function.__kwdefaults__
     assert torch is not frontend
-    return made
+    return bound
 
 
 def seeded(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -143,8 +143,8 @@ def converted(value: Any, memory: Memory | None = None) -> Any:
     if isinstance(value, torch.nn.Module):
         return place(f"torch.nn.{type(value).__name__}")()
     if isinstance(value, tuple | list):
-        made = [converted(item, memory) for item in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        items = [converted(item, memory) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, dict):
         return {key: converted(item, memory) for key, item in value.items()}
     if isinstance(value, slice):
@@ -201,13 +201,13 @@ def tensor(value: Any, memory: Memory) -> Any:
     if not isinstance(kind, frontend.dtype):
         raise Absent(str(value.dtype))
     if value.device.type != "cpu":
-        made = frontend.empty(tuple(value.shape), dtype=kind, device=str(value.device))
+        result = frontend.empty(tuple(value.shape), dtype=kind, device=str(value.device))
     elif value.dim() > 64:
         raise Absent("tensors of more than 64 dimensions")
     else:
-        made = frontend.from_numpy(memory.like(value))
-    made = made if made.dtype == kind else made.to(kind)
-    return made.requires_grad_() if value.requires_grad else made
+        result = frontend.from_numpy(memory.like(value))
+    result = result if result.dtype == kind else result.to(kind)
+    return result.requires_grad_() if value.requires_grad else result
 
 
 def array(value: Any) -> np.ndarray:

@@ -60,12 +60,12 @@ class Tally:
         return self._lines(("depends on values",), None)
 
     def _lines(self, verdicts: tuple[str, ...], only: str | None) -> Iterator[str]:
-        found = {
+        counts = {
             name: sum(each.counts[v] for v in verdicts) for name, each in self.operators.items()
         }
-        for name in sorted(found, key=lambda name: (-found[name], name)):
-            if found[name] and only in (None, name):
-                yield f"  {name} ({found[name]})"
+        for name in sorted(counts, key=lambda name: (-counts[name], name)):
+            if counts[name] and only in (None, name):
+                yield f"  {name} ({counts[name]})"
                 details = self.operators[name].details.most_common()
                 chosen = [(text, n) for text, n in details if text.startswith(verdicts)]
                 yield from (f"    {n} x {text}" for text, n in chosen[:SHOWN])

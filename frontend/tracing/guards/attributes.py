@@ -117,8 +117,8 @@ class Attributes(Reads):
             if isinstance(function, FunctionType):
                 self._function(function)
         special = {(name,) for each in _MRO(type(kind)) for name in self._special(each)}
-        made = {(name,) for each in kind.__mro__ for name in self._special(each)}
-        self._read(kind, {("__init__",), ("__new__",)} | made | special | self._loose)
+        names = {(name,) for each in kind.__mro__ for name in self._special(each)}
+        self._read(kind, {("__init__",), ("__new__",)} | names | special | self._loose)
 
     def _special(self, kind: type) -> Iterator[str]:
         return kinds.special_methods(kind) if self._is_followed(kind) else iter(())
@@ -186,12 +186,12 @@ class Attributes(Reads):
             self.value(state[name], below, label)
             return
         # All of them: a method may call that of a base class.
-        found = False
+        is_there = False
         for kind in (*(value.__mro__ if is_class else ()), *type(value).__mro__):
             if self._is_followed(kind):
-                found |= self._class_attribute(value, kind, name, below)
-            elif guarded and not found and (name,) in SELF and name in vars(kind):
-                found = self._class_attribute(value, kind, name, below)
+                is_there |= self._class_attribute(value, kind, name, below)
+            elif guarded and not is_there and (name,) in SELF and name in vars(kind):
+                is_there = self._class_attribute(value, kind, name, below)
 
     def _of_thread(self, value: Any, name: str, below: set[Path], label: str) -> None:
         """An attribute that each thread has of its own."""

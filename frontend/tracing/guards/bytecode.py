@@ -194,8 +194,8 @@ def _is_name(text: str) -> bool:
 
 def _beginning(text: str) -> str:
     """The name that a text starts with, where no sentence does."""
-    found = _BEGIN.match(text)
-    return found[0] if found and " " not in text else ""
+    match = _BEGIN.match(text)
+    return match[0] if match and " " not in text else ""
 
 
 def _texts(constants: Iterable[Any]) -> Iterator[str]:

@@ -12,17 +12,19 @@ A thread does its part of the tiles, and the last one what is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Addresses
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import Extent, ceil_div
+from graphc.ir.dims import Extent, ceil_div, fixed
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 TileBody = Callable[[Expr, Extent | None], None]
 """What is done with the tile of a number: with all of it, or with so many of its elements."""
+FoldBody = Callable[[Expr, int, Sequence[LoopValue]], Sequence[LoopValue]]
+"""What becomes of some values by the tile of a number, of which there are so many elements."""
 Part = tuple[LoopValue, LoopValue]
 """The tiles a thread does: from, to below."""
 
@@ -74,6 +76,23 @@ class LoopCut:
             tile = Variable(name, whole)
             addresses.bind(tile, loop.variable, b.block)
             body(of(tile), None)
+
+    def fold(
+        self, addresses: Addresses, name: str, values: Sequence[LoopValue], body: FoldBody,
+        hint: str | None = None,
+    ) -> list[LoopValue]:  # fmt: skip
+        """What `body` makes of the values tile by tile, in order: they are carried through the loop
+        over whole tiles, which is written also where there is one. The extent is a number."""
+        b, whole = addresses.builder, fixed(self.whole)
+        values = list(values)
+        if whole:
+            with b.loop(0, whole, carried=values, hint=hint or name.partition("_")[0]) as loop:
+                tile = Variable(name, whole)
+                addresses.bind(tile, loop.variable, b.block)
+                loop.yield_(*body(of(tile), self.size, loop.carried))
+            values = list(loop.results)
+        rest = fixed(self.rest)
+        return list(body(of(whole), rest, values)) if rest else values
 
     def last(self, addresses: Addresses, body: TileBody, part: Part | None, parts: Extent) -> None:
         """Writes `body` for what is left behind the whole tiles, if anything is. With a part, of

@@ -118,5 +118,5 @@ def _facts(entry: Mapping[str, object], symbols: Sequence[Symbol]) -> KernelFact
     if not (isinstance(extent, int | Dim) and isinstance(scratch, int | Dim)):
         return None
     apart = entry.get("size_class")
-    found = SizeClass(**apart) if isinstance(apart, dict) else None
-    return KernelFacts(symbol, extent, scratch, tuple(map(str, sizes)), found)
+    own_class = SizeClass(**apart) if isinstance(apart, dict) else None
+    return KernelFacts(symbol, extent, scratch, tuple(map(str, sizes)), own_class)

@@ -44,10 +44,10 @@ def size_class(spec: KernelSpec, target: Target) -> SizeClass | None:
         if symbol.least >= lanes or (symbol.most is not None and symbol.most < lanes):
             continue
         general = general or choose(spec.body, lanes, target)
-        found = SizeClass(symbol.name, lanes)
-        apart = choose(within(spec, found).body, lanes, target)
+        chosen = SizeClass(symbol.name, lanes)
+        apart = choose(within(spec, chosen).body, lanes, target)
         if type(apart) is not type(general) and apart.cost < WORTH * general.cost:
-            return found
+            return chosen
     return None
 
 

@@ -323,8 +323,8 @@ def _pinv(a: Array, atol: Array, rtol: Array, *, hermitian: bool) -> tuple[Array
     kept = np.abs(s) > np.maximum(atol, rtol * greatest)
     inverse = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(a.dtype)
     inverse = np.where(info[..., None] != 0, np.nan, inverse).astype(a.dtype)
-    turned = np.swapaxes(u, -2, -1).conj()
-    return np.swapaxes(vh, -2, -1).conj() @ (inverse[..., None] * turned), info
+    transposed = np.swapaxes(u, -2, -1).conj()
+    return np.swapaxes(vh, -2, -1).conj() @ (inverse[..., None] * transposed), info
 
 
 def _pinv_types(a: TensorType, atol: TensorType, rtol: TensorType, *, hermitian: bool) -> Types:

@@ -33,7 +33,7 @@ def _pivot(a: Array, k: int) -> tuple[int, int]:
     return row, 1 if sizes(a[row, row]) >= _ALPHA * greatest else 2
 
 
-def _turned(x: Array, hermitian: bool) -> Array:
+def _conjugated(x: Array, hermitian: bool) -> Array:
     """What lies across the diagonal from `x`."""
     return x.conj() if hermitian else x
 
@@ -45,9 +45,9 @@ def _swap(a: Array, k: int, first: int, second: int, size: int, hermitian: bool)
     lower = a[second + 1 :, [first, second]]
     a[second + 1 :, [second, first]] = lower
     between = a[first + 1 : second, first].copy()
-    a[first + 1 : second, first] = _turned(a[second, first + 1 : second], hermitian)
-    a[second, first + 1 : second] = _turned(between, hermitian)
-    a[second, first] = _turned(a[second, first], hermitian)
+    a[first + 1 : second, first] = _conjugated(a[second, first + 1 : second], hermitian)
+    a[second, first + 1 : second] = _conjugated(between, hermitian)
+    a[second, first] = _conjugated(a[second, first], hermitian)
     a[first, first], a[second, second] = a[second, second], a[first, first]
     if size == 2:
         a[first, k], a[second, k] = a[second, k], a[first, k]
@@ -57,7 +57,7 @@ def _block(a: Array, k: int, size: int, hermitian: bool) -> Array:
     """D's block at step k, both triangles."""
     block = a[k : k + size, k : k + size].copy()
     if size == 2:
-        block[0, 1] = _turned(block[1, 0], hermitian)
+        block[0, 1] = _conjugated(block[1, 0], hermitian)
     return block
 
 
@@ -69,7 +69,7 @@ def _eliminate(a: Array, k: int, size: int, hermitian: bool) -> None:
         factors = columns / a[k, k]
     else:
         factors = np.linalg.solve(_block(a, k, size, hermitian).T, columns.T).T
-    a[rest, rest] -= np.tril(factors @ _turned(columns, hermitian).T)
+    a[rest, rest] -= np.tril(factors @ _conjugated(columns, hermitian).T)
     a[rest, k : k + size] = factors
 
 
@@ -118,7 +118,7 @@ def _solved(a: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
         x[own] = np.linalg.solve(block, x[own]) if np.linalg.det(block) else np.inf
     for k, size, row in reversed(blocks):
         last, own = k + size - 1, slice(k, k + size)
-        x[own] -= _turned(a[k + size :, own], hermitian).T @ x[k + size :]
+        x[own] -= _conjugated(a[k + size :, own], hermitian).T @ x[k + size :]
         x[[last, row]] = x[[row, last]]
     return x
 

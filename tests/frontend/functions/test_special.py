@@ -110,6 +110,6 @@ def test_polynomials_of_degrees_in_a_tensor() -> None:
             for n, v in zip(row, x)
         ]
         for function in (torch.special.legendre_polynomial_p, compiled):
-            made = function(torch.tensor(x), torch.tensor(row).double())
-            np.testing.assert_allclose(made.numpy(), want, 1e-11, 1e-11)
+            values = function(torch.tensor(x), torch.tensor(row).double())
+            np.testing.assert_allclose(values.numpy(), want, 1e-11, 1e-11)
     assert compiled(torch.ones(0), torch.ones(0)).shape == (0,)

@@ -118,7 +118,7 @@ def test_erfinv_of_f32_as_in_f64() -> None:
     want = x.double().erfinv().numpy()
     unit = np.spacing(np.abs(want).astype(np.float32))
     for function in (torch.erfinv, torch.compile(torch.erfinv)):
-        for given in (x, x[::100]):  # NumPy computes few elements
-            place = slice(None, None, 1 if given is x else 100)
-            error = np.abs(function(given).numpy() - want[place]) / unit[place]
+        for operand in (x, x[::100]):  # NumPy computes few elements
+            place = slice(None, None, 1 if operand is x else 100)
+            error = np.abs(function(operand).numpy() - want[place]) / unit[place]
             assert error.max() <= 3

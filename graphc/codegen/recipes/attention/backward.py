@@ -229,7 +229,7 @@ class _AttentionGrad(AttentionKernel):
                     (self.plus(first, i), self.plus(column, u * self.lanes))
                     for i in range(count) for u in range(vectors)
                 ]  # fmt: skip
-                made = self.product(
+                products = self.product(
                     count * vectors, self.block, rows.count,
                     lambda k: [self.element(left, k, self.plus(first, i)) for i in range(count)],
                     lambda k: [
@@ -237,7 +237,7 @@ class _AttentionGrad(AttentionKernel):
                     ],
                     self.first_row(rows, first), [self.load(sums, *place) for place in places],
                 )  # fmt: skip
-                for place, value in zip(places, made, strict=True):
+                for place, value in zip(places, products, strict=True):
                     self.store(sums, *place, value)
 
             self.loop(
@@ -281,10 +281,10 @@ class _AttentionGrad(AttentionKernel):
         def add(index: int, number: Number) -> None:
             at = self.at((number, self.lanes))
             total, chain = self.memory.sums[index].memory, self.memory.chains[index].memory
-            made = self.builder.add(
+            totals = self.builder.add(
                 self.builder.load(total, at, self.lanes), self.builder.load(chain, at, self.lanes)
             )
-            self.builder.store(total, at, made)
+            self.builder.store(total, at, totals)
             self.builder.store(chain, at, self.zero)
 
         with self.builder.if_(at_end) as branch:

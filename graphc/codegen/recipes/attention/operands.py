@@ -42,8 +42,8 @@ class Operands(Heads):
         """Vector `block` of so many elements of an operand that lie at `index`; zeros behind."""
         at = block * self.lanes + self.lane()
         guards: tuple[Guard, ...] = () if at.within(0, columns) else ((at, 0, columns),)
-        found = self.evaluator.value(source, (*self.lead, *index(at)), guards)
-        value = self.builder.splat(found, self.lanes)
+        vector_value = self.evaluator.value(source, (*self.lead, *index(at)), guards)
+        value = self.builder.splat(vector_value, self.lanes)
         if not guards:
             return value
         held, _ = self.addresses.mask(guards)
@@ -67,12 +67,12 @@ class Operands(Heads):
                 taint = body(first + i, taint)
             return taint
 
-        found = self.fold(
+        folded = self.fold(
             groups, "v", start,
             lambda i, taint: several(self.expression(i, groups) * group, group, taint),
         )  # fmt: skip
         rest = -(-columns // self.lanes) - groups * group
-        return several(of(groups * group), rest, found)
+        return several(of(groups * group), rest, folded)
 
     def scaled(self, value: LoopValue) -> LoopValue:
         return self.builder.mul(value, self.builder.const(self.dtype, self.scale))
@@ -176,10 +176,10 @@ class Operands(Heads):
 
         if is_input(source):
             return False
-        found = list(reads(self.body, source, index, is_input))
-        if len(found) != 1:
+        accesses = list(reads(self.body, source, index, is_input))
+        if len(accesses) != 1:
             return False
-        linear = flatten(found[0].index, self.body.type_of(found[0].value).shape)
+        linear = flatten(accesses[0].index, self.body.type_of(accesses[0].value).shape)
         return linear.coefficient(variables[-2]) == 1 and linear.coefficient(variables[-1]) != 1
 
     # -- what is not finite ------------------------------------------------------------------

@@ -69,7 +69,7 @@ class AttentionKernel(Operands):
         lanes = builder.iota(kind, self.lanes)
         first = self.plus(rows.first, row)
         reach = builder.convert(self.value(self.computed("sub", first, column)), kind)
-        made = []
+        masked = []
         for number, scores in enumerate(sums):
             i, u = divmod(number, vectors)
             if self.mask is not None:
@@ -86,8 +86,8 @@ class AttentionKernel(Operands):
                 else:
                     left = builder.splat(builder.size(rest, kind), self.lanes)
                 scores = builder.select(builder.compare("lt", lanes, left), scores, self.hidden)
-            made.append(scores)
-        return made
+            masked.append(scores)
+        return masked
 
     def may_end(self, column: Number, vector: int, vectors: int) -> bool:
         """Whether the row may end within a vector of the tile at `column`: it does so in the last
@@ -146,8 +146,8 @@ class AttentionKernel(Operands):
         bound = self.bound(end)
         with self.builder.loop(0, bound, K_BLOCK, carried=totals, hint="chain") as outer:
             last = self.computed("minimum", self.plus(outer.variable, K_BLOCK), end)
-            made = chain(outer.variable, last, zeros)
-            outer.yield_(*map(self.builder.add, outer.carried, made))
+            products = chain(outer.variable, last, zeros)
+            outer.yield_(*map(self.builder.add, outer.carried, products))
         return list(outer.results)
 
     def scores(

@@ -35,15 +35,15 @@ class Destination:
 
     def start(self, lead: Index) -> Expr:
         """Where the matrix of a head starts."""
-        found = Expr(self.place.constant)
+        begin = Expr(self.place.constant)
         for axis, item in enumerate(lead):
-            found = found + item * self.stride(axis)
-        return found
+            begin = begin + item * self.stride(axis)
+        return begin
 
 
 def stored(body: Graph, anchor: int, buffers: list[Buffer]) -> dict[int, list[Destination]]:
     """By result of the node `anchor` the places of its elements."""
-    found: dict[int, list[Destination]] = {}
+    by_output: dict[int, list[Destination]] = {}
     for value, buffer in zip(body.outputs, buffers, strict=True):
         shape = body.type_of(value).shape
         placed: Mapping[Value, tuple[Expr, ...]] = store_destinations(body, value) or {}
@@ -51,6 +51,6 @@ def stored(body: Graph, anchor: int, buffers: list[Buffer]) -> dict[int, list[De
             placed = {value: (flatten(coordinates(shape), shape),)}
         for result, places in placed.items():
             index = coordinates(body.type_of(result).shape)
-            targets = found.setdefault(result.index, [])
+            targets = by_output.setdefault(result.index, [])
             targets += [Destination(buffer, place, index) for place in places]
-    return found
+    return by_output

@@ -11,11 +11,12 @@ Each result is the same K blocks of products as in any other strategy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
@@ -234,31 +235,23 @@ def _block(row: Row, first: Expr, vectors: int) -> None:
         # Whole cache lines of each row at a time: rows often lie at distances that put them
         # into one set, where half a line would not stay until its other half is wanted.
         step = max(CACHE_LINE // emit.dtype.itemsize, emit.lanes)
-        whole, rest = divmod(count, step)
-        sums = zeros
-        if whole:
-            with builder.loop(0, whole, carried=sums, hint="k") as loop:
-                variable = Variable(f"transposed{count}", whole)
-                emit.addresses.bind(variable, loop.variable, builder.block)
-                at = begin + of(variable) * step
-                loop.yield_(*_products(row, first, at, step, loop.carried))
-            sums = list(loop.results)
-        if rest:
-            sums = _products(row, first, begin + whole * step, rest, tuple(sums))
-        return sums
 
-    whole, rest = divmod(depth, K_BLOCK)
+        def lines(tile: Expr, size: int, sums: Sequence[LoopValue]) -> list[LoopValue]:
+            return _products(row, first, begin + tile * step, size, sums)
+
+        return LoopCut(count, step).fold(
+            emit.addresses, f"transposed{count}", zeros, lines, hint="k"
+        )
+
+    def add_k_block(tile: Expr, size: int, totals: Sequence[LoopValue]) -> list[LoopValue]:
+        return list(map(builder.add, totals, k_block(tile * K_BLOCK, size)))
+
     if depth <= K_BLOCK:
         totals = k_block(of(0), depth)
     else:
-        with builder.loop(0, whole, carried=zeros, hint="k_block") as loop:
-            variable = Variable("transposed_k_block", whole)
-            emit.addresses.bind(variable, loop.variable, builder.block)
-            sums = k_block(of(variable) * K_BLOCK, K_BLOCK)
-            loop.yield_(*map(builder.add, loop.carried, sums))
-        totals = list(loop.results)
-        if rest:
-            totals = list(map(builder.add, totals, k_block(of(whole * K_BLOCK), rest)))
+        totals = LoopCut(depth, K_BLOCK).fold(
+            emit.addresses, "transposed_k_block", zeros, add_k_block, hint="k_block"
+        )
     lane = emit.copier.lane()
     for v in range(vectors):
         n, guards = row.columns.place(first + v, lane)
@@ -266,7 +259,7 @@ def _block(row: Row, first: Expr, vectors: int) -> None:
 
 
 def _products(
-    row: Row, first: Expr, k: Expr, count: int, sums: tuple[LoopValue, ...]
+    row: Row, first: Expr, k: Expr, count: int, sums: Sequence[LoopValue]
 ) -> list[LoopValue]:
     """`count` products more for each column."""
     emit, lanes = row.emit, row.emit.lanes

@@ -83,6 +83,6 @@ def operations(op: str, dtypes: tuple[DType, ...], attributes: tuple[Any, ...]) 
         builder.load(builder.buffer(f"x{i}", dtype, 1, "read"), 0) for i, dtype in enumerate(dtypes)
     ]
     lookup(op).scalar(LoopAlgebra(builder), *operands, **dict(attributes))
-    made = [one for one in walk(tuple(builder.block.statements)) if isinstance(one, Let)]
-    wide = any(one.result.type.dtype is DType.f64 for one in made)
-    return -1 if wide and (DType.f64 not in dtypes or len(made) >= CHAIN) else len(made)
+    lets = [one for one in walk(tuple(builder.block.statements)) if isinstance(one, Let)]
+    wide = any(one.result.type.dtype is DType.f64 for one in lets)
+    return -1 if wide and (DType.f64 not in dtypes or len(lets) >= CHAIN) else len(lets)

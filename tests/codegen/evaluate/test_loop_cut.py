@@ -1,0 +1,75 @@
+"""Loops over ranges cut into tiles: each element once and in order, whether or not tiles divide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from graphc.codegen.evaluate.addresses import Addresses
+from graphc.codegen.evaluate.loop_cut import LoopCut
+from graphc.codegen.loop_ir import interpreter
+from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import For, Kernel, LoopValue, walk
+from graphc.codegen.loop_ir.verifier import verify
+from graphc.ir.dims import Extent, fixed
+from graphc.ir.types import DType
+from graphc.ops.kinds.index_expr import Expr
+
+TILE = 4
+EXTENTS = (0, 1, TILE - 1, TILE, TILE + 1, 2 * TILE, 3 * TILE + 2)
+
+
+def folded(extent: int) -> Kernel:
+    """y[0] = 3·(3·(1 + x[0]) + x[1]) + …: what the order changes."""
+    b = LoopBuilder("fold")
+    x, y = b.buffer("x", DType.f64, max(extent, 1), "read"), b.buffer("y", DType.f64, 1, "write")
+    addresses = Addresses(b)
+
+    def body(tile: Expr, count: int, values: Sequence[LoopValue]) -> list[LoopValue]:
+        (total,) = values
+        for i in range(count):
+            index, _ = addresses.offset(tile * TILE + i)
+            total = b.fma(total, b.const(DType.f64, 3.0), b.load(x, index))
+        return [total]
+
+    start = [b.const(DType.f64, 1.0)]
+    (total,) = LoopCut(extent, TILE).fold(addresses, "tile", start, body)
+    b.store(y, 0, total)
+    return b.finish(1)
+
+
+@pytest.mark.parametrize("extent", EXTENTS)
+def test_values_are_carried_through_the_tiles_in_order(extent: int) -> None:
+    kernel = folded(extent)
+    verify(kernel)
+    x, y = np.arange(1.0, max(extent, 1) + 1), np.zeros(1)
+    interpreter.run(kernel, [x, y])
+    expected = 1.0
+    for element in x[:extent]:
+        expected = expected * 3 + element
+    assert y[0] == expected
+    loops = [statement for statement in walk(kernel.body) if isinstance(statement, For)]
+    assert len(loops) == (extent >= TILE), "one loop over whole tiles, whatever is left"
+
+
+@pytest.mark.parametrize("extent", EXTENTS)
+def test_each_element_is_in_one_tile(extent: int) -> None:
+    b = LoopBuilder("each")
+    y = b.buffer("y", DType.f64, max(extent, 1), "readwrite")
+    addresses = Addresses(b)
+
+    def body(tile: Expr, rest: Extent | None) -> None:
+        for i in range(TILE if rest is None else fixed(rest)):
+            index, _ = addresses.offset(tile * TILE + i)
+            b.store(y, index, b.add(b.load(y, index), b.const(DType.f64, 1.0)))
+
+    cut = LoopCut(extent, TILE)
+    cut.each(addresses, "tile", body)
+    kernel = b.finish(1)
+    verify(kernel)
+    counts = np.zeros(max(extent, 1))
+    interpreter.run(kernel, [counts])
+    assert (counts == (extent > 0)).all()
+    assert (cut.whole, cut.rest, cut.tiles) == (extent // TILE, extent % TILE, -(-extent // TILE))
