@@ -13,12 +13,13 @@ lower with open sizes yet is compiled for its numbers, and the family remembers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from frontend.eager.layouts import Layouts
+from frontend.eager.merged_axes import merged_call, sums_short_rows
 from frontend.eager.openings import SHAPED, Slots, extents, openings
 from graphc.errors import GraphError
 from graphc.ir.builder import GraphBuilder
@@ -37,6 +38,9 @@ VARIANTS = 64
 """Variants of a family that are kept, and programs of a variant: the latest made."""
 SPECIAL = 4
 """Variants of a family that are made before one is made as general as it can be."""
+Shown = tuple[Types, Callable[[Types], Types]]
+"""The types of arguments with the same elements in the same order as the graph's, and what makes of
+the types of its results those that are given."""
 _FAMILIES: dict[Any, Family] = {}
 _OF_ANY_LAYOUT: dict[Any, Family] = {}
 """The latest family of each op, for operands that lie in memory in whatever way."""
@@ -57,6 +61,15 @@ def family(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts) -
 
 def known_results(op: Op, types: Types, attributes: dict[str, Any]) -> Types | None:
     """The result types, where a variant has them; None elsewhere."""
+    merged = merged_call(op, types, attributes)
+    if merged is not None:
+        found = _known_results(op, merged.types, merged.attributes)
+        if found is not None:
+            return merged.results(found)
+    return _known_results(op, types, attributes)
+
+
+def _known_results(op: Op, types: Types, attributes: dict[str, Any]) -> Types | None:
     known = _OF_ANY_LAYOUT.get(_key(op, types, attributes))
     found = None if known is None else known.variant(extents(op, types, attributes))
     if found is None:
@@ -92,14 +105,17 @@ class Family:
                 return variant, sizes
         return None
 
-    def executable(self, types: Types, attributes: dict[str, Any]) -> Executable:
-        """What runs the op at these sizes. Raises GraphError for what cannot be compiled."""
+    def executable(
+        self, types: Types, attributes: dict[str, Any], shown: Shown | None = None
+    ) -> Executable:
+        """What runs the op at these sizes, for arguments of other types and shapes of results where
+        such are given. Raises GraphError for what cannot be compiled."""
         numbers = extents(self.op, types, attributes)
         known = self.variant(numbers)
         if known is not None:
-            return known[0].at(known[1])
+            return known[0].at(known[1], shown)
         given_up = len(self.refused)
-        general = len(self._variants) >= SPECIAL
+        general = len(self._variants) >= SPECIAL or sums_short_rows(self.op, types, attributes)
         proposed = openings(self.op, types, numbers, self.layouts, general)
         tried: Slots | None = None
         for slots in islice(proposed, given_up, None):
@@ -111,7 +127,7 @@ class Family:
             try:
                 variant = self._variant(types, attributes, slots, numbers)
                 refusal = variant.refusal() if sized else ""
-                found = None if refusal else variant.at(dict(variant.example))
+                found = None if refusal else variant.at(dict(variant.example), shown)
             except GraphError as error:
                 if not sized:
                     del self.refused[given_up:]  # it is no matter of sizes
@@ -189,20 +205,19 @@ class Variant:
 
         return remembered("open sizes", self.graph, self.example, tried)
 
-    def at(
-        self, sizes: dict[str, int], arguments: Types | None = None, shape: Any = None
-    ) -> Executable:
-        """What runs it at these sizes; for arguments of other types with the same elements in the
-        same order, and a result of another shape, where such are given."""
+    def at(self, sizes: dict[str, int], shown: Shown | None = None) -> Executable:
+        """What runs it at these sizes."""
         from graphc.codegen.target import running
         from graphc.runtime.executable import Executable
         from graphc.runtime.program import program_at
 
         made = self._program(sizes)
         program = program_at(made.program, sizes) if sizes else made.program
-        if arguments is not None:
-            results = tuple([type.with_shape(shape) for type in program.output_types])
-            program = replace(program, argument_types=arguments, output_types=results)
+        if shown is not None:
+            arguments, results = shown
+            program = replace(
+                program, argument_types=arguments, output_types=results(program.output_types)
+            )
         return Executable(self.graph, program, made.details, running(None), made.timings)
 
     def _program(self, sizes: Mapping[str, int]) -> SizedProgram:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontend.eager.kernel_families import family, known_results
 from frontend.eager.layouts import Base, Layouts, base_of, layout_of
+from frontend.eager.merged_axes import merged_call
 from frontend.eager.pointwise import is_pointwise, known_pointwise, pointwise
 from graphc.errors import GraphError
 from graphc.ir.nodes import exact
@@ -125,5 +126,11 @@ class NativeOp:
     def _executable(self, layouts: Layouts) -> Executable:
         if is_pointwise(self.op, self.types, self.attributes):
             return pointwise(self.op, self.types, self.attributes, layouts)
+        if not any(layouts):
+            merged = merged_call(self.op, self.types, self.attributes)
+            if merged is not None:
+                known = family(self.op, merged.types, merged.attributes, layouts)
+                shown = (self.types, merged.results)
+                return known.executable(merged.types, merged.attributes, shown)
         known = family(self.op, self.types, self.attributes, layouts)
         return known.executable(self.types, self.attributes)

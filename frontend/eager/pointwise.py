@@ -99,7 +99,11 @@ def pointwise(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts
         variant = _VARIANTS[key] = Variant(_graph(op, types, attributes, forms, len(extents)))
     arguments = [t if x is None else x.dense(t) for t, x in zip(types, layouts)]
     sizes = {f"n{number}": extent for number, extent in enumerate(extents)}
-    return variant.at(sizes, tuple(arguments), shape)
+
+    def results(found: Types) -> Types:
+        return tuple([type.with_shape(shape) for type in found])
+
+    return variant.at(sizes, (tuple(arguments), results))
 
 
 def _merged(shape: Shape, layouts: Layouts) -> tuple[tuple[Form, ...], list[int]]:
