@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from frontend.eager.gradient_rule import applied
 from frontend.eager.layouts import Layouts
 from frontend.eager.merged_axes import merged_call, sums_short_rows
 from frontend.eager.openings import SHAPED, Slots, extents, openings
@@ -163,7 +164,7 @@ class Family:
                 dense = type if layout is None else layout.dense(type)
                 operand = builder.input(f"x{position}", dense)
                 operands.append(operand if layout is None else layout.shown(operand, type.shape))
-            return builder.finish(*builder.apply(self.op, tuple(operands), attributes))
+            return builder.finish(*applied(builder, self.op, tuple(operands), attributes))
 
 
 @dataclass(eq=False, slots=True)

@@ -126,11 +126,12 @@ class NativeOp:
     def _executable(self, layouts: Layouts) -> Executable:
         if is_pointwise(self.op, self.types, self.attributes):
             return pointwise(self.op, self.types, self.attributes, layouts)
-        if not any(layouts):
-            merged = merged_call(self.op, self.types, self.attributes)
-            if merged is not None:
-                known = family(self.op, merged.types, merged.attributes, layouts)
-                shown = (self.types, merged.results)
-                return known.executable(merged.types, merged.attributes, shown)
+        merged = merged_call(self.op, self.types, self.attributes, layouts)
+        if merged is not None:
+            fewer = merged.layouts(layouts)
+            known = family(self.op, merged.types, merged.attributes, fewer)
+            pairs = zip(self.types, layouts)
+            dense = tuple([t if layout is None else layout.dense(t) for t, layout in pairs])
+            return known.executable(merged.types, merged.attributes, (dense, merged.results))
         known = family(self.op, self.types, self.attributes, layouts)
         return known.executable(self.types, self.attributes)

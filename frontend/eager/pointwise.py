@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from frontend.eager.gradient_rule import applied
 from frontend.eager.kernel_families import Variant
 from frontend.eager.layouts import Layout, Layouts
 from graphc.ir.builder import GraphBuilder
@@ -143,4 +144,4 @@ def _graph(
             layout, full = Layout(form, spread), type.with_shape(sizes)
             dense = builder.input(f"x{position}", layout.dense(full))
             operands.append(dense if form == whole else layout.shown(dense, sizes))
-        return builder.finish(*builder.apply(op, tuple(operands), attributes))
+        return builder.finish(*applied(builder, op, tuple(operands), attributes))
