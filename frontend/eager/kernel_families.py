@@ -204,7 +204,7 @@ class Variant:
                 return str(error)
             return ""
 
-        return remembered("open sizes", self.graph, self.example, tried)
+        return remembered("open sizes", self.graph, self.example, tried, keeps=bool)
 
     def at(self, sizes: dict[str, int], shown: Shown | None = None) -> Executable:
         """What runs it at these sizes."""

@@ -112,10 +112,12 @@ T = TypeVar("T")
 
 
 def remembered(
-    purpose: str, graph: Graph, options: Any, make: Callable[[], T], target: str | None = None
-) -> T:
+    purpose: str, graph: Graph, options: Any, make: Callable[[], T], target: str | None = None,
+    keeps: Callable[[T], bool] = lambda value: True,
+) -> T:  # fmt: skip
     """What `make` gives for a graph, from disk where it was made before: a pure function of the
-    graph, `purpose`, `options` and the target, which can be pickled."""
+    graph, `purpose`, `options` and the target, which can be pickled. Values that `keeps` says no to
+    are not written."""
     store = user_cache()
     if store is None:
         return make()
@@ -126,8 +128,9 @@ def remembered(
         value: T = _loaded(payload)
         return value
     value = make()
-    facts = {"kernel": f"{purpose} {graph.name}", "target": chosen.key}
-    store.put(key, pickle.dumps(value), facts)
+    if keeps(value):
+        facts = {"kernel": f"{purpose} {graph.name}", "target": chosen.key}
+        store.put(key, pickle.dumps(value), facts)
     return value
 
 
