@@ -26,9 +26,12 @@ from graphc.ir.types import TensorType
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.op import Array, Op
-from graphc.ops.movement import broadcast
+from graphc.ops.movement import broadcast, reshape
 
-_SIMPLE = {INPUT, CONSTANT, broadcast.name}
+_SIMPLE = {INPUT, CONSTANT, broadcast.name, reshape.name, "extent"}
+_STEPS: dict[tuple[Op, tuple[bool, ...]], int] = {}
+"""By op and wanted gradients, how many ops its rule is. (A difference that attributes or types make
+decides what is faster, and no bit.)"""
 
 
 def at_once(record: Record) -> Record:
@@ -36,33 +39,41 @@ def at_once(record: Record) -> Record:
     Not where the ops are recorded, traced or watched."""
     if STATE.backend != "native" or STATE.session is not None or STATE.observer is not None:
         return record
-    if STATE.grad_enabled or not _has_steps(record):
+    if STATE.grad_enabled or not _can_be_one(record):
         return record
     wanted = tuple([key is not None for key in record.input_keys])
-    return replace(record, op=_program(record.op, wanted))
+    if (record.op, wanted) not in _STEPS:
+        _STEPS[record.op, wanted] = _steps(record, wanted)
+    return (
+        replace(record, op=_program(record.op, wanted)) if _STEPS[record.op, wanted] > 1 else record
+    )
 
 
-def _has_steps(record: Record) -> bool:
+def _can_be_one(record: Record) -> bool:
+    """Whether the rule has parts, and all that it may read is there, of types that are compiled."""
     op = record.op
-    if not isinstance(op, Composite | Elementwise) or op in FACTORS or op in BATCHED:
+    if op in FACTORS or op in BATCHED:
         return False
-    values = (*record.inputs, *record.outputs)
-    for x in values:
-        compiled = x.tensor_type.dtype.is_compiled and not x.tensor_type.dtype.is_storage
-        if not compiled or not (isinstance(x, Unread) or isinstance(x._value, np.ndarray)):
-            return False
     if isinstance(op, Composite):
-        return op.has_own_gradient
-    return len(record.inputs) == 1 and _steps(op, record.inputs[0].tensor_type.dtype) > 1
+        if not op.has_own_gradient:
+            return False
+    elif not isinstance(op, Elementwise) or len(record.inputs) > 1:
+        return False
+    for x in (*record.inputs, *record.outputs):
+        dtype = x.tensor_type.dtype
+        if not dtype.is_compiled or dtype.is_storage:
+            return False
+        if not (isinstance(x, Unread) or isinstance(x._value, np.ndarray)):
+            return False
+    return True
 
 
-@lru_cache(maxsize=1024)
-def _steps(op: Op, dtype: Any) -> int:
-    """Ops of the rule of an elementwise op without attributes; 0 with some."""
-    if op.parameters:
-        return 0
-    scalar = TensorType(dtype, ())
-    graph = GradientRule(op, (True,), (True,)).definition((scalar,) * 3, {})
+def _steps(record: Record, wanted: tuple[bool, ...]) -> int:
+    """Ops of the rule, but for those that only spread numbers."""
+    outputs = [x.tensor_type for x in record.outputs]
+    rule = GradientRule(record.op, wanted, (True,) * len(outputs))
+    types = (*outputs, *outputs, *[x.tensor_type for x in record.inputs])
+    graph = rule.definition(types, record.attributes)
     return sum(node.op not in _SIMPLE for node in graph.nodes)
 
 

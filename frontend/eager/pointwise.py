@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from frontend.eager.gradient_rule import applied
 from frontend.eager.kernel_families import Variant
 from frontend.eager.layouts import Layout, Layouts
+from graphc.errors import GraphError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.dims import dim
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, exact
@@ -64,8 +65,19 @@ def _results(op: Composite, types: Types, attributes: dict[str, Any]) -> tuple[D
             _POINTWISE.clear()
         graph = op.definition(types, attributes)
         dtypes = tuple([type.dtype for type in graph.output_types])
-        _POINTWISE[key] = dtypes if _is_pointwise(graph) else None
+        known = _is_pointwise(graph) and _works_on_vectors(op, types, attributes)
+        _POINTWISE[key] = dtypes if known else None
     return _POINTWISE[key]
+
+
+def _works_on_vectors(op: Composite, types: Types, attributes: dict[str, Any]) -> bool:
+    """Whether it is pointwise on axes that were merged too: attributes may name one that is
+    nothing here (softmax along an axis of no elements)."""
+    vectors = tuple([type.with_shape((5,)) for type in types])
+    try:
+        return _is_pointwise(op.definition(vectors, attributes))
+    except GraphError:
+        return False
 
 
 def _key(op: Op, types: Types, attributes: dict[str, Any]) -> Any:

@@ -195,9 +195,7 @@ def broadcast_ahead(
     extents = tuple(variable.extent for variable in used)
     depth = packing.groups(problem.rows) * math.prod(extents) * problem.depth
     panel = Panel(emit.copier, view, "broadcast", depth, packing.width)
-    packer = BroadcastPacker(
-        emit, packing, panel, (tuple(of(v) for v in used), extents), overlaps
-    )
+    packer = BroadcastPacker(emit, packing, panel, (tuple(of(v) for v in used), extents), overlaps)
 
     def copy() -> None:
         if runs is None:
