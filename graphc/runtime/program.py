@@ -77,7 +77,7 @@ def _with_table(program: Program) -> Program:
 def program_at(program: Program, sizes: Mapping[str, int]) -> Program:
     """The program at these sizes."""
     assert program.native.sizes is not None
-    table = program.native.sizes.table(sizes)
+    table = tuple(program.native.sizes.table(sizes))
     if program.native.kernel:
         table = with_kernel(table, program.native.kernel)
     return replace(
@@ -85,7 +85,7 @@ def program_at(program: Program, sizes: Mapping[str, int]) -> Program:
         argument_types=tuple([type_at(type, sizes) for type in program.argument_types]),
         output_types=tuple([type_at(type, sizes) for type in program.output_types]),
         checks=tuple([_check_at(check, sizes) for check in program.checks]),
-        arena_bytes=table[ARENA], arena_lower_bound=0, table=tuple(table),
+        arena_bytes=table[ARENA], arena_lower_bound=0, table=table,
         native=replace(program.native, arena_bytes=table[ARENA], scratch_stride=table[SCRATCH]),
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +17,7 @@ from frontend.nn import functional as F
 from frontend.utils.data import DataLoader, Dataset
 from graphc.runtime import compile as compiling
 
-
-@pytest.fixture(autouse=True)
-def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module, name in (
-        (kernel_families, "_FAMILIES"), (kernel_families, "_OF_ANY_LAYOUT"),
-        (pointwise, "_VARIANTS"), (native_ops, "_MEMO"),
-    ):  # fmt: skip
-        monkeypatch.setattr(module, name, {})
-    monkeypatch.setitem(torch.tensors.state.PREPARED, "native", {})
-    before = torch.get_eager_backend()
-    torch.set_eager_backend("native")
-    yield
-    torch.set_eager_backend(before)
-
-
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the ops that were compiled."""
-    built: list[str] = []
-    program_for = compiling.program_for
-
-    def noted(graph: Any, example: Any, **options: Any) -> Any:
-        built.append(graph.name)
-        return program_for(graph, example, **options)
-
-    monkeypatch.setattr(compiling, "program_for", noted)
-    return built
+pytestmark = pytest.mark.usefixtures("fresh_native")
 
 
 def rows(*shape: int) -> Any:
