@@ -21,7 +21,7 @@ from graphc.ir.types import Shape
 from graphc.ops.composite import mean
 from graphc.ops.kinds.op import Op, Types
 from graphc.ops.kinds.reduce import ArgReduce, Reduce
-from graphc.ops.normalization import batch_norm, batch_norm_by
+from graphc.ops.nn.normalization import batch_norm, batch_norm_by
 
 PER_CHANNEL = (batch_norm, batch_norm_by)
 """Ops that know the first two axes of their first operand, and take all others together."""

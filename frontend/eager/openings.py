@@ -40,6 +40,9 @@ BATCHED: dict[Op, tuple[int, ...]] = {
 """Operands whose first axis counts examples, which is all that their kernels leave open. So do
 those of all other ops with windows."""
 
+CONVOLUTIONS = (conv, conv_input_grad, conv_weight_grad)
+"""Ops that may have another kernel from some number of images on."""
+
 FACTORS: dict[Op, tuple[int, int]] = {matmul: (0, 1), addmm: (1, 2)}
 """The two operands of a matrix product."""
 

@@ -70,6 +70,9 @@ def _check_at(case: Case, n: int) -> str:
         _compare(case, n, found, expected, "compiled")
         if not isinstance(expected, type):
             gradients = [_gradients(op, tensors, attributes, watched) for watched in (False, True)]
+            # Where a sample has other sizes its attributes may not fit: then they do in neither.
+            if case.extent is None and isinstance(gradients[0], type):
+                raise Broken(f"{case}: {gradients[0]}")
             _compare(case, n, *gradients, "its gradients op by op")
     return "compared"
 
@@ -134,7 +137,9 @@ def _gradients(op: Any, tensors: list[Any], attributes: Any, watched: bool) -> A
         asked = [x for x in leaves if x.requires_grad]
         found = torch.autograd.grad(results, asked, given, allow_unused=True)
         return _arrays([g for g in found if g is not None])
-    except GradientError as error:  # some have a gradient in the functions of the frontend alone
+    except GradientError:  # some have a gradient in the functions of the frontend alone
+        return ()
+    except GraphError as error:
         return type(error)
     finally:
         swap_observer(before)

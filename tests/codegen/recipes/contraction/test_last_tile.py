@@ -33,7 +33,7 @@ def image_graph(stride: int) -> graphc.Graph:
 def sum_graph() -> graphc.Graph:
     """A product that is added to what its result takes the place of."""
     g = graphc.GraphBuilder("sum")
-    total, x, y = g.input("t", "f32[64,32]"), g.input("x", "f32[64,7]"), g.input("y", "f32[7,32]")
+    total, x, y = g.input("t", "f32[103,64]"), g.input("x", "f32[103,7]"), g.input("y", "f32[7,64]")
     return g.finish(total + matmul(x, y), aliases=((0, 0),))
 
 
