@@ -59,7 +59,9 @@ class _Reduction(OuterBlocks):
         with self.builder.at(block):
             few = always_le(self.count, UNROLL_LIMIT) and always_le(self.outer, BLOCK)
             few = few and isinstance(self.count, int)
-            if few and (vector or self.count <= SCALAR_LIMIT):
+            if self._is_empty:
+                result = self._identity()
+            elif few and (vector or self.count <= SCALAR_LIMIT):
                 result = self._unrolled()
             elif self.run == 1:
                 (result,) = self._blocks(of(0), self.outer, self._chain)
@@ -70,6 +72,12 @@ class _Reduction(OuterBlocks):
             converted = self.builder.convert(result[-1], self.result)
         return access.note(converted, block)
 
+    @property
+    def _is_empty(self) -> bool:
+        """Whether there is no element, however many rows of none there are."""
+        none = isinstance(self.count, int) and self.count == 0
+        return none and not isinstance(self.op, ArgReduce)
+
     # -- ways to go through the run ----------------------------------------------------------
 
     def _unrolled(self) -> Parts:
@@ -77,8 +85,6 @@ class _Reduction(OuterBlocks):
         if isinstance(self.op, ArgReduce):
             return self._first_best()
         identity = self._identity()
-        if self.count == 0:
-            return identity
         lanes = [identity] * fixed(self.run)
         for outer, at in itertools.product(range(fixed(self.outer)), range(fixed(self.run))):
             lanes[at] = self._joined(lanes[at], self._element(of(outer), of(at)), identity)
