@@ -14,7 +14,7 @@ from graphc.codegen.recipes.contraction import register_tile
 from graphc.codegen.recipes.contraction.view import ContractionView
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import named
-from graphc.ops.contract import conv, conv_input_grad, matmul
+from graphc.ops.contract import conv, conv_input_grad
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Launch
 
@@ -31,10 +31,12 @@ def image_graph(stride: int) -> graphc.Graph:
 
 
 def sum_graph() -> graphc.Graph:
-    """A product that is added to what its result takes the place of."""
+    """A convolution that is added to what its result takes the place of."""
     g = graphc.GraphBuilder("sum")
-    total, x, y = g.input("t", "f32[103,64]"), g.input("x", "f32[103,7]"), g.input("y", "f32[7,64]")
-    return g.finish(total + matmul(x, y), aliases=((0, 0),))
+    total = g.input("t", "f32[2,64,32,32]")
+    x, w = g.input("x", "f32[2,3,32,32]"), g.input("w", "f32[64,3,3,3]")
+    geometry: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    return g.finish(total + conv(x, w, **geometry), aliases=((0, 0),))
 
 
 def text_of(graph: graphc.Graph, target: str) -> str:
