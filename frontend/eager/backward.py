@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.gradient_programs import at_once
 from frontend.eager.piecewise import PIECEWISE, connected
 from frontend.eager.tape import Edge, TapeNode, edge_of
 from frontend.tensors.state import STATE, recording
@@ -167,7 +168,7 @@ def _unpacked(
         wanted = needed[node] if needed is not None else (True,) * len(node.edges)
         if node.prehooks is not None:
             _run_prehooks(node, cotangents)
-        yield node.unpack(wanted)
+        yield at_once(node.unpack(wanted))
         if not retain_graph:
             node.free()
         for edge in ends.get(node.sequence, ()):

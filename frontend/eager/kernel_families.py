@@ -13,13 +13,15 @@ lower with open sizes yet is compiled for its numbers, and the family remembers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from frontend.eager.gradient_rule import applied
 from frontend.eager.layouts import Layouts
-from frontend.eager.openings import SHAPED, Slots, extents, openings
+from frontend.eager.merged_axes import merged_call, sums_short_rows
+from frontend.eager.openings import CONVOLUTIONS, SHAPED, Slots, extents, openings
 from graphc.errors import GraphError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.dims import Extent, dim
@@ -37,6 +39,11 @@ VARIANTS = 64
 """Variants of a family that are kept, and programs of a variant: the latest made."""
 SPECIAL = 4
 """Variants of a family that are made before one is made as general as it can be."""
+Range = tuple[int, int | None]
+"""The least and the greatest size, None for any."""
+Shown = tuple[Types, Callable[[Types], Types]]
+"""The types of arguments with the same elements in the same order as the graph's, and what makes of
+the types of its results those that are given."""
 _FAMILIES: dict[Any, Family] = {}
 _OF_ANY_LAYOUT: dict[Any, Family] = {}
 """The latest family of each op, for operands that lie in memory in whatever way."""
@@ -57,6 +64,15 @@ def family(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts) -
 
 def known_results(op: Op, types: Types, attributes: dict[str, Any]) -> Types | None:
     """The result types, where a variant has them; None elsewhere."""
+    merged = merged_call(op, types, attributes)
+    if merged is not None:
+        found = _known_results(op, merged.types, merged.attributes)
+        if found is not None:
+            return merged.results(found)
+    return _known_results(op, types, attributes)
+
+
+def _known_results(op: Op, types: Types, attributes: dict[str, Any]) -> Types | None:
     known = _OF_ANY_LAYOUT.get(_key(op, types, attributes))
     found = None if known is None else known.variant(extents(op, types, attributes))
     if found is None:
@@ -92,14 +108,17 @@ class Family:
                 return variant, sizes
         return None
 
-    def executable(self, types: Types, attributes: dict[str, Any]) -> Executable:
-        """What runs the op at these sizes. Raises GraphError for what cannot be compiled."""
+    def executable(
+        self, types: Types, attributes: dict[str, Any], shown: Shown | None = None
+    ) -> Executable:
+        """What runs the op at these sizes, for arguments of other types and shapes of results where
+        such are given. Raises GraphError for what cannot be compiled."""
         numbers = extents(self.op, types, attributes)
         known = self.variant(numbers)
         if known is not None:
-            return known[0].at(known[1])
+            return known[0].at(known[1], shown)
         given_up = len(self.refused)
-        general = len(self._variants) >= SPECIAL
+        general = len(self._variants) >= SPECIAL or sums_short_rows(self.op, types, attributes)
         proposed = openings(self.op, types, numbers, self.layouts, general)
         tried: Slots | None = None
         for slots in islice(proposed, given_up, None):
@@ -111,7 +130,7 @@ class Family:
             try:
                 variant = self._variant(types, attributes, slots, numbers)
                 refusal = variant.refusal() if sized else ""
-                found = None if refusal else variant.at(dict(variant.example))
+                found = None if refusal else variant.at(dict(variant.example), shown)
             except GraphError as error:
                 if not sized:
                     del self.refused[given_up:]  # it is no matter of sizes
@@ -129,7 +148,26 @@ class Family:
         self, types: Types, attributes: dict[str, Any], slots: Slots, numbers: Sequence[int]
     ) -> Variant:
         example = {slot: n for slot, n in zip(slots, numbers) if type(slot) is str}
-        named = [dim(slot, 2) if type(slot) is str else slot for slot in slots]
+        variant = self._within(types, attributes, slots, example, {})
+        if self.op not in CONVOLUTIONS or not example:
+            return variant
+        least = variant.class_from()
+        if not least:
+            return variant
+        ranges = {
+            name: (least, None) if size >= least else (2, least - 1)
+            for name, size in example.items()
+        }
+        return self._within(types, attributes, slots, example, ranges)
+
+    def _within(
+        self, types: Types, attributes: dict[str, Any], slots: Slots, example: dict[str, int],
+        ranges: Mapping[str, Range],
+    ) -> Variant:  # fmt: skip
+        """The variant for sizes in these ranges, 2 upward unless said."""
+        named = [
+            dim(slot, *ranges.get(slot, (2, None))) if type(slot) is str else slot for slot in slots
+        ]
         opened: Iterator[Any] = iter(named)
         sized = [type.with_shape(_next(opened, len(type.shape))) for type in types]
         name = SHAPED.get(self.op)
@@ -137,7 +175,7 @@ class Family:
             attributes = {**attributes, name: _next(opened, len(attributes[name]))}
         with answered_by(example) as answers:
             graph = self._graph(sized, attributes)
-        return Variant(graph, slots, tuple(example.items()), answers.guards)
+        return Variant(graph, slots, tuple(example.items()), answers.guards, ranges)
 
     def _graph(self, types: Sequence[TensorType], attributes: dict[str, Any]) -> Graph:
         builder = GraphBuilder(self.op.name)
@@ -147,17 +185,19 @@ class Family:
                 dense = type if layout is None else layout.dense(type)
                 operand = builder.input(f"x{position}", dense)
                 operands.append(operand if layout is None else layout.shown(operand, type.shape))
-            return builder.finish(*builder.apply(self.op, tuple(operands), attributes))
+            return builder.finish(*applied(builder, self.op, tuple(operands), attributes))
 
 
 @dataclass(eq=False, slots=True)
 class Variant:
-    """A graph with named sizes, for calls whose extents fit `slots` and hold the `guards`."""
+    """A graph with named sizes, for calls whose extents fit `slots`, lie in the `ranges` and hold
+    the `guards`."""
 
     graph: Graph
     slots: Slots = ()
     example: tuple[tuple[str, int], ...] = ()
     guards: tuple[SizeGuard, ...] = ()
+    ranges: Mapping[str, Range] = field(default_factory=dict)
     programs: tuple[SizedProgram, ...] = ()
 
     def sizes(self, extents: Sequence[int]) -> dict[str, int] | None:
@@ -170,10 +210,29 @@ class Variant:
                     return None
             elif sizes.setdefault(slot, extent) != extent:  # type: ignore[arg-type]
                 return None
+        for name, (least, most) in self.ranges.items():
+            if sizes[name] < least or (most is not None and sizes[name] > most):
+                return None
         for guard in self.guards:
             if not guard.holds(sizes):
                 return None
         return sizes
+
+    def class_from(self) -> int:
+        """The size from which its kernel is better lowered apart; 0 where one serves all. It is
+        kept on disk, since to ask takes half a lowering."""
+        from graphc.runtime.program import remembered
+
+        def asked() -> int:
+            from graphc.codegen.recipes.size_class import size_class
+            from graphc.codegen.target import running
+            from graphc.ir.instances import with_own_names
+            from graphc.schedule.plan import KernelSpec
+
+            found = size_class(KernelSpec("contract", with_own_names(self.graph)[0]), running(None))
+            return 0 if found is None else found.least
+
+        return remembered("size class", self.graph, (), asked)
 
     def refusal(self) -> str:
         """Why it cannot be compiled for open sizes; nothing where it can. On disk it is kept that
@@ -187,22 +246,21 @@ class Variant:
                 return str(error)
             return ""
 
-        return remembered("open sizes", self.graph, self.example, tried)
+        return remembered("open sizes", self.graph, self.example, tried, keeps=bool)
 
-    def at(
-        self, sizes: dict[str, int], arguments: Types | None = None, shape: Any = None
-    ) -> Executable:
-        """What runs it at these sizes; for arguments of other types with the same elements in the
-        same order, and a result of another shape, where such are given."""
+    def at(self, sizes: dict[str, int], shown: Shown | None = None) -> Executable:
+        """What runs it at these sizes."""
         from graphc.codegen.target import running
         from graphc.runtime.executable import Executable
         from graphc.runtime.program import program_at
 
         made = self._program(sizes)
         program = program_at(made.program, sizes) if sizes else made.program
-        if arguments is not None:
-            results = tuple([type.with_shape(shape) for type in program.output_types])
-            program = replace(program, argument_types=arguments, output_types=results)
+        if shown is not None:
+            arguments, results = shown
+            program = replace(
+                program, argument_types=arguments, output_types=results(program.output_types)
+            )
         return Executable(self.graph, program, made.details, running(None), made.timings)
 
     def _program(self, sizes: Mapping[str, int]) -> SizedProgram:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontend.eager.kernel_families import family, known_results
 from frontend.eager.layouts import Base, Layouts, base_of, layout_of
+from frontend.eager.merged_axes import merged_call
 from frontend.eager.pointwise import is_pointwise, known_pointwise, pointwise
 from graphc.errors import GraphError
 from graphc.ir.nodes import exact
@@ -125,5 +126,12 @@ class NativeOp:
     def _executable(self, layouts: Layouts) -> Executable:
         if is_pointwise(self.op, self.types, self.attributes):
             return pointwise(self.op, self.types, self.attributes, layouts)
+        merged = merged_call(self.op, self.types, self.attributes, layouts)
+        if merged is not None:
+            fewer = merged.layouts(layouts)
+            known = family(self.op, merged.types, merged.attributes, fewer)
+            pairs = zip(self.types, layouts)
+            dense = tuple([t if layout is None else layout.dense(t) for t, layout in pairs])
+            return known.executable(merged.types, merged.attributes, (dense, merged.results))
         known = family(self.op, self.types, self.attributes, layouts)
         return known.executable(self.types, self.attributes)

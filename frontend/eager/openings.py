@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from frontend.eager.gradient_rule import GradientRule
 from frontend.eager.layouts import Layouts
 from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad, matmul
 from graphc.ops.generate import iota, random_uniform
@@ -38,6 +39,9 @@ BATCHED: dict[Op, tuple[int, ...]] = {
 }  # fmt: skip
 """Operands whose first axis counts examples, which is all that their kernels leave open. So do
 those of all other ops with windows."""
+
+CONVOLUTIONS = (conv, conv_input_grad, conv_weight_grad)
+"""Ops that may have another kernel from some number of images on."""
 
 FACTORS: dict[Op, tuple[int, int]] = {matmul: (0, 1), addmm: (1, 2)}
 """The two operands of a matrix product."""
@@ -63,7 +67,11 @@ def openings(
         names = _factors(types, layouts, *FACTORS[op], general)
         yield _slots(numbers, lambda at: names.get(places[at]))
     elif op in BATCHED or "kernel" in op.parameters:
-        examples = [(operand, 0) for operand in BATCHED.get(op, (0,))]
+        operands = BATCHED.get(op, (0,))
+        if isinstance(op, GradientRule):  # what has the rank of the first gradient
+            rank = len(types[0].shape)
+            operands = tuple([i for i, type in enumerate(types) if len(type.shape) == rank])
+        examples = [(operand, 0) for operand in operands]
         yield _slots(numbers, lambda at: "n0" if places[at] in examples else None)
     elif not isinstance(op, Region):  # their bodies are graphs of certain sizes
         yield _guess(types, places, numbers, general)

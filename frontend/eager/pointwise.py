@@ -13,8 +13,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from frontend.eager.gradient_rule import applied
 from frontend.eager.kernel_families import Variant
 from frontend.eager.layouts import Layout, Layouts
+from graphc.errors import GraphError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.dims import dim
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, exact
@@ -63,8 +65,19 @@ def _results(op: Composite, types: Types, attributes: dict[str, Any]) -> tuple[D
             _POINTWISE.clear()
         graph = op.definition(types, attributes)
         dtypes = tuple([type.dtype for type in graph.output_types])
-        _POINTWISE[key] = dtypes if _is_pointwise(graph) else None
+        known = _is_pointwise(graph) and _works_on_vectors(op, types, attributes)
+        _POINTWISE[key] = dtypes if known else None
     return _POINTWISE[key]
+
+
+def _works_on_vectors(op: Composite, types: Types, attributes: dict[str, Any]) -> bool:
+    """Whether it is pointwise on axes that were merged too: attributes may name one that is
+    nothing here (softmax along an axis of no elements)."""
+    vectors = tuple([type.with_shape((5,)) for type in types])
+    try:
+        return _is_pointwise(op.definition(vectors, attributes))
+    except GraphError:
+        return False
 
 
 def _key(op: Op, types: Types, attributes: dict[str, Any]) -> Any:
@@ -99,7 +112,11 @@ def pointwise(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts
         variant = _VARIANTS[key] = Variant(_graph(op, types, attributes, forms, len(extents)))
     arguments = [t if x is None else x.dense(t) for t, x in zip(types, layouts)]
     sizes = {f"n{number}": extent for number, extent in enumerate(extents)}
-    return variant.at(sizes, tuple(arguments), shape)
+
+    def results(found: Types) -> Types:
+        return tuple([type.with_shape(shape) for type in found])
+
+    return variant.at(sizes, (tuple(arguments), results))
 
 
 def _merged(shape: Shape, layouts: Layouts) -> tuple[tuple[Form, ...], list[int]]:
@@ -139,4 +156,4 @@ def _graph(
             layout, full = Layout(form, spread), type.with_shape(sizes)
             dense = builder.input(f"x{position}", layout.dense(full))
             operands.append(dense if form == whole else layout.shown(dense, sizes))
-        return builder.finish(*builder.apply(op, tuple(operands), attributes))
+        return builder.finish(*applied(builder, op, tuple(operands), attributes))

@@ -95,7 +95,8 @@ def _filled(
     count = math.prod(shape)
     source = generator or default_generator
     ready = formula is _uniform and _kernel.cache_info().currsize
-    if STATE.session is not None or (count < LEAST and not ready) or source.state.is_meta:
+    small = not count or (count < LEAST and not ready)
+    if STATE.session is not None or small or source.state.is_meta:
         return None
     state = source.state._array("a random draw")
     block = SMALL if count <= SMALL else block_of(count)

@@ -19,6 +19,7 @@ from graphc.codegen.llvm.native import OBJECTS, DriverCode, driver_code, load, l
 from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
 from graphc.codegen.program.host_kernels import host_kernel
 from graphc.codegen.program.native_program import NativeProgram
+from graphc.codegen.program.single_launch import single_driver, with_kernel
 from graphc.codegen.program.size_table import ARENA, SCRATCH
 from graphc.codegen.target import Target, running
 from graphc.ir.instances import substitute, type_at
@@ -56,23 +57,35 @@ class Program:
 
 def program_of(plan: Plan, native: NativeProgram) -> Program:
     launches = sum(isinstance(step, Launch) for step in all_steps(plan))
-    return Program(
+    program = Program(
         plan.argument_types, plan.output_types, plan.aliases, plan.constants,
         tuple(all_checks(plan)), plan.arena_bytes, plan.arena_lower_bound, launches, native,
         plan.example, plan.guards,
     )  # fmt: skip
+    return _with_table(program)
+
+
+def _with_table(program: Program) -> Program:
+    """With the table that the driver of a single launch reads, where there are no sizes."""
+    native = program.native
+    if not native.kernel or program.example:
+        return program
+    assert native.sizes is not None
+    return replace(program, table=with_kernel(native.sizes.table({}), native.kernel))
 
 
 def program_at(program: Program, sizes: Mapping[str, int]) -> Program:
     """The program at these sizes."""
     assert program.native.sizes is not None
-    table = program.native.sizes.table(sizes)
+    table = tuple(program.native.sizes.table(sizes))
+    if program.native.kernel:
+        table = with_kernel(table, program.native.kernel)
     return replace(
         program,
         argument_types=tuple([type_at(type, sizes) for type in program.argument_types]),
         output_types=tuple([type_at(type, sizes) for type in program.output_types]),
         checks=tuple([_check_at(check, sizes) for check in program.checks]),
-        arena_bytes=table[ARENA], arena_lower_bound=0, table=tuple(table),
+        arena_bytes=table[ARENA], arena_lower_bound=0, table=table,
         native=replace(program.native, arena_bytes=table[ARENA], scratch_stride=table[SCRATCH]),
     )  # fmt: skip
 
@@ -99,10 +112,12 @@ T = TypeVar("T")
 
 
 def remembered(
-    purpose: str, graph: Graph, options: Any, make: Callable[[], T], target: str | None = None
-) -> T:
+    purpose: str, graph: Graph, options: Any, make: Callable[[], T], target: str | None = None,
+    keeps: Callable[[T], bool] = lambda value: True,
+) -> T:  # fmt: skip
     """What `make` gives for a graph, from disk where it was made before: a pure function of the
-    graph, `purpose`, `options` and the target, which can be pickled."""
+    graph, `purpose`, `options` and the target, which can be pickled. Values that `keeps` says no to
+    are not written."""
     store = user_cache()
     if store is None:
         return make()
@@ -113,8 +128,9 @@ def remembered(
         value: T = _loaded(payload)
         return value
     value = make()
-    facts = {"kernel": f"{purpose} {graph.name}", "target": chosen.key}
-    store.put(key, pickle.dumps(value), facts)
+    if keeps(value):
+        facts = {"kernel": f"{purpose} {graph.name}", "target": chosen.key}
+        store.put(key, pickle.dumps(value), facts)
     return value
 
 
@@ -122,7 +138,8 @@ def keep(store: ObjectCache, key: str, program: Program, optimised: Graph, plan:
     """Write a program to disk."""
     native = program.native
     drivers = [(name, driver_code(address)) for name, address in native.drivers]
-    kept = replace(program, native=replace(native, address=0, drivers=(), timings={}))
+    unloaded = replace(native, address=0, drivers=(), timings={}, kernel=int(native.kernel != 0))
+    kept = replace(program, native=unloaded, table=())
     objects = {symbol: OBJECTS[symbol] for symbol in native.kernels}
     content = (kept, drivers, objects, pickle.dumps((optimised, plan)))
     kernels = [symbol.removeprefix("kernel_")[:16] for symbol in native.kernels]
@@ -138,6 +155,8 @@ def kept(store: ObjectCache, key: str) -> tuple[Program, Details] | None:
     program, drivers, objects, details = _loaded(payload)
     OBJECTS.update(objects)
     addresses = load(objects)
+    if program.native.kernel:
+        return _single(program, addresses), functools.partial(_loaded, details)
     for kernel in map(host_kernel, program.native.hosts):
         addresses[kernel.symbol] = kernel.address
     for name, driver in drivers:
@@ -145,6 +164,15 @@ def kept(store: ObjectCache, key: str) -> tuple[Program, Details] | None:
         addresses[name] = load_driver(driver, addresses)
     native = replace(program.native, address=addresses["driver"])
     return replace(program, native=native), functools.partial(_loaded, details)
+
+
+def _single(program: Program, addresses: Mapping[str, int]) -> Program:
+    """A program of one launch whose kernel is loaded."""
+    (kernel,) = addresses.values()
+    arrays = len(program.argument_types) + len(program.output_types)
+    address = single_driver(arrays, running(None))
+    native = replace(program.native, address=address, kernel=kernel)
+    return _with_table(replace(program, native=native))
 
 
 def _loaded(payload: bytes) -> Any:

@@ -6,6 +6,7 @@ from tests.fuzz import (
     autograd,
     cache_files,
     checkpoints,
+    eager_ops,
     graph_texts,
     interrupts,
     joins,
@@ -23,6 +24,7 @@ from tests.fuzz.frame import Fuzzer
 _MODULES = (
     checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
     interrupts, autograd, packing, sizes, op_sizes,
+    eager_ops,
 )  # fmt: skip
 
 FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}

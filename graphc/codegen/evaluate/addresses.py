@@ -61,7 +61,8 @@ class Addresses:
         atom, coefficient = term
         if isinstance(atom, Variable):
             return self._order[atom], 0, _NONE, _NONE, _by_size(coefficient)
-        last = max(self._order[variable] for variable in atom.dividend.variables())
+        # A quotient of sizes alone, which bounds do not settle, comes first.
+        last = max([self._order[variable] for variable in atom.dividend.variables()], default=-1)
         inside = sorted(map(self._rank, atom.dividend.terms))
         numbers = map(_by_size, (atom.divisor, atom.dividend.constant, coefficient))
         return last, 1, *numbers, inside

@@ -45,6 +45,8 @@ class Combination:
         self.guards = guards
         self.axes = node.attribute("axes")
         self.dtype = source.dtype
+        self.any_order = not (self.dtype.is_float or isinstance(op, ArgReduce))
+        """Whether the same comes out in any order: integers wrap."""
         outer = len(outer_axes(source.shape, self.axes))
         shape = tuple(source.shape[axis] for axis in self.axes)
         self.outer_shape, self.run_shape = shape[:outer], shape[outer:]

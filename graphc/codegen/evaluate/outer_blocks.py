@@ -71,11 +71,16 @@ class OuterBlocks(Combination):
 
     # -- blocks of outer indices -------------------------------------------------------------
 
+    @property
+    def _levels(self) -> int:
+        """Levels of blocks there may be. What combines in any order is one chain."""
+        return 1 if self.any_order else levels_of(self.outer)
+
     def _blocks(self, start: Expr, count: Extent, chain: Chain) -> list[Parts]:
         """Lanes over the outer indices from `start` on; `chain` takes up to BLOCK of them."""
         if isinstance(count, Dim):
-            return self._blocks_at_run_time(start, levels_of(count), chain)
-        if count <= BLOCK:
+            return self._blocks_at_run_time(start, self._levels, chain)
+        if count <= BLOCK or self.any_order:
             return chain(start, count)
         unit = block_unit(count)
         whole, rest = divmod(count, unit)
@@ -91,7 +96,7 @@ class OuterBlocks(Combination):
     def _blocks_at_run_time(self, start: Expr, level: int, chain: Chain) -> list[Parts]:
         """The same, for up to BLOCK ** level of the outer indices from `start` on, as many as there
         are; at the highest level for all."""
-        highest = level == levels_of(self.outer)
+        highest = level == self._levels
         if level == 1:
             return chain(start, self._left(start, 1, None if highest else BLOCK))
         unit = BLOCK ** (level - 1)
@@ -132,10 +137,11 @@ class OuterBlocks(Combination):
         return [identity] * number
 
     def _each(self, start: Expr, count: Count, lanes: list[Parts], step: Step) -> list[Parts]:
-        """`step` for up to BLOCK outer indices from `start` on."""
+        """`step` for the outer indices of a chain from `start` on."""
+        most = self.outer if self.any_order else BLOCK
         fixed = isinstance(count, int)
         return self._repeat(
-            count if isinstance(count, int) else BLOCK, lanes,
+            count if isinstance(count, int) else most, lanes,
             lambda r, lanes: step(start + r, lanes), None if fixed else count,
         )  # fmt: skip
 

@@ -7,7 +7,8 @@ starting from the identity, one outer index after the other, but at most BLOCK o
 results of such blocks combine in order to results of BLOCK blocks, and so on, up to one. At last
 the 64 lanes combine as a tree, lane i with lane i + 32, then i + 16, … So the bits depend on
 neither vector width nor layout, errors grow with the logarithm of the number of outer indices, and
-no sum grows so long in one lane that what is added is lost.
+no sum grows so long in one lane that what is added is lost. Integers and bools combine to the same
+in any order, so theirs are not cut.
 
 Where a size is known only at run time, the same order is written as loops with bounds computed
 there. Levels that are not needed combine with the identity, and so do lanes without elements:
@@ -21,7 +22,7 @@ import itertools
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.combination import LANES, RUN_BLOCK, ElementAt, Parts
 from graphc.codegen.evaluate.memory import MemoryAccess
-from graphc.codegen.evaluate.outer_blocks import BLOCK, Count, OuterBlocks, block_unit, levels_of
+from graphc.codegen.evaluate.outer_blocks import BLOCK, Count, OuterBlocks, block_unit
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.nodes import Index as LoopIndex
 from graphc.ir.dims import always_le, ceil_div, fixed
@@ -58,7 +59,9 @@ class _Reduction(OuterBlocks):
         with self.builder.at(block):
             few = always_le(self.count, UNROLL_LIMIT) and always_le(self.outer, BLOCK)
             few = few and isinstance(self.count, int)
-            if few and (vector or self.count <= SCALAR_LIMIT):
+            if self._is_empty:
+                result = self._identity()
+            elif few and (vector or self.count <= SCALAR_LIMIT):
                 result = self._unrolled()
             elif self.run == 1:
                 (result,) = self._blocks(of(0), self.outer, self._chain)
@@ -69,6 +72,12 @@ class _Reduction(OuterBlocks):
             converted = self.builder.convert(result[-1], self.result)
         return access.note(converted, block)
 
+    @property
+    def _is_empty(self) -> bool:
+        """Whether there is no element, however many rows of none there are."""
+        none = isinstance(self.count, int) and self.count == 0
+        return none and not isinstance(self.op, ArgReduce)
+
     # -- ways to go through the run ----------------------------------------------------------
 
     def _unrolled(self) -> Parts:
@@ -76,8 +85,6 @@ class _Reduction(OuterBlocks):
         if isinstance(self.op, ArgReduce):
             return self._first_best()
         identity = self._identity()
-        if self.count == 0:
-            return identity
         lanes = [identity] * fixed(self.run)
         for outer, at in itertools.product(range(fixed(self.outer)), range(fixed(self.run))):
             lanes[at] = self._joined(lanes[at], self._element(of(outer), of(at)), identity)
@@ -178,7 +185,7 @@ class _Reduction(OuterBlocks):
         if isinstance(self.outer, int):
             memory = self._blocks_in_memory(of(0), self.outer, lanes, width)
         else:
-            memory = self._levels_in_memory(of(0), levels_of(self.outer), lanes, width)
+            memory = self._levels_in_memory(of(0), self._levels, lanes, width)
         half = LANES // 2
         while half:
             self._fold(memory, half, lanes, width)
@@ -189,7 +196,7 @@ class _Reduction(OuterBlocks):
     def _blocks_in_memory(self, start: Expr, count: int, lanes: int, width: int) -> list[Buffer]:
         """As `_blocks`, each level in scratch of its own."""
         memory = self._cleared(lanes, width)
-        if count <= BLOCK:
+        if count <= BLOCK or self.any_order:
             self._repeat(count, [], lambda r, _: self._add_run(memory, start + r, width))
             return memory
         unit = block_unit(count)
@@ -206,7 +213,7 @@ class _Reduction(OuterBlocks):
 
     def _levels_in_memory(self, start: Expr, level: int, lanes: int, width: int) -> list[Buffer]:
         """As `_blocks_at_run_time`, each level in scratch of its own."""
-        memory, highest = self._cleared(lanes, width), level == levels_of(self.outer)
+        memory, highest = self._cleared(lanes, width), level == self._levels
         unit = BLOCK ** (level - 1)
 
         def add(block: Expr, _: list[Parts]) -> list[Parts]:

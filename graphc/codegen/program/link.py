@@ -21,6 +21,7 @@ from graphc.codegen.program.native_kernel import (
     with_variants,
 )
 from graphc.codegen.program.native_program import NativeProgram
+from graphc.codegen.program.single_launch import single_driver, single_launch, table_of
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.size_class import within
 from graphc.codegen.target import Target
@@ -108,6 +109,15 @@ def link(
     hosts = tuple(spec for spec in kernels if not spec.has_loops)
     loops = (kernel for spec, kernel in kernels.items() if spec.has_loops)
     symbols = tuple(kernel.symbol for kernel in with_variants(loops))
+    single = single_launch(plan, chosen)
+    kernel = None if single is None else kernels[single.kernel]
+    if single is not None and kernel is not None and kernel.variant is None:
+        address = single_driver(len(single.buffers), target)
+        timings["driver"] = time.perf_counter() - started
+        return NativeProgram(
+            address, 0, scratch_stride(plan, kernels), timings, chosen, target.key, symbols, (),
+            table_of(plan, single, kernel), kernel=kernel.address,
+        ), plan  # fmt: skip
     drivers: list[tuple[str, int]] = []
     if chosen.threads > 1:
         addresses["barrier"] = compile_driver(

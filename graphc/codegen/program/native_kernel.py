@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from graphc.codegen.program.barrier import PADDING
-from graphc.codegen.recipes.size_class import SizeClass
 from graphc.errors import LoweringError
 from graphc.ir.dims import Extent, evaluate, exact_quotient
 from graphc.ir.instances import substitute
 from graphc.ir.types import TensorType
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
+
+if TYPE_CHECKING:  # a program from disk needs no recipes
+    from graphc.codegen.recipes.size_class import SizeClass
 
 
 @dataclass(frozen=True, slots=True)

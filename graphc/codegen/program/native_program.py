@@ -16,7 +16,8 @@ class NativeProgram:
     verdict, then the scratch of each thread), how it runs. `kernels` are the symbols it calls;
     `drivers` the names and addresses of the functions generated for it, in the order they are
     loaded; `hosts` the kernels that Python computes. Where sizes are known only at run time,
-    `sizes` makes the table it reads, and these bytes are those of the example."""
+    `sizes` makes the table it reads, and these bytes are those of the example. Where one launch is
+    all, `sizes` has the table too, and `kernel` is the address it gets (see single_launch)."""
 
     address: int
     arena_bytes: int
@@ -30,6 +31,7 @@ class NativeProgram:
     records: int = 0
     """Bytes behind all that, for what a driver notes of a call."""
     hosts: tuple[KernelSpec, ...] = ()
+    kernel: int = 0
 
     @property
     def block_bytes(self) -> int:

@@ -44,6 +44,20 @@ def _compiled(text: str) -> Callable[..., list[int]]:
     return namespace["table"]
 
 
+def function_of_sizes(
+    names: tuple[str, ...], entries: Sequence[str], lines: Sequence[str] = ()
+) -> SizeProgram:
+    """What makes a table of these entries, where `lines` stand ahead of it."""
+    written = [*lines, f"return [{', '.join(entries)}]"]
+    body = as_python("\n".join(f"    {line}" for line in written))
+    return SizeProgram(names, f"def table({', '.join(names)}):\n{body}\n")
+
+
+def rounded_up(text: str, unit: int) -> str:
+    """The text of a number of bytes, rounded up to whole units."""
+    return f"-(-({text}) // {unit}) * {unit}"
+
+
 class SizeTable:
     """Collects what a driver asks for. `operand` and `start_of` give the text that stands for a
     number in the driver: itself, or the value loaded from the table."""
@@ -57,7 +71,7 @@ class SizeTable:
         self._arenas: dict[int, str] = {}  # by plan
         if self._names:
             needs = f"max({', '.join(map(str, (0, 0, *scratch)))})"
-            self._entry(self._place(plan), f"-(-{needs} // {PADDING}) * {PADDING}")
+            self._entry(self._place(plan), rounded_up(needs, PADDING))
 
     @property
     def is_used(self) -> bool:
@@ -67,9 +81,7 @@ class SizeTable:
         """The function for all that was asked for; None where there are no sizes."""
         if not self._names:
             return None
-        lines = [*self._lines, f"return [{', '.join(self._entries)}]"]
-        body = as_python("\n".join(f"    {line}" for line in lines))
-        return SizeProgram(self._names, f"def table({', '.join(self._names)}):\n{body}\n")
+        return function_of_sizes(self._names, self._entries, self._lines)
 
     def loads(self) -> list[str]:
         """The driver's lines that load all entries from `%sizes`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.problem import problems
@@ -34,6 +35,7 @@ class SizeClass:
     least: int
 
 
+@lru_cache(maxsize=256)
 def size_class(spec: KernelSpec, target: Target) -> SizeClass | None:
     """The sizes for which a kernel is better lowered apart; None where one kernel serves all."""
     if spec.recipe != "contract" or not symbols_of(spec.body):

@@ -175,7 +175,7 @@ def _resample(x: Any, *, axis: int, size: int, rule: str, step: float = 1.0) -> 
         raise ShapeError(f"resample of {x.tensor_type} along axis {axis} to {size} places")
     if rule not in RULES or not (math.isfinite(step) and step >= 0):
         raise AttributeValueError(f"resample: no rule {rule!r} with step {step}")
-    extent = x.shape[axis]
+    extent = int(x.shape[axis])  # tables are of numbers
     times = repeats(rule, extent, size, step, x.dtype)
     if times == 1:
         return x
@@ -190,7 +190,7 @@ def _resample(x: Any, *, axis: int, size: int, rule: str, step: float = 1.0) -> 
 def _resample_vjp(
     g: Any, out: Any, x: Any, *, axis: int, size: int, rule: str, step: float
 ) -> tuple[Any]:
-    extent = x.shape[axis]
+    extent = int(x.shape[axis])
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     if size == 0:
         return (broadcast_to(lift(0, g), x.shape),)

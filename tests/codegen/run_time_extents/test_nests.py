@@ -43,6 +43,14 @@ def test_reductions_along_rows_and_columns(op: str, rows: bool) -> None:
         compare(lambda x, axes=axes: getattr(ops, op)(x, axes=axes), [shape], sizes)
 
 
+def test_many_rows_without_elements_sum_to_nothing() -> None:
+    """Lanes of theirs would lie in scratch of no bytes."""
+    for rows in (N, 40):
+        for axes in ((0, 2), (0,)):
+            compare(lambda x, axes=axes: ops.sum(x, axes=axes), [(rows, M, 0)],
+                    [{"n": n, "m": m} for n, m in ((0, 3), (2, 5), (40, 33))])  # fmt: skip
+
+
 def in_pieces(x: Array) -> Array:
     """The sum of a row as docs/arithmetic.md has it: 64 lanes over pieces of 65,536 elements."""
     lanes = np.zeros(64, np.float32)

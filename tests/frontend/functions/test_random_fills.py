@@ -53,3 +53,11 @@ def test_a_weight_in_larger_blocks_has_the_numbers_of_smaller_ones() -> None:
     torch.manual_seed(4)
     parts = [torch.rand(count) for count in (100, 5000, (1 << 18) - 5100)]
     assert torch.equal(weight, torch.cat(parts))
+
+
+def test_no_elements_are_drawn_by_no_kernel() -> None:
+    torch.rand(1 << 16)  # from here on a kernel is there
+    for shape in ((0,), (0, 4), (3, 0)):
+        before = torch.get_rng_state()
+        assert torch.rand(shape).shape == shape
+        assert torch.equal(torch.get_rng_state(), before)

@@ -106,30 +106,33 @@ class BroadcastPacking:
 
 class BroadcastPacker:
     """Fills a panel with the operand. `batch`: the coordinates of the batch that the copy has, and
-    their extents."""
+    their extents. `overlaps`: the last group of rows is whole, and begins in the one before."""
 
     def __init__(
         self, emit: Emitter, packing: BroadcastPacking, panel: Panel,
-        batch: tuple[Index, tuple[Extent, ...]] = ((), ()),
+        batch: tuple[Index, tuple[Extent, ...]] = ((), ()), overlaps: bool = False,
     ) -> None:  # fmt: skip
         self.emit = emit
         self.packing = packing
         self.panel = panel
+        self.overlaps = overlaps
         problem = emit.problem
         self.groups = packing.groups(problem.rows)
         self.batch_start: Expr = flatten(*batch) * (self.groups * problem.depth)
         """The row of the copy where a batch element starts."""
 
     def copy(
-        self, groups: Tiles, rows: int, place: Callable[[Expr], Expr], begin: Expr, count: int
-    ) -> FilledPanel:
+        self, groups: Tiles, rows: int, place: Callable[[Expr], Expr], begin: Expr, count: int,
+        first: Callable[[Expr], Expr] | None = None,
+    ) -> FilledPanel:  # fmt: skip
         """The first `rows` rows of some groups, `count` elements of k from `begin` on, the first of
-        these as row place(group) of the copy."""
+        these as row place(group) of the copy. A group begins at row first(group) of the operand."""
         problem, packing, width = self.emit.problem, self.packing, self.panel.columns
+        first = first or (lambda group: group * packing.group_rows)
         return self.panel.fill(
             groups, rows, count,
             lambda group, k, r: problem.view.broadcast(
-                problem.batch, problem.m(group * packing.group_rows + r),
+                problem.batch, problem.m(first(group) + r),
                 packing.k(begin + k, problem.view.k),
             ),
             lambda group: place(group) * width,
@@ -145,7 +148,12 @@ class BroadcastPacker:
         if rows.whole:
             groups = partial(self.emit.copier.loop, rows.whole, "pt")
             self.copy(groups, self.packing.group_rows, place, begin, count)
-        if rows.rest:
+        if rows.rest and self.overlaps:
+            start = of(self.emit.problem.rows - rows.size)
+            self.copy(
+                lambda one: one(of(rows.whole)), rows.size, place, begin, count, lambda group: start
+            )
+        elif rows.rest:
             self.copy(lambda one: one(of(rows.whole)), fixed(rows.rest), place, begin, count)
 
     def reader(self, filled: FilledPanel) -> PackedBroadcast:
@@ -174,11 +182,11 @@ class PackedBroadcast:
 
 def broadcast_ahead(
     emit: Emitter, packing: BroadcastPacking | None, loops: list[Variable],
-    runs: KRuns | None = None,
+    runs: KRuns | None = None, overlaps: bool = False,
 ) -> BroadcastOperand:  # fmt: skip
     """The operand read in place (None), or copied ahead of the loops over these variables of the
     batch, by `runs` of k (by default all at once): a convolution's weight is copied once, not once
-    per image."""
+    per image. `overlaps`: as in `BroadcastPacker`."""
     if packing is None:
         return BroadcastInPlace(emit)
     problem, view = emit.problem, emit.view
@@ -187,7 +195,7 @@ def broadcast_ahead(
     extents = tuple(variable.extent for variable in used)
     depth = packing.groups(problem.rows) * math.prod(extents) * problem.depth
     panel = Panel(emit.copier, view, "broadcast", depth, packing.width)
-    packer = BroadcastPacker(emit, packing, panel, (tuple(of(v) for v in used), extents))
+    packer = BroadcastPacker(emit, packing, panel, (tuple(of(v) for v in used), extents), overlaps)
 
     def copy() -> None:
         if runs is None:

@@ -18,7 +18,7 @@ from graphc.codegen.recipes.contraction.broadcast_operand import broadcast_ahead
 from graphc.codegen.recipes.contraction.costs import note
 from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
-from graphc.codegen.recipes.contraction.register_tile import TileNest
+from graphc.codegen.recipes.contraction.register_tile import TileNest, last_overlaps
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile
 from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
 from graphc.codegen.recipes.contraction.vector_operand import vector_memory
@@ -72,7 +72,8 @@ class ParitySplitPlan:
         packing = tiling.packing
         if packing is not None and len(computed) < 2:
             packing = replace(packing, taps_first=0)
-        broadcast = broadcast_ahead(emit, packing, loops)
+        overlaps = last_overlaps(emit, tiling.tile, packing)
+        broadcast = broadcast_ahead(emit, packing, loops, overlaps=overlaps)
         memory = vector_memory(emit, read, tiling.tile.rows, tiling.tile.vectors)
 
         def element(split: bool) -> int:
@@ -81,6 +82,7 @@ class ParitySplitPlan:
                 emit, computed, tiling.tile, tiling.unrolled,
                 recomputed=read.guarded and emit.dtype.is_float and self.problem.depth != 0,
                 broadcast=broadcast, vectors=memory.for_batch_element(), store=results.keep,
+                overlaps=overlaps,
             ).write(False)  # fmt: skip
             results.interleave()
             return 1

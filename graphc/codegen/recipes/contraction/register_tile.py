@@ -19,17 +19,23 @@ from functools import partial
 
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastOperand, KRun
+from graphc.codegen.recipes.contraction.broadcast_operand import (
+    BroadcastOperand,
+    BroadcastPacking,
+    KRun,
+)
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import Accumulate, KLoops
 from graphc.codegen.recipes.contraction.tile_results import store_tile
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Place, Tile
 from graphc.codegen.recipes.contraction.vector_operand import ForBatchElement, VectorOperand
-from graphc.ir.dims import Extent, always_le
+from graphc.ir.dims import Extent, always_le, fixed
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
+RECOMPUTED = 50
+"""Rows from which one may be computed twice, so that the last tile is as high as the others."""
 StoreTile = Callable[[OutputTile, Expr, list[LoopValue]], None]
 """Keeps the results of a tile, by vectors of these lanes."""
 
@@ -89,10 +95,23 @@ def store_results(emit: Emitter, at: OutputTile, lane: Expr, totals: list[LoopVa
     store_tile(emit.builder, emit.addresses, shape, place, lane, sums, emit.finish)
 
 
+def last_overlaps(emit: Emitter, tile: Tile, packing: BroadcastPacking | None = None) -> bool:
+    """Whether the last tile of rows may begin where it is whole: a few rows are then computed
+    twice, to the same bits, and the code of a lower tile, often half of a kernel, is not there.
+    Not where results are stored that were computed from more than the operands: an output may lie
+    in the memory of an input, which a row computed before has changed."""
+    rows = emit.problem.rows
+    if not isinstance(rows, int) or (packing is not None and packing.group != 1):
+        return False
+    cut = LoopCut(rows, tile.rows)
+    return cut.whole != 0 and cut.rest != 0 and (tile.rows - cut.rest) * RECOMPUTED <= rows
+
+
 @dataclass(frozen=True, slots=True)
 class TileNest:
     """All tiles of one batch element: tiles of columns outside, tiles of rows, k inside.
-    `recomputed`: zeros stand for skipped products, so tiles with NaN are computed again."""
+    `recomputed`: zeros stand for skipped products, so tiles with NaN are computed again.
+    `overlaps`: see `last_overlaps`; a copy of the broadcast operand has the last tile so too."""
 
     emit: Emitter
     columns: tuple[Columns, ...]
@@ -102,6 +121,7 @@ class TileNest:
     broadcast: BroadcastOperand
     vectors: ForBatchElement
     store: StoreTile
+    overlaps: bool = False
 
     @property
     def _rows(self) -> LoopCut:
@@ -134,8 +154,23 @@ class TileNest:
             else:
                 self._cut_tile(registers, here, number, rest)
 
+        if self.overlaps and not by_rows:
+            return self._overlapping(registers, at)
         part = (emit.builder.begin, emit.builder.end) if by_rows else None
         self._rows.each(emit.addresses, "tile_row", tile, part)
+
+    def _overlapping(self, registers: RegisterTile, at: OutputTile) -> None:
+        """All tiles of rows by the same code: the last one begins in the one before."""
+        b, rows, height = self.emit.builder, self.emit.problem.rows, self.tile.rows
+        tiles = fixed(self._rows.tiles)
+        with b.loop(0, tiles, hint="tile") as loop:
+            number = Variable("tile_row", tiles)
+            self.emit.addresses.bind(number, loop.variable, b.block)
+            first = b.mul(loop.variable, b.const(DType.i64, height))
+            row = Variable("tile_first", rows - height + 1)
+            last = b.const(DType.i64, rows - height)
+            self.emit.addresses.bind(row, b.minimum(first, last), b.block)
+            self._tile(registers, replace(at, row=of(row)), of(number))
 
     def _tile(self, registers: RegisterTile, at: OutputTile, number: Expr) -> None:
         lane = self.emit.tile_lane()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.recipes.contraction.view import ResidueClass
@@ -40,19 +41,27 @@ def choose_tile(
     """The most efficient tile that fits the registers: rows·vectors accumulators, a vector of each
     column block, and one broadcast. Also its efficiency: the part of the FMA peak that tails,
     latency and loads leave. `allowed` says which may be taken."""
-    best, best_efficiency = Tile(1, 1), 0.0
+    for efficiency, tile in _ranked(rows, vectors, registers):
+        if allowed(tile):
+            return tile, efficiency
+    return Tile(1, 1), 0.0
+
+
+@lru_cache(maxsize=1024)
+def _ranked(rows: int, vectors: int, registers: int) -> list[tuple[float, Tile]]:
+    """The tiles that fit the registers, most efficient first, of equal ones those of fewer vectors
+    and rows."""
+    found = []
     for v in range(1, min(vectors, 12) + 1):
         for r in range(1, min(rows, 14) + 1):
-            if r * v + v + 1 > registers or not allowed(Tile(r, v)):
+            if r * v + v + 1 > registers:
                 continue
             tail = rows * vectors / (-(-rows // r) * r * -(-vectors // v) * v)
             latency = min(r * v, FMA_IN_FLIGHT) / FMA_IN_FLIGHT
             # Measured: of two tiles of 12, that with 7 loads reaches 0.97 of peak, with 8 0.91.
             loads = 1 - 0.75 * max((r + v) / (r * v) - 0.55, 0)
-            efficiency = tail * latency * loads
-            if efficiency > best_efficiency:
-                best, best_efficiency = Tile(r, v), efficiency
-    return best, best_efficiency
+            found.append((tail * latency * loads, Tile(r, v)))
+    return sorted((each for each in found if each[0] > 0), key=lambda each: -each[0])
 
 
 Place = tuple[Index, tuple[Guard, ...]]

@@ -16,7 +16,11 @@ from graphc.codegen.recipes.contraction.broadcast_operand import broadcast_ahead
 from graphc.codegen.recipes.contraction.costs import note
 from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
-from graphc.codegen.recipes.contraction.register_tile import TileNest, store_results
+from graphc.codegen.recipes.contraction.register_tile import (
+    TileNest,
+    last_overlaps,
+    store_results,
+)
 from graphc.codegen.recipes.contraction.split_k import wants_groups
 from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
 from graphc.codegen.recipes.contraction.vector_operand import vector_memory
@@ -62,6 +66,7 @@ class UnblockedPlan:
         loops = emit.batch_loops()
         broadcast = broadcast_ahead(emit, tiling.packing, loops)
         memory = vector_memory(emit, read, tiling.tile.rows, tiling.tile.vectors)
+        overlaps = tiling.packing is None and last_overlaps(emit, tiling.tile)
 
         def element(split: bool) -> Extent:
             return TileNest(
@@ -69,6 +74,7 @@ class UnblockedPlan:
                 recomputed=read.guarded and emit.dtype.is_float and self.problem.depth != 0,
                 broadcast=broadcast, vectors=memory.for_batch_element(),
                 store=partial(store_results, emit),
+                overlaps=overlaps and not emit.view.epilogue_reads,
             ).write(split)  # fmt: skip
 
         return emit.over_batch(loops, element, self.reason)

@@ -136,6 +136,20 @@ class ContractionView:
         value, index, _ = places[0]
         return value.node, flatten(index, self.body.type_of(value).shape)
 
+    @property
+    def epilogue_reads(self) -> bool:
+        """Whether what the body computes from the results reads inputs besides."""
+        body, seen, todo = self.body, {self.anchor}, list(self.body.outputs)
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            if self.is_input(value):
+                return True
+            seen.add(value)
+            todo += body.nodes[value.node].operands
+        return False
+
     def is_input(self, value: GraphValue) -> bool:
         return self.body.nodes[value.node].op == INPUT
 

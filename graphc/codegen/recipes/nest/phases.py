@@ -166,7 +166,8 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
 
 def _slope(expr: Expr, item: Expr) -> Extent:
     """How fast `expr` grows with a coordinate; 0 where a quotient inside it does not tell."""
-    return sum(expr.coefficient(variable) or 0 for variable in item.variables())
+    slopes = [expr.coefficient(variable) for variable in item.variables()]
+    return sum(slope for slope in slopes if slope is not None)
 
 
 def _quotients(expr: Expr) -> Iterator[Quotient]:

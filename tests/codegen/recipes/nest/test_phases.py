@@ -17,9 +17,13 @@ from graphc.codegen.llvm.jit import call_kernel
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target, named
+from graphc.ir.dims import dim
+from graphc.ir.instances import at_sizes
+from graphc.ir.types import TensorType
 from graphc.ops import elementwise as e
 from graphc.ops import movement
 from graphc.ops.nn import pooling
+from graphc.ops.nn.normalization import group_norm
 from graphc.schedule.build import plan_graph
 
 Array = np.ndarray[Any, Any]
@@ -203,3 +207,16 @@ def test_nothing_is_read_behind_a_last_cell_that_is_cut_off(target: str) -> None
     result = np.empty_like(arrays[0])
     interpreter.run(lower(launch.kernel, named(target)), [*arrays, result])
     np.testing.assert_array_equal(result, graphc.run(graph, *arrays)[0])
+
+
+def test_an_address_may_grow_with_a_size() -> None:
+    """Rows of groups that are as long as a size known only at run time."""
+    n = dim("n", 2)
+    g = graphc.GraphBuilder("normal")
+    x, w = g.input("x", TensorType(graphc.DType.f32, (2, 4, n))), g.input("w", "f32[4]")
+    graph = g.finish(group_norm(x, w, w, groups=2))
+    executable = graphc.compile(graph, threads=1, example={"n": 5})
+    for size in (2, 5, 16):
+        arrays = [np.random.default_rng(size).random(s, np.float32) for s in ((2, 4, size), 4)]
+        expected = graphc.run(at_sizes(graph, {"n": size}), *arrays)[0]
+        np.testing.assert_allclose(executable(*arrays)[0], expected, atol=1e-5)

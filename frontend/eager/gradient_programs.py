@@ -1,0 +1,120 @@
+"""Gradient rules as one program each: what backward runs on native kernels, op by op elsewhere.
+
+in : the record of an op whose rule is several ops (of a batch norm, of gelu)
+out: a record whose rule computes the same gradients at once, from a graph of the rule
+
+A kernel's bits do not depend on what it is fused with, so the gradients have the bits of the rule's
+ops run one by one. What the rule does not read is passed as one number, spread to its shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.gradient_rule import GradientRule
+from frontend.eager.native_ops import native_op
+from frontend.eager.openings import BATCHED, FACTORS
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import make
+from graphc.autodiff.sweep import Record, Unread
+from graphc.ir.nodes import CONSTANT, INPUT
+from graphc.ir.types import TensorType
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.kinds.op import Array, Op
+from graphc.ops.movement import broadcast, reshape
+
+_SIMPLE = {INPUT, CONSTANT, broadcast.name, reshape.name, "extent"}
+_STEPS: dict[tuple[Op, tuple[bool, ...]], int] = {}
+"""By op and wanted gradients, how many ops its rule is. (A difference that attributes or types make
+decides what is faster, and no bit.)"""
+
+
+def at_once(record: Record) -> Record:
+    """The record with its rule as one program, where that can be done and says more than one op.
+    Not where the ops are recorded, traced or watched."""
+    if STATE.backend != "native" or STATE.session is not None or STATE.observer is not None:
+        return record
+    if STATE.grad_enabled or not _can_be_one(record):
+        return record
+    wanted = tuple([key is not None for key in record.input_keys])
+    if (record.op, wanted) not in _STEPS:
+        _STEPS[record.op, wanted] = _steps(record, wanted)
+    return (
+        replace(record, op=_program(record.op, wanted)) if _STEPS[record.op, wanted] > 1 else record
+    )
+
+
+def _can_be_one(record: Record) -> bool:
+    """Whether the rule has parts, and all that it may read is there, of types that are compiled."""
+    op = record.op
+    if op in FACTORS or op in BATCHED:
+        return False
+    if isinstance(op, Composite):
+        if not op.has_own_gradient:
+            return False
+    elif not isinstance(op, Elementwise) or len(record.inputs) > 1:
+        return False
+    for x in (*record.inputs, *record.outputs):
+        dtype = x.tensor_type.dtype
+        if not dtype.is_compiled or dtype.is_storage:
+            return False
+        if not (isinstance(x, Unread) or isinstance(x._value, np.ndarray)):
+            return False
+    return True
+
+
+def _steps(record: Record, wanted: tuple[bool, ...]) -> int:
+    """Ops of the rule, but for those that only spread numbers."""
+    outputs = [x.tensor_type for x in record.outputs]
+    rule = GradientRule(record.op, wanted, (True,) * len(outputs))
+    types = (*outputs, *outputs, *[x.tensor_type for x in record.inputs])
+    graph = rule.definition(types, record.attributes)
+    return sum(node.op not in _SIMPLE for node in graph.nodes)
+
+
+@cache
+def _rule(op: Op, wanted: tuple[bool, ...], given: tuple[bool, ...]) -> GradientRule:
+    return GradientRule(op, wanted, given)
+
+
+@cache
+def _program(op: Op, wanted: tuple[bool, ...]) -> Any:
+    return RuleProgram(op, wanted)
+
+
+class RuleProgram:
+    """What stands for an op in a record: its rule is one program."""
+
+    def __init__(self, op: Op, wanted: tuple[bool, ...]):
+        self.name = op.name
+        self._of = op
+        self._wanted = wanted
+
+    def vjp(self, gradient: Any, result: Any, *inputs: Any, **attributes: Any) -> list[Any]:
+        gradients = gradient if isinstance(gradient, tuple) else (gradient,)
+        results = result if isinstance(result, tuple) else (result,)
+        rule = _rule(self._of, self._wanted, tuple([g is not None for g in gradients]))
+        operands = (*[g for g in gradients if g is not None], *results, *inputs)
+        types = tuple([x.tensor_type for x in operands])
+        native = native_op(rule, types, attributes)
+        arrays = tuple([_array(x) for x in operands])
+        found: list[Any] = [None] * len(inputs)
+        values = native.all(arrays)
+        for position, value in zip(rule.positions, values, strict=True):
+            found[position] = make(value, inputs[position].tensor_type)
+        return found
+
+
+def _array(x: Any) -> Array:
+    return _spread(x.tensor_type) if isinstance(x, Unread) else x._value
+
+
+@lru_cache(maxsize=4096)
+def _spread(type: TensorType) -> Array:
+    """What is passed for a value that the rule does not read."""
+    return np.broadcast_to(np.zeros((), type.dtype.numpy), type.shape)

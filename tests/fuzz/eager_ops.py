@@ -1,0 +1,200 @@
+"""Ops of the table one at a time, in eager mode on native kernels: the bits of compiled code.
+
+A case is a sample of an op, sizes for one of its extents, and how its operands lie in memory. At
+each size the op runs eagerly, by kernels that serve several sizes, and as a graph compiled for that
+size. Gradients are asked for twice: by a rule that runs as one program, and op by op.
+
+`python -m tests.fuzz.eager_ops [names]` walks through every sample of every op.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import frontend as torch
+import graphc
+from frontend.eager.dispatch import CONTEXT
+from frontend.tensors.state import swap_observer
+from graphc import ops
+from graphc.errors import ContentError, GradientError, GraphError, IndexRangeError
+from graphc.ir.builder import GraphBuilder
+from graphc.ir.types import TensorType
+from tests.fuzz.frame import Broken, Fuzzer, fails
+from tests.fuzz.op_sizes import SPREAD, openings, samples
+
+Array = np.ndarray[Any, Any]
+LAYOUTS = ("rows", "columns", "strided")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sample `number` of an op at `sizes` of the extent (None: as it is)."""
+
+    op: str
+    number: int
+    extent: int | None
+    sizes: tuple[int, ...]
+    layout: str = "rows"
+
+
+def draw(random: np.random.Generator, size: int) -> Case:
+    name, number, extent = openings()[int(random.integers(len(openings())))]
+    sizes = random.choice(SPREAD, min(size, 4), replace=False)
+    return Case(name, number, extent, (extent, *map(int, sizes)), str(random.choice(LAYOUTS)))
+
+
+def check(case: Case) -> str:
+    ends = [_check_at(case, n) for n in case.sizes or (0,)]
+    return "compared" if "compared" in ends else "does not fit"
+
+
+def _check_at(case: Case, n: int) -> str:
+    op = ops.lookup(case.op)
+    operands, attributes = samples(op)[case.number]
+    if case.extent is not None:
+        operands, attributes = _at(case.extent, n, operands, attributes)
+    try:
+        compiled = graphc.compile(_graph(op, operands, attributes), threads=1)
+    except GraphError:
+        return "does not fit"
+    expected = _outcome(lambda: compiled(*[x.copy() for x in operands]))
+    with _native():
+        tensors = [torch.from_numpy(_laid_out(x, case.layout)) for x in operands]
+        found = _outcome(lambda: _arrays(CONTEXT.apply(op, tuple(tensors), attributes)))
+        _compare(case, n, found, expected, "compiled")
+        if not isinstance(expected, type):
+            gradients = [_gradients(op, tensors, attributes, watched) for watched in (False, True)]
+            # Where a sample has other sizes its attributes may not fit: then they do in neither.
+            if case.extent is None and isinstance(gradients[0], type):
+                raise Broken(f"{case}: {gradients[0]}")
+            _compare(case, n, *gradients, "its gradients op by op")
+    return "compared"
+
+
+def _at(extent: int, n: int, operands: Any, attributes: Any) -> tuple[Any, Any]:
+    """A sample with another size for an extent."""
+
+    def other(shape: Any) -> tuple[int, ...]:
+        return tuple([n if each == extent else each for each in shape])
+
+    if "shape" in attributes:
+        attributes = {**attributes, "shape": other(attributes["shape"])}
+    arrays = [
+        np.resize(x, other(x.shape)) if x.size else np.zeros(other(x.shape), x.dtype)
+        for x in operands
+    ]
+    return tuple(arrays), attributes
+
+
+def _graph(op: Any, operands: Any, attributes: Any) -> Any:
+    builder = GraphBuilder("compiled")
+    inputs = [builder.input(f"x{i}", TensorType.of(x)) for i, x in enumerate(operands)]
+    return builder.finish(*builder.apply(op, tuple(inputs), attributes))
+
+
+def _laid_out(x: Array, layout: str) -> Array:
+    """The same elements, elsewhere in memory."""
+    if layout == "columns":
+        return np.array(x, order="F")
+    if layout == "strided" and x.ndim:
+        return np.repeat(x, 2, axis=-1)[..., ::2]
+    return x.copy()
+
+
+@contextmanager
+def _native() -> Iterator[None]:
+    before = torch.get_eager_backend()
+    torch.set_eager_backend("native")
+    try:
+        yield
+    finally:
+        torch.set_eager_backend(before)
+
+
+def _arrays(results: Any) -> tuple[Array, ...]:
+    return tuple([np.array(x.detach().numpy(), order="C") for x in results])
+
+
+def _gradients(op: Any, tensors: list[Any], attributes: Any, watched: bool) -> Any:
+    """Of all results by all operands that have some. While ops are watched, they run one by one."""
+    before = swap_observer((lambda op, operands: nullcontext()) if watched else None)
+    try:
+        leaves = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in tensors]
+        results = [y for y in CONTEXT.apply(op, tuple(leaves), attributes) if y.requires_grad]
+        if not results:
+            return ()
+        random = np.random.default_rng(0)
+        given = [
+            torch.from_numpy(random.standard_normal(y.shape).astype(y.detach().numpy().dtype))
+            for y in results
+        ]
+        asked = [x for x in leaves if x.requires_grad]
+        found = torch.autograd.grad(results, asked, given, allow_unused=True)
+        return _arrays([g for g in found if g is not None])
+    except GradientError:  # some have a gradient in the functions of the frontend alone
+        return ()
+    except GraphError as error:
+        return type(error)
+    finally:
+        swap_observer(before)
+
+
+def _outcome(run: Any) -> Any:
+    """The results, or the class of the error that contents of operands raise."""
+    try:
+        return run()
+    except (IndexRangeError, ContentError) as error:
+        return type(error)
+
+
+def _compare(case: Case, n: int, found: Any, expected: Any, what: str) -> None:
+    if isinstance(expected, type) or isinstance(found, type):
+        if expected is not found:
+            raise Broken(f"{case} at {n}: {found}, {what} {expected}")
+        return
+    for one, other in zip(found, expected, strict=True):
+        # NaNs are equal whatever their sign: which one 0/0 is, is for the processor to say.
+        numbers = ~np.isnan(other) if other.dtype.kind == "f" else np.ones(other.shape, bool)
+        same = one.shape == other.shape and one.dtype == other.dtype
+        same = same and one[numbers].tobytes() == other[numbers].tobytes()
+        if not (same and np.array_equal(one, other, equal_nan=other.dtype.kind == "f")):
+            raise Broken(f"{case} at {n}: {one}, {what} {other}")
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    for i in range(1, len(case.sizes)):
+        yield replace(case, sizes=case.sizes[:i] + case.sizes[i + 1 :])
+    if case.layout != "rows":
+        yield replace(case, layout="rows")
+
+
+FUZZER = Fuzzer("eager_ops", draw, check, lambda case: f"check({case!r})", smaller)
+
+
+def every_sample(names: list[str]) -> Iterator[Case]:
+    """Each sample as it is, and in columns."""
+    for op in ops.table():
+        if not names or op.name in names:
+            for number in range(len(samples(op))):
+                for layout in ("rows", "columns"):
+                    yield Case(op.name, number, None, (), layout)
+
+
+def main() -> int:
+    """0 where nothing was found."""
+    cases = list(every_sample(sys.argv[1:]))
+    errors = [(case, error) for case in cases if (error := fails(FUZZER, case)) is not None]
+    for case, error in errors:
+        print(f"{FUZZER.program(case)}: {error!r}"[:1000], flush=True)
+    print(f"{len(cases)} cases, {len(errors)} findings")
+    return int(bool(errors))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
