@@ -92,11 +92,13 @@ def _filled(
     numbers: tuple[float, ...],
 ) -> Tensor | None:  # fmt: skip
     """A draw by a kernel; None where it is too small, or for a trace to record."""
-    count = math.prod(shape)
     source = generator or default_generator
+    if STATE.session is not None or source.state.is_meta:
+        return None
+    count = math.prod(shape)
     ready = formula is _uniform and _kernel.cache_info().currsize
     small = not count or (count < LEAST and not ready)
-    if STATE.session is not None or small or source.state.is_meta:
+    if small:
         return None
     state = source.state._array("a random draw")
     block = SMALL if count <= SMALL else block_of(count)

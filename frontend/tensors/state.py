@@ -48,6 +48,7 @@ Caches, which change no result:
 - `eager.dispatch._FILLED`: of constants
 - `compiled.packed_copies.PACKED`: packed copies of weights, and their limit (`set_packing_limit`)
 - `eager.native_ops._MEMO`: of kernels of single ops at their sizes
+- `eager.gradient_programs._STEPS`: how many ops the gradient rules of ops are
 - `eager.kernel_families._FAMILIES`: of kernels of single ops for all sizes
 - `eager.kernel_families._OF_ANY_LAYOUT`: the same, by op
 - `eager.pointwise._VARIANTS`: of kernels of pointwise ops
