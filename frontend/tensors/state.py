@@ -49,6 +49,9 @@ Caches, which change no result:
 - `compiled.packed_copies.PACKED`: packed copies of weights, and their limit (`set_packing_limit`)
 - `eager.native_ops._MEMO`: of kernels of single ops at their sizes
 - `eager.gradient_programs._STEPS`: how many ops the gradient rules of ops are
+- `eager.gradient_programs._rule`: of these rules as ops
+- `eager.gradient_programs._program`: of what stands for an op in a record
+- `eager.gradient_programs._spread`: of numbers spread to a shape
 - `eager.kernel_families._FAMILIES`: of kernels of single ops for all sizes
 - `eager.kernel_families._OF_ANY_LAYOUT`: the same, by op
 - `eager.pointwise._VARIANTS`: of kernels of pointwise ops
