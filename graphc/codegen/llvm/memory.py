@@ -22,6 +22,9 @@ from graphc.codegen.loop_ir.nodes import (
 )
 from graphc.ir.types import DType
 
+AVX2_LANES = 8
+"""Numbers of i32 in a register of AVX2."""
+
 
 @functools.cache
 def _memory_type(type: VectorType) -> str:
@@ -140,15 +143,66 @@ class MemoryText:
             )
             self.loaded(statement.result, text, vector=False)
             return
+        mask = self.mask(statement.mask, type.lanes)
+        if self._fills_masks_of_vectors(type):
+            text = self._load_by_registers(type, pointer, mask, f"align {align}", note)
+        else:
+            text = self._masked_load(type, pointer, mask, f"align {align}", note)
+        self.loaded(statement.result, text, vector=True)
+
+    def _masked_load(self, type: VectorType, pointer: str, mask: str, align: str, note: str) -> str:
         vector, flags = _vector(type, memory=True), f"<{type.lanes} x i1>"
         name = f"llvm.masked.load.v{type.lanes}{_code(type)}.p0"
         self.declare(name, vector, f"ptr, {flags}, {vector}")
-        mask = self.mask(statement.mask, type.lanes)
-        text = self.function.temporary(
-            f"call {vector} @{name}(ptr align {align} {pointer}, {flags} {mask}, "
+        return self.function.temporary(
+            f"call {vector} @{name}(ptr {align} {pointer}, {flags} {mask}, "
             f"{vector} zeroinitializer){note}"
         )
-        self.loaded(statement.result, text, vector=True)
+
+    def _fills_masks_of_vectors(self, type: VectorType) -> bool:
+        """Whether a load fills several registers on a processor whose masks are vectors (AVX2)."""
+        size = type.dtype.itemsize
+        return (
+            self.function.permuted_lanes == AVX2_LANES
+            and size in (4, 8)
+            and type.lanes * size > 4 * AVX2_LANES
+        )
+
+    def _load_by_registers(
+        self, type: VectorType, pointer: str, mask: str, align: str, note: str
+    ) -> str:
+        """A masked load register by register. LLVM (22) loads a register without its mask where it
+        can tell that the mask has no lane; so each mask goes by what it cannot look into."""
+        function, size = self.function, type.dtype.itemsize
+        lanes = 4 * AVX2_LANES // size
+        part, flags, wide = (
+            VectorType(type.dtype, lanes),
+            f"<{lanes} x i1>",
+            f"<{lanes} x i{8 * size}>",
+        )
+        parts = []
+        for first in range(0, type.lanes, lanes):
+            picks = ", ".join(f"i32 {lane}" for lane in range(first, first + lanes))
+            own = function.temporary(
+                f"shufflevector <{type.lanes} x i1> {mask}, <{type.lanes} x i1> poison, "
+                f"<{lanes} x i32> <{picks}>"
+            )
+            signs = function.temporary(f"sext {flags} {own} to {wide}")
+            hidden = function.temporary(f'call {wide} asm "", "=x,0"({wide} {signs})')
+            known = function.temporary(f"icmp slt {wide} {hidden}, zeroinitializer")
+            place = self.step(_memory_type(VectorType(type.dtype)), pointer, str(first))
+            parts.append(self._masked_load(part, place, known, align, note))
+        while len(parts) > 1:
+            count = type.lanes // len(parts)
+            picks = ", ".join(f"i32 {lane}" for lane in range(2 * count))
+            vector = _vector(VectorType(type.dtype, count), memory=True)
+            parts = [
+                function.temporary(
+                    f"shufflevector {vector} {low}, {vector} {high}, <{2 * count} x i32> <{picks}>"
+                )
+                for low, high in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
 
     def store(self, statement: Store | VectorScatter, pointer: str) -> None:
         value = statement.value

@@ -76,6 +76,33 @@ def test_masked_tails_touch_nothing_beyond(
             assert (array == 1).all()
 
 
+@pytest.mark.parametrize("dtype", [DType.f32, DType.f64, DType.i32, DType.i64])
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+def test_lanes_that_are_never_there_are_not_loaded(dtype: DType, lanes: int) -> None:
+    """Under a condition of the call and a length that is known: registers without a lane of it are
+    in memory, and must be zeros."""
+    for length in (1, lanes // 4, lanes // 2, lanes // 2 + 1, lanes - 1):
+        b = LoopBuilder("part")
+        x = b.buffer("x", dtype, lanes, "read")
+        wanted = b.buffer("wanted", I64, 1, "read")
+        y, z = (b.buffer(name, dtype, lanes, "write") for name in "yz")
+        place = b.iota(I64, lanes)
+        there = b.compare("ge", b.load(wanted, 0), b.const(I64, 0))
+        known = b.compare("lt", place, b.const(I64, length))
+        mask = b.op("and", b.splat(there, lanes), known)
+        b.store(y, 0, b.load(x, 0, lanes, mask))
+        b.store(z, 0, b.gather(x, place, mask))
+        kernel = b.finish(1)
+        array = np.arange(1, lanes + 1).astype(dtype.numpy)
+        for each in target.executable():
+            for sign, count in ((1, length), (-1, 0)):
+                loaded, gathered = np.full((2, lanes), 99, dtype.numpy)
+                buffers = [array, np.array([sign]), loaded, gathered]
+                jit.call_kernel(kernel, buffers, target=each)
+                expected = [*array[:count], *[0] * (lanes - count)]
+                assert loaded.tolist() == gathered.tolist() == expected, each.name
+
+
 def test_equal_kernels_are_compiled_and_loaded_once() -> None:
     first, second = jit.compile_kernel(scale("one")), jit.compile_kernel(scale("two"))
     assert first is second
