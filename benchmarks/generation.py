@@ -21,6 +21,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from harness import THREAD_VARIABLES
+
 WIDTH, HEADS, LAYERS, WORDS = 64, 4, 2, 65
 
 
@@ -110,6 +112,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.kept:
         os.environ["GRAPHC_CACHE"] = "off"
+    for variable in THREAD_VARIABLES:  # before NumPy is imported: eager mode is on one thread, too
+        os.environ[variable] = "1"
     import frontend
 
     print(f"{arguments.tokens} tokens           first s  compiling s  us a token  traces")

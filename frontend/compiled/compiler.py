@@ -127,13 +127,15 @@ class CompiledFunction:
         """Make room for a specialization: of those of its sort (traced for a signature alone, or an
         instance of one for several) the one of the signature used longest ago goes."""
         is_instance = one.origin is not None
+        most = MOST_INSTANCES if is_instance else MOST_SPECIALIZATIONS
+        if sum(map(len, self._by_signature.values())) < most:
+            return
         same = [
             (key, each)
             for key, known in self._by_signature.items()
             for each in reversed(known)
             if (each.origin is not None) is is_instance
         ]
-        most = MOST_INSTANCES if is_instance else MOST_SPECIALIZATIONS
         for key, dropped in same[: max(len(same) + 1 - most, 0)]:
             left = [each for each in self._by_signature[key] if each is not dropped]
             if left:

@@ -85,8 +85,8 @@ class SizeHistory:
     def traced(self, sized: SizedArguments, guards: Sequence[SizeGuard]) -> None:
         """A trace had these arguments: an int that it needs to be a certain number is not left open
         again."""
-        certain = {str(g.left) for g in guards if g.sign == "==" and isinstance(g.right, int)}
-        self._fixed |= {i for i, number in enumerate(sized.numbers) if str(number) in certain}
+        certain = {guard.decides for guard in guards}
+        self._fixed |= {i for i, n in enumerate(sized.numbers) if _names([n]) & certain}
 
     def sized(
         self, types: Sequence[TensorType], numbers: Sequence[int], all_open: bool, rules: Rules

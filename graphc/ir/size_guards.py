@@ -41,6 +41,16 @@ class SizeGuard:
         """Whether it holds where each symbol has the size of its name."""
         return _SIGNS[self.sign](evaluate(self.left, sizes), evaluate(self.right, sizes))
 
+    @property
+    def decides(self) -> str | None:
+        """The size that an equality makes a certain number (`n + 1 == 6`); None for others."""
+        difference = self.left - self.right
+        if self.sign != "==" or not isinstance(difference, Dim):
+            return None
+        factors = {factor for monomial, _ in difference.terms for factor in monomial}
+        only = factors.pop() if len(factors) == 1 else None
+        return only.name if isinstance(only, Symbol) else None
+
     def __str__(self) -> str:
         return f"{self.left} {self.sign} {self.right}"
 

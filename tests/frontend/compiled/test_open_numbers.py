@@ -42,6 +42,7 @@ ONE_TRACE: dict[str, Callable[..., Any]] = {
 
 A_TRACE_EACH: dict[str, Callable[..., Any]] = {
     "a loop": lambda x, k: sum(x * i for i in range(k)),
+    "one round more": lambda x, k: sum(x * i for i in range(k + 1)),
     "an axis": lambda x, k: x.reshape(1, 1, 1, 1, 4, 1, 1, 1, 16, 1).sum(k),
     "its text": lambda x, k: x * {"4": 2.0, "9": 3.0}.get(str(k), 1.0),
     "formatted": lambda x, k: x * {"4": 2.0, "9": 3.0}.get(f"{k:d}", 1.0),
@@ -83,6 +84,8 @@ def test_a_trace_each_where_the_number_is_needed(name: str) -> None:
     for k in (3, 4, 9, 4):
         same(compiled(X, k), function(X, k))
     assert traces(compiled) == 3
+    # At the second value it was seen that the number is needed: the third was not left open.
+    assert sum(each.origin is not None for each in compiled.specializations) == 1
 
 
 def test_what_is_asked_of_a_number_is_a_guard() -> None:
