@@ -85,7 +85,7 @@ class TensorContext:
         else:
             results = _computed(op, operands, prepared)
         if wanted is not None:
-            saves = prepared.saves.get(wanted) or prepared.saves_for(wanted)
+            saves = prepared.saves.get(wanted) or prepared.saves_for(wanted, operands)
             record(prepared.op, prepared.attributes, operands, results, saves)
         return results
 
@@ -303,7 +303,7 @@ def _record_one(
     edges: tuple[Any, ...], result: Tensor,
 ) -> None:  # fmt: skip
     """`record` for one result, outside of traces."""
-    saves = prepared.saves.get(wanted) or prepared.saves_for(wanted)
+    saves = prepared.saves.get(wanted) or prepared.saves_for(wanted, operands)
     node = _new(TapeNode)
     node.op = prepared.op
     node.attributes = prepared.attributes

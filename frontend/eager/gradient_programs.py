@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.gradient_rule import GradientRule
+from frontend.eager.gradient_worker import settle
 from frontend.eager.native_ops import native_op
 from frontend.eager.openings import BATCHED, FACTORS
 from frontend.tensors.state import STATE
@@ -39,9 +40,10 @@ def at_once(record: Record) -> Record:
     Not where the ops are recorded, traced or watched."""
     if STATE.backend != "native" or STATE.session is not None or STATE.observer is not None:
         return record
+    wanted = tuple([key is not None for key in record.input_keys])
+    settle(record.op, record.attributes, record.inputs, wanted)
     if STATE.grad_enabled or not _can_be_one(record):
         return record
-    wanted = tuple([key is not None for key in record.input_keys])
     if (record.op, wanted) not in _STEPS:
         _STEPS[record.op, wanted] = _steps(record, wanted)
     return (

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from frontend.eager.gradient_rule import applied
+from frontend.eager.gradient_worker import compiled
 from frontend.eager.layouts import Layouts
 from frontend.eager.merged_axes import merged_call, sums_short_rows
 from frontend.eager.openings import CONVOLUTIONS, SHAPED, Slots, extents, openings
@@ -270,6 +271,8 @@ class Variant:
         from graphc.runtime.compile import program_for  # not before it is needed: loads LLVM
 
         made = program_for(self.graph, sizes)
+        if "load" not in made.timings:
+            compiled(sum(made.timings.values()))
         self.programs = (*self.programs, made)[-VARIANTS:]
         return made
 

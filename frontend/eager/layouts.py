@@ -43,6 +43,13 @@ class Layout:
         return broadcast(reshape(turned, shape=ones), shape=shape)
 
 
+    def shown_array(self, dense: Array, shape: Shape) -> Array:
+        """The same of an array."""
+        back = [self.order.index(axis) for axis in sorted(self.order)]
+        ones = [dim if axis in self.order else 1 for axis, dim in enumerate(shape)]
+        return np.broadcast_to(dense.transpose(back).reshape(ones), shape)
+
+
 Layouts = tuple[Layout | None, ...]
 """Of each operand of a call; None where it is contiguous, or copied."""
 

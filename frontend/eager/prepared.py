@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from frontend.eager.blocked import BlockedOp, runs_in_blocks
+from frontend.eager.gradient_worker import ask_ahead
 from frontend.eager.native_ops import native_op, result_types
 from frontend.eager.tape import Saves
 from frontend.eager.uncompiled import OnComplex, Uncompiled, inferred, meaning, read_by
@@ -26,7 +27,7 @@ class Prepared:
 
     __slots__ = (
         "attributes", "by_definition", "checked", "composite", "compute", "op", "operand_types",
-        "plain", "records", "region", "run", "saves", "type", "types", "view", "widened",
+        "native", "plain", "records", "region", "run", "saves", "type", "types", "view", "widened",
     )  # fmt: skip
 
     def __init__(
@@ -52,7 +53,10 @@ class Prepared:
         self.by_definition = isinstance(op, Composite) and not compiled
         self.view = op in VIEWS or getattr(op, "put_back", None) is not None
         self.checked = op.check_rule is not None
-        if backend == "native" and compiled and not self.view and self.widened is None:
+        self.native = (
+            backend == "native" and compiled and not self.view and self.widened is None
+        )
+        if self.native:
             native = native_op(op, types, self.attributes)
             self.compute: Any = native.one  # the one result
             self.run: Any = native.all  # all of a tuple's
@@ -66,8 +70,11 @@ class Prepared:
         self.plain = len(self.types) == 1 and not awkward
         self.saves: dict[tuple[bool, ...], Saves] = {}
 
-    def saves_for(self, wanted: tuple[bool, ...]) -> Saves:
-        """What a tape node keeps where gradients of the `wanted` operands are asked for."""
+    def saves_for(self, wanted: tuple[bool, ...], operands: tuple[Any, ...]) -> Saves:
+        """What a tape node keeps where gradients of the `wanted` operands are asked for, when that
+        is asked for the first time."""
+        if self.native:
+            ask_ahead(self.op, self.attributes, operands, wanted)
         op = self.op
         find = op.reads if isinstance(op, Uncompiled | OnComplex) else partial(read_by, op)
         read = find(self.operand_types, self.types, self.attributes, wanted)

@@ -98,14 +98,14 @@ class State(threading.local):
     check_nan: bool = True
     session: Any = None
     default_dtype: DType = DType.f32
-    backend: str = "numpy"
+    backend: str = "native"
     watched: bool = False
     autocast: DType | None = None
     saved_hooks: Any = None
     observer: Any = None
     devices: tuple[Any, ...] = (None,)
-    prepared: dict[Any, Any] = PREPARED["numpy"]
-    fast_path: dict[Any, Any] = PREPARED["numpy"]
+    prepared: dict[Any, Any] = PREPARED["native"]
+    fast_path: dict[Any, Any] = PREPARED["native"]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in ("session", "detect_anomaly", "backend", "saved_hooks", "observer"):

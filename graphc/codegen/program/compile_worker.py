@@ -45,11 +45,11 @@ _early_workers: list[subprocess.Popen[bytes]] = []
 def worker_started_early(nodes: int) -> Iterator[None]:
     """Has the worker start while a graph of so many nodes is planned. One that was not needed then
     is ended."""
-    if nodes < NODES or not _worker_helps():
+    if nodes < NODES or not worker_helps():
         yield
         return
     try:
-        worker = _start_worker()
+        worker = start_worker()
     except OSError as error:
         _log.warning("no compile worker: %r", error)
         yield
@@ -65,15 +65,17 @@ def worker_started_early(nodes: int) -> Iterator[None]:
                 pass
 
 
-def _worker_helps() -> bool:
+def worker_helps() -> bool:
+    """Whether there is a processor for another process, and a way to start one."""
     return _processors() > 1 and bool(sys.executable)
 
 
-def _start_worker() -> subprocess.Popen[bytes]:
+def start_worker(program: str = PROGRAM) -> subprocess.Popen[bytes]:
+    """A process that runs a program of this package, with pipes to it. Raises OSError."""
     root = str(Path(__file__).parents[3])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE,
+        [sys.executable, "-c", program], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
 
@@ -93,7 +95,7 @@ def compile_all(
     work = deque(specs)
     from_worker: dict[KernelSpec, CompiledSpec] = {}
     feeder = None
-    if len(specs) >= MANY and _worker_helps():
+    if len(specs) >= MANY and worker_helps():
         feeder = threading.Thread(target=_feed, args=(work, target, from_worker), daemon=True)
         feeder.start()
     try:
@@ -118,7 +120,7 @@ def _feed(
 ) -> None:
     """Hand work to a worker until there is none."""
     try:
-        with _early_workers.pop() if _early_workers else _start_worker() as worker:
+        with _early_workers.pop() if _early_workers else start_worker() as worker:
             assert worker.stdin is not None and worker.stdout is not None
             while work:
                 try:

@@ -1,0 +1,79 @@
+"""The gradient worker's own side: recorded ops in from a pipe, kernels of their gradients on disk.
+
+In: op, attributes, types and layouts of operands, wanted gradients, pickled, one after the other on
+the standard input. Out: for each the text of what went wrong, empty where nothing did, pickled, on
+what was the standard output. It ends when its input does.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import sys
+from typing import IO, Any
+
+import numpy as np
+
+from frontend.eager.backward import run_backward
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.layouts import Layout
+from frontend.tensors.state import set_eager_backend
+from frontend.tensors.tensor import Tensor, make
+from graphc.ir.types import TensorType
+from graphc.ops.kinds.op import Op
+
+
+def compile_gradients(
+    op: Op,
+    attributes: dict[str, Any],
+    types: tuple[TensorType, ...],
+    layouts: tuple[Layout | None, ...],
+    wanted: tuple[bool, ...],
+) -> None:
+    """Have all kernels compiled that backward runs for an op: it is done once, on zeros."""
+    operands = [_zeros(type, layout) for type, layout in zip(types, layouts, strict=True)]
+    for operand, wants in zip(operands, wanted, strict=True):
+        operand._requires_grad = wants
+    results = CONTEXT.apply(op, tuple(operands), attributes)
+    for result in results:
+        if result._requires_grad:
+            leaves = [operand for operand in operands if operand._requires_grad]
+            gradient = _zeros(result.tensor_type, None)
+            run_backward([(result, gradient)], leaves, retain_graph=False, create_graph=False)
+            return  # of several results one is what a model mostly uses
+
+
+def _zeros(type: TensorType, layout: Layout | None) -> Tensor:
+    """A tensor of zeros that lies in memory as told."""
+    dense = np.zeros((type if layout is None else layout.dense(type)).shape, type.dtype.numpy)
+    return make(dense if layout is None else layout.shown_array(dense, type.shape), type)
+
+
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Compile for what is asked until the input ends."""
+    while True:
+        try:
+            asked = pickle.load(requests)
+        except EOFError:
+            return
+        failure = ""
+        try:
+            compile_gradients(*asked)
+        except Exception as error:  # this process only saves time: the other will meet it, and say
+            failure = repr(error)
+        pickle.dump(failure, replies)
+        replies.flush()
+
+
+def main() -> None:
+    """The worker process."""
+    gc.disable()  # it makes objects that stay until it ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other side ends it
+    # Nothing but replies goes to the pipe, whatever a library prints.
+    pipe: Any = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    set_eager_backend("native")
+    serve(sys.stdin.buffer, pipe)
+    os._exit(0)  # who waits for the end need not wait for tidying up
