@@ -7,7 +7,7 @@ the end is compared with what simple models of the same text reach, and must be 
 
     python examples/transformer.py                        train, then write 400 characters
     python examples/transformer.py --steps 3000 --sample 2000 --temperature 0.6
-    python examples/transformer.py --eager native --steps 50    the same losses, bit for bit
+    python examples/transformer.py --eager --steps 50    the same losses, bit for bit
     graphc profile examples/transformer.py:transformer_step     where the time of a step goes
 """
 
@@ -258,7 +258,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--seed", type=int, default=0, help="of weights, batches, dropout and samples (0)")
     add("--level", choices=("none", "exact", "relaxed"), default="exact", help="of compiled code")
     add("--threads", type=int, help="the most threads of compiled code (all)")
-    add("--eager", nargs="?", const="numpy", choices=("numpy", "native"), help="do not compile")
+    add("--eager", nargs="?", const="native", choices=("numpy", "native"), help="do not compile")
     add("--sample", type=int, default=400, help="how many characters to write (400)")
     add("--temperature", type=float, default=0.7, help="below 1 likely characters gain (0.7)")
     chosen = parser.parse_args(arguments)
@@ -280,7 +280,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console()
     text = read_text()
     torch.manual_seed(chosen.seed)
-    torch.set_eager_backend("numpy")  # so all modes begin with the same weights
     model = Transformer(len(text.alphabet))
     size = sum(p.numel() for p in model.parameters())
     kinds = len(text.alphabet)

@@ -27,7 +27,8 @@ def object_run(
 ) -> ObjectRun:
     """Runs `function` on these arguments. Eager runs choose this thread's backend, for good."""
     if way.compile is None:
-        set_eager_backend(way.eager or "numpy")
+        if way.eager is not None:
+            set_eager_backend(way.eager)
         run: Callable[..., Any] = function
     else:
         chosen = replace(

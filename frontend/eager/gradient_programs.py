@@ -37,7 +37,9 @@ decides what is faster, and no bit.)"""
 
 def at_once(record: Record) -> Record:
     """The record with its rule as one program, where that can be done and says more than one op.
-    Not where the ops are recorded, traced or watched."""
+    Not where the ops are recorded, traced or watched. A record may be of a user's own function."""
+    if not isinstance(record.op, Op):
+        return record
     if STATE.backend != "native" or STATE.session is not None or STATE.observer is not None:
         return record
     wanted = tuple([key is not None for key in record.input_keys])

@@ -24,17 +24,19 @@ from typing import TYPE_CHECKING, Any
 
 from frontend.eager.layouts import layout_of
 from graphc.ir.nodes import exact
+from graphc.ops.kinds.elementwise import Elementwise
 from graphc.system import after_fork
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
-WORTH = 0.2
+WORTH = 0.15
 """Seconds of compiling that promise more of it: a worker takes some tenths of one to start."""
 IDLE = 1.0
 MOST = 512
 """Ops that wait for the worker, at most."""
 PROGRAM = "from frontend.eager.gradient_worker_main import main; main()"
+THREAD = "graphc gradient worker"
 Flags = tuple[bool, ...]
 _log = logging.getLogger("graphc.compile")
 
@@ -96,25 +98,27 @@ def compiled(seconds: float) -> None:
         starts = bool(_asked.waiting) and _pays()
         _asked.feeds |= starts
     if starts:
-        threading.Thread(target=_feed, daemon=True).start()
+        threading.Thread(target=_feed, name=THREAD, daemon=True).start()
 
 
 def ask_ahead(
     op: Any, attributes: dict[str, Any], operands: Sequence[Any], wanted: Flags
 ) -> None:
     """Have the gradients of an op compiled that was recorded for the first time."""
+    if isinstance(op, Elementwise):
+        return  # what its rule computes is soon compiled, and often was for forward
     if _asked.spent <= 0 or not _worker_helps() or len(_asked.waiting) >= MOST:
         return  # all that was needed so far was on disk: so will be what is to come
     types = tuple([x.tensor_type for x in operands])
     layouts = tuple([layout_of(x._value) for x in operands])
-    request = _Request((op, attributes, types, layouts, wanted))
+    request = _Request((op.name, attributes, types, layouts, wanted))
     with _asked.changed:
         _asked.waiting[_key(op, attributes, types, wanted)] = request
         _asked.changed.notify()
         starts = _pays()
         _asked.feeds |= starts
     if starts:
-        threading.Thread(target=_feed, daemon=True).start()
+        threading.Thread(target=_feed, name=THREAD, daemon=True).start()
 
 
 def settle(op: Any, attributes: dict[str, Any], operands: Sequence[Any], wanted: Flags) -> None:
@@ -164,17 +168,18 @@ def _feed() -> None:
 
 def _hand_over(worker: Popen[bytes]) -> None:
     assert worker.stdin is not None and worker.stdout is not None
+    pickle.load(worker.stdout)  # it is ready: what it is given from now on is not waited for long
     while (asked := _asked.next()) is not None:
         key, request = asked
         try:
             message = pickle.dumps(request.message)
         except (pickle.PickleError, TypeError, AttributeError) as error:
-            _log.debug("no gradients ahead of %s: %r", request.message[0].name, error)
+            _log.debug("no gradients ahead of %s: %r", request.message[0], error)
         else:
             worker.stdin.write(message)
             worker.stdin.flush()
             failure = pickle.load(worker.stdout)
             if failure:
-                _log.debug("no gradients ahead of %s: %s", request.message[0].name, failure)
+                _log.debug("no gradients ahead of %s: %s", request.message[0], failure)
         _asked.finish(key)
     worker.stdin.close()

@@ -1,8 +1,8 @@
 """The gradient worker's own side: recorded ops in from a pipe, kernels of their gradients on disk.
 
-In: op, attributes, types and layouts of operands, wanted gradients, pickled, one after the other on
-the standard input. Out: for each the text of what went wrong, empty where nothing did, pickled, on
-what was the standard output. It ends when its input does.
+In: the name of an op, attributes, types and layouts of operands, wanted gradients, pickled, one after the other on
+the standard input. Out, pickled, on what was the standard output: an empty text when it is ready,
+then for each op the text of what went wrong, empty where nothing did. It ends when its input does.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from frontend.eager.dispatch import CONTEXT
 from frontend.eager.layouts import Layout
 from frontend.tensors.state import set_eager_backend
 from frontend.tensors.tensor import Tensor, make
+from graphc.ir.registry import lookup
 from graphc.ir.types import TensorType
-from graphc.ops.kinds.op import Op
 
 
 def compile_gradients(
-    op: Op,
+    name: str,
     attributes: dict[str, Any],
     types: tuple[TensorType, ...],
     layouts: tuple[Layout | None, ...],
     wanted: tuple[bool, ...],
 ) -> None:
-    """Have all kernels compiled that backward runs for an op: it is done once, on zeros."""
+    """Have all kernels compiled that backward runs for the op of this name: it is done once, on zeros."""
     operands = [_zeros(type, layout) for type, layout in zip(types, layouts, strict=True)]
     for operand, wants in zip(operands, wanted, strict=True):
         operand._requires_grad = wants
-    results = CONTEXT.apply(op, tuple(operands), attributes)
+    results = CONTEXT.apply(lookup(name), tuple(operands), attributes)
     for result in results:
         if result._requires_grad:
             leaves = [operand for operand in operands if operand._requires_grad]
@@ -52,7 +52,8 @@ def _zeros(type: TensorType, layout: Layout | None) -> Tensor:
 
 
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
-    """Compile for what is asked until the input ends."""
+    """Say that it is ready, then compile for what is asked until the input ends."""
+    _reply(replies, "")
     while True:
         try:
             asked = pickle.load(requests)
@@ -63,8 +64,12 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
             compile_gradients(*asked)
         except Exception as error:  # this process only saves time: the other will meet it, and say
             failure = repr(error)
-        pickle.dump(failure, replies)
-        replies.flush()
+        _reply(replies, failure)
+
+
+def _reply(replies: IO[bytes], failure: str) -> None:
+    pickle.dump(failure, replies)
+    replies.flush()
 
 
 def main() -> None:
@@ -74,6 +79,11 @@ def main() -> None:
     # Nothing but replies goes to the pipe, whatever a library prints.
     pipe: Any = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    os.environ["GRAPHC_PROCESSES"] = "1"  # it has no workers of its own
     set_eager_backend("native")
+    # All that compiling takes is imported while the other side still runs forward.
+    import graphc.codegen.llvm.jit
+    import graphc.runtime.compile  # noqa: F401
+
     serve(sys.stdin.buffer, pipe)
     os._exit(0)  # who waits for the end need not wait for tidying up

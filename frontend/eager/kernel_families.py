@@ -228,9 +228,12 @@ class Variant:
             from graphc.codegen.recipes.size_class import size_class
             from graphc.codegen.target import running
             from graphc.ir.instances import with_own_names
+            from graphc.schedule.bodies import BODY_NAME
             from graphc.schedule.plan import KernelSpec
 
-            found = size_class(KernelSpec("contract", with_own_names(self.graph)[0]), running(None))
+            # Named as a plan names its kernels, which will ask the same.
+            body = replace(with_own_names(self.graph)[0], name=BODY_NAME)
+            found = size_class(KernelSpec("contract", body), running(None))
             return 0 if found is None else found.least
 
         return remembered("size class", self.graph, (), asked)

@@ -16,6 +16,9 @@ from graphc.ir.registry import lookup
 from graphc.schedule.access import REDUCTIONS
 from graphc.schedule.groups import FusionGroup
 
+BODY_NAME = "kernel"
+"""The name of every kernel's body: those of equal text are one kernel."""
+
 
 def used_results(graph: Graph) -> list[list[int]]:
     """Of each node the results that are used, at least one: of several only a composite's (the
@@ -76,7 +79,7 @@ def kernel_body(
         return draft.add(Node(node.op, operands, node.attributes, node.types, node.regions))
 
     copy_nodes(graph.nodes, order, values, place)
-    return draft.graph("kernel", [values[value] for value in writes]), order, inputs
+    return draft.graph(BODY_NAME, [values[value] for value in writes]), order, inputs
 
 
 def main_node(graph: Graph, group: FusionGroup) -> int:

@@ -39,8 +39,9 @@ def small(example: Any, text: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     for name, size in sizes.items():
         monkeypatch.setattr(example, name, size)
     monkeypatch.setattr(example, "read_text", lambda: text)
+    before = frontend.get_eager_backend()
     yield
-    frontend.set_eager_backend("numpy")
+    frontend.set_eager_backend(before)
 
 
 def test_it_learns_and_writes(example: Any, capsys: pytest.CaptureFixture[str]) -> None:

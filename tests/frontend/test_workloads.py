@@ -118,10 +118,6 @@ def test_the_same_weights_and_inputs_each_time() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_eager_on_native_kernels_gives_the_compiled_bits(name: str) -> None:
     steps = 50 if workloads.BY_NAME[name].trains else 2
-    frontend.set_eager_backend("native")
-    try:
-        eager = values(prepared(name), steps)
-        whole = values(prepared(name, compile=compiled()), steps)
-    finally:
-        frontend.set_eager_backend("numpy")
+    eager = values(prepared(name), steps)
+    whole = values(prepared(name, compile=compiled()), steps)
     assert [x.tobytes() for x in eager] == [x.tobytes() for x in whole]

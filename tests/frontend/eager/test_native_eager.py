@@ -19,9 +19,10 @@ STEPS = 50
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
+    before = torch.get_eager_backend()
     torch.set_eager_backend("native")
     yield
-    torch.set_eager_backend("numpy")
+    torch.set_eager_backend(before)
 
 
 # -- training ------------------------------------------------------------------------------------
@@ -316,6 +317,10 @@ def test_the_backend_belongs_to_a_thread() -> None:
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(torch.get_eager_backend).result() == default
     assert torch.get_eager_backend() == other
+
+
+def test_it_is_native_unless_said() -> None:
+    assert type(torch.tensors.state.STATE).backend == "native"
 
 
 def test_there_are_two_backends() -> None:

@@ -19,11 +19,13 @@ from graphc.ir.nodes import Graph
 
 def lower_contract(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body around one contraction and its epilogue."""
-    builder = LoopBuilder(name)
-    inputs, outputs = declare_buffers(builder, body)
-    evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
-    problem = next(problems(body, evaluator.lanes))
+    builder, lanes = LoopBuilder(name), lanes_for(body, target)
+    problem = next(problems(body, lanes))
     if not problem.has_results:
+        declare_buffers(builder, body)
         return builder.finish(1, f"{problem.name}: no results")
-    plan = choose(body, evaluator.lanes, target)
+    plan = choose(body, lanes, target)
+    body = plan.problem.view.body
+    inputs, outputs = declare_buffers(builder, body)
+    evaluator = Evaluator(builder, body, inputs, lanes)
     return plan.lower(EmissionContext(builder, evaluator, outputs))

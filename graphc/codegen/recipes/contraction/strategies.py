@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Protocol
 
 from graphc.codegen.loop_ir.nodes import Kernel
@@ -68,8 +69,10 @@ STRATEGIES: tuple[Strategy, ...] = (
 """In the order in which they are asked."""
 
 
+@lru_cache(maxsize=64)
 def choose(body: Graph, lanes: int, target: Target) -> StrategyPlan:
-    """The cheapest plan, of several the first."""
+    """The cheapest plan, of several the first; for a body equal to this one, which is asked about
+    by layouts, size classes and lowering in turn."""
     best: StrategyPlan | None = None
     for problem in problems(body, lanes):
         for strategy in STRATEGIES if problem.has_results else ():
