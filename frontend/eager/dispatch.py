@@ -1,6 +1,6 @@
 """Where ops on tensors go: computed, or emitted into the active trace; then recorded.
 
-The eager backend computes them: NumPy, or the op's own kernel (see `native_ops`).
+The eager backend computes them: the op's own kernel (see `native_ops`), or NumPy.
 
 `CONTEXT` is the one context of all tensors, so the gradient rules and composites of graphc.ops
 run on tensors as they are.
@@ -164,7 +164,8 @@ def _computed_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) ->
         if array.__class__ is not _Array:
             return _uncomputed(op, operands, prepared)
     try:
-        value = _QUIET.run(prepared.compute, *arrays)
+        compute = prepared.compute
+        value = compute(*arrays) if prepared.native else _QUIET.run(compute, *arrays)
     except GraphError as error:  # a content check inside a composite
         raise located(error) from None
     result = _new(Tensor)
@@ -181,7 +182,8 @@ def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[T
         if array.__class__ is not _Array:
             return _uncomputed(op, operands, prepared)
     try:
-        values = _QUIET.run(prepared.run, arrays)
+        run = prepared.run
+        values = run(arrays) if prepared.native else _QUIET.run(run, arrays)
     except GraphError as error:
         raise located(error) from None
     if prepared.view:
@@ -258,7 +260,8 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
     array = x._value
     if array.__class__ is not _Array:
         return CONTEXT.apply(op, (x,), {})[0]
-    value = _QUIET.run(prepared.compute, array)
+    compute = prepared.compute
+    value = compute(array) if prepared.native else _QUIET.run(compute, array)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type
@@ -279,7 +282,8 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
     left, right = x._value, y._value
     if left.__class__ is not _Array or right.__class__ is not _Array:
         return CONTEXT.apply(op, (x, y), {})[0]
-    value = _QUIET.run(prepared.compute, left, right)
+    compute = prepared.compute
+    value = compute(left, right) if prepared.native else _QUIET.run(compute, left, right)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type

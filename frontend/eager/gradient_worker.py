@@ -101,9 +101,7 @@ def compiled(seconds: float) -> None:
         threading.Thread(target=_feed, name=THREAD, daemon=True).start()
 
 
-def ask_ahead(
-    op: Any, attributes: dict[str, Any], operands: Sequence[Any], wanted: Flags
-) -> None:
+def ask_ahead(op: Any, attributes: dict[str, Any], operands: Sequence[Any], wanted: Flags) -> None:
     """Have the gradients of an op compiled that was recorded for the first time."""
     if isinstance(op, Elementwise):
         return  # what its rule computes is soon compiled, and often was for forward

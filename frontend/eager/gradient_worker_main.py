@@ -1,8 +1,9 @@
 """The gradient worker's own side: recorded ops in from a pipe, kernels of their gradients on disk.
 
-In: the name of an op, attributes, types and layouts of operands, wanted gradients, pickled, one after the other on
-the standard input. Out, pickled, on what was the standard output: an empty text when it is ready,
-then for each op the text of what went wrong, empty where nothing did. It ends when its input does.
+In: the name of an op, attributes, types and layouts of operands, wanted gradients, pickled, one
+after the other on the standard input. Out, pickled, on what was the standard output: an empty text
+when it is ready, then for each op the text of what went wrong, empty where nothing did. It ends
+when its input does.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def compile_gradients(
     layouts: tuple[Layout | None, ...],
     wanted: tuple[bool, ...],
 ) -> None:
-    """Have all kernels compiled that backward runs for the op of this name: it is done once, on zeros."""
+    """Have all kernels compiled that backward runs for an op: it is done once, on zeros."""
     operands = [_zeros(type, layout) for type, layout in zip(types, layouts, strict=True)]
     for operand, wants in zip(operands, wanted, strict=True):
         operand._requires_grad = wants

@@ -127,6 +127,8 @@ class Family:
                 self.refused.append(self.refused[-1])
                 continue
             tried = slots
+            if not _fit(slots, numbers):
+                continue  # made for equal sizes, which these are not: others may be
             sized = any([type(slot) is str for slot in slots])
             try:
                 variant = self._variant(types, attributes, slots, numbers)
@@ -278,6 +280,12 @@ class Variant:
             compiled(sum(made.timings.values()))
         self.programs = (*self.programs, made)[-VARIANTS:]
         return made
+
+
+def _fit(slots: Slots, numbers: Sequence[int]) -> bool:
+    """Whether each name stands for one number."""
+    pairs = {(slot, n) for slot, n in zip(slots, numbers) if type(slot) is str}
+    return len(pairs) == len({name for name, _ in pairs})
 
 
 def _next(extents: Iterator[Extent], count: int) -> Any:

@@ -42,7 +42,6 @@ class Layout:
         turned = transpose(dense, permutation=back)
         return broadcast(reshape(turned, shape=ones), shape=shape)
 
-
     def shown_array(self, dense: Array, shape: Shape) -> Array:
         """The same of an array."""
         back = [self.order.index(axis) for axis in sorted(self.order)]

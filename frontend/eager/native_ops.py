@@ -1,4 +1,4 @@
-"""Ops as compiled code, one at a time: what eager mode runs with `set_eager_backend("native")`.
+"""Ops as compiled code, one at a time: what eager mode runs unless NumPy is chosen.
 
 in : an op, its attributes, the types of its operands; then arrays
 out: the arrays of its results, by the kernels that the compiler makes for the op alone

@@ -26,8 +26,9 @@ class Prepared:
     """What is known of an op for given attributes and operand types."""
 
     __slots__ = (
-        "attributes", "by_definition", "checked", "composite", "compute", "op", "operand_types",
-        "native", "plain", "records", "region", "run", "saves", "type", "types", "view", "widened",
+        "attributes", "by_definition", "checked", "composite", "compute", "native", "op",
+        "operand_types", "plain", "records", "region", "run", "saves", "type", "types", "view",
+        "widened",
     )  # fmt: skip
 
     def __init__(
@@ -53,9 +54,7 @@ class Prepared:
         self.by_definition = isinstance(op, Composite) and not compiled
         self.view = op in VIEWS or getattr(op, "put_back", None) is not None
         self.checked = op.check_rule is not None
-        self.native = (
-            backend == "native" and compiled and not self.view and self.widened is None
-        )
+        self.native = backend == "native" and compiled and not self.view and self.widened is None
         if self.native:
             native = native_op(op, types, self.attributes)
             self.compute: Any = native.one  # the one result

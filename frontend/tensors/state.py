@@ -48,6 +48,7 @@ Caches, which change no result:
 - `eager.dispatch._FILLED`: of constants
 - `compiled.packed_copies.PACKED`: packed copies of weights, and their limit (`set_packing_limit`)
 - `eager.native_ops._MEMO`: of kernels of single ops at their sizes
+- `eager.gradient_worker._asked`: gradients that a worker is to compile ahead
 - `eager.gradient_programs._STEPS`: how many ops the gradient rules of ops are
 - `eager.gradient_programs._rule`: of these rules as ops
 - `eager.gradient_programs._program`: of what stands for an op in a record
@@ -130,8 +131,9 @@ def get_eager_backend() -> str:
 
 
 def set_eager_backend(backend: str) -> None:
-    """Have eager ops of this thread computed by NumPy ("numpy", as at the start), or each by the
-    kernel the compiler makes for it alone ("native"; compiled at first use).
+    """Have eager ops of this thread computed each by the kernel the compiler makes for it alone
+    ("native", as at the start; compiled at first use), or by NumPy ("numpy", which compiles
+    nothing).
 
     With "native" eager code gives the same bits as code compiled at level *exact*. Raises
     ValueError for another name.

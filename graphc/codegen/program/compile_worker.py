@@ -49,7 +49,7 @@ def worker_started_early(nodes: int) -> Iterator[None]:
         yield
         return
     try:
-        worker = start_worker()
+        worker = start_worker(PROGRAM)
     except OSError as error:
         _log.warning("no compile worker: %r", error)
         yield
@@ -70,7 +70,7 @@ def worker_helps() -> bool:
     return _processors() > 1 and bool(sys.executable)
 
 
-def start_worker(program: str = PROGRAM) -> subprocess.Popen[bytes]:
+def start_worker(program: str) -> subprocess.Popen[bytes]:
     """A process that runs a program of this package, with pipes to it. Raises OSError."""
     root = str(Path(__file__).parents[3])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
@@ -120,7 +120,7 @@ def _feed(
 ) -> None:
     """Hand work to a worker until there is none."""
     try:
-        with _early_workers.pop() if _early_workers else start_worker() as worker:
+        with _early_workers.pop() if _early_workers else start_worker(PROGRAM) as worker:
             assert worker.stdin is not None and worker.stdout is not None
             while work:
                 try:

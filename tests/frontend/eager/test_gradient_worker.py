@@ -16,7 +16,7 @@ import pytest
 import frontend as torch
 from frontend.eager import gradient_worker, gradient_worker_main, prepared
 from frontend.nn import functional as F
-from graphc.codegen.program import compile_worker
+from graphc.codegen.program import compile_worker, link
 
 
 def rows(*shape: int) -> Any:
@@ -44,6 +44,7 @@ def asked(fresh_native: None, monkeypatch: pytest.MonkeyPatch) -> Any:
 def helps(asked: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Any compiling is worth a worker, and there is a cache and a processor for it."""
     monkeypatch.setattr(gradient_worker, "WORTH", 0.0)
+    monkeypatch.setattr(link, "_native", {})
     monkeypatch.setenv("GRAPHC_CACHE", str(tmp_path / "kernels"))
     monkeypatch.setattr(compile_worker, "processors", lambda: 2)
     monkeypatch.delenv("GRAPHC_PROCESSES")
@@ -75,7 +76,9 @@ def test_what_it_compiles_is_what_backward_runs(
     assert len(programs) - ahead <= 2, programs[ahead:]
 
 
-def test_gradients_have_the_same_bits_with_one(helps: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_have_the_same_bits_with_one(
+    helps: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     served: list[str] = []
     finish = gradient_worker._Asked.finish
 

@@ -40,6 +40,7 @@ CALLS: dict[str, Callable[[int, int], Any]] = {
     "order": lambda n, m: (rows(n, m).cumsum(0), *torch.sort(rows(n, m), 1)),
     "numbers": lambda n, m: (torch.arange(n + m), torch.rand(n, m)),
     "table": lambda n, m: F.embedding(torch.arange(n) % 3, rows(3, m)),
+    "attention": lambda n, m: F.scaled_dot_product_attention(rows(n, 5), rows(m, 5), rows(m, 6)),
     "image": lambda n, m: F.max_pool2d(F.conv2d(rows(n, 2, 6, 6), rows(m, 2, 3, 3)), 2),
 }
 
