@@ -74,6 +74,20 @@ def graphc(choice: Choice) -> Setup:
     return setup
 
 
+def graphc_eager(choice: Choice) -> Setup:
+    """The same lines as PyTorch's eager mode runs, each operation by its own kernel."""
+    import frontend
+
+    for module in ("llvmlite.binding", "graphc.runtime.executable"):
+        import_module(module)
+
+    def setup(workload: Workload, state: Arrays, choice: Choice) -> Ready:
+        prepared = prepare(frontend, workload, state)
+        return Ready(prepared.step, lambda result: result.detach().numpy())
+
+    return setup
+
+
 # -- PyTorch --------------------------------------------------------------------------------------
 
 
@@ -167,6 +181,7 @@ def export(workload: Workload, state: Arrays, folder: Path) -> None:
 
 SETUPS: Mapping[str, Callable[[Choice], Setup]] = {
     "graphc": graphc,
+    "eager": graphc_eager,
     "torch": torch_eager,
     "torch.compile": torch_compile,
     "jax": jax,

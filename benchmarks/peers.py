@@ -2,6 +2,7 @@
 
     python benchmarks/peers.py
     python benchmarks/peers.py --only 'mlp*' --threads 2 --json
+    python benchmarks/peers.py --peers eager,torch       eager mode against PyTorch's
 
 Each way to run a peer (a memory format, a level of graphc) has a process of its own, on as many
 processors as it has threads; threads spin or park as the peer does by default. The processes of a
@@ -142,6 +143,8 @@ class Way:
 
     @property
     def name(self) -> str:
+        if self.peer == "eager":
+            return "graphc eager"
         level = f" {self.level}" if self.peer == "graphc" else ""
         return self.peer + level + (" NHWC" if self.layout == "NHWC" else "")
 
@@ -155,6 +158,8 @@ def ways(workload: Any, peers: list[str], levels: list[str]) -> list[Way]:
     for peer in peers:
         if peer == "graphc":
             chosen_ways += [Way(peer, level=level) for level in levels]
+        elif peer == "eager":
+            chosen_ways.append(Way(peer))
         elif peer != "onnxruntime" or not workload.trains:
             layouts = ("NCHW", "NHWC") if workload.images and peer != "onnxruntime" else ("NCHW",)
             chosen_ways += [Way(peer, layout) for layout in layouts]
@@ -299,7 +304,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="PATTERN", help="part of a name, or *")
     parser.add_argument("--threads", type=int, default=1, help="of every peer (default: 1)")
     parser.add_argument("--rounds", type=int, default=6, help="turns of each (default: 6)")
-    parser.add_argument("--peers", default=",".join(peers), help="of " + ",".join(peers))
+    known = [*peers, "eager"]
+    parser.add_argument(
+        "--peers", default=",".join(peers), help=f"of {','.join(known)} (the last is ours)"
+    )
     parser.add_argument("--levels", default="exact", help="of graphc (default: exact)")
     parser.add_argument("--keep-grads", action="store_true", help="graphc keeps .grad too")
     parser.add_argument("--no-first", action="store_true", help="leave first calls out")
@@ -321,7 +329,7 @@ def arguments() -> argparse.Namespace:
     if options.worker or options.export:
         return options
     options.peers, options.levels = options.peers.split(","), options.levels.split(",")
-    unknown = set(options.peers) - set(peers) | set(options.levels) - {"none", "exact", "relaxed"}
+    unknown = set(options.peers) - set(known) | set(options.levels) - {"none", "exact", "relaxed"}
     if unknown:
         parser.error(f"no peer or level is named {', '.join(sorted(unknown))}")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None

@@ -159,7 +159,7 @@ def _feed() -> None:
                 _hand_over(worker)
             finally:
                 atexit.unregister(worker.kill)
-    except (OSError, EOFError, pickle.PickleError) as error:
+    except Exception as error:  # whatever it is, nobody may wait for it
         _log.warning("the gradient worker failed: %r", error)
         _asked.give_up()
 

@@ -76,7 +76,7 @@ def start_worker(program: str) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
     )  # fmt: skip
 
 
