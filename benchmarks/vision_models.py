@@ -2,8 +2,8 @@
 
     python benchmarks/vision_models.py resnet50 [--rounds 10] [--steps 20] [--json]
 
-Ours is frozen. Needs torchvision (`--no-deps` will do) and the peers. Ours runs torchvision's own code over the
-frontend. Weights are drawn anew, the same ones for all.
+Ours is frozen, and runs torchvision's own code over the frontend. Needs torchvision (`--no-deps`
+will do) and the peers. Weights are drawn anew, the same ones for all.
 """
 
 from __future__ import annotations
