@@ -22,6 +22,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from frontend.eager.layouts import layout_of
 from graphc.ir.nodes import exact
 from graphc.ops.kinds.elementwise import Elementwise
@@ -107,8 +109,11 @@ def ask_ahead(op: Any, attributes: dict[str, Any], operands: Sequence[Any], want
         return  # what its rule computes is soon compiled, and often was for forward
     if _asked.spent <= 0 or not _worker_helps() or len(_asked.waiting) >= MOST:
         return  # all that was needed so far was on disk: so will be what is to come
+    arrays = [x._value for x in operands]
+    if any([type(array) is not np.ndarray for array in arrays]):
+        return  # in a trace, or without memory
     types = tuple([x.tensor_type for x in operands])
-    layouts = tuple([layout_of(x._value) for x in operands])
+    layouts = tuple([layout_of(array) for array in arrays])
     request = _Request((op.name, attributes, types, layouts, wanted))
     with _asked.changed:
         _asked.waiting[_key(op, attributes, types, wanted)] = request

@@ -133,6 +133,17 @@ def test_a_worker_that_dies(
     assert found == several()
 
 
+def test_nothing_is_asked_where_nothing_is_computed(helps: None, asked: Any) -> None:
+    """Ops of a trace and ops on "meta" are recorded, too."""
+    asked.spent, gradient_worker.WORTH = 1.0, float("inf")
+    w = rows(3, 4).requires_grad_()
+    torch.compile(lambda x: (x @ w).sum().backward())(rows(2, 3))
+    (torch.empty(5, 3, device="meta") @ torch.empty(3, 2, device="meta", requires_grad=True)).sum()
+    assert not asked.waiting
+    rows(5, 3) @ w
+    assert [key[0].name for key in asked.waiting] == ["matmul"]
+
+
 @pytest.mark.parametrize("setting", ["GRAPHC_CACHE", "GRAPHC_PROCESSES"])
 def test_there_is_none_without_a_cache_or_a_processor(
     setting: str, helps: None, asked: Any, monkeypatch: pytest.MonkeyPatch
