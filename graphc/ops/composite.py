@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
+from graphc.ir.dims import Dim
+from graphc.ir.size_floats import SizeFloat
 from graphc.ir.size_guards import equal
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
@@ -30,11 +32,20 @@ def _mean(x: Any, *, axes: tuple[int, ...]) -> Any:
     return r.sum(x, axes=axes) / math.prod(x.shape[axis] for axis in axes)
 
 
-def _var(x: Any, *, axes: tuple[int, ...], correction: int = 1) -> Any:
+def degrees_of_freedom(x: Any, axes: tuple[int, ...], correction: float) -> Any:
+    """How many elements lie along the axes, less the correction: 0 at least."""
+    count: Any = math.prod(x.shape[axis] for axis in axes)
+    whole = math.floor(correction)
+    if whole == correction or not isinstance(count, Dim):
+        return max(count - (whole if whole == correction else correction), 0)
+    # Asked in whole numbers, which is what can be said of a size known only at run time.
+    return SizeFloat("sub", count, correction) if count > whole else 0
+
+
+def _var(x: Any, *, axes: tuple[int, ...], correction: float = 1) -> Any:
     check_float("var", x)
-    count = math.prod(x.shape[axis] for axis in axes)
     centred = x - r.spread(mean(x, axes=axes), axes, x.shape)
-    return r.sum(centred * centred, axes=axes) / max(count - correction, 0)
+    return r.sum(centred * centred, axes=axes) / degrees_of_freedom(x, axes, correction)
 
 
 def _axes_samples(m: SampleDrawer) -> list[Any]:
@@ -46,14 +57,19 @@ def _mean_vjp(g: Any, out: Any, x: Any, *, axes: tuple[int, ...]) -> tuple[Any]:
     return (r.spread(g / math.prod(x.shape[axis] for axis in axes), axes, x.shape),)
 
 
-def _var_vjp(g: Any, out: Any, x: Any, *, axes: tuple[int, ...], correction: int) -> tuple[Any]:
-    count = math.prod(x.shape[axis] for axis in axes)
+def _var_vjp(g: Any, out: Any, x: Any, *, axes: tuple[int, ...], correction: float) -> tuple[Any]:
     centred = x - r.spread(mean(x, axes=axes), axes, x.shape)
-    return (centred * r.spread(g * 2 / max(count - correction, 0), axes, x.shape),)
+    slope = g * 2 / degrees_of_freedom(x, axes, correction)
+    return (centred * r.spread(slope, axes, x.shape),)
 
 
 mean = Composite("mean", _mean, vjp=_mean_vjp, samples=_axes_samples)
-var = Composite("var", _var, vjp=_var_vjp, samples=_axes_samples)
+var = Composite(
+    "var",
+    _var,
+    vjp=_var_vjp,
+    samples=lambda m: [*_axes_samples(m), m(m.normal(4, 3), axes=(0,), correction=2.5)],
+)
 
 
 # -- activations ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 from graphc.ir.handle import aligned, lift
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
-from graphc.ops.composite import check_float, mean, var
+from graphc.ops.composite import check_float, degrees_of_freedom, mean, var
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.op import SampleDrawer
 
@@ -36,9 +36,9 @@ def _std(x: Any, *, axes: Axes, correction: float = 1) -> Any:
 
 def _std_vjp(g: Any, out: Any, x: Any, *, axes: Axes, correction: float) -> tuple[Any]:
     # At 0, where the root has no slope, 0, as PyTorch has it.
-    count = math.prod(x.shape[axis] for axis in axes)
     zero = _like(0, g)
-    slope = e.where(e.eq(out, zero), zero, g / (out * max(count - correction, 0)))
+    degrees = degrees_of_freedom(x, axes, correction)
+    slope = e.where(e.eq(out, zero), zero, g / (out * degrees))
     centred = x - r.spread(mean(x, axes=axes), axes, x.shape)
     return (centred * r.spread(slope, axes, x.shape),)
 
