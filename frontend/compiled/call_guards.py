@@ -13,9 +13,10 @@ from frontend.tracing.guards.checks import (
     HooksGuard,
     IdentityGuard,
     LayoutGuard,
+    MemoryGuard,
     OffsetGuard,
 )
-from frontend.tracing.sources import ArgumentSource
+from frontend.tracing.sources import ArgumentSource, MemorySource
 
 
 def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Tensor]) -> list[Any]:
@@ -35,6 +36,7 @@ def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Te
         OffsetGuard(x.source, offsets[id(x.tensor)][1])
         for x in arguments if id(x.tensor) in offsets
     ]  # fmt: skip
+    guards += [MemoryGuard(x.source) for x in graph_inputs if isinstance(x.source, MemorySource)]
     outside = [x for x in arguments if id(x.tensor) in session.captured_globals.tensors]
     guards += [IdentityGuard(x.source, x.tensor) for x in outside]
     # What a training step does to a leaf it does once for each input.

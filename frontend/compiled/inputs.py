@@ -6,10 +6,17 @@ from collections.abc import Sequence
 
 from frontend.tracing.attributes import AttributeSource
 from frontend.tracing.captured import GraphInput
-from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource
+from frontend.tracing.sources import (
+    ArgumentSource,
+    CapturedSource,
+    GradSource,
+    HostSource,
+    MemorySource,
+)
 
 _ORDER = {
     ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3, AttributeSource: 4,
+    MemorySource: 5,
 }  # fmt: skip
 
 

@@ -9,7 +9,14 @@ from frontend.eager.blocked import BlockedOp, runs_in_blocks
 from frontend.eager.gradient_worker import ask_ahead
 from frontend.eager.native_ops import native_op, result_types
 from frontend.eager.tape import Saves
-from frontend.eager.uncompiled import OnComplex, Uncompiled, inferred, meaning, read_by
+from frontend.eager.uncompiled import (
+    OnComplex,
+    Uncompiled,
+    asks_for_bits,
+    inferred,
+    meaning,
+    read_by,
+)
 from graphc.ir.types import TensorType
 from graphc.ops.elementwise import cast
 from graphc.ops.kinds.composite import Composite
@@ -34,7 +41,9 @@ class Prepared:
     def __init__(
         self, op: Any, types: tuple[TensorType, ...], attributes: dict[str, Any], backend: str
     ):
-        compiled = all([type.dtype.is_compiled for type in types])
+        compiled = all([x.dtype.is_computed for x in types]) or (
+            all([x.dtype.is_compiled for x in types]) and asks_for_bits(op)
+        )
         self.op = op if compiled else meaning(op, types)  # what is recorded
         self.attributes = op.canonical(attributes)
         self.operand_types = types

@@ -1,5 +1,6 @@
-"""What ops mean on dtypes without compiled form: complex numbers, unsigned integers of 16 bits and
-more, floats of 8 bits. Only eager mode has them, and NumPy computes them.
+"""What ops mean on dtypes that graphs do not compute with: complex numbers, unsigned integers of 16
+bits and more, floats of 8 bits. Only eager mode has them, and NumPy computes them. Of u64 graphs
+have values too: what asks for its bits only (`asks_for_bits`) is on u64 what it is on i64.
 
 An op that moves elements, casts them, chooses between them or asks whether they are equal is itself
 on all of them. Integers and floats of these kinds are stored, and little else, as in PyTorch. On
@@ -43,7 +44,8 @@ Types = tuple[TensorType, ...]
 MOVING = (e.cast, e.where, e.eq, e.ne, indexing.scatter_set, indexing.index_set)
 """Beside Movement and Gather: what every dtype can do."""
 OF_SMALL_FLOATS = (e.mul, e.abs)
-OF_UNSIGNED = (e.mul, bitwise_and, bitwise_or, bitwise_xor, order.argsort)
+ON_BITS = (e.mul, bitwise_and, bitwise_or, bitwise_xor)
+OF_UNSIGNED = (*ON_BITS, order.argsort)
 
 LINEAR = (e.add, e.sub, e.neg, reduce.sum, order.cumsum, indexing.scatter_add, indexing.index_add)
 HOLOMORPHIC = (
@@ -64,8 +66,13 @@ COMPUTED: dict[Any, Callable[..., Any]] = {
 
 
 def stands_for(type: TensorType) -> TensorType:
-    """The compiled type whose rules of inference hold for a type."""
-    return type if type.dtype.is_compiled else type.with_dtype(type.dtype.computes_as)
+    """The type that ops compute with whose rules of inference hold for a type."""
+    return type if type.dtype.is_computed else type.with_dtype(type.dtype.computes_as)
+
+
+def asks_for_bits(op: Any) -> bool:
+    """Whether an op means the same on u64 as on the i64 of its bits."""
+    return isinstance(op, Movement | Gather) or op in MOVING or op is stack or op in ON_BITS
 
 
 def conj(x: Any) -> Any:
@@ -157,7 +164,7 @@ def _conjugated(result: Any) -> Any:
 
 def inferred(op: Any, types: Types, attributes: dict[str, Any]) -> Types:
     """The result types of an op of graphc on types some of which have no compiled form."""
-    known = {stands_for(x).dtype: x.dtype for x in types if not x.dtype.is_compiled}
+    known = {stands_for(x).dtype: x.dtype for x in types if not x.dtype.is_computed}
     results = op.infer(tuple(map(stands_for, types)), attributes)
     if "dtype" in attributes:
         return tuple(results)
@@ -177,7 +184,7 @@ def read_by(
 def meaning(op: Any, types: Types) -> Any:
     """What takes the place of `op` on operands of which some have no compiled form: `op` itself
     where it means the same. Raises NotImplementedError where there is none."""
-    dtype = next(type.dtype for type in types if not type.dtype.is_compiled)
+    dtype = next(type.dtype for type in types if not type.dtype.is_computed)
     if isinstance(op, Movement | Gather | Uncompiled) or op in MOVING or op is stack:
         return op
     if dtype.is_complex:

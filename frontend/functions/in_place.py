@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.promotion import expanded
-from frontend.functions import layout
+from frontend.functions import layout, select
 from frontend.functions.arguments import need_tensors
 from frontend.tensors.epoch import changed
 from frontend.tensors.state import STATE, recording
@@ -18,17 +18,19 @@ from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 
 __all__: list[str] = []
-METHODS = "apply_ map_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_"
+METHODS = "apply_ as_strided_ map2_ map_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_"
 
 # -- shape ---------------------------------------------------------------------------------------
 
 
-def _view_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The method that makes a tensor what `function` makes of it: a view of what it was, with the
-    same memory. Other views of the tensor stay as they are."""
+def view_in_place(function: Callable[..., Tensor], name: str = "") -> Callable[..., Tensor]:
+    """The method (`function`_, or that of this name) that makes a tensor what `function` makes of
+    it: a view of what it was, with the same memory, or something with memory of its own. Other
+    views of the tensor stay as they are."""
+    instead = "clone() it first" if name else f"use the result of {function.__name__}()"
+    name = name or f"{function.__name__}_"
 
     def method(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
-        name = f"{function.__name__}_"
         if STATE.grad_enabled and self.requires_grad and self.is_leaf:
             raise RuntimeError(LEAF_IN_PLACE)
         if STATE.grad_enabled and self._view is not None:
@@ -37,7 +39,7 @@ def _view_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if session is not None and session.capture(self) is not None:
             raise TraceError(
                 f"{name} changes the shape of a tensor from before the trace",
-                hint=f"use the result of {function.__name__}()",
+                hint=instead,
                 location=user_location(),
             )
         former = object.__new__(type(self))
@@ -54,23 +56,25 @@ def _view_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 self._requires_grad, self._view = True, None  # it stays a leaf
             else:
                 self._requires_grad = new._requires_grad
-                self._view.tracked = True
+                if self._view is not None:
+                    self._view.tracked = True
             if retains:
                 self.retain_grad()
             changed()
         return self
 
-    method.__name__ = method.__qualname__ = f"{function.__name__}_"
-    method.__doc__ = f"`{function.__name__}`, in place."
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"`{name.removesuffix('_')}`, in place."
     return method
 
 
-squeeze_ = _view_in_place(layout.squeeze)
-unsqueeze_ = _view_in_place(layout.unsqueeze)
-transpose_ = _view_in_place(layout.transpose)
-swapaxes_ = _view_in_place(layout.swapaxes)
-swapdims_ = _view_in_place(layout.swapdims)
-t_ = _view_in_place(layout.t)
+squeeze_ = view_in_place(layout.squeeze)
+unsqueeze_ = view_in_place(layout.unsqueeze)
+transpose_ = view_in_place(layout.transpose)
+swapaxes_ = view_in_place(layout.swapaxes)
+swapdims_ = view_in_place(layout.swapdims)
+t_ = view_in_place(layout.t)
+as_strided_ = view_in_place(select.as_strided)
 
 # -- elements ------------------------------------------------------------------------------------
 
@@ -101,3 +105,12 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     mine = _eager(self, "map_").ravel().tolist()
     others = _eager(expanded(tensor, self._sizes), "map_").ravel().tolist()
     return _put(self, [callable(x, y) for x, y in zip(mine, others)])
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Each element becomes `callable(element, other, another)` with those of `x` and `y`, which
+    broadcast."""
+    need_tensors("map2_", self=self, x=x, y=y)
+    mine = _eager(self, "map2_").ravel().tolist()
+    rest = [_eager(expanded(each, self._sizes), "map2_").ravel().tolist() for each in (x, y)]
+    return _put(self, list(map(callable, mine, *rest)))

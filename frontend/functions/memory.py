@@ -1,18 +1,26 @@
 """The memory a tensor lies in: where it begins there, and other memory, or another part of it, in
-its place. They run eagerly only."""
+its place. They run eagerly only, but for `resize_`."""
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 import numpy as np
 
 from frontend.eager.host_ops import eager_only
+from frontend.functions import select
 from frontend.functions.arguments import need_tensors
+from frontend.functions.creation import zeros
 from frontend.functions.creation_options import shape_of
+from frontend.functions.in_place import view_in_place
+from frontend.functions.layout import reshape
+from frontend.functions.shape import cat
 from frontend.tensors.epoch import changed
 from frontend.tensors.memory_tracking import count_write, expose, offset_in_memory, whole_array
 from frontend.tensors.no_value import NO_DATA
+from frontend.tensors.state import STATE
 from frontend.tensors.storages import UntypedStorage, typed_storage
 from frontend.tensors.tensor import FROZEN, Tensor
 from graphc.ir.types import TensorType, row_major_strides
@@ -50,14 +58,18 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 def _replace(self: Tensor, name: str, value: Any, type: TensorType) -> Tensor:
     """Let the tensor have another array, of which no other tensor is a view."""
     eager_only(name)
-    if self.requires_grad:
-        raise RuntimeError("cannot resize variables that require grad")
-    if self._frozen is not None:
-        raise RuntimeError(FROZEN)
+    _check_resizable(self)
     self._value, self.tensor_type, self._view = value, type, None
     count_write(self._counter)
     changed()
     return self
+
+
+def _check_resizable(self: Tensor) -> None:
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if self._frozen is not None:
+        raise RuntimeError(FROZEN)
 
 
 def _over(self: Tensor, value: Any, type: TensorType) -> Tensor:
@@ -70,12 +82,14 @@ def _over(self: Tensor, value: Any, type: TensorType) -> Tensor:
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Another shape, in place: the elements of the memory, in order, from where the tensor begins.
     Where there are too few, the tensor gets memory of its own, and zeros fill it up. Raises
-    RuntimeError for one that requires gradients."""
+    RuntimeError for one that requires gradients; in a trace, TraceError for one from before it."""
     shape = shape_of(sizes, "resize_()")
     type = TensorType(self.dtype, shape)
     if self.is_meta:
         return _replace(self, "resize_", NO_DATA, type)
-    eager_only("resize_")
+    if STATE.session is not None:
+        _check_resizable(self)
+        return self if shape == self.shape else _resized_in_trace(self, shape)
     array = self._array("resize_()")
     whole = whole_array(array)
     if self.numel() and whole.flags.c_contiguous and whole.size:
@@ -88,6 +102,42 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if flat.size < type.numel:
         flat = np.concatenate([flat, np.zeros(type.numel - flat.size, array.dtype)])
     return _replace(self, "resize_", flat[: type.numel].reshape(shape), type)
+
+
+def _resized(self: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """What `resize_` makes of a tensor in a trace: a view of its memory where that is enough."""
+    root, first = select.storage_of(self)
+    count = math.prod(shape)
+    if self.numel() and first + count <= root.numel():
+        return select.as_strided(self, shape, row_major_strides(shape))
+    left = root.numel() - first if self.numel() else 0
+    held = select.as_strided(self, (left,), (1,))
+    padding = zeros(count - left, dtype=self.dtype)
+    return reshape(cat([held, padding]), shape)
+
+
+_resized_in_trace = view_in_place(_resized, "resize_")
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """Deprecated, as in PyTorch: the elements, row-major, in another shape of as many. Raises
+    RuntimeError for another number of them."""
+    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    shape = shape_of(sizes, "resize()")
+    if math.prod(shape) != self.numel():
+        raise RuntimeError(
+            f"requested resize to {'x'.join(map(str, shape))} ({math.prod(shape)} elements in "
+            f"total), but the given tensor has a size of {'x'.join(map(str, self.shape))} "
+            f"({self.numel()} elements). autograd's resize can only change the shape of a given "
+            "tensor, while preserving the number of elements. "
+        )
+    return reshape(self, shape)
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """`resize` to the shape of another tensor."""
+    need_tensors("resize_as", self=self, tensor=tensor)
+    return resize(self, tensor.shape)
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:

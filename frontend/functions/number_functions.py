@@ -7,14 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from frontend.eager.host_ops import HostOp, eager_only, from_host
+from frontend.eager.host_ops import HostOp
 from frontend.eager.promotion import aligned, casted, result_type
 from frontend.functions import reduce, return_types
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.control import while_loop
 from frontend.functions.pointwise import floor_divide, pow, remainder, where
+from frontend.functions.shape import reshape
 from frontend.functions.unary import abs
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError
@@ -116,23 +115,23 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 # -- bits ----------------------------------------------------------------------------------------
 
 
+_XOR = HostOp("hash_tensor", ops.xor_of_bits, lambda g, out, x, **_: (None,))
+
+
 def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
     """The exclusive or of the bits of all elements (along `dim`: one or several), as uint64:
-    floats count as float64, integers and bools as int64. Runs eagerly only."""
+    floats count as float64, integers and bools as int64."""
     need_tensors("hash_tensor", input=input)
     if mode != 0:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
     if input.dtype.is_complex or (input.dtype.is_storage and not input.dtype.is_compiled):
         raise not_implemented("xor_sum_cpu", input.dtype)
-    eager_only("hash_tensor")
-    array = casted(input, DType.f64 if input.dtype.is_float else DType.i64)._array("hash_tensor")
     axes = reduce.axes_of(dim, input.dim())
     for axis in axes if dim is not None and dim != () else ():
         if not input.shape[axis]:
             raise IndexError(f"hash_tensor: Expected reduction dim {axis} to have non-zero size.")
-    bits = np.ascontiguousarray(array).view(np.uint64).reshape(array.shape)
-    hashed: Any = bits
-    for axis in reversed(axes):
-        hashed = np.bitwise_xor.reduce(hashed, axis=axis)
-    shape = [1 if i in axes else size for i, size in enumerate(input.shape)]
-    return from_host(np.asarray(hashed).reshape(shape if keepdim else np.shape(hashed)))
+    wide = casted(input.detach(), DType.f64 if input.dtype.is_float else DType.i64)
+    hashed: Tensor = _XOR(wide, axes=tuple(axes))
+    if not keepdim:
+        return hashed
+    return reshape(hashed, [1 if i in axes else size for i, size in enumerate(input.shape)])

@@ -60,6 +60,8 @@ def _as_ranked(result: Tensor, x: Tensor) -> Tensor:
 def order_of(x: Tensor, axis: int, descending: bool = False) -> Tensor:
     """The positions that sort `x` along an axis, stably."""
     keys = casted(x, DType.i32) if x.dtype is DType.bool else x
+    if x.dtype is DType.u64:  # with the top bit turned, the bits have the same order as i64
+        keys = casted(x, DType.i64) ^ -(2**63)
     return _apply(o.argsort, keys.detach(), axis=axis, descending=bool(descending))
 
 

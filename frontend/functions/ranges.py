@@ -77,7 +77,7 @@ def arange(
     )
     whole = all(isinstance(x, int) for x in (first, last, by))
     kind = kind_of(dtype, out, DType.i64 if whole else STATE.default_dtype)
-    if not kind.is_compiled:
+    if not kind.is_computed:
         raise not_implemented("arange_cpu", kind)
     _check_range(first, last, by)
     if not kind.is_float:

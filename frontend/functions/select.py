@@ -21,6 +21,7 @@ from frontend.tensors.state import STATE
 from frontend.tensors.storages import whole_array
 from frontend.tensors.tensor import Tensor, from_data, make
 from frontend.tensors.views import IndexedView, View, written_back
+from frontend.tracing.memory import memory_around
 from graphc.errors import IndexRangeError, ShapeError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
@@ -265,12 +266,15 @@ def as_strided(
             "as_strided: Negative strides are not supported at the moment, got strides: "
             f"{list(strides)}"
         )
-    root, first = _storage(input)
+    root, first = storage_of(input)
     offset = first if storage_offset is None else int(storage_offset)
     if STATE.session is not None and storage_offset is not None:
         offset -= STATE.session.layouts.offset(root)
     last = offset + sum((n - 1) * step for n, step in zip(shape, strides))
     if STATE.session is not None and 0 not in shape and not 0 <= offset <= last < root.numel():
+        around = memory_around(STATE.session, root)
+        if around is not None:
+            return as_strided(around[0], shape, strides, offset + around[1])
         _need_inside(root)
     item = input.dtype.itemsize
     if 0 not in shape and last >= root.numel():
@@ -310,7 +314,7 @@ def _need_inside(root: Tensor) -> None:
     if array is not None and whole_array(array).size > array.size:
         raise TraceError(
             f"as_strided() asks for memory beside the {root.tensor_type} that the compiled "
-            "function was given, which has the elements of its arguments only",
+            "function was given, and gradients would come to it",
             hint="hand in the tensor of which that one is a part",
             location=user_location(),
         )
@@ -339,7 +343,7 @@ class _StridedView:
         return s.reshape(CONTEXT.apply(indexing.index_set, operands, {"axis": 0})[0], self.shape)
 
 
-def _storage(x: Tensor) -> tuple[Tensor, int]:
+def storage_of(x: Tensor) -> tuple[Tensor, int]:
     """The tensor whose memory `x` shares, row-major, and where in it `x` starts."""
     chain = []
     root: Any = x

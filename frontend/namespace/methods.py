@@ -59,7 +59,8 @@ FAMILIES = (
 LATE = {
     "frontend.nn.functional.short_time": "istft stft",
     "frontend.functions.memory": (
-        "const_data_ptr is_set_to resize_ resize_as_ set_ storage storage_offset untyped_storage"
+        "const_data_ptr is_set_to resize resize_ resize_as resize_as_ set_ storage storage_offset "
+        "untyped_storage"
     ),
     "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.differences": "corrcoef cov diff",

@@ -76,6 +76,8 @@ def numbers_as(values: Any, kind: DType) -> np.ndarray:
         return np.asarray(np.array(values, np.complex128) != 0)
     try:
         wide = _real(values)
+        if kind is DType.u64 and _mixes(values, wide):
+            wide = np.array(values, np.uint64)
         if wide.dtype.kind == "f":
             return _whole(wide, kind)
         if kind is DType.u64 and wide.dtype.kind == "u":
@@ -103,6 +105,16 @@ def _real(values: Any, dtype: Any = None) -> np.ndarray:
     if array.imag.any():
         raise TypeError("must be real number, not complex")
     return array.real if dtype is None else array.real.astype(dtype)
+
+
+def _mixes(values: Any, wide: np.ndarray) -> bool:
+    """Whether NumPy made floats of integers, because some are above int64 and some are not."""
+    integers = (int, np.integer)
+    return (
+        wide.dtype.kind == "f"
+        and wide.ndim == 1
+        and all(isinstance(value, integers) and value >= 0 for value in values)
+    )
 
 
 def _whole(wide: np.ndarray, kind: DType) -> np.ndarray:

@@ -165,6 +165,15 @@ def offset_in_memory(array: Any) -> int:
     return int(array.ctypes.data - low) // int(array.itemsize)
 
 
+def place_in_memory(array: Any) -> tuple[int, int] | None:
+    """How many elements the memory of `array` has, and how many of them lie in front of its first;
+    None for memory that is no row of elements of its dtype."""
+    whole = whole_array(array)
+    if whole.dtype != array.dtype or not whole.flags.c_contiguous:
+        return None
+    return whole.size, offset_in_memory(array)
+
+
 def is_private(counter: Counter, array: np.ndarray) -> bool:
     """Whether `counter` counts all writes to the memory of `array`, the value of a tensor that has
     it: nobody else holds the memory, and no other tensor over it counts for itself."""

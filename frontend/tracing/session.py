@@ -148,11 +148,11 @@ class Session(Mutations):
         captured = self.capture(tensor)
         if captured is None:
             raise not_of_trace(tensor)
-        captured.input = self._add_input(name, source, tensor)
+        captured.input = self.add_input(name, source, tensor)
         tensor._value = captured.input.var
         return captured.input.var
 
-    def _add_input(self, name: str, source: Source, tensor: Tensor) -> GraphInput:
+    def add_input(self, name: str, source: Source, tensor: Tensor) -> GraphInput:
         # Names are given when all is known: optimizer state may appear during the trace.
         var = self.root.input(f"input{len(self.inputs)}", tensor.tensor_type)
         graph_input = GraphInput(name, tensor.tensor_type, source, tensor, var)
@@ -193,7 +193,7 @@ class Session(Mutations):
             tensor = make(None, TensorType(dtype, ()))
             name = str(key) if index is None else f"{key}_{index}"
             source = HostSource(mapping, key, index, dtype)
-            tensor._value = self._add_input(name, source, tensor).var
+            tensor._value = self.add_input(name, source, tensor).var
             self._hosts[(id(mapping), key, index)] = tensor
         return tensor
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.tensors.memory_tracking import whole_array
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
@@ -62,6 +63,20 @@ class GradSource(Source):
         owner: Any = self.source.tensor(arguments)
         grad: Tensor = owner._grad
         return grad
+
+
+class MemorySource(Source):
+    """All of the memory that the array of another input lies in, in a row. `place`: how many
+    elements it has, and where that array begins."""
+
+    __slots__ = ("place", "source")
+
+    def __init__(self, source: Source, place: tuple[int, int]):
+        self.source = source
+        self.place = place
+
+    def array(self, arguments: Sequence[Tensor]) -> np.ndarray:
+        return whole_array(self.source.array(arguments)).reshape(-1)
 
 
 class HostSource(Source):

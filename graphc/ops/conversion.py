@@ -23,13 +23,15 @@ STICKY = 1 << 12
 
 def convert(x: Array, dtype: DType) -> Any:
     """`x` in `dtype`. Floats to integers are truncated, saturate in the type the integer computes
-    as, NaN giving 0, and then wrap as integers do."""
+    as (u64: in itself, from above), NaN giving 0, and then wrap as integers do."""
     source = DType.of(x.dtype)
     if not (source.is_compiled and dtype.is_compiled):
         return _uncompiled(x, source, dtype)
+    if source.is_float and dtype is DType.u64:
+        return _to_unsigned(x)
     if source.is_float and dtype.is_integer:
         return _to_integer(x.astype(source.computes_as.numpy), dtype)
-    if dtype is DType.bf16 and source in (DType.f64, DType.i32, DType.i64):
+    if dtype is DType.bf16 and source in (DType.f64, DType.i32, DType.i64, DType.u64):
         return rounded_to_odd(x).astype(dtype.numpy)
     return x.astype(dtype.numpy)
 
@@ -46,10 +48,7 @@ def _uncompiled(x: Array, source: DType, dtype: DType) -> Any:
     if dtype.is_float and not dtype.is_compiled:
         return _to_8_bits(x.astype(np.float32), dtype)
     if source.is_float and dtype.is_integer:
-        wide = x.astype(np.float64)
-        beyond = wide >= 2.0**63
-        whole = _to_integer(np.where(beyond, wide - 2.0**63, wide), DType.i64).astype(np.uint64)
-        return (whole + np.where(beyond, np.uint64(2**63), np.uint64(0))).astype(dtype.numpy)
+        return _to_unsigned(x).astype(dtype.numpy)
     return x.astype(dtype.numpy)
 
 
@@ -60,6 +59,16 @@ def _to_8_bits(x: Array, dtype: DType) -> Any:
     elif dtype is DType.f8_e8m0:
         x = np.maximum(np.abs(x), np.float32(2.0**-127))
     return x.astype(dtype.numpy)
+
+
+def _to_unsigned(x: Array) -> Array:
+    """Floats as u64: as i64 where that holds them, so that negative ones wrap; larger ones
+    saturate."""
+    wide = x.astype(np.float64)
+    beyond = wide >= 2.0**63
+    whole = _to_integer(np.where(beyond, wide - 2.0**63, wide), DType.i64).astype(np.uint64)
+    unsigned: Array = whole + np.where(beyond, np.uint64(2**63), np.uint64(0))
+    return unsigned
 
 
 def _to_integer(x: Array, dtype: DType) -> Any:
@@ -87,9 +96,12 @@ def rounded_to_odd(x: Array) -> Array:
 def _as_f64(x: Array) -> Array:
     """f64 numbers that round to bf16 as `x` does. Bits of integers too long for f64 are replaced
     by one bit that says whether there are any."""
-    if x.dtype != np.int64:
+    if x.dtype.itemsize < 8 or x.dtype.kind == "f":
         return x.astype(np.float64)
-    rest = x & (STICKY - 1)
-    marked = (x - rest) | np.where(rest != 0, STICKY // 2, 0)
-    small = (x >= -EXACT_INTEGER) & (x <= EXACT_INTEGER)
+    kind = x.dtype.type
+    rest = x & kind(STICKY - 1)
+    marked = (x - rest) | np.where(rest != 0, kind(STICKY // 2), kind(0))
+    small = x <= kind(EXACT_INTEGER)
+    if kind is np.int64:
+        small &= x >= -EXACT_INTEGER
     return np.where(small, x, marked).astype(np.float64)

@@ -121,9 +121,12 @@ WIDER = {
     DType.f64: frozenset({DType.f64}),
     DType.f16: frozenset({DType.f16, *_FLOATS}),
     DType.bf16: frozenset({DType.bf16, *_FLOATS}),
-    DType.u8: frozenset({DType.u8, DType.i16, DType.f16, DType.bf16, *_INTEGERS, *_FLOATS}),
+    DType.u8: frozenset(
+        {DType.u8, DType.i16, DType.u64, DType.f16, DType.bf16, *_INTEGERS, *_FLOATS}
+    ),
     DType.i8: frozenset({DType.i8, DType.i16, DType.f16, DType.bf16, *_INTEGERS, *_FLOATS}),
     DType.i16: frozenset({DType.i16, *_INTEGERS, *_FLOATS}),
+    DType.u64: frozenset({DType.u64}),
 }
 
 

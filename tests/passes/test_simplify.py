@@ -33,7 +33,8 @@ def special(dtype: DType) -> Any:
     if dtype.is_integer:
         limits = np.iinfo(dtype.numpy)
         values = [limits.min, limits.min + 1, -7, -2, -1, 0, 1, 2, 3, limits.max - 1, limits.max]
-        return np.array(values).astype(dtype.numpy)
+        bits = [value % 2 ** (8 * dtype.itemsize) for value in values]
+        return np.array(bits, np.uint64).astype(dtype.numpy)
     limits = ml_dtypes.finfo(dtype.numpy)
     with np.errstate(over="ignore"):  # 1e10 is no number of f16
         return _special_floats(limits, dtype)

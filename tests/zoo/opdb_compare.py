@@ -58,7 +58,17 @@ def compared(op: Any, actual: Any, expected: Any, args: tuple, keywords: dict) -
         unlike = different(actual, expected, numbers_too=False)
         actual, expected = FACTORS[op.name](_arrays(actual)), FACTORS[op.name](_arrays(expected))
         return unlike or different(actual, expected)
-    return different(actual, expected, numbers_too=known)
+    return different(actual, expected, numbers_too=known, coarsest=coarsest(args, keywords))
+
+
+def coarsest(*values: Any) -> float:
+    """The greatest bound of the dtypes of tensors among arguments: f64 made of f32 that was rounded
+    in another place is as far off as f32 is."""
+    import torch
+
+    leaves = torch.utils._pytree.tree_leaves(values)
+    names = [str(x.dtype).removeprefix("torch.") for x in leaves if isinstance(x, torch.Tensor)]
+    return max((BOUNDS.get(name, 0.0) for name in names), default=0.0)
 
 
 def _chosen(result: Any, args: tuple, keywords: dict) -> list[np.ndarray]:
@@ -76,8 +86,10 @@ def _chosen(result: Any, args: tuple, keywords: dict) -> list[np.ndarray]:
     return [x for x in (values, actual) if x is not None]
 
 
-def different(actual: Any, expected: Any, numbers_too: bool = True, where: str = "") -> str | None:
-    """How a result differs, in nested sequences and dicts."""
+def different(
+    actual: Any, expected: Any, numbers_too: bool = True, where: str = "", coarsest: float = 0.0
+) -> str | None:
+    """How a result differs, in nested sequences and dicts; by more than `coarsest` in any case."""
     import torch
 
     if isinstance(expected, torch.Tensor):
@@ -87,14 +99,16 @@ def different(actual: Any, expected: Any, numbers_too: bool = True, where: str =
             return f"{where}shape {tuple(actual.shape)}, not {tuple(expected.shape)}"
         if str(actual.dtype) != str(expected.dtype):
             return f"{where}dtype {actual.dtype}, not {expected.dtype}"
-        return _numbers(_ours(actual), array(expected), where) if numbers_too else None
+        if not numbers_too:
+            return None
+        return _numbers(_ours(actual), array(expected), where, coarsest)
     if isinstance(expected, np.ndarray):
         return _numbers(actual, expected, where)
     if isinstance(expected, tuple | list):
         if not isinstance(actual, tuple | list) or len(actual) != len(expected):
             return f"{where}{type(actual).__name__}, not {len(expected)} values"
         pairs = enumerate(zip(actual, expected))
-        unlike = (different(x, y, numbers_too, f"{where}[{i}] ") for i, (x, y) in pairs)
+        unlike = (different(x, y, numbers_too, f"{where}[{i}] ", coarsest) for i, (x, y) in pairs)
         return next((text for text in unlike if text), None)
     if isinstance(expected, numbers.Number) and not isinstance(expected, bool):
         return _numbers(np.asarray(actual), np.asarray(expected), where) if numbers_too else None
@@ -113,7 +127,9 @@ def _arrays(value: Any) -> Any:
     return _ours(value) if isinstance(value, frontend.Tensor) else array(value)
 
 
-def _numbers(actual: np.ndarray, expected: np.ndarray, where: str) -> str | None:
+def _numbers(
+    actual: np.ndarray, expected: np.ndarray, where: str, coarsest: float = 0.0
+) -> str | None:
     if actual.shape != expected.shape:
         return f"{where}shape {actual.shape}, not {expected.shape}"
     if expected.dtype.kind in "bui":
@@ -121,12 +137,15 @@ def _numbers(actual: np.ndarray, expected: np.ndarray, where: str) -> str | None
         return f"{where}{wrong} of {expected.size} wrong" if wrong else None
     if expected.dtype.kind == "c":
         parts = ((actual.real, expected.real), (actual.imag, expected.imag))
-        return next((text for x, y in parts if (text := _floats(x, y, expected, where))), None)
-    return _floats(actual, expected, expected, where)
+        unlike = (_floats(x, y, expected, where, coarsest) for x, y in parts)
+        return next((text for text in unlike if text), None)
+    return _floats(actual, expected, expected, where, coarsest)
 
 
-def _floats(x: np.ndarray, y: np.ndarray, whole: np.ndarray, where: str) -> str | None:
-    bound = BOUNDS.get(whole.dtype.name, 1e-8)
+def _floats(
+    x: np.ndarray, y: np.ndarray, whole: np.ndarray, where: str, coarsest: float
+) -> str | None:
+    bound = max(BOUNDS.get(whole.dtype.name, 1e-8), coarsest)
     if (np.isnan(x) != np.isnan(y)).any():
         return f"{where}NaN in other places"
     infinite = np.isinf(y)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from frontend.tensors.epoch import TRACE_LOCK, HookRegistry, Registry
-from frontend.tensors.memory_tracking import offset_in_memory
+from frontend.tensors.memory_tracking import offset_in_memory, place_in_memory
 from frontend.tensors.tensor import Tensor, added_attributes
-from frontend.tracing.sources import Source
+from frontend.tracing.sources import MemorySource, Source
 
 PLAIN = (int, float, bool, str, type(None))
 _EXACT = {*PLAIN, bytes, complex}
@@ -299,6 +299,19 @@ class OffsetGuard:
 
     def reason(self) -> str:
         return "an argument begins at another place of its memory"
+
+
+class MemoryGuard:
+    """What memory an input lies in, all of which is an input too, and where it begins there."""
+
+    def __init__(self, source: MemorySource):
+        self.source = source
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        return place_in_memory(self.source.source.array(arguments)) == self.source.place
+
+    def reason(self) -> str:
+        return "an argument lies in other memory"
 
 
 class GradGuard:

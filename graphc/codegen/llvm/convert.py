@@ -20,7 +20,7 @@ from graphc.ir.types import DType
 from graphc.ops.conversion import EXACT_INTEGER, STICKY
 
 _HALVES = (DType.f16, DType.bf16)
-_UNSIGNED = (DType.bool, DType.u8)
+_UNSIGNED = (DType.bool, DType.u8, DType.u64)
 # Bits of f32 that stand for a number of f16: the least normal one, the first that overflows, 1/2.
 _F16_TINY, _F16_OVERFLOW, _HALF = 0x38800000, 0x477FF000, 0x3F000000
 _F32_INFINITY, _F32_SIGN = 0x7F800000, 0x80000000
@@ -54,6 +54,8 @@ class _Lanes:
         if target in _HALVES:
             near = self.as_f32(text, source, exactly=target is DType.bf16)
             return self.to_f16(near) if target is DType.f16 else self.to_bf16(near)
+        if source.is_float and target is DType.u64:
+            return self.to_unsigned(text, source)
         if source.is_float and target.is_integer:
             return self.to_integer(text, source, target)
         return self.cast(_cast(source, target), text, ELEMENT[source], ELEMENT[target])
@@ -77,17 +79,29 @@ class _Lanes:
             return wide_text
         return self.cast("trunc", wide_text, ELEMENT[wide], ELEMENT[target])
 
+    def to_unsigned(self, text: str, source: DType) -> str:
+        """u64: what i64 does not hold is counted from 2^63 on."""
+        if source is DType.f32:
+            text = self.cast("fpext", text, "float", "double")
+        start = self.float(2.0**63, DType.f64)
+        beyond = self.op("fcmp oge", "double", text, start)
+        rest = self.select(beyond, "double", self.op("fsub", "double", text, start), text)
+        whole = self.to_integer(rest, DType.f64, DType.i64)
+        top = self.select(beyond, "i64", self.integer("i64", -(2**63)), self.integer("i64", 0))
+        return self.op("add", "i64", whole, top)
+
     def as_f32(self, text: str, source: DType, exactly: bool) -> str:
-        """An f32 that rounds to a half type as the operand does. i32 and i64 need not be told apart
-        `exactly` for f16: those that f32 rounds overflow."""
+        """An f32 that rounds to a half type as the operand does. Long integers need not be told
+        apart `exactly` for f16: those that f32 rounds overflow."""
         if source is DType.f32:
             return text
         if source is DType.f64:
             return self.rounded_to_odd(text)
-        if source in (DType.i32, DType.i64) and exactly:
-            if source is DType.i64:
-                text = self.shortened(text)
-            return self.rounded_to_odd(self.cast("sitofp", text, ELEMENT[source], "double"))
+        if source in (DType.i32, DType.i64, DType.u64) and exactly:
+            if source is not DType.i32:
+                text = self.shortened(text, source)
+            wide = self.cast(_cast(source, DType.f64), text, ELEMENT[source], "double")
+            return self.rounded_to_odd(wide)
         return self.cast(_cast(source, DType.f32), text, ELEMENT[source], "float")
 
     # -- f16 and bf16 ------------------------------------------------------------------------
@@ -169,13 +183,16 @@ class _Lanes:
         step = self.select(wrong, "i32", step, self.integer("i32", 0))
         return self.cast("bitcast", self.op("add", "i32", bits, step), "i32", "float")
 
-    def shortened(self, text: str) -> str:
+    def shortened(self, text: str, source: DType) -> str:
         """An i64 whose bits beyond f64 are replaced by one."""
         rest = self.op("and", "i64", text, self.integer("i64", STICKY - 1))
         whole = self.op("xor", "i64", text, rest)
         has_rest = self.op("icmp ne", "i64", rest, self.integer("i64", 0))
         zero, half = self.integer("i64", 0), self.integer("i64", STICKY // 2)
         marked = self.op("or", "i64", whole, self.select(has_rest, "i64", half, zero))
+        if source is DType.u64:
+            is_small = self.op("icmp ule", "i64", text, self.integer("i64", EXACT_INTEGER))
+            return self.select(is_small, "i64", text, marked)
         from_least = self.op("add", "i64", text, self.integer("i64", EXACT_INTEGER))
         is_small = self.op("icmp ule", "i64", from_least, self.integer("i64", 2 * EXACT_INTEGER))
         return self.select(is_small, "i64", text, marked)

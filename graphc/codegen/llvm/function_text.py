@@ -26,6 +26,7 @@ ELEMENT = {
     DType.u8: "i8",
     DType.i8: "i8",
     DType.i16: "i16",
+    DType.u64: "i64",
 }
 _CODE = {**ELEMENT, DType.f32: "f32", DType.f64: "f64"}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
@@ -48,7 +49,7 @@ def scalar_literal(value: float | int | bool, dtype: DType) -> str:
     if dtype is DType.bool:
         return "true" if value else "false"
     if dtype.is_integer:
-        return str(int(value))
+        return str(int(np.asarray(value, dtype.numpy).astype(np.int64)))
     if dtype.is_storage:
         return str(np.asarray(value, dtype.numpy).view(np.int16).item())
     if math.isnan(value):

@@ -1,5 +1,6 @@
 """Functions of floats that NumPy computes element by element: neighbours, mantissas and exponents,
-incomplete gamma functions; and how many lie in each of several intervals."""
+incomplete gamma functions; the exclusive or of their bits; and how many lie in each of several
+intervals."""
 
 from __future__ import annotations
 
@@ -47,6 +48,32 @@ igammac = Host(
     "igammac", lambda a, x: incomplete_gamma(a, x)[1].astype(a.dtype), _alike, cost=2000,
     samples=lambda m: [m(m.positive(3, 4), m.positive(3, 4)), m(m.positive(0), m.positive(0))],
 )  # fmt: skip
+
+# -- bits ----------------------------------------------------------------------------------------
+
+
+def _xor_of_bits(x: Array, *, axes: tuple[int, ...]) -> Array:
+    bits = np.ascontiguousarray(x).view(np.uint64).reshape(x.shape)
+    return np.asarray(np.bitwise_xor.reduce(bits, axis=axes)) if axes else bits.copy()
+
+
+def _xor_type(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
+    if x.dtype not in (DType.f64, DType.i64):
+        raise DTypeError(f"f64 or i64 wanted, not {x}")
+    if any(not 0 <= axis < x.rank for axis in axes) or len(set(axes)) < len(axes):
+        raise ShapeError(f"{x} has no axes {axes}")
+    kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
+    return TensorType(DType.u64, tuple(kept))
+
+
+xor_of_bits = Host(
+    "xor_of_bits", _xor_of_bits, _xor_type, cost=2,
+    samples=lambda m: [
+        m(m.normal(3, 4, 5), axes=(0, 2)), m(m.normal(3, 0), axes=(1,)), m(m.normal(), axes=()),
+    ],
+    exempt={"gradient": "the result is a whole number"},
+)  # fmt: skip
+"""The exclusive or of the 64 bits of all elements along `axes`."""
 
 # -- histograms ----------------------------------------------------------------------------------
 

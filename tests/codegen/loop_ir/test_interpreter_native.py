@@ -59,6 +59,7 @@ SPECIAL = {
     DType.u8: [0, 1, 127, 128, 255],
     DType.i8: [0, 1, -1, 127, -128],
     DType.i16: [0, 1, -1, 255, 256, -32768, 32767],
+    DType.u64: [0, 1, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1],
 }  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def sample(dtype: DType, count: int, seed: int) -> np.ndarray:
             other = wide.astype(dtype.numpy)
     elif dtype.is_storage:
         limits = np.iinfo(dtype.numpy)
-        other = random.integers(limits.min, limits.max, count, endpoint=True).astype(dtype.numpy)
+        other = random.integers(limits.min, limits.max, count, dtype.numpy, endpoint=True)
     else:
         half = 1 << random.integers(2, 8 * dtype.itemsize - 2)
         other = random.integers(-half, half, count).astype(dtype.numpy)

@@ -11,7 +11,7 @@ import pytest
 import frontend as torch
 from frontend import nn
 from frontend.compiled import specialization
-from graphc.errors import TraceError
+from graphc.errors import ArgumentError, TraceError
 from tests.fuzz.state import Interpreted
 
 W = torch.ones(3, requires_grad=True)
@@ -208,9 +208,26 @@ def test_as_strided_counts_from_where_the_memory_of_an_argument_begins() -> None
             part = torch.as_tensor(memory[start : start + 12])
             assert compiled(part).tolist() == part.as_strided((2, 2), (1, 2), 8).tolist()
     beside = torch.compile(lambda x: x.as_strided((2, 2), (1, 2), 0))
-    assert whole[5:10].as_strided((2, 2), (1, 2), 0).tolist() == [[0, 2], [1, 3]]
+    for part in (whole[5:10], whole[6:11], torch.arange(30.0)[6:11]):
+        eager = part.as_strided((2, 2), (1, 2), 0).tolist()
+        assert beside(part).tolist() == eager == [[0, 2], [1, 3]]
+    further = torch.compile(lambda x: x.as_strided((2,), (6,)) * x.as_strided((1,), (1,), 1))
+    assert further(whole[5:10]).tolist() == [5, 11]
     with pytest.raises(TraceError, match=r"memory beside the f32\[5\]"):
-        beside(whole[5:10])
+        beside(whole[5:10].requires_grad_())
+
+
+def test_what_lies_beside_an_argument_is_not_read_where_that_is_changed() -> None:
+    whole = torch.arange(20.0)
+
+    @torch.compile
+    def function(x: Any) -> Any:
+        x.add_(1)
+        return x.as_strided((2,), (1,), 0)
+
+    with pytest.raises(ArgumentError, match="changed in place and shares memory"):
+        function(whole[5:10])
+    assert whole.tolist() == list(range(20))
 
 
 def test_as_strided_of_no_elements_and_narrow_dtypes() -> None:

@@ -84,6 +84,16 @@ def test_the_hash_of_a_tensor() -> None:
         torch.hash_tensor(x, mode=1)
 
 
+def test_the_hash_of_a_tensor_in_a_graph() -> None:
+    def function(x: Any) -> tuple[Any, ...]:
+        rows = torch.hash_tensor(x, 1)
+        return rows, torch.hash_tensor(x * 2, keepdim=True), rows == rows.flip(0), rows.to(x.dtype)
+
+    x = torch.arange(6.0).reshape(2, 3) - 2.5
+    for got, want in zip(torch.compile(function)(x), function(x)):
+        np.testing.assert_array_equal(got.numpy(), want.numpy(), strict=True)
+
+
 def test_out_may_not_be_what_is_read() -> None:
     x = torch.arange(6.0)
     index, mask = torch.tensor([0, 1, 2]), torch.ones(6, dtype=torch.bool)

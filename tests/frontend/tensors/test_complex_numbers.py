@@ -109,5 +109,30 @@ def test_what_is_only_stored(name: str) -> None:
         x + x
     with pytest.raises(RuntimeError, match="Promotion for"):
         torch.promote_types(kind, torch.int32)
+    if kind is torch.uint64:
+        return  # graphs have it
     with pytest.raises(DTypeError, match="not supported in compiled code"):
         torch.compile(lambda y: y.reshape(4))(x)
+
+
+def test_graphs_move_the_bits_of_uint64() -> None:
+    x = torch.tensor([2**63 + 5, 3, 2**64 - 1, 0], dtype=torch.uint64)
+    y = torch.tensor([2**63 + 5, 4, 1, 0], dtype=torch.uint64)
+
+    def function(x: Any, y: Any) -> list[Any]:
+        taken = [x[1:], torch.cat([x, y]), x.reshape(2, 2).T, x.sort().values, x.argsort()]
+        bits = [x == y, torch.where(x == y, x, y), x * y, x ^ y, x & y]
+        floats = x.to(torch.float32)
+        return [*taken, *bits, floats, floats.to(torch.uint64), x.to(torch.int64)]
+
+    a, b = x.numpy(), y.numpy()
+    floats = a.astype(np.float32)
+    want = [a[1:], np.concatenate([a, b]), a.reshape(2, 2).T, np.sort(a), np.argsort(a), a == b]
+    want += [np.where(a == b, a, b), a * b, a ^ b, a & b, floats]
+    back = [2**64 - 1 if f >= 2**64 else int(f) for f in floats.astype(object)]
+    want += [np.array(back, np.uint64), a.astype(np.int64)]
+    for each in (function, torch.compile(function)):
+        for got, expected in zip(each(x, y), want, strict=True):
+            np.testing.assert_array_equal(got.numpy(), expected, strict=True)
+    with pytest.raises(NotImplementedError, match="not implemented for 'UInt64'"):
+        torch.compile(lambda x: x < x)(x)

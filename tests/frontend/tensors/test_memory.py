@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -36,8 +38,25 @@ def test_resizing() -> None:
     assert torch.ones(5).resize_as_(torch.ones(2, 2)).shape == (2, 2)
     with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
         torch.ones(2, requires_grad=True).resize_(3)
-    with pytest.raises(TraceError, match="runs eagerly only"):
+    with pytest.raises(TraceError, match="shape of a tensor from before the trace"):
         torch.compile(lambda y: y.resize_(1))(torch.ones(2))
+
+
+def test_resizing_inside_a_compiled_function() -> None:
+    def function(x: Any) -> tuple[Any, ...]:
+        less, more, row = x.clone(), x * 2, x * 1
+        second, first, place = less[1], more[0], row[1]
+        less.resize_(2, 2).add_(10)  # the same memory
+        more.resize_(4, 3).sub_(1)  # memory of its own
+        first.mul_(3)
+        place.resize_(1, 2).fill_(7)
+        return less, second, more, first, row, place, x.clone().resize_as_(place)
+
+    x = torch.arange(6.0).reshape(2, 3)
+    want = [each.tolist() for each in function(x)]
+    assert want[0] == [[10, 11], [12, 13]] and want[1] == [13, 4, 5]
+    assert want[2][2] == [-1, -1, -1] and want[4] == [[0, 1, 2], [7, 7, 5]]
+    assert [each.tolist() for each in torch.compile(function)(x)] == want
 
 
 def test_setting_memory() -> None:
