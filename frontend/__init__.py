@@ -119,8 +119,9 @@ _LATE = {
         "transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy"
     ),
     "frontend.nn.functional.native_layers": (
-        "affine_grid_generator embedding_renorm_ grid_sampler grid_sampler_2d grid_sampler_3d "
-        "native_batch_norm native_dropout native_group_norm native_layer_norm native_norm"
+        "affine_grid_generator embedding_bag embedding_renorm_ grid_sampler grid_sampler_2d "
+        "grid_sampler_3d native_batch_norm native_dropout native_group_norm native_layer_norm "
+        "native_norm"
     ),
     "frontend.functions.differences": (
         "corrcoef cov cumulative_trapezoid diff gradient trapezoid trapz"
@@ -132,6 +133,9 @@ _LATE = {
         "is_inference_mode_enabled is_nonzero is_same_size is_signed nonzero_static renorm"
     ),
     "frontend.functions.memory": "resize_as_",
+    "frontend.nn.recurrent_functions": (
+        "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"
+    ),
     "frontend.nn.functional.short_time": "istft stft",
     "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
     "frontend.functions.windows": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from frontend.functions import reduce
@@ -18,14 +19,15 @@ from frontend.functions.reduce import dimension
 from frontend.functions.scatter import put, scatter
 from frontend.functions.select import diagonal
 from frontend.functions.shape import cat, padded
+from frontend.tensors.dtypes import channels_last, channels_last_3d, contiguous_format
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 
 __all__ = [
-    "as_strided_scatter", "constant_pad_nd", "empty_permuted", "fill_diagonal_", "get_device",
-    "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_same_size", "is_signed",
+    "as_strided_scatter", "constant_pad_nd", "dim_order", "empty_permuted", "fill_diagonal_",
+    "get_device", "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_same_size", "is_signed",
     "nonzero_static", "renorm", "sum_to_size",
 ]  # fmt: skip
 
@@ -43,6 +45,48 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have one shape."""
     need_tensors("is_same_size", input=input, other=other)
     return input._sizes == other._sizes
+
+
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions as they lie in memory, the outermost first. `ambiguity_check`: True, or a list
+    of memory formats of which exactly one has to fit, raises RuntimeError where sizes of 1 or equal
+    strides leave that open."""
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+    if not isinstance(ambiguity_check, bool | list) or not set(formats) <= set(_FORMATS):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    sizes, strides = tuple(self.shape), self.stride()
+    is_open = 1 in sizes or any(a == b for a, b in pairwise(strides))
+    fitting = sum(_lies_as(self, each) for each in formats)
+    if ambiguity_check is not False and is_open and fitting != 1:
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given "
+            "memory formats."
+        )
+    if self.is_contiguous():
+        return tuple(range(self.dim()))
+    inner_first = list(reversed(range(self.dim())))
+    for last in range(1, self.dim()):
+        at = last
+        for place in reversed(range(last)):
+            inside, outside = inner_first[place], inner_first[at]
+            if 0 in (strides[inside], strides[outside]):
+                continue  # a repeated dimension lies anywhere
+            if (strides[inside], sizes[inside]) <= (strides[outside], sizes[outside]):
+                break
+            inner_first[place], inner_first[at], at = outside, inside, place
+    return tuple(reversed(inner_first))
+
+
+_FORMATS: dict[Any, tuple[int, ...]] = {
+    contiguous_format: (), channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1),
+}  # fmt: skip
+
+
+def _lies_as(x: Tensor, memory_format: Any) -> bool:
+    order = _FORMATS[memory_format]
+    if not order:
+        return x.is_contiguous()
+    return x.dim() == len(order) and bool(x.permute(order).is_contiguous())
 
 
 def is_signed(input: Tensor) -> bool:

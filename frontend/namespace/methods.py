@@ -67,7 +67,7 @@ LATE = {
     "frontend.functions.histograms": "histogram",
     "frontend.functions.number_functions": "frexp gcd hash_tensor lcm nextafter",
     "frontend.functions.questions": (
-        "as_strided_scatter fill_diagonal_ is_nonzero is_same_size nonzero_static renorm "
+        "as_strided_scatter dim_order fill_diagonal_ is_nonzero is_same_size nonzero_static renorm "
         "sum_to_size"
     ),
     "frontend.functions.linear_algebra.solving": "det logdet slogdet",

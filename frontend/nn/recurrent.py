@@ -54,6 +54,11 @@ def chunks(x: Tensor, count: int) -> tuple[Tensor, ...]:
     return parts(x, (x.shape[1] // count,) * count, 1)
 
 
+def unstacked(state: Tensor) -> list[Tensor]:
+    """[n, rows, size] as n matrices."""
+    return [part.squeeze(0) for part in parts(state, (1,) * state.shape[0], 0)]
+
+
 # -- steps ---------------------------------------------------------------------------------------
 
 

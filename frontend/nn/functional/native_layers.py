@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.functions import norms, random, reduce, statistics, unary
-from frontend.functions.creation import empty
+from frontend.functions import norms, order, pointwise, random, reduce, scatter, statistics, unary
+from frontend.functions.creation import arange, empty, full, ones_like, zeros
 from frontend.nn import functional as F
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 
 __all__ = [
-    "affine_grid_generator", "embedding_renorm_", "grid_sampler", "grid_sampler_2d",
-    "grid_sampler_3d", "native_batch_norm", "native_dropout", "native_group_norm",
+    "affine_grid_generator", "embedding_bag", "embedding_renorm_", "grid_sampler",
+    "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_dropout", "native_group_norm",
     "native_layer_norm", "native_norm",
 ]  # fmt: skip
 
@@ -33,6 +33,41 @@ def native_layer_norm(
     result = F.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
     dims = range(input.dim() - len(normalized_shape), input.dim())
     return (result, *_moments(input, dims, eps, True))
+
+
+def embedding_bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False,
+    mode: int = 0, sparse: bool = False, per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """`F.embedding_bag` with a number for its mode (0 "sum", 1 "mean", 2 "max"); the bag of each
+    index, how many of each bag count, and of "max" the index of each maximum [bags, features] (of
+    "mean" the counts again). As in PyTorch, "sum" does not find these out: none, and zeros."""
+    if mode not in (0, 1, 2):
+        raise ValueError(f"embedding_bag: mode has to be 0, 1 or 2, not {mode}")
+    result = F.embedding_bag(
+        indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode],
+        sparse, per_sample_weights, include_last_offset, padding_idx,
+    )  # fmt: skip
+    bags, kind = result.shape[0], offsets.dtype
+    if mode == 0:
+        return result, zeros(0, dtype=kind), zeros(bags, dtype=kind), zeros(bags, dtype=kind)
+    # An index is of the last bag that begins at or before it.
+    count = indices.shape[0]
+    begun = zeros(count + 1, dtype=kind).index_add(0, offsets[:bags], ones_like(offsets[:bags]))
+    bag = order.cumsum(begun, 0)[:count] - 1
+    kept = ones_like(indices) if padding_idx is None else (indices != padding_idx).to(kind)
+    sizes = zeros(bags, dtype=kind).index_add(0, bag, kept.to(kind))
+    if mode == 1:
+        return result, bag, sizes, sizes
+    with no_grad():
+        rows, best = weight[indices], result[bag]
+        here = pointwise.logical_and(rows == best, (kept != 0).unsqueeze(1))
+        places = pointwise.where(here, arange(count).unsqueeze(1), count)
+        none = full((bags, weight.shape[1]), count, dtype=places.dtype)
+        first = scatter.index_reduce(none, 0, bag, places, "amin")
+        padded = indices.new_zeros(count + 1).index_copy(0, arange(count), indices)
+        return result, bag, sizes, padded[first]
 
 
 def native_group_norm(

@@ -14,7 +14,7 @@ from frontend.nn.checks import fail, scalar_name
 from frontend.nn.modules.elsewhere import elsewhere
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.nn.recurrent import CHUNKS, Carry, parts, run_layers, weights_of
+from frontend.nn.recurrent import CHUNKS, Carry, run_layers, unstacked, weights_of
 from frontend.tensors.dtypes import TORCH_NAMES
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
@@ -215,7 +215,7 @@ class RNNBase(Module):
             initial = [self._zeros(rows, x)] * count
         else:
             self._check_states(states, x, rows)
-            initial = list(zip(*(_unstacked(state) for state in states)))
+            initial = list(zip(*map(unstacked, states)))
         dropout = self.dropout if self.training else 0.0
         y, finals = run_layers(self.mode, layers, x, sizes, initial, dropout)
         return y, tuple(stack(each) for each in zip(*finals))
@@ -262,11 +262,6 @@ def _check_ranks(states: Carry, batched: bool) -> None:
     else:
         shown = f"hx and cx should also be {rank}-D but got ({', '.join(ranks)}) tensors"
     raise fail(ShapeError, f"For {kind} input, {shown}")
-
-
-def _unstacked(state: Tensor) -> list[Tensor]:
-    """[n, rows, size] as n matrices."""
-    return [part.squeeze(0) for part in parts(state, (1,) * state.shape[0], 0)]
 
 
 class RNN(RNNBase):
