@@ -43,7 +43,7 @@ OUT_OF_SCOPE = (
     (r"quint|qint|quantiz|q_scale|q_zero|q_per|qscheme|per_tensor|per_channel|fake_quant|"
      r"dequantize|int_repr|choose_qparams|fused_moving", "quantized tensors"),
     (r"chalf|complex32", "complex numbers of 16-bit parts"),
-    (r"BroadcastingList|_notes$|^TYPE_CHECKING$|boolean_dispatch|^GRID_SAMPLE|assert_int_or_pair|"
+    (r"^(Module|Parameter|Buffer)Dict$|^GraphExecutorState$|BroadcastingList|_notes$|^TYPE_CHECKING$|boolean_dispatch|^GRID_SAMPLE|assert_int_or_pair|"
      r"^Optional$|factory_kwargs|swap_in_optimizer|Script|JIT|Graph$|^Block|Value$|CompilationUnit|import_ir|parse_|jit|Type$|Future|"
      r"^fork$|^wait$|Code$|CallStack|FunctionSchema|Argument|AliasDb|Gradient$|IODescriptor|"
      r"ErrorReport|Module(Dict)?Serial|Serialization|PyTorchFile|OperatorInfo|ThroughputBenchmark|"

@@ -27,8 +27,8 @@ from graphc.ir.builder import user_location
 
 __all__ = [
     "as_strided_scatter", "constant_pad_nd", "dim_order", "empty_permuted", "fill_diagonal_",
-    "get_device", "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_same_size", "is_signed",
-    "nonzero_static", "renorm", "sum_to_size",
+    "get_device", "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_same_size",
+    "is_signed", "nonzero_static", "renorm", "sum_to_size",
 ]  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The memory around a tensor from outside, as an input of the graph of its own.
 
-`as_strided` reaches elements beside those of an argument that is a part of something larger. They are
-read: where the argument is changed in place too, `compiled.overlap` refuses that both are inputs.
+`as_strided` reaches elements beside those of an argument that is a part of something larger. They
+are read: `compiled.overlap` refuses that both are inputs where the argument is changed in place.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "affine_grid_generator", "embedding_bag", "embedding_renorm_", "grid_sampler",
-    "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_dropout", "native_group_norm",
-    "native_layer_norm", "native_norm",
+    "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_dropout",
+    "native_group_norm", "native_layer_norm", "native_norm",
 ]  # fmt: skip
 
 
