@@ -126,6 +126,7 @@ _LATE = {
     "frontend.functions.differences": (
         "corrcoef cov cumulative_trapezoid diff gradient trapezoid trapz"
     ),
+    "frontend.functions.drawn_numbers": "binomial poisson",
     "frontend.functions.histograms": "histogram histogramdd",
     "frontend.functions.number_functions": ("frexp gcd hash_tensor lcm nextafter unravel_index"),
     "frontend.functions.questions": (

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.functions.logic import logical_and
+from frontend import linalg
+from frontend.functions.logic import isclose, logical_and
 from frontend.functions.pointwise import remainder
+from frontend.functions.select import tril
 from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "Constraint", "boolean", "dependent", "dependent_property", "greater_than", "greater_than_eq",
     "half_open_interval", "independent", "integer_interval", "interval", "is_dependent",
-    "less_than", "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_integer",
-    "real", "real_vector", "simplex", "unit_interval",
+    "less_than", "lower_cholesky", "lower_triangular", "multinomial", "nonnegative",
+    "nonnegative_integer", "one_hot", "positive", "positive_definite", "positive_integer", "real",
+    "real_vector", "simplex", "unit_interval",
 ]  # fmt: skip
 
 
@@ -162,6 +165,40 @@ class IntegerGreaterThan(GreaterThanEq):
         return logical_and(super().check(value), remainder(value, 1) == 0)
 
 
+class _Multinomial(Constraint):
+    """Counts whose sum is `upper_bound`, or less."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, upper_bound: Any):
+        self.upper_bound = upper_bound
+
+    def check(self, x: Tensor) -> Tensor:
+        return logical_and((x >= 0).all(-1), x.sum(-1) <= self.upper_bound)
+
+
+class _Square(Constraint):
+    event_dim = 2
+
+
+class _LowerTriangular(_Square):
+    def check(self, value: Tensor) -> Tensor:
+        return (tril(value) == value).reshape(*value.shape[:-2], -1).all(-1)
+
+
+class _LowerCholesky(_Square):
+    def check(self, value: Tensor) -> Tensor:
+        positive = (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+        return logical_and(_LowerTriangular().check(value), positive)
+
+
+class _PositiveDefinite(_Square):
+    def check(self, value: Tensor) -> Tensor:
+        alike = isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+        return logical_and(alike, linalg.cholesky_ex(value).info == 0)
+
+
 def is_dependent(constraint: Any) -> bool:
     """Whether a constraint is known only of an instance."""
     return isinstance(constraint, _Dependent)
@@ -186,3 +223,7 @@ unit_interval = interval(0.0, 1.0)
 integer_interval = IntegerInterval
 positive_integer = IntegerGreaterThan(1)
 nonnegative_integer = IntegerGreaterThan(0)
+multinomial = _Multinomial
+lower_triangular = _LowerTriangular()
+lower_cholesky = _LowerCholesky()
+positive_definite = _PositiveDefinite()

@@ -32,17 +32,17 @@ from frontend.functions.unary import tan
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.generator import drawn_on
 from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor, from_data
+from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
-__all__ = ["bernoulli", "binomial", "multinomial", "normal", "poisson"]
+__all__ = ["bernoulli", "multinomial", "normal"]
 METHODS = (
     "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_ "
     "uniform_"
 )
 
 
-def _all(condition: Callable[[np.ndarray], Any], *parameters: Tensor) -> bool:
+def all_satisfy(condition: Callable[[np.ndarray], Any], *parameters: Tensor) -> bool:
     """Whether the values of parameters satisfy a condition; True for those of a trace or
     on meta."""
     if STATE.session is not None:
@@ -68,7 +68,7 @@ def bernoulli(
 def _coins(like: Tensor, p: Any, generator: Generator | None) -> Tensor:
     shape = like._sizes
     if isinstance(p, Tensor):
-        if not _all(lambda x: (x >= 0) & (x <= 1), p):
+        if not all_satisfy(lambda x: (x >= 0) & (x <= 1), p):
             raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
         p = expand(p.detach(), shape)
     elif not 0 <= p <= 1:
@@ -96,7 +96,7 @@ def normal(
         )
     check_options(device, layout, pin_memory)
     if isinstance(std, Tensor):
-        if not _all(lambda x: x >= 0, std):
+        if not all_satisfy(lambda x: x >= 0, std):
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
@@ -138,9 +138,9 @@ def multinomial(
         )
     if isinstance(out, Tensor) and out.dtype is not DType.i64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES[out.dtype]}")
-    if not _all(lambda x: np.isfinite(x) & (x >= 0), input):
+    if not all_satisfy(lambda x: np.isfinite(x) & (x >= 0), input):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not _all(lambda x: x.sum(-1) > 0, input):
+    if not all_satisfy(lambda x: x.sum(-1) > 0, input):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     with no_grad():
         draw = _with_replacement if replacement else _without_replacement
@@ -159,42 +159,6 @@ def _with_replacement(weights: Tensor, count: int, generator: Generator | None) 
     upper = cumsum(weights, -1)
     drawn = uniform((*weights._sizes[:-1], count), DType.f64, generator)
     return searchsorted(upper, drawn * upper[..., -1:], right=True)
-
-
-def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Poisson numbers of the rates `input`, in its dtype. Not inside a trace: how many uniform
-    numbers one takes depends on the rate. Raises RuntimeError for negative rates."""
-    need_tensors("poisson", input=input)
-    if not input.dtype.is_float:
-        raise not_implemented("poisson_cpu", input.dtype)
-    rates = input._array("poisson()").astype(np.float64)
-    if not (rates >= 0).all():
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    drawn = _host_generator(generator).poisson(rates)
-    return from_data(np.asarray(drawn), input.dtype)
-
-
-def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """How many of `count` tries succeed, each with probability `prob`; broadcast, in the dtype of
-    `count`. Not inside a trace. Raises ValueError for integer dtypes and values out of range."""
-    need_tensors("binomial", count=count, prob=prob)
-    for name, parameter in (("count", count), ("prob", prob)):
-        if not parameter.dtype.is_float:
-            raise ValueError(
-                f"binomial only supports floating-point dtypes for {name}, got: "
-                f"{SCALAR_NAMES[parameter.dtype]}"
-            )
-    tries, chances = (x._array("binomial()").astype(np.float64) for x in (count, prob))
-    if not ((tries >= 0).all() and (chances >= 0).all() and (chances <= 1).all()):
-        raise ValueError("binomial expects count >= 0 and prob in [0, 1]")
-    drawn = _host_generator(generator).binomial(tries.astype(np.int64), chances)
-    return from_data(np.asarray(drawn), count.dtype)
-
-
-def _host_generator(generator: Generator | None) -> np.random.Generator:
-    """A generator of NumPy's whose seed is drawn from the stream."""
-    key = whole_numbers(0, 2**62, (2,), generator)._array("a seed")
-    return np.random.Generator(np.random.Philox(key=key.astype(np.uint64)))
 
 
 # -- in place ------------------------------------------------------------------------------------

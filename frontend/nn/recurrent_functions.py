@@ -66,8 +66,8 @@ def _layers(name: str, mode: str) -> Callable[..., tuple[Tensor, ...]]:
     `nn.{name.partition("_")[0].upper()}`, as a function of its weights. Takes (input
     [length, batch, features] ([batch, length, features] with batch_first), hx, params, has_biases,
     num_layers, dropout, train, bidirectional, batch_first), or a packed sequence's (data,
-    batch_sizes, hx, params, …) without batch_first; hx is [layers · directions, batch, hidden], of an LSTM a pair of such. Raises
-    RuntimeError where sizes do not fit."""
+    batch_sizes, hx, params, …) without batch_first; hx is [layers · directions, batch, hidden],
+    of an LSTM a pair of such. Raises RuntimeError where sizes do not fit."""
     return function
 
 

@@ -1,0 +1,122 @@
+"""The normal distribution of vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from frontend import linalg
+from frontend.distributions import constraints
+from frontend.distributions.distribution import Distribution
+from frontend.functions.creation import eye
+from frontend.functions.random import normal_numbers
+from frontend.functions.shape import expand
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor
+from graphc.ir.types import broadcast_shapes
+
+
+class MultivariateNormal(Distribution):
+    """Normal vectors of mean `loc` [*, n], given one of `covariance_matrix`, its inverse
+    `precision_matrix` and its lower Cholesky factor `scale_tril`, [*, n, n]."""
+
+    arg_constraints = {
+        "loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }  # fmt: skip
+    support = constraints.real_vector
+    parameters = ("loc", "_factor", "covariance_matrix", "precision_matrix", "scale_tril")
+    has_rsample = True
+
+    def __init__(
+        self, loc: Tensor, covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ):  # fmt: skip
+        matrices = {
+            "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
+            "scale_tril": scale_tril,
+        }  # fmt: skip
+        given = {name: matrix for name, matrix in matrices.items() if matrix is not None}
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        if len(given) != 1:
+            raise ValueError(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
+                "specified."
+            )
+        ((name, matrix),) = given.items()
+        if matrix.dim() < 2:
+            raise ValueError(
+                f"{name} matrix must be at least two-dimensional, with optional leading batch "
+                "dimensions"
+            )
+        size = tuple(loc.shape[-1:])
+        batch = tuple(broadcast_shapes(matrix.shape[:-2], loc.shape[:-1]))
+        self.loc = expand(loc, batch + size)
+        self.__dict__[name] = expand(matrix, batch + size * 2)
+        super().__init__(batch, size, validate_args=validate_args)
+        self._factor = _factor_of(name, matrix)
+
+    def _own_dims(self, name: str) -> tuple[int, ...]:
+        return tuple(self._event_shape) * (1 if name == "loc" else 2)
+
+    def __getattr__(self, name: str) -> Any:
+        # The matrices that were not given follow from the factor.
+        factor = self.__dict__.get("_factor")
+        if factor is not None and name in ("scale_tril", "covariance_matrix", "precision_matrix"):
+            wide = expand(factor, (*self._batch_shape, *self._own_dims("scale_tril")))
+            if name == "scale_tril":
+                return wide
+            return wide @ wide.mT if name == "covariance_matrix" else _inverse(wide)
+        raise AttributeError(name)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return expand((self._factor**2).sum(-1), tuple(self._batch_shape + self._event_shape))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        with no_grad():
+            drawn = normal_numbers(self._extended_shape(sample_shape), self.loc.dtype)
+        return self.loc + (self._factor @ drawn.unsqueeze(-1)).squeeze(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        away = (value - self.loc).unsqueeze(-1)
+        solved = linalg.solve_triangular(self._factor, away, upper=False).squeeze(-1)
+        norm = self._event_shape[0] * math.log(2 * math.pi)
+        return -0.5 * (norm + (solved**2).sum(-1)) - self._half_log_det()
+
+    def _half_log_det(self) -> Tensor:
+        return self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def entropy(self) -> Tensor:
+        entropy = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+        return expand(entropy, tuple(self._batch_shape))
+
+
+def _factor_of(name: str, matrix: Tensor) -> Tensor:
+    """The Cholesky factor L of the covariance, L Lᵀ."""
+    if name == "scale_tril":
+        return matrix
+    if name == "covariance_matrix":
+        return linalg.cholesky(matrix)
+    # With P = U Uᵀ for an upper U (of rows and columns in reverse), the inverse is U⁻ᵀ U⁻¹.
+    upper = linalg.cholesky(matrix.flip((-2, -1))).flip((-2, -1)).mT
+    return linalg.solve_triangular(upper, eye(matrix.shape[-1], dtype=matrix.dtype), upper=False)
+
+
+def _inverse(factor: Tensor) -> Tensor:
+    one = eye(factor.shape[-1], dtype=factor.dtype)
+    inverse = linalg.solve_triangular(factor, one, upper=False)
+    return inverse.mT @ inverse
