@@ -132,10 +132,8 @@ in both. Of the samples in scope agree
 | eager | 99.97 % | 99.94 % | 99.95 % | 99.87 % | 99.93 % |
 | compiled | 99.83 % | 99.78 % | 99.67 % | 99.05 % | out of scope |
 
-Eagerly `chalf` is missing, and of float64 some Bessel functions differ, where PyTorch's are
-coarser. Compiled, `hash_tensor`, `resize_`, `resize_as_` and one `as_strided` of memory beside an
-argument are refused, and two samples of `cov` in float64 with float32 weights differ by what a sum
-of those rounds to. Not counted is what PyTorch's tensors without data refuse too, because it
+`chalf` is missing (eagerly), and of float64 six samples of Bessel functions differ, where
+PyTorch's are coarser. Not counted is what PyTorch's tensors without data refuse too, because it
 depends on values: `unique`, `unique_consecutive`, `nonzero`, `argwhere`, `masked_select`, `item`,
 `allclose`, `equal`, `bincount`, `linalg.lstsq` by singular values, `narrow` and `tensor_split` at
 a tensor, `repeat_interleave` without `output_size`, a bool mask as an index.""".splitlines()
@@ -150,8 +148,9 @@ def table() -> str:
         "the name, with PyTorch's meaning, and the code of a test uses it. *Present*: it has the",
         "name, but no test does. *Planned*: not yet, or the name raises NotImplementedError. The",
         "rest is left out, with the reason. Names are those of PyTorch 2.13.", "",
-        "Complex numbers, `fft`, `hash_tensor`, and what changes the memory that a tensor has",
-        "(`resize_`, `set_`, `view(dtype)`) run eagerly only: in a trace they raise TraceError.",
+        "Complex numbers, `fft`, and what changes the memory that a tensor has (`set_`,",
+        "`view(dtype)`, `resize_` of an argument) run eagerly only: in a trace they raise",
+        "TraceError.",
         "So does what has a result whose shape depends on the values of tensors. NumPy's LAPACK",
         "computes what `linalg` factors, in compiled code too.", "",
         *SAMPLES, "",

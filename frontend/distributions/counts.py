@@ -63,7 +63,7 @@ class Poisson(Distribution):
 class _OfProbability(Distribution):
     """What is given by `probs`, or by `logits`, their log-odds."""
 
-    parameters = ("_given",)
+    parameters: tuple[str, ...] = ("_given",)
 
     def _set_given(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
         """Take the one that is given; the `others`, in one shape with it."""

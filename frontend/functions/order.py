@@ -17,6 +17,7 @@ from frontend.functions.arguments import (
     stored,
     takes_out,
 )
+from frontend.functions.logic import bitwise_xor
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.tensor import Tensor, from_data
@@ -61,7 +62,7 @@ def order_of(x: Tensor, axis: int, descending: bool = False) -> Tensor:
     """The positions that sort `x` along an axis, stably."""
     keys = casted(x, DType.i32) if x.dtype is DType.bool else x
     if x.dtype is DType.u64:  # with the top bit turned, the bits have the same order as i64
-        keys = casted(x, DType.i64) ^ -(2**63)
+        keys = bitwise_xor(casted(x, DType.i64), -(2**63))
     return _apply(o.argsort, keys.detach(), axis=axis, descending=bool(descending))
 
 

@@ -107,8 +107,8 @@ def _weights(name: str, params: Sequence[Tensor], count: int, biases: bool) -> l
     for start in range(0, len(params), each):
         own = params[start : start + each]
         projection = own[plain] if each > plain else None
-        none = (None, None)
-        result.append(Weights(own[0], own[1], *(own[2:4] if biases else none), projection))
+        b_ih, b_hh = own[2:4] if biases else (None, None)
+        result.append(Weights(own[0], own[1], b_ih, b_hh, projection))
     return result
 
 

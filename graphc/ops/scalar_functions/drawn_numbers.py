@@ -29,14 +29,18 @@ def _types(key: TensorType, first: TensorType, *others: TensorType) -> TensorTyp
 
 
 def _drawing(
-    name: str, draw: Callable[..., Any], valid: Callable[..., Any], samples: Callable[[Any], Any]
-) -> Host:
+    name: str, draw: Callable[..., Any], valid: Callable[..., Any], samples: Callable[[Any], Any],
+    positive: bool = False,
+) -> Host:  # fmt: skip
+    """`positive`: what rounds to 0 in the dtype is its least normal number."""
+
     def function(key: Array, *parameters: Array) -> Array:
         generator = np.random.Generator(np.random.Philox(key=key.astype(np.uint64)))
         wide = [x.astype(np.float64) for x in parameters]
         fits = valid(*wide)
         numbers = draw(generator, *[np.where(fits, x, 1.0) for x in wide])
-        return np.asarray(np.where(fits, numbers, np.nan), parameters[0].dtype)
+        drawn = np.asarray(np.where(fits, numbers, np.nan), parameters[0].dtype)
+        return np.asarray(np.maximum(drawn, np.finfo(drawn.dtype).tiny)) if positive else drawn
 
     def drawn(m: Any) -> Any:
         key = np.array([3, 2**40 + 7])
@@ -45,14 +49,13 @@ def _drawing(
     return Host(name, function, _types, cost=200, samples=drawn)
 
 
-def _gamma(generator: Any, shape: Array) -> Array:
+def _gamma(generator: Any, shape: Array) -> Any:
     """Standard gamma numbers; below a shape of 1 by the power of a uniform number (Marsaglia and
-    Tsang, 2000), which may be less than f64 has: then the least number above 0."""
+    Tsang, 2000)."""
     small = shape < 1
     numbers = generator.standard_gamma(np.where(small, shape + 1, shape))
     powers = np.log1p(-generator.random(shape.shape)) / np.where(small, shape, 1.0)
-    drawn = np.where(small, numbers * np.exp(powers), numbers)
-    return np.maximum(drawn, np.finfo(np.float64).tiny)
+    return np.where(small, numbers * np.exp(powers), numbers)
 
 
 def _finite(x: Array) -> Any:
@@ -62,6 +65,7 @@ def _finite(x: Array) -> Any:
 drawn_gamma = _drawing(
     "drawn_gamma", _gamma, lambda a: _finite(a) & (a > 0),
     lambda m: [(m.positive(3, 4),), (m.positive(),), (np.array([0.0, -1.0, np.nan, 0.01]),)],
+    positive=True,
 )  # fmt: skip
 drawn_poisson = _drawing(
     "drawn_poisson", lambda g, rate: g.poisson(rate), lambda rate: (rate >= 0) & (rate < 2.0**62),
@@ -94,7 +98,7 @@ def _nodes(count: int = 96, reach: float = 3.2) -> tuple[Array, Array, Array]:
     return near, far, weights
 
 
-def _by_shape(shape: Array, x: Array) -> Array:
+def _by_shape(shape: Array, x: Array) -> Any:
     """dx/da of a gamma number x of shape a where its place P(a, x) among all of them is kept,
     -(∂P/∂a) / (∂P/∂x): with p the density, ∫ (log t - digamma(a)) p(t)/p(x) dt over t above x, or
     the same with the other sign below: on the side of a on which x lies, where next to nothing
