@@ -165,7 +165,8 @@ def _with_replacement(weights: Tensor, count: int, generator: Generator | None) 
 
 
 def _put(self: Tensor, numbers: Tensor) -> Tensor:
-    return self._assign(casted(numbers, self.dtype))
+    alike = numbers.tensor_type is self.tensor_type
+    return self._assign(numbers if alike else casted(numbers, self.dtype))
 
 
 def _wide(self: Tensor) -> DType:
@@ -204,11 +205,11 @@ def uniform_(
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={to:g}"
         )
-    with no_grad():
-        numbers = None
-        if self.dtype is DType.f32 and not self.is_meta:
-            numbers = uniform_fill(self._sizes, low, to, generator)
-        if numbers is None:
+    numbers = None
+    if self.dtype is DType.f32 and not self.is_meta:
+        numbers = uniform_fill(self._sizes, low, to, generator)
+    if numbers is None:
+        with no_grad():
             drawn = uniform(self._sizes, self.dtype, drawn_on(self.device, generator))
             numbers = drawn * (to - low) + low
     return _put(self, numbers)
@@ -221,9 +222,7 @@ def normal_(
     _need(self, "normal_kernel_cpu")
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    with no_grad():
-        numbers = _scaled_normal(self, mean, std, generator)
-    return _put(self, numbers)
+    return _put(self, _scaled_normal(self, mean, std, generator))
 
 
 def _scaled_normal(self: Tensor, mean: float, std: float, generator: Generator | None) -> Tensor:
@@ -234,8 +233,9 @@ def _scaled_normal(self: Tensor, mean: float, std: float, generator: Generator |
         native = normal_fill(self._sizes, mean, std, generator)
     if native is not None:
         return native
-    source = drawn_on(self.device, generator)
-    return normal_numbers(self._sizes, wide, source) * std + mean
+    with no_grad():
+        source = drawn_on(self.device, generator)
+        return normal_numbers(self._sizes, wide, source) * std + mean
 
 
 def log_normal_(

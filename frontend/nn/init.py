@@ -59,7 +59,7 @@ def _fan(tensor: Tensor, mode: str) -> int:
 
 
 def _require_float(tensor: Tensor, kernel: str) -> None:
-    if not tensor.dtype.is_float:
+    if not tensor.tensor_type.dtype.is_float:
         raise NotImplementedError(
             f"\"{kernel}\" not implemented for '{SCALAR_NAMES[tensor.dtype]}'"
         )
@@ -79,16 +79,18 @@ def _normal(tensor: Tensor, generator: Any) -> Tensor:
 
 def _filled_natively(fill: Any, tensor: Tensor, *arguments: Any) -> bool:
     """Fill a tensor that is computed with in f32 by native code; whether that was done."""
-    if tensor.dtype.computes_as is not DType.f32 or tensor.is_meta:
+    type = tensor.tensor_type
+    if type.dtype.computes_as is not DType.f32 or tensor.is_meta:
         return False
-    numbers = fill(tensor._sizes, *arguments)
+    numbers = fill(type.shape, *arguments)
     if numbers is None:
         return False
-    if tensor.dtype is DType.f32 and tensor._view is None and not tensor._requires_grad:
+    plain = type.dtype is DType.f32
+    if plain and tensor._view is None and not tensor._requires_grad:
         tensor._assign(numbers)  # nothing is recorded, whatever grad mode is
         return True
     with no_grad():
-        tensor._assign(numbers) if tensor.dtype is DType.f32 else tensor.copy_(numbers)
+        tensor._assign(numbers) if plain else tensor.copy_(numbers)
     return True
 
 
