@@ -64,18 +64,18 @@ def _finite(x: Array) -> Any:
 
 drawn_gamma = _drawing(
     "drawn_gamma", _gamma, lambda a: _finite(a) & (a > 0),
-    lambda m: [(m.positive(3, 4),), (m.positive(),), (np.array([0.0, -1.0, np.nan, 0.01]),)],
+    lambda m: [(m.positive(3, 4),), (m.positive(),), (np.array([0.01, 40.0]),)],
     positive=True,
 )  # fmt: skip
 drawn_poisson = _drawing(
     "drawn_poisson", lambda g, rate: g.poisson(rate), lambda rate: (rate >= 0) & (rate < 2.0**62),
-    lambda m: [(m.positive(3, 4),), (m.positive(),), (np.array([0.0, -1.0, np.nan]),)],
+    lambda m: [(m.positive(3, 4),), (m.positive(),), (np.array([0.0, 1e4]),)],
 )  # fmt: skip
 drawn_binomial = _drawing(
     "drawn_binomial", lambda g, n, p: g.binomial(n.astype(np.int64), p),
     lambda n, p: (n >= 0) & (n < 2.0**62) & (p >= 0) & (p <= 1),
     lambda m: [
-        (np.array([3.0, 0.0, 9.0]), np.array([0.5, 0.5, 2.0])), (np.array(4.0), np.array(0.1)),
+        (np.array([3.0, 0.0, 9.0]), np.array([0.5, 0.5, 1.0])), (np.array(4.0), np.array(0.1)),
     ],
 )  # fmt: skip
 drawn_von_mises = _drawing(

@@ -209,6 +209,9 @@ def test_the_gradient_of_gamma_numbers_by_their_shape() -> None:
 
 def test_what_is_refused() -> None:
     d, one = frontend.distributions, frontend.ones(2)
+    rates = frontend.tensor([-1.0, 2.0, float("nan")])
+    drawn = frontend.compile(frontend.poisson)(rates)
+    assert drawn.isnan().tolist() == [True, False, True]
     for call, error in (
         (lambda: d.Gamma(-one, one), "satisfy the constraint"),
         (lambda: d.Dirichlet(frontend.tensor(1.0)), "at least one-dimensional"),
