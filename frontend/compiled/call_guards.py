@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frontend.tensors.tensor import Tensor, added_attributes
@@ -17,6 +17,19 @@ from frontend.tracing.guards.checks import (
     OffsetGuard,
 )
 from frontend.tracing.sources import ArgumentSource, MemorySource
+
+
+def broken(
+    guards: Sequence[Any], of_calls: Sequence[Any], paths: Mapping[int, str],
+    arguments: Sequence[Tensor],
+) -> list[str]:  # fmt: skip
+    """Why guards do not hold, and those that look at the arguments; of Modules with their paths."""
+    texts = []
+    for guard in guards:
+        if not guard.holds():
+            path = paths.get(id(getattr(guard, "module", None)))
+            texts.append(f"{guard.reason()} (module {path})" if path else str(guard.reason()))
+    return texts + [g.reason() for g in of_calls if not g.holds_for(arguments)]
 
 
 def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Tensor]) -> list[Any]:

@@ -40,6 +40,7 @@ class CompiledFunction:
         self.function = function
         self.options = options
         self._cache: InlineCache | None = None
+        self._last_free: tuple[Signature, Specialization, list[Any]] | None = None
         self._by_signature: dict[Signature, list[Specialization]] = {}
         self._history = TraceHistory(name_of(function))
         self._open_sizes = OpenSizes(options.dynamic)
@@ -66,11 +67,30 @@ class CompiledFunction:
                 call = specialization.call
                 break
         else:
+            found = self._with_free_numbers(key, leaves)
+            if found is not None:
+                return found()
             specialization = self._specialization(key, leaves, structure)
             call = functools.partial(self._first_call, specialization, key)
         plain = not keywords and len(leaves) == len(arguments) and distinct
         self._cache = InlineCache(specialization, leaves) if plain else None
         return call(leaves)
+
+    def _with_free_numbers(self, key: Signature, leaves: list[Tensor]) -> Any:
+        """The call, of a specialization that takes further numbers as they come; None where there
+        is none that serves it."""
+        last = self._last_free
+        if last is not None and last[0] == key and last[1].holds(leaves):
+            self._cache = None
+            return functools.partial(last[1].call, leaves, last[2])
+        for known in self._open_sizes.without_free(key):
+            for specialization in self._by_signature.get(known, ()):
+                numbers = specialization.free.arrays(key, specialization)
+                if numbers is not None and specialization.holds(leaves):
+                    self._used(known)
+                    self._cache, self._last_free = None, (key, specialization, numbers)
+                    return functools.partial(specialization.call, leaves, numbers)
+        return None
 
     def _first_call(self, specialization: Specialization, key: Any, leaves: list[Tensor]) -> Any:
         """A call that raises has done nothing: what Python did at its trace is undone, too, and
@@ -94,7 +114,8 @@ class CompiledFunction:
 
     def _forget(self, specialization: Specialization, key: Any) -> None:
         with TRACE_LOCK.specializing:
-            self._cache = None
+            self._cache = self._last_free = None
+            key = specialization.signature
             known = self._by_signature.get(key, [])
             self._by_signature[key] = [each for each in known if each is not specialization]
             self._open_sizes.forget(key, specialization.number)
@@ -194,16 +215,18 @@ class CompiledFunction:
             specialization.undo()
             raise
         instance.undo = specialization.undo
+        self._history.has_numbers(specialization.answers)
         self._open_sizes.add(key, specialization)
         return self._added(key, instance)
 
     def _added(self, key: Signature, specialization: Specialization) -> Specialization:
         """Found from now on by this signature, the first among those it has."""
+        self._open_sizes.note(key)
+        key = self._open_sizes.found_without(key, specialization.free.places)
         known = self._by_signature.pop(key, [])
         self._drop_unused(specialization)
         self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]
         specialization.signature = key
-        self._open_sizes.note(key)
         return specialization
 
     def _specialize(

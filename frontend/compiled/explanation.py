@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from frontend.compiled.trace_history import TraceHistory
+from frontend.compiled.trace_history import TraceHistory, made_numbers
 
 WIDTH = 100
 TRACES = 8
@@ -90,7 +90,7 @@ def _saved(each: Any) -> list[str]:
 def _sizes(each: Any) -> str:
     """Which sizes are left open, what of them was made a number and where, what has to hold."""
     parts = [f"{', '.join(each.sizes.example)} left open"]
-    parts += [f"{size} made a number at {place}" for size, place in each.answers.fixed.items()]
+    parts += list(made_numbers(each.answers))
     if each.size_guards:
         parts.append(f"where {', '.join(map(str, each.size_guards))}")
     return "; ".join(parts)

@@ -31,6 +31,20 @@ def dressed(results: Sequence[Tensor]) -> list[tuple[int, type, dict[str, Any]]]
     return wrapped
 
 
+def put_on(dressed: Sequence[tuple[int, type, dict[str, Any]]], new: Sequence[Tensor]) -> None:
+    """Give new results their classes and attributes."""
+    for place, dress, added in dressed:
+        new[place].__class__ = dress
+        new[place].__dict__.update(added)
+
+
+def moved(grads: Sequence[Any], results: int, gone: int) -> list[Any]:
+    """Where gradients go, with the positions behind the results moved up by `gone`."""
+    return [
+        (target, p if p is None or p < results else p - gone, kind) for target, p, kind in grads
+    ]
+
+
 def leaves(results: Sequence[Tensor]) -> list[int]:
     """Which results are leaves that require gradients, made inside. Raises TraceError where
     gradients came to one, or will: the one a call returns is not that of the trace."""

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard, answered_by
+from graphc.ir.symbols import symbols_of
 
 T = TypeVar("T")
 
@@ -56,11 +57,18 @@ def remembered_at(
             value = make()
         return value, answers.guards
 
+    sizes = of_graph(sizes, graph)
     if not sizes:
         return remembered(purpose, graph, options, make, target), ()
     with answered_by(sizes) as answers:  # what comes from disk asks when it is put together
         value, guards = remembered(purpose, graph, (*options, tuple(sizes.items())), noted, target)
     return value, tuple(dict.fromkeys((*guards, *answers.guards)))
+
+
+def of_graph(sizes: Mapping[str, int], graph: Graph) -> dict[str, int]:
+    """The sizes that a graph depends on, of all that are left open."""
+    names = {symbol.name for symbol in symbols_of(graph)} if sizes else ()
+    return {name: size for name, size in sizes.items() if name in names}
 
 
 def executable_at(executable: Any, sizes: Mapping[str, int]) -> Any:

@@ -1,14 +1,19 @@
-"""Specializations for any size: which sizes of a function's arguments, and which ints among them,
-are left open, and the specialization of a call among those that were traced so.
+"""Specializations for any size: which sizes of a function's arguments, and which numbers among
+them, are left open, and the specialization of a call among those that were traced so.
 
-A first signature has the sizes and ints it came with. When a further one differs in these alone,
-those that differ are left open (graphc.ir.dims), and the specialization traced then serves all
-others that give the same answers to what the trace asked of them.
+A first signature has the sizes and numbers it came with. When a further one differs in these alone,
+those that differ are left open (graphc.ir.dims, size_floats), and the specialization traced then
+serves all others that give the same answers to what the trace asked of them.
+
+A number that the graph does not depend on, since Python computes what is made of it
+(tracing.call_numbers), is *free*: it takes no part in the signature that a specialization is found
+by, so that a further one costs nothing but that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from frontend.compiled.signature import Signature
@@ -30,6 +35,7 @@ class OpenSizes:
         self._histories: dict[Signature, SizeHistory] = {}
         self._specializations: dict[Signature, list[Specialization]] = {}
         self._refused: set[Signature] = set()
+        self._free: dict[Any, list[frozenset[int]]] = {}  # by structure without its numbers
 
     def sized(self, key: Signature, rules: Rules) -> SizedArguments | None:
         """The arguments of a new signature with the sizes that are left open, also by what users
@@ -54,6 +60,22 @@ class OpenSizes:
         self._specializations[form] = [specialization, *known][:MOST]
         assert specialization.sizes is not None
         self._history(key).traced(specialization.sizes, specialization.size_guards)
+
+    def found_without(self, key: Signature, free: frozenset[int]) -> Signature:
+        """The signature without the numbers at these places, by which its specialization is found
+        from now on."""
+        if not free:
+            return key
+        known = self._free.setdefault(tree.mapped(key.structure, _erased), [])
+        if free not in known:
+            known.append(free)
+        return _without(key, free)
+
+    def without_free(self, key: Signature) -> Iterator[Signature]:
+        """The signature without numbers that are free in specializations of its structure."""
+        if self._free:
+            for free in self._free.get(tree.mapped(key.structure, _erased), ()):
+                yield _without(key, free)
 
     def refuse(self, key: Signature) -> None:
         """Signatures of this form cannot be traced with sizes left open: do not try again."""
@@ -92,7 +114,7 @@ def _broken(specialization: Specialization, key: Signature) -> list[str]:
 
 
 def form_of(key: Signature) -> Signature:
-    """The signature without its sizes and ints."""
+    """The signature without its sizes and numbers."""
     return key._replace(
         structure=tree.mapped(key.structure, _erased),
         types=tuple([(type.dtype, type.rank) for type in key.types]),
@@ -100,4 +122,20 @@ def form_of(key: Signature) -> Signature:
 
 
 def _erased(part: Any) -> Any:
-    return part[:2] if part[1] is int else part
+    return part[:2] if part[1] is int or part[1] is float else part
+
+
+_FREE = object()
+
+
+def _without(key: Signature, free: frozenset[int]) -> Signature:
+    """The signature where any number stands at these places among its ints and floats."""
+    places = itertools.count()
+
+    def change(part: Any) -> Any:
+        kind = part[1]
+        if (kind is not int and kind is not float) or next(places) not in free:
+            return part
+        return ("static", kind, tree.Keyed(part[2] if kind is int else part[2].value, _FREE))
+
+    return key._replace(structure=tree.mapped(key.structure, change))

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frontend.compiled.budget import keep_less
-from frontend.compiled.call_guards import call_guards
+from frontend.compiled.call_guards import broken, call_guards
 from frontend.compiled.differentiable import DifferentiableFunction, note_written, run, written_by
+from frontend.compiled.free_numbers import FreeNumbers
 from frontend.compiled.inputs import in_order
 from frontend.compiled.options import Options
 from frontend.compiled.packing import Bound, Packing, count_of, packing_of
-from frontend.compiled.results import closed, dressed, leaves
+from frontend.compiled.results import closed, dressed, leaves, moved, put_on
 from frontend.compiled.signature import Signature
-from frontend.compiled.sized_memo import executable_at
+from frontend.compiled.sized_memo import executable_at, of_graph
 from frontend.compiled.traced_function import TracedFunction
 from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
@@ -27,7 +28,7 @@ from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
 from frontend.tracing.session import leaving
-from frontend.tracing.sources import ArgumentSource, CapturedSource
+from frontend.tracing.sources import ArgumentSource, CapturedSource, NumberSource
 from frontend.tracing.tracer import Trace
 from graphc.ir.dims import Extent, evaluate
 from graphc.ir.instances import type_at
@@ -77,7 +78,10 @@ class Specialization:
         all_read = self.positions == list(range(len(self.positions)))
         self.in_order = len(self.positions) if all_read else -1
         self.captured = [s.captured for s in self.sources if isinstance(s, CapturedSource)]
-        self.others = self.sources[len(self.positions) + len(self.captured) :]
+        others = self.sources[len(self.positions) + len(self.captured) :]
+        self.others = [source for source in others if not isinstance(source, NumberSource)]
+        self.call_numbers = session.numbers
+        self.numbers: list[Any] = []  # computed by Python for the call, where its sizes tell them
         loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
         asked = session.asked.values()
         names = [n for n, s in zip(self.names, self.sources) if isinstance(s, CapturedSource)]
@@ -148,6 +152,8 @@ class Specialization:
             self.executables = [self.executable]
         if self.answers is not None:
             self.size_guards += self.answers.guards
+        differentiated = self.function is not None
+        self.free = FreeNumbers(self.sizes, None if differentiated else self.graph, self.structure)
         # A training step is over when it returns: backward cannot go into it again.
         self.name = session.root.name
         self.result_types = [tensor.tensor_type for tensor in results]
@@ -165,15 +171,18 @@ class Specialization:
         )
 
     def at(self, key: Signature) -> Specialization | None:
-        """This one at the sizes and ints of a call with this signature; None where they are of
+        """This one at the sizes and numbers of a call with this signature; None where they are of
         another form, or where what was asked of sizes has other answers there."""
         if self.sizes is None:
             return None
         sizes = self.sizes.sizes_of(key.types, tree.numbers(key.structure))
         if sizes is None or not all([guard.holds(sizes) for guard in self.size_guards]):
             return None
+        numbers = self.call_numbers.arrays(sizes)
+        if numbers is None:
+            return None
         instance = copy.copy(self)
-        instance.instance_sizes, instance.origin = sizes, self
+        instance.instance_sizes, instance.origin, instance.numbers = sizes, self, numbers
         instance.calls, instance.seconds, instance.undo = 0, 0.0, _nothing_done
         instance.structure = tree.mapped(self.structure, lambda part: number_at(part, sizes))
         instance.types = tuple([type_at(type, sizes) for type in self.types])
@@ -209,10 +218,7 @@ class Specialization:
             self.first_tap = results
             return
         gone = self.first_tap - len(traced.left) - results
-        self.grads = [
-            (target, p if p is None or p < results else p - gone, kind)
-            for target, p, kind in self.grads
-        ]
+        self.grads = moved(self.grads, results, gone)
         self.first_tap -= gone
 
     def _without_grads(self, traced: Trace) -> list[Any]:
@@ -224,7 +230,8 @@ class Specialization:
     def compiled(self, graph: Graph, sizes: Mapping[str, int]) -> Any:
         """An executable, made best for these sizes where some are left open."""
         started = time.perf_counter()
-        sized = (sizes,) if sizes else ()
+        own = of_graph(sizes, graph)
+        sized = (own,) if own else ()
         executable = compile_graph(graph, self.options, *sized)
         self.seconds += time.perf_counter() - started
         return executable
@@ -268,18 +275,12 @@ class Specialization:
 
     def broken(self, arguments: Sequence[Tensor]) -> str:
         """Why the specialization does not hold."""
-        reasons = [self._reason(guard) for guard in self.guards if not guard.holds()]
-        reasons += [g.reason() for g in self.call_guards if not g.holds_for(arguments)]
-        return "; ".join(reasons)
-
-    def _reason(self, guard: Any) -> str:
-        """Why a guard does not hold; of a Module with its path."""
-        path = self.paths.get(id(getattr(guard, "module", None)))
-        return f"{guard.reason()} (module {path})" if path else str(guard.reason())
+        return "; ".join(broken(self.guards, self.call_guards, self.paths, arguments))
 
     # -- calling -----------------------------------------------------------------------------
 
-    def call(self, arguments: Sequence[Tensor]) -> Any:
+    def call(self, arguments: Sequence[Tensor], numbers: Sequence[Any] | None = None) -> Any:
+        """The results; `numbers`: what Python computed, if not that of the instance's sizes."""
         bound = self.bound
         if not bound or (bound.watched and [*map(count_of, bound.watched)] != bound.counts):
             bound = self._bind()  # a weight was written of which there is a packed copy
@@ -289,9 +290,10 @@ class Specialization:
             arrays = [arguments[position]._value for position in self.positions] + bound.arrays
         if self.others:
             arrays += [source.array(arguments) for source in self.others]
+        arrays += self.numbers if numbers is None else numbers
         if TRACE_LOCK.traces != self.traces:  # some of these tensors may be without values
             self._bind()
-            return self.call(arguments)
+            return self.call(arguments, numbers)
         self.calls += 1
         if self.function is not None:
             return self._call_differentiable(self.function, arguments, arrays)
@@ -317,7 +319,8 @@ class Specialization:
         """The executable that a call on these arguments runs now, and the arrays it takes."""
         bound = self._bind()
         arrays = [arguments[position]._value for position in self.positions] + bound.arrays
-        return bound.executable, arrays + [source.array(arguments) for source in self.others]
+        arrays += [source.array(arguments) for source in self.others]
+        return bound.executable, arrays + self.numbers
 
     def _new_tensors(self, values: Sequence[Any]) -> list[Tensor]:
         """The new tensors that are returned."""
@@ -366,9 +369,7 @@ class Specialization:
         self, arguments: Sequence[Tensor], new: Sequence[Tensor], values: Sequence[Any]
     ) -> Any:
         """Call taps, and put the results together, the new ones of which are `new`."""
-        for place, dress, added in self.dressed:
-            new[place].__class__ = dress
-            new[place].__dict__.update(added)
+        put_on(self.dressed, new)
         for fn, position in zip(self.taps, range(self.first_tap, len(values))):
             value = values[position]
             fn(value if isinstance(value, Tensor) else make(value, self.types[position]))

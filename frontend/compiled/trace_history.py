@@ -7,7 +7,7 @@ out: a line for each, for `explain()` and the log; warnings where there are many
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from frontend.tracing.sizes import SizedArguments
@@ -29,7 +29,7 @@ LONGEST = 80
 
 class TraceHistory:
     """Of one compiled function. `lines[i]` says why trace i + 1 was made, `notes` why sizes could
-    not be left open."""
+    not be left open, or what made numbers of them."""
 
     def __init__(self, name: str):
         self.name = name
@@ -64,9 +64,28 @@ class TraceHistory:
         self.notes.append(f"sizes are numbers: with sizes left open there was a {first}")
         _log(f"{self.name}: {self.notes[-1]}")
 
+    def has_numbers(self, answers: Any) -> None:
+        """A trace with sizes and numbers left open needed some as certain numbers."""
+        for text in made_numbers(answers):
+            if text not in self.notes:
+                self.notes.append(text)
+                _log(f"{self.name}: {text}")
+
     def _note(self, line: str) -> None:
         self.lines.append(line)
         _log(f"{self.name} traced: {line}")
+
+
+def made_numbers(answers: Any) -> Iterator[str]:
+    """What was made a number in a trace, where, and by what."""
+    for text, (place, how) in answers.fixed.items():
+        yield f"{text} made a number at {place}" + (f" by {_HINTS.get(how, how)}" if how else "")
+
+
+_HINTS = {
+    "float()": "float(), which functions of `math` call: `n ** 0.5` and NumPy's functions, "
+    "np.cos(n), do not",
+}
 
 
 def shown_sizes(sizes: Any) -> str:

@@ -58,7 +58,7 @@ from frontend.functions.unary import (
     trunc,
 )
 from frontend.tensors.limits import limits
-from frontend.tensors.sizes import known
+from frontend.tensors.sizes import is_open, known
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
@@ -248,7 +248,8 @@ def fmod(input: Tensor, other: Any, *, out: Any = None) -> Tensor:
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to a power. A small whole exponent multiplies; 0.5 is a square root. Integers stay
     integers, and to a negative power they are 0 but for 1 and -1."""
-    exponent = known(exponent)  # how a power is computed depends on it
+    if not is_open(exponent) or not exponent > 16:  # how it is computed depends on it
+        exponent = known(exponent, "a power of a tensor")
     simple = isinstance(input, Tensor) and type(exponent) in (int, float)
     result = _simple_power(input, exponent) if simple else None
     if result is None:

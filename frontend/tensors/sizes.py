@@ -1,9 +1,9 @@
-"""Sizes of a trace that are known only when the compiled function is called.
+"""Sizes and numbers of a trace that are known only when the compiled function is called.
 
 `x.shape[0]` is then a `SymInt`: an int to whoever asks (`isinstance(n, int)`), whose arithmetic
-gives further ones. A comparison is answered by the sizes of the trace, and the compiled code is for
-calls that give the same answer. `int(n)`, `range(n)` and a use as a key make a number of it, and
-the compiled code is for calls with that number.
+gives further ones, and floats (graphc.ir.size_floats). A comparison is answered by the sizes of the
+trace, and the compiled code is for calls that give the same answer. `int(n)`, `range(n)` and a use
+as a key make a number of it, and the compiled code is for calls with that number.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graphc.ir.dims import Dim, Extent, evaluate
-from graphc.ir.size_floats import SizeFloat
+from graphc.ir.dims import Dim, Extent
+from graphc.ir.size_floats import SizeFloat, names_in, operated, value_at
 from graphc.ir.size_guards import answered, equal, spelled
 from graphc.ir.undecided import number_of
 
@@ -41,24 +41,49 @@ def _of(value: Any) -> Any:
     return value if isinstance(value, int | Dim) else None
 
 
-def _arithmetic(apply: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
+_MOST_POWER = 16
+"""Up to which a whole power of a size is a polynomial."""
+
+
+def _arithmetic(name: str, apply: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
     def method(self: SymInt, other: Any) -> Any:
         extent = _of(other)
         if extent is None:
             if not isinstance(other, float):
                 return NotImplemented
-            # Whole numbers of a size are floats as 1·n is.
-            number = SizeFloat("div", self.extent, 1)
-            return apply(other, number) if swapped else apply(number, other)
+            return operated(name, other, self) if swapped else operated(name, self, other)
         left, right = (extent, self.extent) if swapped else (self.extent, extent)
         if apply is operator.floordiv or apply is operator.mod:
             if not answered(right, ">", 0):
-                left, right = -left, -(right if isinstance(right, int) else number_of(right))
+                divisor = right if isinstance(right, int) else number_of(right)
+                if divisor == 0:  # Python's error
+                    return apply(left if isinstance(left, int) else number_of(left), divisor)
+                left, right = -left, -divisor
                 result = apply(left, right)
                 return shown(result if apply is operator.floordiv else -result)
         return shown(apply(left, right))
 
     return method
+
+
+def _power(base: Any, power: Any) -> Any:
+    """A size to a power, or a number to that of a size: Python's integer where both are whole and
+    the power is not negative, else its float."""
+    if isinstance(power, int) and power >= 0:
+        if not _is_size(power) and power <= _MOST_POWER and _is_size(base):
+            return shown(math.prod([base.extent] * int(power)))
+        if isinstance(base, int):
+            # An integer of any length.
+            return _number(base, "an integer power") ** _number(power, "an integer power")
+    return operated("pow", base, power)
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is SymInt
+
+
+def _number(value: Any, how: str) -> Any:
+    return number_of(value.extent, how) if _is_size(value) else value
 
 
 def _comparison(sign: str) -> Any:
@@ -91,16 +116,16 @@ class SymInt:
     # isinstance(n, int) asks for it.
     __class__ = property(lambda self: int)
 
-    __add__ = _arithmetic(operator.add)
-    __radd__ = _arithmetic(operator.add, swapped=True)
-    __sub__ = _arithmetic(operator.sub)
-    __rsub__ = _arithmetic(operator.sub, swapped=True)
-    __mul__ = _arithmetic(operator.mul)
-    __rmul__ = _arithmetic(operator.mul, swapped=True)
-    __floordiv__ = _arithmetic(operator.floordiv)
-    __rfloordiv__ = _arithmetic(operator.floordiv, swapped=True)
-    __mod__ = _arithmetic(operator.mod)
-    __rmod__ = _arithmetic(operator.mod, swapped=True)
+    __add__ = _arithmetic("add", operator.add)
+    __radd__ = _arithmetic("add", operator.add, swapped=True)
+    __sub__ = _arithmetic("sub", operator.sub)
+    __rsub__ = _arithmetic("sub", operator.sub, swapped=True)
+    __mul__ = _arithmetic("mul", operator.mul)
+    __rmul__ = _arithmetic("mul", operator.mul, swapped=True)
+    __floordiv__ = _arithmetic("floordiv", operator.floordiv)
+    __rfloordiv__ = _arithmetic("floordiv", operator.floordiv, swapped=True)
+    __mod__ = _arithmetic("mod", operator.mod)
+    __rmod__ = _arithmetic("mod", operator.mod, swapped=True)
     __lt__ = _comparison("<")
     __le__ = _comparison("<=")
     __gt__ = _comparison(">")
@@ -120,29 +145,27 @@ class SymInt:
     def __abs__(self) -> Any:
         return self if self >= 0 else -self
 
-    def __pow__(self, power: Any) -> Any:
-        if isinstance(power, int) and 0 < power < 5:
-            return shown(math.prod([self.extent] * int(power)))
-        return number_of(self.extent) ** power
-
-    def __truediv__(self, other: Any) -> Any:
-        divisor = _of(other)
-        return SizeFloat("div", self.extent, other if divisor is None else divisor)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        dividend = _of(other)
-        return SizeFloat("div", other if dividend is None else dividend, self.extent)
+    def __pow__(self, power: Any, modulo: Any = None) -> Any:
+        if not isinstance(power, int | float):
+            return NotImplemented
+        return _power(self, power) if modulo is None else pow(int(self), power, modulo)
 
     def __rpow__(self, base: Any) -> Any:
-        return base ** number_of(self.extent)
+        return _power(base, self) if isinstance(base, int | float) else NotImplemented
+
+    def __truediv__(self, other: Any) -> Any:
+        return operated("div", self, other) if isinstance(other, int | float) else NotImplemented
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return operated("div", other, self) if isinstance(other, int | float) else NotImplemented
 
     def __index__(self) -> int:
-        return number_of(self.extent)
+        return int(number_of(self.extent))
 
     __int__ = __index__
 
     def __float__(self) -> float:
-        return float(number_of(self.extent))
+        return float(number_of(self.extent, "float()"))
 
     def __hash__(self) -> int:
         return hash(number_of(self.extent))
@@ -166,8 +189,10 @@ class SymInt:
     def __format__(self, spec: str) -> str:
         return format(str(self), spec if spec[-1:] not in ("d", "n") else spec[:-1])
 
+    __array_ufunc__ = SizeFloat.__array_ufunc__
+
     def bit_length(self) -> int:
-        return number_of(self.extent).bit_length()
+        return int(number_of(self.extent)).bit_length()
 
     def is_integer(self) -> bool:
         return True
@@ -176,15 +201,23 @@ class SymInt:
         return self
 
 
-def number_at(part: Any, sizes: Mapping[str, int]) -> Any:
+def opened(number: Any) -> Any:
+    """An extent or number as Python code gets to see it."""
+    return shown(number) if isinstance(number, Dim) else number
+
+
+def number_at(part: Any, sizes: Mapping[str, Any]) -> Any:
     """A part of a structure (tracing.tree) with what it is at these sizes in place of an open
     number."""
-    if part[1] is SymInt:
-        return ("static", int, evaluate(part[2].extent, sizes))
-    if part[1] is SizeFloat:
-        value = part[2].at(lambda extent: evaluate(extent, sizes))
-        return ("static", float, value)
+    if part[1] in (SymInt, SizeFloat):
+        value = value_at(extents_in(part[2]), sizes)
+        return ("static", type(value), value)
     return part
+
+
+def names_of(part: Any) -> frozenset[str]:
+    """The sizes and numbers that a part of a structure depends on."""
+    return names_in(extents_in(part[2])) if part[1] in (SymInt, SizeFloat) else frozenset()
 
 
 def whole(size: Any) -> Any:
@@ -197,12 +230,12 @@ def is_open(number: Any) -> bool:
     return type(number) in (SymInt, SizeFloat)
 
 
-def known(number: Any) -> Any:
+def known(number: Any, how: str = "") -> Any:
     """An open number as that of the call under way, for which what is traced then is; others as
     they are."""
     if type(number) is SymInt:
-        return int(number)
-    return float(number) if type(number) is SizeFloat else number
+        return number_of(number.extent, how)
+    return number_of(number, how) if type(number) is SizeFloat else number
 
 
 def slice_ends(item: slice, dim: Any) -> tuple[Any, Any, int]:

@@ -21,10 +21,11 @@ import numpy as np
 
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.no_value import escaped, not_of_trace
-from frontend.tensors.sizes import extents_in, is_open
+from frontend.tensors.sizes import extents_in
 from frontend.tensors.state import STATE, put_back, recording, state_now, swap_session
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing.attributes import AssignedAttributes
+from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import Captured, GraphInput, guarded_value, have_state
 from frontend.tracing.containers import can_be_put_back, contents
 from frontend.tracing.containers import put_back as put_back_contents
@@ -40,9 +41,9 @@ from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import Var, user_location
-from graphc.ir.handle import lift
 from graphc.ir.nodes import BACKWARD, Location
 from graphc.ir.registry import lookup
+from graphc.ir.size_floats import is_open, text_of
 from graphc.ir.size_guards import SizeAnswers
 from graphc.ir.types import DType, TensorType
 from graphc.ir.undecided import answer_with
@@ -78,7 +79,8 @@ class Session(Mutations):
         self.ended = False  # a trace that has ended is resumed to derive its backward
         self.kept: list[tuple[Any, list[Any]]] = []  # containers, and what they held
         self.sizes = sizes
-        self.example: Mapping[str, int] | None = None
+        self.numbers = CallNumbers(sizes)
+        self.example: Mapping[str, Any] | None = None
         self.answers: SizeAnswers | None = None
         self.prepared: dict[Any, Any] | None = None
         self.answer_by({} if sizes is None else sizes.example)
@@ -86,11 +88,11 @@ class Session(Mutations):
 
     # -- entering and leaving ----------------------------------------------------------------
 
-    def answer_by(self, example: Mapping[str, int]) -> None:
+    def answer_by(self, example: Mapping[str, Any]) -> None:
         """From the next entering on these sizes answer what is asked of sizes left open: `answers`
         are then new ones."""
         if self.sizes is not None:
-            answers = SizeAnswers(example, user_location, self.sizes.names_of_numbers)
+            answers = SizeAnswers(example, user_location, self.numbers.given, is_trace=True)
             self.example, self.answers, self.prepared = example, answers, {}
 
     def __enter__(self) -> Session:
@@ -279,12 +281,12 @@ class Session(Mutations):
 
     def filled_value(self, number: Any, type: TensorType) -> Var:
         """`number` repeated to a shape: a 0-d constant and a broadcast."""
-        key = (type, str(extents_in(number)))
+        number = extents_in(number)
+        key = (type, text_of(number))
         var = self._filled.get(key)
         if var is None:
             if is_open(number):
-                like = self.builder.constant(np.zeros((), type.dtype.numpy))
-                var = lift(extents_in(number), like)
+                var = self.numbers.value(self, number, type.dtype)
             else:
                 var = self.builder.constant(np.asarray(number).astype(type.dtype.numpy))
             if type.shape:

@@ -1,7 +1,7 @@
-"""Which sizes and ints among the arguments of a compiled function differ from call to call.
+"""Which sizes and numbers among the arguments of a compiled function differ from call to call.
 
-in : the types of the tensors and the ints that a function was called with, by structure
-out: for a new call both with named sizes where they have changed, and what these are in this call
+in : the types of the tensors, the ints and the floats that a function was called with, by structure
+out: for a new call all of them with names where they have changed, and what these are in this call
 """
 
 from __future__ import annotations
@@ -10,39 +10,45 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from frontend.tracing.guards.checks import same
 from frontend.tracing.size_rules import LEAST, Rules
-from graphc.ir.dims import Dim, Extent, Symbol, dim
+from graphc.ir.dims import Dim, Symbol, dim
+from graphc.ir.size_floats import SizeFloat, float_argument, names_in
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
 
 NAMES = "nmkpqrtuvw"
 LONGEST = 16
 """Sizes that are remembered of an axis."""
-GREATEST = 1 << 31
-"""The greatest int argument that is left open: seeds and the like are beyond."""
+LEAST_INT, GREATEST_INT = 1, 1 << 31
+"""Between what bounds an int argument is left open: 0 and what is negative have code of their own,
+as what is divided by an int, or is as many, has other cases there; seeds and the like are beyond.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SizedArguments:
-    """Types of the tensor arguments, some of whose extents are named sizes, the int arguments, some
-    of which are, and what these are in the call that was traced."""
+    """Types of the tensor arguments, some of whose extents are named sizes, the ints and floats
+    among the arguments, some of which have names, and what these are in the call that was traced.
+    """
 
     types: tuple[TensorType, ...]
-    numbers: tuple[Extent, ...]
-    example: Mapping[str, int]
+    numbers: tuple[Any, ...]
+    example: Mapping[str, Any]
 
     @property
     def names_of_numbers(self) -> frozenset[str]:
-        """The sizes that are ints among the arguments and no axis of a tensor."""
+        """Names of numbers among the arguments that are no axis of a tensor."""
         axes = (extent for type in self.types for extent in type.shape)
         return frozenset(_names(self.numbers) - _names(axes))
 
     def sizes_of(
-        self, types: Sequence[TensorType], numbers: Sequence[int]
-    ) -> dict[str, int] | None:
-        """The sizes at which these are the types and ints; None where they are of another form."""
-        sizes: dict[str, int] = {}
-        if not all([_fits(*pair, sizes) for pair in zip(self.numbers, numbers, strict=True)]):
+        self, types: Sequence[TensorType], numbers: Sequence[Any]
+    ) -> dict[str, Any] | None:
+        """The sizes and numbers, by name, at which these are the types and numbers; None where they
+        are of another form."""
+        sizes: dict[str, Any] = {}
+        if not all([fits(*pair, sizes) for pair in zip(self.numbers, numbers, strict=True)]):
             return None
         for own, other in zip(self.types, types, strict=True):
             if own is other:
@@ -50,18 +56,22 @@ class SizedArguments:
             if own.dtype is not other.dtype or own.rank != other.rank:
                 return None
             for extent, size in zip(own.shape, other.shape, strict=True):
-                if not _fits(extent, size, sizes):
+                if not fits(extent, size, sizes):
                     return None
         return sizes
 
 
-def _names(extents: Iterable[Extent]) -> set[str]:
-    return {symbol.name for e in extents if isinstance(e, Dim) for symbol in e.symbols()}
+def _names(extents: Iterable[Any]) -> set[str]:
+    return {name for extent in extents for name in names_in(extent)}
 
 
-def _fits(extent: Extent, size: int, sizes: dict[str, int]) -> bool:
+def fits(extent: Any, size: Any, sizes: dict[str, Any]) -> bool:
+    """Whether a size or number is what stands for it, where names stand for these sizes; one that
+    `sizes` does not have yet it has from then on."""
+    if type(extent) is SizeFloat:
+        return same(sizes.setdefault(extent.left, size), size)
     if not isinstance(extent, Dim):
-        return extent == size
+        return same(extent, size)
     assert isinstance(extent.symbol, Symbol)
     symbol = extent.symbol
     if size < symbol.least or (symbol.most is not None and size > symbol.most):
@@ -70,34 +80,35 @@ def _fits(extent: Extent, size: int, sizes: dict[str, int]) -> bool:
 
 
 class SizeHistory:
-    """What sizes the tensor arguments of one structure had, and which ints were among them."""
+    """What sizes the tensor arguments of one structure had, and which numbers were among them."""
 
     def __init__(self) -> None:
-        self._seen: list[tuple[tuple[TensorType, ...], tuple[int, ...]]] = []
+        self._seen: list[tuple[tuple[TensorType, ...], tuple[Any, ...]]] = []
         self._fixed: set[int] = set()
 
-    def note(self, types: Sequence[TensorType], numbers: Sequence[int]) -> None:
-        """A call has these types and ints."""
+    def note(self, types: Sequence[TensorType], numbers: Sequence[Any]) -> None:
+        """A call has these types and numbers."""
         seen = (tuple(types), tuple(numbers))
         if seen not in self._seen:
             self._seen = [*self._seen[-LONGEST + 1 :], seen]
 
     def traced(self, sized: SizedArguments, guards: Sequence[SizeGuard]) -> None:
-        """A trace had these arguments: an int that it needs to be a certain number is not left open
-        again."""
-        certain = {guard.decides for guard in guards}
+        """A trace had these arguments: a number that it needs to be a certain one is not left open
+        again. (What asks whether an int is 1, as a size of 1 broadcasts, needs no other.)"""
+        certain = {name for guard in guards for name in guard.decides}
+        certain -= {name for name in certain if same(sized.example[name], LEAST_INT)}
         self._fixed |= {i for i, n in enumerate(sized.numbers) if _names([n]) & certain}
 
     def sized(
-        self, types: Sequence[TensorType], numbers: Sequence[int], all_open: bool, rules: Rules
+        self, types: Sequence[TensorType], numbers: Sequence[Any], all_open: bool, rules: Rules
     ) -> SizedArguments | None:
-        """The types and ints with a named size for each axis and int that was another before, or
+        """The types and numbers with a name for each axis and number that was another before, or
         that a rule leaves open (or all of them); None where there is none. Those that were always
         equal have the same one, if no rule gives them others."""
-        names: dict[Any, Dim] = {}
+        names: dict[Any, Any] = {}
         taken = {rule.name for rule in rules.values()}
         free = iter([name for name in NAMES if name not in taken])
-        example: dict[str, int] = {}
+        example: dict[str, Any] = {}
         result = []
         for position, type in enumerate(types):
             shape: list[Any] = list(type.shape)
@@ -107,7 +118,7 @@ class SizeHistory:
                 open_ = all_open or rule is not None or any(other != size for other in past)
                 if size < LEAST or not open_ or (rule is not None and rule.static):
                     continue
-                key = (rule, *past, size) if rule is None or rule.name is None else rule.name
+                key: Any = (rule, *past, size) if rule is None or rule.name is None else rule.name
                 known = names.get(key)
                 if known is None:
                     name = key if isinstance(key, str) else next(free, f"n{len(names)}")
@@ -116,15 +127,21 @@ class SizeHistory:
                     example[name] = size
                 shape[axis] = known
             result.append(type.with_shape(tuple(shape)))
-        ints: list[Extent] = list(numbers)
+        opened: list[Any] = list(numbers)
         for i, number in enumerate(numbers):
             past = tuple(seen[i] for _, seen in self._seen)
-            open_ = all_open or any(other != number for other in past)
-            if not open_ or i in self._fixed or not LEAST <= number <= GREATEST:
+            open_ = all_open or not all(same(other, number) for other in past)
+            if not open_ or i in self._fixed or not _can_be_open(number):
                 continue
-            key = (None, *past, number)
+            is_int = isinstance(number, int)
+            key = (None, *past, number) if is_int else i
             if key not in names:
                 name = next(free, f"n{len(names)}")
-                names[key], example[name] = dim(name, LEAST, GREATEST), number
-            ints[i] = names[key]
-        return SizedArguments(tuple(result), tuple(ints), example) if example else None
+                names[key] = dim(name, LEAST_INT, GREATEST_INT) if is_int else float_argument(name)
+                example[name] = number
+            opened[i] = names[key]
+        return SizedArguments(tuple(result), tuple(opened), example) if example else None
+
+
+def _can_be_open(number: Any) -> bool:
+    return isinstance(number, float) or LEAST_INT <= number <= GREATEST_INT

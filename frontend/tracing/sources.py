@@ -79,6 +79,12 @@ class MemorySource(Source):
         return whole_array(self.source.array(arguments)).reshape(-1)
 
 
+class NumberSource(Source):
+    """A number that Python computes for each call, which hands it over (tracing.call_numbers)."""
+
+    __slots__ = ()
+
+
 class HostSource(Source):
     """A Python number in a dict, a learning rate say; with `index`, one in a tuple there."""
 

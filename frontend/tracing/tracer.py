@@ -15,7 +15,7 @@ from typing import Any
 
 from frontend.eager.backward import passes_region
 from frontend.tensors.hooks import RemovableHandle
-from frontend.tensors.sizes import shown
+from frontend.tensors.sizes import opened
 from frontend.tensors.state import STATE, suspended
 from frontend.tensors.tensor import Tensor, added_to, make
 from frontend.tracing import tree
@@ -247,11 +247,11 @@ def run_trace(
 ) -> Trace:  # fmt: skip
     """Run `function` on arguments of this structure and tensors, recording. All tensors from
     outside are as before afterwards, also when the function raises; then lists and dicts are, too.
-    With `sizes` some extents and ints of the arguments are known only at a call.
+    With `sizes` some extents and numbers of the arguments are known only at a call.
     """
     session = Session(name, function, sizes)
     if sizes is not None:
-        structure = tree.with_numbers(structure, map(shown, sizes.numbers))
+        structure = tree.with_numbers(structure, map(opened, sizes.numbers))
     arguments, keywords = tree.build(structure, iter(leaves))
     session.captured_globals.root(function, tree.statics(structure))
     try:

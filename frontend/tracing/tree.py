@@ -132,28 +132,38 @@ def mapped(structure: Any, change: Callable[[Any], Any]) -> Any:
             return (*structure[:-1], tuple([mapped(item, change) for item in structure[-1]]))
 
 
-def numbers(structure: Any) -> tuple[int, ...]:
-    """The ints of a structure, in order."""
-    result: list[int] = []
+def parts(structure: Any) -> list[Any]:
+    """The parts of a structure that are neither tensors nor containers, in order."""
+    result: list[Any] = []
 
     def note(part: Any) -> Any:
-        if part[1] is int:
-            result.append(part[2])
+        result.append(part)
         return part
 
     mapped(structure, note)
-    return tuple(result)
+    return result
+
+
+def numbers(structure: Any) -> tuple[Any, ...]:
+    """The ints and floats of a structure, in order."""
+    return tuple(
+        [
+            part[2].value if type(part[2]) is Keyed else part[2]
+            for part in parts(structure)
+            if part[1] is int or part[1] is float
+        ]
+    )
 
 
 def with_numbers(structure: Any, others: Iterable[Any]) -> Any:
-    """The structure with these values in place of its ints."""
+    """The structure with these values in place of its ints and floats."""
     values = iter(others)
 
     def change(part: Any) -> Any:
-        if part[1] is not int:
+        if part[1] is not int and part[1] is not float:
             return part
         value = next(values)
-        return ("static", type(value), value)
+        return ("static", type(value), _comparable(value) if type(value) is float else value)
 
     return mapped(structure, change)
 

@@ -164,9 +164,12 @@ class Dim(Undecided):
         return SizeFloat("div", other, self)
 
     def __index__(self) -> int:
-        return number_of(self)
+        return int(number_of(self))
 
     __int__ = __index__
+
+    def at(self, sizes: Mapping[str, int]) -> int:
+        return evaluate(self, sizes)
 
     def __bool__(self) -> bool:
         low, high = self.bounds()

@@ -131,13 +131,14 @@ def lift(number: Any, model: Handle) -> Any:
     at run time as what it then is."""
     if isinstance(number, Dim):
         return _as(_extent(number, model.dtype.computes_as, model), model.dtype)
-    if type(number) is SizeFloat:
+    if type(number) is SizeFloat and number.is_native:
         wide = number.emitted(
             lambda part: _extent(part, DType.f64, model),
             lambda name, left, right: apply(lookup(name), left, right),
         )
         return _as(wide, model.dtype)
-    return model.context.constant(np.asarray(number, dtype=model.dtype.numpy))
+    plain = float(number) if type(number) is SizeFloat else number
+    return model.context.constant(np.asarray(plain, dtype=model.dtype.numpy))
 
 
 def _extent(number: Any, dtype: DType, model: Handle) -> Any:

@@ -17,57 +17,91 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.ir.dims import Dim, Extent, Symbol, evaluate
+from graphc.ir.size_floats import SizeFloat, names_in, text_of, value_at
 from graphc.ir.undecided import answering, answers_now
 
 UNKNOWN = 1024
 """The size that costs are compared for where there is no example, within the bounds of each."""
 
-_SIGNS: dict[str, Callable[[int, int], bool]] = {
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Whether two floats have the same bits; no NaN differs from another."""
+    return float(left).hex() == float(right).hex()
+
+
+_SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "==": operator.eq, "!=": operator.ne,
+    "==": operator.eq, "!=": operator.ne, "is": _is_same,
 }  # fmt: skip
 _OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
+_NOT = "not "
+"""Of a comparison that does not hold: with a NaN its opposite does not hold either."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class SizeGuard:
-    """A comparison of two extents that has to hold. Text: `n - 4 >= 0`."""
+    """A comparison of two extents, or floats of extents, that has to hold. Text: `n - 4 >= 0`."""
 
-    left: Extent
+    left: Any
     sign: str
-    right: Extent
+    right: Any
 
-    def holds(self, sizes: Mapping[str, int]) -> bool:
-        """Whether it holds where each symbol has the size of its name."""
-        return _SIGNS[self.sign](evaluate(self.left, sizes), evaluate(self.right, sizes))
+    def holds(self, sizes: Mapping[str, Any]) -> bool:
+        """Whether it holds where each name stands for this size or number. It does not where Python
+        raises an error in computing the sides."""
+        sign = self.sign.removeprefix(_NOT)
+        try:
+            left, right = value_at(self.left, sizes), value_at(self.right, sizes)
+            return bool(_SIGNS[sign](left, right)) is (sign == self.sign)
+        except (ArithmeticError, TypeError):
+            return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SizeGuard) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
 
     @property
-    def decides(self) -> str | None:
-        """The size that an equality makes a certain number (`n + 1 == 6`); None for others."""
+    def names(self) -> frozenset[str]:
+        """The sizes and numbers that it is about."""
+        return names_in(self.left) | names_in(self.right)
+
+    @property
+    def decides(self) -> frozenset[str]:
+        """The sizes and numbers that an equality makes certain ones (`n + 1 == 6`)."""
+        if self.sign == "is":
+            return self.names
+        if self.sign != "==" or SizeFloat in (type(self.left), type(self.right)):
+            return frozenset()
         difference = self.left - self.right
-        if self.sign != "==" or not isinstance(difference, Dim):
-            return None
+        if not isinstance(difference, Dim):
+            return frozenset()
         factors = {factor for monomial, _ in difference.terms for factor in monomial}
         only = factors.pop() if len(factors) == 1 else None
-        return only.name if isinstance(only, Symbol) else None
+        return frozenset((only.name,)) if isinstance(only, Symbol) else frozenset()
 
     def __str__(self) -> str:
-        return f"{self.left} {self.sign} {self.right}"
+        text = f"{text_of(self.left)} {self.sign.removeprefix(_NOT)} {text_of(self.right)}"
+        return f"not {text}" if self.sign.startswith(_NOT) else text
 
 
 class SizeAnswers:
     """Answers by an example, and the guards they leave, each once, in order. `fixed` are the
-    extents that were made numbers, with what `place` gave when they were. `numbers` are names of
-    sizes that are no axis of anything: their text is that of a number."""
+    extents, and floats of extents, that were made numbers, as text, with what `place` gave when
+    they were and what asked. `numbers` are names of numbers that are no axis of anything: their
+    text is that of a number. `traced` is the example where Python code runs on the sizes, and is to
+    raise what it raises for numbers."""
 
     def __init__(
-        self, example: Mapping[str, int], place: Callable[[], Any] = lambda: None,
-        numbers: frozenset[str] = frozenset(),
+        self, example: Mapping[str, Any], place: Callable[[], Any] = lambda: None,
+        numbers: frozenset[str] = frozenset(), is_trace: bool = False,
     ):  # fmt: skip
         self.example = dict(example)
+        self.traced = self.example if is_trace else None
         self.numbers = numbers
         self._place = place
-        self.fixed: dict[Extent, Any] = {}
+        self.fixed: dict[str, tuple[Any, str]] = {}
         self.memos: dict[Any, dict[Any, Any]] = {}
         self._guards: dict[SizeGuard, None] = {}
 
@@ -75,21 +109,21 @@ class SizeAnswers:
     def guards(self) -> tuple[SizeGuard, ...]:
         return tuple(self._guards)
 
-    def ask(self, left: Extent, sign: str, right: Extent) -> bool:
+    def ask(self, left: Any, sign: str, right: Any) -> bool:
         """Whether it holds in the example, noted as a guard."""
         guard = SizeGuard(left, sign, right)
-        if not guard.holds(self.example):
-            self._guards[SizeGuard(left, _OPPOSITE[sign], right)] = None
-            return False
+        holds = guard.holds(self.example)
+        if not holds:
+            of_floats = SizeFloat in (type(left), type(right))
+            guard = SizeGuard(left, _NOT + sign if of_floats else _OPPOSITE[sign], right)
         self._guards[guard] = None
-        return True
+        return holds
 
-    def fix(self, extent: Extent) -> int:
-        """The extent's number in the example, noted as a guard."""
-        number = evaluate(extent, self.example)
-        if extent not in self.fixed:
-            self.fixed[extent] = self._place()
-        self._guards[SizeGuard(extent, "==", number)] = None
+    def fix(self, extent: Any, how: str = "") -> Any:
+        """The number in the example, noted as a guard."""
+        number = value_at(extent, self.example)
+        self.fixed.setdefault(text_of(extent), (self._place(), how))
+        self._guards[SizeGuard(extent, "is" if isinstance(number, float) else "==", number)] = None
         return number
 
 
@@ -117,7 +151,7 @@ def current_example() -> dict[str, int]:
 
 def answered(left: Extent, sign: str, right: Extent) -> bool:
     """Whether a comparison (no equality) holds: by the bounds, else as the example answers."""
-    return bool(_SIGNS[sign](left, right))  # type: ignore[arg-type]
+    return bool(_SIGNS[sign](left, right))
 
 
 def equal(left: Extent, right: Extent) -> bool:
@@ -144,7 +178,7 @@ def spelled(extent: Extent) -> Extent:
     if answers is None or not isinstance(extent, Dim):
         return extent
     is_given = any(symbol.name in answers.numbers for symbol in extent.symbols())
-    return answers.fix(extent) if is_given else extent
+    return answers.fix(extent, "its text") if is_given else extent
 
 
 def typical(extent: Extent) -> int:

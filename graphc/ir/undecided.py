@@ -19,8 +19,8 @@ class Answers(Protocol):
         """Whether the comparison holds."""
         ...
 
-    def fix(self, extent: Any) -> int:
-        """The number that an extent is from now on."""
+    def fix(self, extent: Any, how: str = "") -> Any:
+        """The number that an extent, or a float of extents, is from now on; `how`: of what asks."""
         ...
 
 
@@ -73,8 +73,8 @@ class _Granted:
     def ask(self, left: Any, sign: str, right: Any) -> bool:
         return sign in (">", ">=", "!=")
 
-    def fix(self, extent: Any) -> int:
-        raise UndecidedSizeError(f"the size {extent} has to be a number here")
+    def fix(self, extent: Any, how: str = "") -> Any:
+        raise _no_number(extent)
 
 
 @contextmanager
@@ -113,14 +113,19 @@ def undecided(left: Any, sign: str, right: Any) -> bool:
     """The answer. Raises UndecidedSizeError where there is nobody to give one."""
     answers = _ANSWERS.get()
     if answers is None:
+        left, right = (getattr(part, "text", part) for part in (left, right))
         raise UndecidedSizeError(f"{left} {sign} {right} depends on the size")
     return answers.ask(left, sign, right)
 
 
-def number_of(extent: Any) -> int:
-    """The number that takes the place of an extent. Raises UndecidedSizeError where there is nobody
-    to name it."""
+def number_of(extent: Any, how: str = "") -> Any:
+    """The number that takes the place of an extent, or of a float of extents; `how`: of what asks
+    for it. Raises UndecidedSizeError where there is nobody to name it."""
     answers = _ANSWERS.get()
     if answers is None:
-        raise UndecidedSizeError(f"the size {extent} has to be a number here")
-    return answers.fix(extent)
+        raise _no_number(extent)
+    return answers.fix(extent, how)
+
+
+def _no_number(extent: Any) -> UndecidedSizeError:
+    return UndecidedSizeError(f"the size {getattr(extent, 'text', extent)} has to be a number here")

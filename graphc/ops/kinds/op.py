@@ -27,6 +27,7 @@ from graphc.ir.nodes import Constant, Graph
 from graphc.ir.registry import register
 from graphc.ir.size_floats import SizeFloat
 from graphc.ir.types import COMPILED, DType, TensorType
+from graphc.ir.undecided import number_of
 
 Array = np.ndarray[Any, Any]
 Arrays = tuple[Array, ...]
@@ -236,7 +237,7 @@ def _plain(op: str, name: str, value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if type(value) is SizeFloat:
-        value = float(value)
+        value = float(number_of(value, f"an attribute of {op}"))
     elif isinstance(value, int) and type(value) not in (int, bool):
         value = operator.index(value)
     if isinstance(value, list | tuple):

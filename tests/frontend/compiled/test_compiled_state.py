@@ -222,7 +222,7 @@ def test_signs_of_zero_and_nan_among_arguments() -> None:
     assert [inverse(one, k).item() for k in (0.0, -0.0)] == [float("inf"), -float("inf")]
     for _ in range(3):
         inverse(one, float("nan") + len(inverse.specializations))
-    assert len(inverse.specializations) == 3
+    assert len(inverse.specializations) == 2
 
 
 def test_history_of_a_tensor_from_outside_is_refused() -> None:

@@ -1,0 +1,47 @@
+"""The free numbers of a specialization: those among the arguments that its graph depends on only
+by what Python computes of them for each call (tracing.call_numbers).
+
+in : what was left open in a trace, and what came of it
+out: for the signature of a call the numbers that native code gets, or that it is not served
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend.compiled.signature import Signature
+from frontend.tensors.sizes import names_of
+from frontend.tracing import tree
+from frontend.tracing.sizes import SizedArguments, fits
+from graphc.ir.nodes import Graph
+from graphc.ir.size_floats import names_in
+from graphc.ir.symbols import symbols_of
+
+
+class FreeNumbers:
+    """Of one specialization. `places` among the ints and floats of a call; none where a graph is
+    differentiated, as its derivative may come to depend on what it does not."""
+
+    def __init__(self, sizes: SizedArguments | None, graph: Graph | None, structure: Any):
+        self.sizes = sizes
+        self.names: frozenset[str] = frozenset()
+        if sizes is not None and graph is not None:
+            taken = {symbol.name for symbol in symbols_of(graph)}
+            taken |= {name for part in tree.parts(structure) for name in names_of(part)}
+            self.names = sizes.names_of_numbers - taken
+        numbers = enumerate(() if sizes is None else sizes.numbers)
+        self._open = [(i, part) for i, part in numbers if names_in(part) & self.names]
+        self.places = frozenset([i for i, _ in self._open])
+
+    def arrays(self, key: Signature, instance: Any) -> list[Any] | None:
+        """What Python computes for a call of this signature, of which an instance of the
+        specialization has the sizes; None where what was asked of free numbers has other answers
+        there, or Python raises an error."""
+        numbers, sizes = tree.numbers(key.structure), instance.instance_sizes
+        known = {name: size for name, size in sizes.items() if name not in self.names}
+        if not all([fits(part, numbers[i], known) for i, part in self._open]):
+            return None
+        if not all([guard.holds(known) for guard in instance.size_guards]):
+            return None
+        computed: list[Any] | None = instance.call_numbers.arrays(known)
+        return computed

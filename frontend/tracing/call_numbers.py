@@ -1,0 +1,74 @@
+"""Numbers that Python computes for each call of a compiled function: `beta ** step`, `lr * 0.5`, a
+factor `k`. They are 0-d inputs of the graph, which stays the same for all of them.
+
+in : while tracing, expressions of sizes and numbers that are left open, and the dtypes they take
+out: for the sizes and numbers of a call the arrays that native code gets
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from frontend.tensors.tensor import Tensor, make
+from frontend.tracing.sizes import SizedArguments
+from frontend.tracing.sources import NumberSource
+from graphc.ir.handle import lift
+from graphc.ir.size_floats import SizeFloat, names_in, text_of, value_at
+from graphc.ir.types import DType, TensorType
+
+
+class CallNumbers:
+    """The numbers of one trace, in the order they were met. `given` are the names of those among
+    the arguments that are no axis of a tensor."""
+
+    def __init__(self, sizes: SizedArguments | None):
+        self.given = frozenset[str]() if sizes is None else sizes.names_of_numbers
+        self._known: dict[tuple[str, DType], Tensor] = {}
+        self._made: list[tuple[Any, np.dtype[Any]]] = []
+
+    def takes(self, number: Any) -> bool:
+        """Whether Python computes it: what depends on a number among the arguments, or is no
+        arithmetic that graphs have. (Quotients and products of sizes alone, a mean's, are nodes.)
+        """
+        native = type(number) is not SizeFloat or number.is_native
+        return not native or not self.given.isdisjoint(names_in(number))
+
+    def value(self, session: Any, number: Any, dtype: DType) -> Any:
+        """A variable of the session that is a number in a dtype."""
+        if self.takes(number):
+            tensor = self._input(session, number, dtype)
+            if tensor is not None:
+                return session.value_of(tensor)
+        return lift(number, session.builder.constant(np.zeros((), dtype.numpy)))
+
+    def _input(self, session: Any, number: Any, dtype: DType) -> Tensor | None:
+        """The input that stands for a number in a dtype; None for a new one in the derivative of a
+        trace that has ended."""
+        key = (text_of(number), dtype)
+        tensor = self._known.get(key)
+        if tensor is None and not session.ended:
+            tensor = self._known[key] = make(None, TensorType(dtype, ()))
+            self._made.append((number, dtype.numpy))
+            name = str(key[0]) if key[0].isidentifier() else f"number{len(self._made)}"
+            tensor._value = session.add_input(name, NumberSource(), tensor).var
+        return tensor
+
+    def arrays(self, numbers: Mapping[str, Any]) -> list[np.ndarray] | None:
+        """What native code gets for these sizes and numbers, by name: the bits that the number has
+        where it stands in the code. None where Python raises an error in computing one, or gives
+        no number of the kind it gave in the trace."""
+        try:
+            return [_array(expression, dtype, numbers) for expression, dtype in self._made]
+        except (ArithmeticError, TypeError):
+            return None
+
+
+def _array(expression: Any, dtype: Any, numbers: Mapping[str, Any]) -> np.ndarray:
+    value = value_at(expression, numbers)
+    if type(expression) is SizeFloat and not isinstance(value, float):
+        raise TypeError("no float")
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(dtype)
