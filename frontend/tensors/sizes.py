@@ -238,6 +238,11 @@ def known(number: Any, how: str = "") -> Any:
     return number_of(number, how) if type(number) is SizeFloat else number
 
 
+def as_float(number: Any) -> Any:
+    """`float(number)`, which an open number stays open in."""
+    return operated("float", number) if is_open(number) else float(number)
+
+
 def slice_ends(item: slice, dim: Any) -> tuple[Any, Any, int]:
     """Start, stop and step of a slice along a dimension, as `slice.indices` gives them, where sizes
     among them may be open."""

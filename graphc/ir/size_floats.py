@@ -208,7 +208,9 @@ class SizeFloat:
             return str(self.left)
         parts = [text_of(part) for part in self.parts]
         if self.name in _SIGNS:
-            return f"({parts[0]} {_SIGNS[self.name]} {parts[1]})"
+            is_sum = [isinstance(part, Undecided) and " " in str(part) for part in self.parts]
+            left, right = (f"({text})" if sum_ else text for text, sum_ in zip(parts, is_sum))
+            return f"({left} {_SIGNS[self.name]} {right})"
         return f"{self.name}({', '.join(parts)})"
 
     @property

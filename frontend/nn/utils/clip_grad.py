@@ -16,6 +16,7 @@ from frontend.functions.norms import norm
 from frontend.functions.pointwise import clamp
 from frontend.functions.shape import stack
 from frontend.nn.checks import fail, scalar_name
+from frontend.tensors.sizes import as_float
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, GraphError
@@ -78,7 +79,7 @@ def clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None
 ) -> None:
     """Scale the gradients in place by max_norm / (total_norm + 1e-6) where that is below 1."""
-    limit, grads = float(max_norm), _gradients(_listed(parameters))
+    limit, grads = as_float(max_norm), _gradients(_listed(parameters))
     if not grads:
         return
     if not isinstance(total_norm, Tensor):
@@ -122,6 +123,6 @@ def clip_grad_norm(
 @no_grad()
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Limit each element of the gradients to [-clip_value, clip_value], in place."""
-    limit = float(clip_value)
+    limit = as_float(clip_value)
     for grad in _gradients(_listed(parameters)):
         grad.clamp_(min=-limit, max=limit)
