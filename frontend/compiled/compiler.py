@@ -62,7 +62,7 @@ class CompiledFunction:
         aliases = () if distinct else tuple([identities.index(i) for i in identities])
         key = signature(structure, leaves, aliases)
         for specialization in self._by_signature.get(key, ()):
-            if specialization.holds(leaves):
+            if not specialization.free.are_read and specialization.holds(leaves):
                 self._used(key)
                 call = specialization.call
                 break
@@ -73,22 +73,22 @@ class CompiledFunction:
             specialization = self._specialization(key, leaves, structure)
             call = functools.partial(self._first_call, specialization, key)
         plain = not keywords and len(leaves) == len(arguments) and distinct
+        plain = plain and not specialization.free.are_read
         self._cache = InlineCache(specialization, leaves) if plain else None
         return call(leaves)
 
     def _with_free_numbers(self, key: Signature, leaves: list[Tensor]) -> Any:
-        """The call, of a specialization that takes further numbers as they come; None where there
-        is none that serves it."""
-        last = self._last_free
+        """The call, of a specialization that takes numbers as they come; None without one."""
+        self._cache, last = None, self._last_free
         if last is not None and last[0] == key and last[1].holds(leaves):
-            self._cache = None
             return functools.partial(last[1].call, leaves, last[2])
         for known in self._open_sizes.without_free(key):
             for specialization in self._by_signature.get(known, ()):
                 numbers = specialization.free.arrays(key, specialization)
                 if numbers is not None and specialization.holds(leaves):
                     self._used(known)
-                    self._cache, self._last_free = None, (key, specialization, numbers)
+                    if not specialization.free.are_read:
+                        self._last_free = key, specialization, numbers
                     return functools.partial(specialization.call, leaves, numbers)
         return None
 
@@ -132,8 +132,7 @@ class CompiledFunction:
         return (*arguments, *[rest.pop(name) for name in moved]), rest
 
     def _used(self, key: Any) -> None:
-        """`key` is the signature used last: dicts keep the order in which keys came. While another
-        thread compiles, nothing waits for that."""
+        """`key` was used last: dicts keep an order. No call waits for another's compiling."""
         if next(reversed(self._by_signature), None) == key:
             return
         if TRACE_LOCK.specializing.acquire(blocking=False):
@@ -170,7 +169,7 @@ class CompiledFunction:
         """A new specialization, or one that another thread made in the meantime."""
         with TRACE_LOCK.specializing:
             for specialization in self._by_signature.get(key, ()):
-                if specialization.holds(leaves):
+                if not specialization.free.are_read and specialization.holds(leaves):
                     return specialization
             try:
                 instance = self._instance(key, leaves, structure)
@@ -196,6 +195,7 @@ class CompiledFunction:
             rules = rules_of(dynamic, labels_of(self.function, structure), leaves)
         instance = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
         if instance is None:
+            self._open_sizes.look_outside(key, self._by_signature)
             sized = self._open_sizes.sized(key, rules)
             if sized is None:
                 return None
@@ -222,7 +222,7 @@ class CompiledFunction:
     def _added(self, key: Signature, specialization: Specialization) -> Specialization:
         """Found from now on by this signature, the first among those it has."""
         self._open_sizes.note(key)
-        key = self._open_sizes.found_without(key, specialization.free.places)
+        key = self._open_sizes.found_without(key, specialization.free)
         known = self._by_signature.pop(key, [])
         self._drop_unused(specialization)
         self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]

@@ -7,20 +7,22 @@ out: for the signature of a call the numbers that native code gets, or that it i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from frontend.compiled.signature import Signature
 from frontend.tensors.sizes import names_of
 from frontend.tracing import tree
+from frontend.tracing.places import PlaceGuard
 from frontend.tracing.sizes import SizedArguments, fits
 from graphc.ir.nodes import Graph
-from graphc.ir.size_floats import names_in
+from graphc.ir.size_floats import names_in, value_at
 from graphc.ir.symbols import symbols_of
 
 
 class FreeNumbers:
-    """Of one specialization. `places` among the ints and floats of a call; none where a graph is
-    differentiated, as its derivative may come to depend on what it does not."""
+    """Of one specialization. `places`: of those among the ints and floats of a call. There are none
+    where a graph is differentiated, as its derivative may come to depend on what it does not."""
 
     def __init__(self, sizes: SizedArguments | None, graph: Graph | None, structure: Any):
         self.sizes = sizes
@@ -32,6 +34,18 @@ class FreeNumbers:
         numbers = enumerate(() if sizes is None else sizes.numbers)
         self._open = [(i, part) for i, part in numbers if names_in(part) & self.names]
         self.places = frozenset([i for i, _ in self._open])
+        outside = () if sizes is None else sizes.places
+        self._read = [(place, part) for place, part in outside if names_in(part) & self.names]
+        self._needed = [(place, part) for place, part in outside if not names_in(part) & self.names]
+
+    @property
+    def are_read(self) -> bool:
+        """Whether some stand outside of the function, and are read at each call."""
+        return bool(self._read)
+
+    def guards(self, sizes: Mapping[str, Any]) -> list[PlaceGuard]:
+        """Of an instance at these sizes: numbers outside that are part of it."""
+        return [PlaceGuard(place, value_at(part, sizes)) for place, part in self._needed]
 
     def arrays(self, key: Signature, instance: Any) -> list[Any] | None:
         """What Python computes for a call of this signature, of which an instance of the
@@ -40,6 +54,8 @@ class FreeNumbers:
         numbers, sizes = tree.numbers(key.structure), instance.instance_sizes
         known = {name: size for name, size in sizes.items() if name not in self.names}
         if not all([fits(part, numbers[i], known) for i, part in self._open]):
+            return None
+        if not all([fits(part, place.get(), known) for place, part in self._read]):
             return None
         if not all([guard.holds(known) for guard in instance.size_guards]):
             return None

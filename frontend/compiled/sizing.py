@@ -13,14 +13,17 @@ by, so that a further one costs nothing but that.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from frontend.compiled.free_numbers import FreeNumbers
 from frontend.compiled.signature import Signature
 from frontend.compiled.specialization import Specialization
 from frontend.tracing import tree
+from frontend.tracing.places import NumberPlace, changed_numbers
 from frontend.tracing.size_rules import Rules
 from frontend.tracing.sizes import SizedArguments, SizeHistory
+from graphc.ir.size_floats import names_in
 
 MOST = 8
 """Specializations of open sizes kept for signatures of one form: the latest."""
@@ -35,6 +38,8 @@ class OpenSizes:
         self._histories: dict[Signature, SizeHistory] = {}
         self._specializations: dict[Signature, list[Specialization]] = {}
         self._refused: set[Signature] = set()
+        self._places: dict[Any, NumberPlace] = {}  # of numbers outside that are left open
+        self._closed: set[Any] = set()  # of those that are not to be
         self._free: dict[Any, list[frozenset[int]]] = {}  # by structure without its numbers
 
     def sized(self, key: Signature, rules: Rules) -> SizedArguments | None:
@@ -43,7 +48,22 @@ class OpenSizes:
         if self.dynamic is False or form_of(key) in self._refused:
             return None
         numbers = tree.numbers(key.structure)
-        return self._history(key).sized(key.types, numbers, self.dynamic is True, rules)
+        places = self._places.values()
+        return self._history(key).sized(key.types, numbers, self.dynamic is True, rules, places)
+
+    def look_outside(
+        self, key: Signature, known: Mapping[Signature, Sequence[Specialization]]
+    ) -> None:
+        """Numbers outside of the function that changed since it was traced for this signature are
+        left open, but for those that are known to be needed as they are."""
+        if self.dynamic is False:
+            return
+        for each in (key, *self.without_free(key)):
+            for specialization in known.get(each, ()):
+                guards = [guard for guard in specialization.guards if hasattr(guard, "numbers")]
+                reads = (read for guard in guards for read in guard.numbers())
+                changed = {place.identity: place for place in changed_numbers(reads)}
+                self._places |= {i: p for i, p in changed.items() if i not in self._closed}
 
     def note(self, key: Signature) -> None:
         """The function can be called with these types."""
@@ -58,13 +78,19 @@ class OpenSizes:
         form = form_of(key)
         known = self._specializations.get(form, [])
         self._specializations[form] = [specialization, *known][:MOST]
-        assert specialization.sizes is not None
-        self._history(key).traced(specialization.sizes, specialization.size_guards)
+        sizes = specialization.sizes
+        assert sizes is not None
+        needed = self._history(key).traced(sizes, specialization.size_guards)
+        for place, part in sizes.places:
+            if not needed.isdisjoint(names_in(part)):
+                self._closed.add(place.identity)
+                self._places.pop(place.identity, None)
 
-    def found_without(self, key: Signature, free: frozenset[int]) -> Signature:
-        """The signature without the numbers at these places, by which its specialization is found
-        from now on."""
-        if not free:
+    def found_without(self, key: Signature, numbers: FreeNumbers) -> Signature:
+        """The signature without its free numbers, by which the specialization is found from now
+        on."""
+        free = numbers.places
+        if not free and not numbers.are_read:
             return key
         known = self._free.setdefault(tree.mapped(key.structure, _erased), [])
         if free not in known:
@@ -78,8 +104,12 @@ class OpenSizes:
                 yield _without(key, free)
 
     def refuse(self, key: Signature) -> None:
-        """Signatures of this form cannot be traced with sizes left open: do not try again."""
-        self._refused.add(form_of(key))
+        """Signatures of this form cannot be traced with sizes left open: do not try again. Where
+        numbers outside were, it may be for these."""
+        if not self._places:
+            self._refused.add(form_of(key))
+        self._closed |= self._places.keys()
+        self._places = {}
 
     def forget(self, key: Signature, number: int) -> None:
         """The specialization of this trace is not to be used again."""

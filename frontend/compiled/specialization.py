@@ -184,6 +184,8 @@ class Specialization:
         instance = copy.copy(self)
         instance.instance_sizes, instance.origin, instance.numbers = sizes, self, numbers
         instance.calls, instance.seconds, instance.undo = 0, 0.0, _nothing_done
+        instance.guards = self.guards + (needed := self.free.guards(sizes))
+        instance.further_guards = self.further_guards + needed
         instance.structure = tree.mapped(self.structure, lambda part: number_at(part, sizes))
         instance.types = tuple([type_at(type, sizes) for type in self.types])
         instance.saved = [evaluate(extent, sizes) for extent in self.saved]
@@ -206,13 +208,12 @@ class Specialization:
         return instance
 
     def prepare(self, arguments: Sequence[Tensor]) -> None:
-        """Make what a call on these arguments takes beside what there is: an error comes here, and
-        nothing has run."""
+        """Make what a call on these arguments takes: an error comes here, and nothing has run."""
         if self.function is not None:
             self.function.prepare([source.tensor(arguments) for source in self.sources])
 
     def _renumber(self, traced: Trace, results: int) -> None:
-        """Positions among results, gradients and taps, where updates are counted apart."""
+        """Positions of gradients and taps, where updates are counted apart."""
         if not self.options.keep_grads:
             self._without_grads(traced)
             self.first_tap = results
@@ -395,5 +396,5 @@ ELIDED = Elided()
 
 
 def _nothing_done() -> bool:
-    """Python did nothing for a call at sizes that nothing was traced for."""
+    """Nothing was traced for these sizes."""
     return False

@@ -157,7 +157,8 @@ class AssignedAttributes:
         for position, guard in enumerate(guards):
             if isinstance(guard, ModuleGuard) and id(guard.module) in names:
                 # Made anew: the attribute may have been assigned before the Module ran.
-                guards[position] = ModuleGuard(guard.module, names[id(guard.module)])
+                own = names[id(guard.module)]
+                guards[position] = ModuleGuard(guard.module, {*own, *guard.assigned})
 
     def _check_alone(self, guards: list[Any]) -> None:
         """Raise TraceError where a tensor that is replaced is an attribute of another name, too:

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from frontend.tensors.sizes import opened
 from frontend.tensors.tensor import Tensor, make
+from frontend.tracing.places import OpenPlaces
 from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.sources import NumberSource
 from graphc.ir.handle import lift
@@ -21,11 +23,13 @@ from graphc.ir.types import DType, TensorType
 
 
 class CallNumbers:
-    """The numbers of one trace, in the order they were met. `given` are the names of those among
-    the arguments that are no axis of a tensor."""
+    """The numbers of one trace, in the order they were met. `given` are the names of those that are
+    no axis of a tensor: arguments, and what stands in `places`."""
 
     def __init__(self, sizes: SizedArguments | None):
         self.given = frozenset[str]() if sizes is None else sizes.names_of_numbers
+        places = () if sizes is None else sizes.places
+        self.places = OpenPlaces([(place, opened(symbol)) for place, symbol in places])
         self._known: dict[tuple[str, DType], Tensor] = {}
         self._made: list[tuple[Any, np.dtype[Any]]] = []
 

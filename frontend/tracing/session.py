@@ -59,6 +59,7 @@ class Session(Mutations):
         self.builder = self.root  # where ops go: the root's, or that of a region under way
         self.regions: list[TracedRegion] = []
         self._further = 0
+        self.numbers = CallNumbers(sizes)
         self.inputs: list[GraphInput] = []
         self.captured: dict[int, Captured] = {}
         self.captured_globals = CapturedGlobals(self)
@@ -79,7 +80,6 @@ class Session(Mutations):
         self.ended = False  # a trace that has ended is resumed to derive its backward
         self.kept: list[tuple[Any, list[Any]]] = []  # containers, and what they held
         self.sizes = sizes
-        self.numbers = CallNumbers(sizes)
         self.example: Mapping[str, Any] | None = None
         self.answers: SizeAnswers | None = None
         self.prepared: dict[Any, Any] | None = None
@@ -103,6 +103,7 @@ class Session(Mutations):
             answer_with(self.answers)
         for captured in self.captured.values():
             have_state(captured.tensor, captured.state_inside)
+        self.numbers.places.enter()
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -111,6 +112,7 @@ class Session(Mutations):
     def leave(self) -> None:
         """Give all tensors the state they have outside. What was done is not done again."""
         if self.inside:  # an interrupt may come where the session is suspended
+            self.numbers.places.leave()
             self.attributes.restore()
             self.hooks.remove()
             for captured in self.captured.values():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontend.tracing.guards.checks import same
+from frontend.tracing.places import NumberPlace
 from frontend.tracing.size_rules import LEAST, Rules
 from graphc.ir.dims import Dim, Symbol, dim
 from graphc.ir.size_floats import SizeFloat, float_argument, names_in
@@ -35,19 +36,24 @@ class SizedArguments:
     types: tuple[TensorType, ...]
     numbers: tuple[Any, ...]
     example: Mapping[str, Any]
+    places: tuple[tuple[NumberPlace, Any], ...] = ()
+    """Numbers outside of the function that are left open, and what stands for them."""
 
     @property
     def names_of_numbers(self) -> frozenset[str]:
-        """Names of numbers among the arguments that are no axis of a tensor."""
+        """Names of numbers that are no axis of a tensor."""
         axes = (extent for type in self.types for extent in type.shape)
-        return frozenset(_names(self.numbers) - _names(axes))
+        outside = (symbol for _, symbol in self.places)
+        return frozenset(_names([*self.numbers, *outside]) - _names(axes))
 
     def sizes_of(
         self, types: Sequence[TensorType], numbers: Sequence[Any]
     ) -> dict[str, Any] | None:
-        """The sizes and numbers, by name, at which these are the types and numbers; None where they
-        are of another form."""
+        """The sizes and numbers, by name, at which these are the types and numbers, with those that
+        stand outside now; None where they are of another form."""
         sizes: dict[str, Any] = {}
+        if not all([fits(symbol, place.get(), sizes) for place, symbol in self.places]):
+            return None
         if not all([fits(*pair, sizes) for pair in zip(self.numbers, numbers, strict=True)]):
             return None
         for own, other in zip(self.types, types, strict=True):
@@ -69,9 +75,11 @@ def fits(extent: Any, size: Any, sizes: dict[str, Any]) -> bool:
     """Whether a size or number is what stands for it, where names stand for these sizes; one that
     `sizes` does not have yet it has from then on."""
     if type(extent) is SizeFloat:
-        return same(sizes.setdefault(extent.left, size), size)
+        return type(size) is float and same(sizes.setdefault(extent.left, size), size)
     if not isinstance(extent, Dim):
         return same(extent, size)
+    if type(size) is not int:
+        return False
     assert isinstance(extent.symbol, Symbol)
     symbol = extent.symbol
     if size < symbol.least or (symbol.most is not None and size > symbol.most):
@@ -92,19 +100,22 @@ class SizeHistory:
         if seen not in self._seen:
             self._seen = [*self._seen[-LONGEST + 1 :], seen]
 
-    def traced(self, sized: SizedArguments, guards: Sequence[SizeGuard]) -> None:
+    def traced(self, sized: SizedArguments, guards: Sequence[SizeGuard]) -> set[str]:
         """A trace had these arguments: a number that it needs to be a certain one is not left open
-        again. (What asks whether an int is 1, as a size of 1 broadcasts, needs no other.)"""
+        again: their names. (What asks whether an int is 1, as a size of 1 broadcasts, needs no
+        other.)"""
         certain = {name for guard in guards for name in guard.decides}
         certain -= {name for name in certain if same(sized.example[name], LEAST_INT)}
         self._fixed |= {i for i, n in enumerate(sized.numbers) if _names([n]) & certain}
+        return certain
 
     def sized(
-        self, types: Sequence[TensorType], numbers: Sequence[Any], all_open: bool, rules: Rules
-    ) -> SizedArguments | None:
+        self, types: Sequence[TensorType], numbers: Sequence[Any], all_open: bool, rules: Rules,
+        places: Iterable[NumberPlace] = (),
+    ) -> SizedArguments | None:  # fmt: skip
         """The types and numbers with a name for each axis and number that was another before, or
-        that a rule leaves open (or all of them); None where there is none. Those that were always
-        equal have the same one, if no rule gives them others."""
+        that a rule leaves open (or all of them), and for what stands in `places`; None where there
+        is none. Those that were always equal have the same one, if no rule gives them others."""
         names: dict[Any, Any] = {}
         taken = {rule.name for rule in rules.values()}
         free = iter([name for name in NAMES if name not in taken])
@@ -121,7 +132,7 @@ class SizeHistory:
                 key: Any = (rule, *past, size) if rule is None or rule.name is None else rule.name
                 known = names.get(key)
                 if known is None:
-                    name = key if isinstance(key, str) else next(free, f"n{len(names)}")
+                    name = key if isinstance(key, str) else next(free, f"n{len(example)}")
                     least, most = (LEAST, None) if rule is None else (rule.least, rule.most)
                     known = names[key] = dim(name, max(least, LEAST), most)
                     example[name] = size
@@ -133,15 +144,29 @@ class SizeHistory:
             open_ = all_open or not all(same(other, number) for other in past)
             if not open_ or i in self._fixed or not _can_be_open(number):
                 continue
-            is_int = isinstance(number, int)
-            key = (None, *past, number) if is_int else i
+            key = (None, *past, number) if isinstance(number, int) else i
             if key not in names:
-                name = next(free, f"n{len(names)}")
-                names[key] = dim(name, LEAST_INT, GREATEST_INT) if is_int else float_argument(name)
-                example[name] = number
+                name = next(free, f"n{len(example)}")
+                names[key], example[name] = _number(name, number), number
             opened[i] = names[key]
-        return SizedArguments(tuple(result), tuple(opened), example) if example else None
+        outside = []
+        for place in places:
+            if _can_be_open(number := place.get()):
+                name = next(free, f"n{len(example)}")
+                outside.append((place, _number(name, number)))
+                example[name] = number
+        if not example:
+            return None
+        return SizedArguments(tuple(result), tuple(opened), example, tuple(outside))
 
 
 def _can_be_open(number: Any) -> bool:
-    return isinstance(number, float) or LEAST_INT <= number <= GREATEST_INT
+    if type(number) is int:
+        return LEAST_INT <= number <= GREATEST_INT
+    return type(number) is float
+
+
+def _number(name: str, number: Any) -> Any:
+    """What stands for a number."""
+    is_float = isinstance(number, float)
+    return float_argument(name) if is_float else dim(name, LEAST_INT, GREATEST_INT)

@@ -262,6 +262,7 @@ def run_trace(
             drawn = _random_states(generators)
             result = function(*arguments, **keywords)
             session.hooks.check_removed()
+            session.numbers.places.check_unchanged()
             _check_containers(structure, (arguments, keywords), leaves, name)
             now = _random_states(generators)
             if any(now[generator] != state for generator, state in drawn.items()):

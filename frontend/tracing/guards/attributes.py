@@ -51,7 +51,8 @@ class Attributes(Reads):
         """A Module that may run: its attributes, and what its methods read from outside."""
         if not self.first(("module", id(module))):
             return
-        self.session.guard(id(module), ModuleGuard(module))
+        open_ = self.session.numbers.places.keys_of(module.__dict__)
+        self.session.guard(id(module), ModuleGuard(module, open_))
         held = [*module.__dict__.values(), *module._parameters.values(), *module._buffers.values()]
         self.tensors |= {id(item): item for item in held if isinstance(item, Tensor)}
         self._read(module, SELF)
@@ -103,7 +104,7 @@ class Attributes(Reads):
             return
         label = f"the attributes of a {type(value).__name__}"
         if not kinds.is_nn_module(type(value)):
-            self.items.append(Items(state, label))
+            self.items.append(Items(state, label, self.session.numbers.places.keys_of(state)))
         for item in list(state.values()):
             self.value(item, {(ITSELF,)}, label)
 

@@ -5,7 +5,7 @@ is looked at once in each; the others at every call."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,12 @@ class ModuleGuard:
             if len(items) != size or not _held_alike(items, then, self.assigned):
                 return f"{kind}.{name} changed: {size} items became {len(items)}"
         return f"attributes of {kind} were added or removed"
+
+    def numbers(self) -> Iterator[tuple[Any, Any, Any, str]]:
+        """Its attributes: where they stand, their names, what they were, what they are called."""
+        kind = type(self.module).__name__
+        for name, value in zip(self.names, self.values):
+            yield self.module.__dict__, name, value, f"{kind}.{name}"
 
     def __str__(self) -> str:
         plain = [(n, v) for n, v in zip(self.names, self.values) if is_plain(v)]

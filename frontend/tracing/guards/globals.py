@@ -59,6 +59,9 @@ class CapturedGlobals(Attributes):
         self._kept_alive: list[Any] = []  # so that ids stay theirs
         self._uses: dict[int, set[str]] = {}  # of containers, what is read of them
 
+    def is_open(self, holder: Any, key: Any) -> bool:
+        return bool(self.session.numbers.places.is_open(holder, key))
+
     # -- values ------------------------------------------------------------------------------
 
     def root(self, function: Any, arguments: Iterable[Any]) -> None:
@@ -192,7 +195,8 @@ class CapturedGlobals(Attributes):
         if is_unassigned(cell):
             self.add((id(cell), "unassigned"), is_unassigned, cell, label)
             return
-        self.add(id(cell), _CONTENTS, cell, label)
+        if not self.is_open(cell, None):
+            self.add(id(cell), _CONTENTS, cell, label)
         self.value(cell.cell_contents, paths, label)
 
     def _method(self, function: Any, owner: Any, label: str) -> None:
@@ -222,7 +226,7 @@ class CapturedGlobals(Attributes):
 
     def _items(self, value: Any, label: str) -> None:
         if not issubclass(type(value), tuple | frozenset):
-            self.items.append(Items(value, label))
+            self.items.append(Items(value, label, self.session.numbers.places.keys_of(value)))
         for item in contents(value) if size_of(value) <= MANY_ITEMS else ():
             self.value(item, {(ITSELF,)}, f"an item of {label}")
 

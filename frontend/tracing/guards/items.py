@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -51,16 +51,31 @@ def size_of(holder: Any) -> int:
 
 
 class Items:
-    """What a list, dict or set holds."""
+    """What a list, dict or set holds; but for the numbers under the keys of a dict that are
+    `open_`: they are read anew at each call."""
 
-    def __init__(self, holder: Any, label: str):
+    def __init__(self, holder: Any, label: str, open_: Collection[Any] = ()):
         self.holder = holder
         self.label = label
-        self.then = contents(holder)
+        self.open = open_
+        self.then = self._now()
         self.written_only = False  # no code reads it: a log
 
+    def _now(self) -> list[Any]:
+        if not self.open:
+            return contents(self.holder)
+        items = self.holder.items()
+        return [*self.holder, *[None if key in self.open else value for key, value in items]]
+
+    def numbers(self) -> Iterator[tuple[Any, Any, Any, str]]:
+        """What the keys of a dict held: it, the key, what it was, what it is called."""
+        if type(self.holder) is dict and not self.open:
+            half = len(self.then) // 2
+            for key, value in zip(self.then, self.then[half:]):
+                yield self.holder, key, value, f"item {key!r} of {self.label}"
+
     def holds(self) -> bool:
-        now, then = contents(self.holder), self.then
+        now, then = self._now(), self.then
         if len(now) != len(then):
             return False
         if not all(map(operator.is_, now, then)):
@@ -76,12 +91,12 @@ class Items:
         if self.holds() or not self._only_grown():
             return True
         if issubclass(type(self.holder), _GROWING):
-            self.then = contents(self.holder)
+            self.then = self._now()
         return not self.written_only
 
     def _only_grown(self) -> bool:
         """Whether all that was there is still there, in its place where it has one."""
-        now, then = contents(self.holder), self.then
+        now, then = self._now(), self.then
         if container_of(self.holder) in MAPPINGS:
             count, size = len(then) // 2, len(now) // 2
             now = [*now[:count], *now[size : size + count]]
@@ -102,7 +117,7 @@ class Items:
                 )
 
     def reasons(self) -> Iterator[str]:
-        now, then = contents(self.holder), self.then
+        now, then = self._now(), self.then
         if len(now) != len(then):
             yield f"{self.label} was given items, or lost some"
             return

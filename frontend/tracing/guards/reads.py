@@ -9,7 +9,7 @@ from types import CellType
 from typing import Any
 
 from frontend.tracing.guards.checks import is_plain, same
-from frontend.tracing.guards.items import shown
+from frontend.tracing.guards.items import Items, shown
 
 Getter = Callable[[Any], Any]
 
@@ -41,7 +41,8 @@ class Reads:
             if self.first(("read", known)):
                 self._missing(space, names, label).add(name)
             return False
-        self.add(known, names.get, name, label)
+        if not self.is_open(space, name):
+            self.add(known, names.get, name, label)
         if names[name] is None:
             self.add((known, "is there"), names.__contains__, name, label)
         return True
@@ -69,6 +70,21 @@ class Reads:
             return False
         self._known.add(known)
         return True
+
+    def is_open(self, holder: Any, key: Any) -> bool:
+        """Whether what is read there is read anew at each call."""
+        return False
+
+    def numbers(self) -> Iterator[tuple[Any, Any, Any, str]]:
+        """What was read of dicts and closure variables: holder, key, what it was, label."""
+        for (getter, key, then), label in zip(self.reads, self.labels):
+            if type(key) is CellType:
+                yield key, None, then, label
+            elif getattr(getter, "__name__", "") == "get":
+                yield getattr(getter, "__self__", None), key, then, label
+        for items in self.items:
+            if isinstance(items, Items):
+                yield from items.numbers()
 
     # -- looking again -----------------------------------------------------------------------
 
