@@ -152,7 +152,7 @@ def form_of(key: Signature) -> Signature:
 
 
 def _erased(part: Any) -> Any:
-    return part[:2] if part[1] is int or part[1] is float else part
+    return part[:2] if part[1] in tree.NUMBERS else part
 
 
 _FREE = object()
@@ -164,7 +164,7 @@ def _without(key: Signature, free: frozenset[int]) -> Signature:
 
     def change(part: Any) -> Any:
         kind = part[1]
-        if (kind is not int and kind is not float) or next(places) not in free:
+        if kind not in tree.NUMBERS or next(places) not in free:
             return part
         return ("static", kind, tree.Keyed(part[2] if kind is int else part[2].value, _FREE))
 

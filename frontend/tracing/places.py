@@ -13,6 +13,7 @@ from types import CellType
 from typing import Any
 
 from frontend.tracing.guards.checks import same
+from frontend.tracing.tree import NUMBERS
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 
@@ -54,7 +55,7 @@ def changed_numbers(reads: Iterable[tuple[Any, Any, Any, str]]) -> Iterator[Numb
     """Of what was read (holder, key, what it was, label), the places where another number of the
     same type stands."""
     for holder, key, then, label in reads:
-        if type(then) is not int and type(then) is not float:
+        if type(then) not in NUMBERS:
             continue
         if type(holder) is not dict and type(holder) is not CellType:
             continue

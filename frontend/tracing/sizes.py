@@ -13,6 +13,7 @@ from typing import Any
 from frontend.tracing.guards.checks import same
 from frontend.tracing.places import NumberPlace
 from frontend.tracing.size_rules import LEAST, Rules
+from frontend.tracing.tree import NUMBERS
 from graphc.ir.dims import Dim, Symbol, dim
 from graphc.ir.size_floats import SizeFloat, float_argument, names_in
 from graphc.ir.size_guards import SizeGuard
@@ -75,7 +76,7 @@ def fits(extent: Any, size: Any, sizes: dict[str, Any]) -> bool:
     """Whether a size or number is what stands for it, where names stand for these sizes; one that
     `sizes` does not have yet it has from then on."""
     if type(extent) is SizeFloat:
-        return type(size) is float and same(sizes.setdefault(extent.left, size), size)
+        return isinstance(size, float) and same(sizes.setdefault(extent.left, size), size)
     if not isinstance(extent, Dim):
         return same(extent, size)
     if type(size) is not int:
@@ -163,7 +164,7 @@ class SizeHistory:
 def _can_be_open(number: Any) -> bool:
     if type(number) is int:
         return LEAST_INT <= number <= GREATEST_INT
-    return type(number) is float
+    return type(number) in NUMBERS
 
 
 def _number(name: str, number: Any) -> Any:

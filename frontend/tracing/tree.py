@@ -19,6 +19,8 @@ import numpy as np
 from frontend.tensors.tensor import Tensor
 
 TENSOR = ("tensor",)
+NUMBERS = (int, float, np.float64)
+"""The classes of numbers that may be left open (tracing.sizes)."""
 
 
 def flatten(value: Any, leaves: list[Tensor]) -> Any:
@@ -71,7 +73,7 @@ LARGEST_ARRAY = 1 << 16
 
 def _comparable(value: Any) -> Any:
     """`value`, or what stands for it where its own equality says too much or too little."""
-    if isinstance(value, float) and type(value) is float:
+    if type(value) in (float, np.float64):
         # 0.0 and -0.0 are equal, and NaN is not equal to itself.
         return Keyed(value, value.hex())
     kind = type(value)
@@ -150,7 +152,7 @@ def numbers(structure: Any) -> tuple[Any, ...]:
         [
             part[2].value if type(part[2]) is Keyed else part[2]
             for part in parts(structure)
-            if part[1] is int or part[1] is float
+            if part[1] in NUMBERS
         ]
     )
 
@@ -160,10 +162,10 @@ def with_numbers(structure: Any, others: Iterable[Any]) -> Any:
     values = iter(others)
 
     def change(part: Any) -> Any:
-        if part[1] is not int and part[1] is not float:
+        if part[1] not in NUMBERS:
             return part
         value = next(values)
-        return ("static", type(value), _comparable(value) if type(value) is float else value)
+        return ("static", type(value), _comparable(value) if isinstance(value, float) else value)
 
     return mapped(structure, change)
 

@@ -130,6 +130,55 @@ def test_a_number_that_always_is_a_size_is_that_size() -> None:
     assert traces(compiled) == 3
 
 
+def test_floats_among_the_arguments() -> None:
+    compiled = torch.compile(lambda x, lr, k: (x - lr * 0.9**k * x, lr / 2))
+    alone = torch.compile(lambda x, lr, k: (x - lr * 0.9**k * x, lr / 2), dynamic=False)
+    values = [(0.1, 1), (0.2, 2), (1 / 3, 3), (0.0, 4), (-0.0, 5), (float("inf"), 6), (1e-300, 7)]
+    for lr, k in values:
+        for kind in (float, np.float64):
+            same(compiled(X, kind(lr), k), alone(X, kind(lr), k))
+    assert traces(compiled) == 4
+    for flag in (True, False, True, None, "text"):
+        compiled_flag = torch.compile(lambda x, k: x * 2 if k else x)
+        same(compiled_flag(X, flag), X * 2 if flag else X)
+
+
+def test_a_further_value_of_a_factor_keeps_nothing() -> None:
+    compiled = torch.compile(lambda x, lr, k: x * lr / (1 - 0.9**k))
+    for k in range(1, 50):
+        compiled(X, 1 / k, k)
+    assert traces(compiled) == 2 and len(compiled.specializations) == 2
+
+
+def test_errors_of_numbers_are_those_of_python() -> None:
+    def f(x: Any, k: Any) -> Any:
+        try:
+            scale = 1 / (k - 5)
+        except ZeroDivisionError:
+            scale = 7.0
+        return x * scale * 10.0 ** (k * 3)
+
+    compiled = torch.compile(f)
+    for k in (3, 4, 5, 6, 5, 7, 3):
+        same(compiled(X, k), torch.compile(f, dynamic=False)(X, k))
+    state = torch.ones(2)
+
+    def adds(k: Any) -> Any:
+        return state.add_(1 / (k - 5))
+
+    compiled = torch.compile(adds)
+    for k in (7, 8, 9):
+        compiled(k)
+    before = state.tolist()
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        compiled(5)
+    with pytest.raises(OverflowError):
+        torch.compile(lambda x, k: x * 10.0 ** (k * 100), dynamic=True)(X, 4)
+    assert state.tolist() == before
+    compiled(11)
+    assert traces(compiled) == 2
+
+
 def test_numbers_inside_of_containers() -> None:
     def f(x: Any, options: dict[str, Any]) -> Any:
         first, last = options["part"]
