@@ -18,7 +18,7 @@ from frontend.compiled.inline_cache import InlineCache
 from frontend.compiled.options import Options
 from frontend.compiled.overlap import check_overlap
 from frontend.compiled.signature import Signature, changes, signature
-from frontend.compiled.sizing import OpenSizes
+from frontend.compiled.sizing import OpenSizes, latest
 from frontend.compiled.specialization import Specialization
 from frontend.compiled.trace_history import MOST_INSTANCES, MOST_SPECIALIZATIONS, TraceHistory
 from frontend.tensors.epoch import TRACE_LOCK
@@ -225,7 +225,7 @@ class CompiledFunction:
         key = self._open_sizes.found_without(key, specialization.free)
         known = self._by_signature.pop(key, [])
         self._drop_unused(specialization)
-        self._by_signature[key] = [specialization, *known][:MOST_SPECIALIZATIONS]
+        self._by_signature[key] = latest(specialization, known)[:MOST_SPECIALIZATIONS]
         specialization.signature = key
         return specialization
 

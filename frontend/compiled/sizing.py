@@ -27,6 +27,11 @@ from graphc.ir.size_floats import names_in
 
 MOST = 8
 """Specializations of open sizes kept for signatures of one form: the latest."""
+MOST_PLACES = 64
+"""Numbers outside of a function that are left open: each is read at every call."""
+AT_ONE_SIGNATURE = 4
+"""Instances of one specialization that a signature has, which differ in numbers outside alone: each
+is asked whether it holds."""
 
 
 class OpenSizes:
@@ -39,7 +44,7 @@ class OpenSizes:
         self._specializations: dict[Signature, list[Specialization]] = {}
         self._refused: set[Signature] = set()
         self._places: dict[Any, NumberPlace] = {}  # of numbers outside that are left open
-        self._closed: set[Any] = set()  # of those that are not to be
+        self._closed: dict[Any, NumberPlace] = {}  # of those that are not to be
         self._free: dict[Any, list[frozenset[int]]] = {}  # by structure without its numbers
 
     def sized(self, key: Signature, rules: Rules) -> SizedArguments | None:
@@ -63,7 +68,9 @@ class OpenSizes:
                 guards = [guard for guard in specialization.guards if hasattr(guard, "numbers")]
                 reads = (read for guard in guards for read in guard.numbers())
                 changed = {place.identity: place for place in changed_numbers(reads)}
-                self._places |= {i: p for i, p in changed.items() if i not in self._closed}
+                for identity, place in changed.items():
+                    if identity not in self._closed and len(self._places) < MOST_PLACES:
+                        self._places[identity] = place
 
     def note(self, key: Signature) -> None:
         """The function can be called with these types."""
@@ -83,7 +90,7 @@ class OpenSizes:
         needed = self._history(key).traced(sizes, specialization.size_guards)
         for place, part in sizes.places:
             if not needed.isdisjoint(names_in(part)):
-                self._closed.add(place.identity)
+                self._closed[place.identity] = place
                 self._places.pop(place.identity, None)
 
     def found_without(self, key: Signature, numbers: FreeNumbers) -> Signature:
@@ -108,7 +115,7 @@ class OpenSizes:
         numbers outside were, it may be for these."""
         if not self._places:
             self._refused.add(form_of(key))
-        self._closed |= self._places.keys()
+        self._closed |= self._places
         self._places = {}
 
     def forget(self, key: Signature, number: int) -> None:
@@ -141,6 +148,14 @@ def _broken(specialization: Specialization, key: Signature) -> list[str]:
     sizes = specialization.sizes.sizes_of(key.types, tree.numbers(key.structure))
     guards = [] if sizes is None else specialization.size_guards
     return [f"not {guard}" for guard in guards if not guard.holds(sizes or {})]
+
+
+def latest(instance: Specialization, known: Sequence[Specialization]) -> list[Specialization]:
+    """What a signature has once it has a further one: of the instances of its specialization the
+    latest."""
+    alike = [each for each in known if each.origin is not None and each.origin is instance.origin]
+    older = set(map(id, alike[AT_ONE_SIGNATURE - 1 :]))
+    return [instance, *[each for each in known if id(each) not in older]]
 
 
 def form_of(key: Signature) -> Signature:

@@ -69,7 +69,7 @@ class Items:
 
     def numbers(self) -> Iterator[tuple[Any, Any, Any, str]]:
         """What the keys of a dict held: it, the key, what it was, what it is called."""
-        if type(self.holder) is dict and not self.open:
+        if type(self.holder) is dict:
             half = len(self.then) // 2
             for key, value in zip(self.then, self.then[half:]):
                 yield self.holder, key, value, f"item {key!r} of {self.label}"
