@@ -372,7 +372,7 @@ class Session(Mutations):
     def _reached(self) -> list[tuple[Any, list[Any]]]:
         """The containers that the function reaches, and what they held ahead of the trace."""
         looked_at = [each for each in self.captured_globals.items if isinstance(each, Items)]
-        return [(each.holder, each.then) for each in looked_at if can_be_put_back(each.holder)]
+        return [(each.holder, each.before()) for each in looked_at if can_be_put_back(each.holder)]
 
     def guard(self, key: Any, guard: Any) -> None:
         """Add a guard, once per key."""

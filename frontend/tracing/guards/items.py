@@ -67,6 +67,14 @@ class Items:
         items = self.holder.items()
         return [*self.holder, *[None if key in self.open else value for key, value in items]]
 
+    def before(self) -> list[Any]:
+        """What it held ahead of the trace, which is over: with the numbers that are open."""
+        if not self.open:
+            return self.then
+        keys = self.then[: len(self.then) // 2]
+        values = zip(keys, self.then[len(keys) :])
+        return [*keys, *[self.holder.get(k) if k in self.open else v for k, v in values]]
+
     def numbers(self) -> Iterator[tuple[Any, Any, Any, str]]:
         """What the keys of a dict held: it, the key, what it was, what it is called."""
         if type(self.holder) is dict:

@@ -139,16 +139,17 @@ def test_the_number_is_put_back_where_the_trace_fails() -> None:
     def scaled(x: Any) -> Any:
         if fails[0]:
             raise OSError("now")
-        return x * holder.t
+        return x * holder.t * holder.options["momentum"]
 
     compiled = torch.compile(scaled)
     for step in (1, 2, 3):
-        holder.t = step
+        holder.t, holder.options["momentum"] = step, 1 / step
         compiled(X)
-    holder.t, fails[0] = 4, True
+    holder.t, holder.options["momentum"], fails[0] = 4, 0.25, True
     with pytest.raises(OSError):
         compiled(X)
     assert type(holder.t) is int and holder.t == 4
+    assert repr(holder.options) == "{'momentum': 0.25, 'name': 'a'}"
 
 
 def test_counting_inside_is_refused() -> None:

@@ -160,3 +160,10 @@ def test_what_is_settled_is_not_handed_over(asked: Any) -> None:
     assert key == "one" and list(asked.waiting) == ["other"]
     asked.finish(key)
     assert request.done.is_set() and not asked.working
+
+
+def test_a_trace_asks_for_nothing(helps: None, asked: Any) -> None:
+    asked.spent = 1.0
+    leaf = rows(3, 5).requires_grad_()
+    compiled = torch.compile(lambda x: torch.autograd.grad((x @ leaf).sum(), leaf)[0])
+    assert compiled(rows(7, 3)).shape == (3, 5) and not asked.waiting
