@@ -17,8 +17,7 @@ from frontend.tracing.sources import (
 
 _ORDER = {
     ArgumentSource: 0, CapturedSource: 1, GradSource: 2, HostSource: 3, AttributeSource: 4,
-    MemorySource: 5,
-    NumberSource: 6,
+    MemorySource: 5, NumberSource: 6,
 }  # fmt: skip
 
 
