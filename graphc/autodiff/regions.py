@@ -26,6 +26,7 @@ from graphc.ir.graph_queries import descendants
 from graphc.ir.handle import apply, broadcast_to, lift
 from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
+from graphc.ir.types import TensorType
 from graphc.ops.kinds.op import Types
 from graphc.ops.kinds.region import GRADIENT_RULES, RECORDED_FORMS
 from graphc.ops.movement import reshape, transpose
@@ -113,6 +114,11 @@ class _StepInput:
     sliced: bool
     seed: int | None = None
 
+    @property
+    def is_carry(self) -> bool:
+        """Whether it is the cotangent of a carry, which the scan passes on from step to step."""
+        return self.handle is None
+
 
 class _ScanBackward:
     """The scan that computes the gradients of another one."""
@@ -138,6 +144,7 @@ class _ScanBackward:
         self.cotangent_at = {
             seed: self.order.index(first + number) for number, seed in enumerate(self.seeds)
         }
+        self.sources = self._sources()
 
     def _reached(self) -> set[int]:
         """The operands with a gradient: those from which a way leads to a result that has one."""
@@ -157,7 +164,7 @@ class _ScanBackward:
         hoister = _Hoister(step, self._stacked_inputs())
         builder = GraphBuilder("backward")
         with builder.at(None):
-            inner = self._inputs(builder)
+            inner = [builder.input(x.name, self._type_in_step(x)) for x in self.sources]
             accumulated = [
                 (at, operand)
                 for at, operand in enumerate(wanted)
@@ -179,17 +186,18 @@ class _ScanBackward:
             *(results[value] for value in stacks),
         ]  # fmt: skip
         carried = [i for i in wanted if i < carry]
-        states = [inner[self.state_at[i]] for i in carried]
-        others = [x for at, x in enumerate(inner) if at not in self.state_at.values()]
-        sequences = [x for x, sliced in zip(others, self.sliced) if sliced]
-        rest = [x for x, sliced in zip(others, self.sliced) if not sliced]
+        states_of = {source.seed: x for source, x in zip(self.sources, inner) if source.is_carry}
+        states = [states_of[i] for i in carried]
+        bound = [(source, x) for source, x in zip(self.sources, inner) if not source.is_carry]
+        sequences = [x for source, x in bound if source.sliced]
+        rest = [x for source, x in bound if not source.sliced]
         graph = _ordered_inputs(builder.finish(*returned), [*states, *sums, *sequences, *rest])
         start = [
             self.cotangents[i] if self.cotangents[i] is not None else _all(0, self.operands[i])
             for i in carried
         ] + [_all(0, self.operands[operand]) for _, operand in accumulated]
-        outer = [x for x, sliced in zip(self.bound, self.sliced) if sliced]
-        fixed = [x for x, sliced in zip(self.bound, self.sliced) if not sliced]
+        outer = [source.handle for source, _ in bound if source.sliced]
+        fixed = [source.handle for source, _ in bound if not source.sliced]
         scanned = apply(
             lookup("scan"), *start, *outer, *fixed, carry=len(start), sequences=len(outer),
             length=length, reverse=not reverse, body=graph,
@@ -220,34 +228,20 @@ class _ScanBackward:
         ]
         return [*saved, *operands, *cotangents]
 
-    def _inputs(self, builder: GraphBuilder) -> list[Var]:
-        """The inputs of the backward body in that order. Notes which are cotangents of carries,
-        what the others are bound to, and which of those are sliced."""
-        self.state_at: dict[int, int] = {}
-        self.bound: list[Any] = []
-        self.sliced: list[bool] = []
-        inner = []
-        for at, source in enumerate(self._sources()):
-            if source.handle is None:
-                assert source.seed is not None
-                self.state_at[source.seed] = at
-                type = self.body.input_types[source.seed]
-            else:
-                self.bound.append(source.handle)
-                self.sliced.append(source.sliced)
-                type = source.handle.tensor_type
-                if source.sliced:
-                    type = type.with_shape(type.shape[1:])
-            inner.append(builder.input(source.name, type))
-        return inner
+    def _type_in_step(self, source: _StepInput) -> TensorType:
+        """The type of the backward body's input."""
+        if source.is_carry:
+            assert source.seed is not None
+            return self.body.input_types[source.seed]
+        type: TensorType = source.handle.tensor_type
+        return type.with_shape(type.shape[1:]) if source.sliced else type
 
     def _stacked_inputs(self) -> dict[Value, Any]:
         """The inputs of a step's backward that lie outside as stacks over all steps."""
-        sources = self._sources()
         return {
-            Value(position): sources[i].handle
+            Value(position): self.sources[i].handle
             for position, i in enumerate(self.order)
-            if sources[i].sliced and sources[i].handle is not None
+            if self.sources[i].sliced and not self.sources[i].is_carry
         }
 
 

@@ -31,10 +31,10 @@ class CommandCheck:
         self._timeout = timeout
         self._code = 0
         self.runs = 0
-
-    def __enter__(self) -> CommandCheck:
         self._folder = tempfile.TemporaryDirectory(prefix="graphc-reduce-")
         self._file = Path(self._folder.name) / "candidate.graph"
+
+    def __enter__(self) -> CommandCheck:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -112,6 +112,20 @@ class _Parser(SizeGrammar):
     def here(self) -> int:
         return self._tokens[self._next][2]
 
+    @contextmanager
+    def _ahead(self, *wanted: str) -> Iterator[None]:
+        """Inside, tokens are read from the next one of `wanted` on; behind it, from here again."""
+        here = self._next
+        while not self.peek(*wanted, "end"):
+            self._next += 1
+        yield
+        self._next = here
+
+    def _following(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Kind and text of the next two tokens; behind the end stands the end."""
+        first, second = self._tokens[self._next], self._tokens[self._next + 1 :][:1]
+        return first[:2], (second[0] if second else first)[:2]
+
     # -- grammar -----------------------------------------------------------------------------
 
     @contextmanager
@@ -134,7 +148,8 @@ class _Parser(SizeGrammar):
         values: dict[str, Var] = {}
         inputs: list[str] = []
         self.expect("(")
-        self._read_sizes()
+        outside = self._sizes
+        self._sizes = self._read_sizes() or outside
         while not self.accept(")"):
             position = self.here()
             name = self.expect("value")
@@ -164,6 +179,7 @@ class _Parser(SizeGrammar):
         from graphc.ir.verifier import verify
 
         self._guarded(position, verify, graph)
+        self._sizes = outside
         return graph
 
     def _node(self, builder: GraphBuilder, values: dict[str, Var], inputs: list[str]) -> None:

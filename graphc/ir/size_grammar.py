@@ -14,8 +14,6 @@ class SizeGrammar:
     """What a parser reads of sizes, from its tokens. The rest of the parser has what is declared
     here."""
 
-    _tokens: list[tuple[str, str, int]]
-    _next: int
     _sizes: dict[str, Extent]
     """The sizes of the graph under way, by name."""
     peek: Any
@@ -29,14 +27,19 @@ class SizeGrammar:
     def _nested(self) -> AbstractContextManager[None]:
         raise NotImplementedError
 
-    def _read_sizes(self) -> None:
-        """Read the sizes that stand behind the inputs: ` where 0 <= n, 1 <= m <= 8 {`."""
-        inputs = self._next
-        while not self.peek("where", "{", "end"):
-            self._next += 1
-        if not self.accept("where"):
-            self._next = inputs
-            return
+    def _ahead(self, *wanted: str) -> AbstractContextManager[None]:
+        raise NotImplementedError
+
+    def _following(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        raise NotImplementedError
+
+    def _read_sizes(self) -> dict[str, Extent]:
+        """The sizes that stand behind the inputs: ` where 0 <= n, 1 <= m <= 8 {`. They are read
+        ahead: types of inputs name them."""
+        with self._ahead("where", "{"):
+            return self._clause() if self.accept("where") else {}
+
+    def _clause(self) -> dict[str, Extent]:
         own: dict[str, Extent] = {}
         while True:
             position = self.here()
@@ -51,8 +54,7 @@ class SizeGrammar:
                 break
         if not self.peek("{"):
             self.expect("{")
-        self._sizes = own
-        self._next = inputs
+        return own
 
     def _whole(self) -> int:
         position = self.here()
@@ -63,9 +65,9 @@ class SizeGrammar:
 
     def _stands_extent(self) -> bool:
         """Whether what follows is an extent that is no number."""
-        kind, text, _ = self._tokens[self._next]
+        (kind, text), (_, behind) = self._following()
         if kind == "number":
-            return self._tokens[self._next + 1][1] in ("*", "+", "-")
+            return behind in ("*", "+", "-")
         return text in ("(", "-") or (kind == "name" and text in self._sizes)
 
     def _sum(self) -> Extent:

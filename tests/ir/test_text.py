@@ -359,3 +359,19 @@ def test_every_sample_of_every_op_reads_back() -> None:
 def test_texts_that_ask_for_much_are_refused_soon(text: str) -> None:
     with pytest.raises(ParseError, match=r"^line \d+, column \d+: "):
         graphc.parse(text)
+
+
+def test_a_region_has_sizes_of_its_own_and_leaves_those_around_it() -> None:
+    graph = graphc.parse("""
+        graph sums(%x: f32[n], %y: f32[3,n], %z: f32[m]) where 0 <= n, 1 <= m {
+          %last = scan(%x, %y) carry=1 length=3 sequences=1
+            graph body(%a: f32[n], %b: f32[n]) where 0 <= n {
+              %c = add(%a, %b) : f32[n]
+              return %c
+            } : f32[n]
+          %twice = broadcast(%z) shape=[2, m] : f32[2,m]
+          return %last, %twice
+        }""")
+    read_back(graph)
+    (size,) = graph.output_types[1].shape[1:]
+    assert str(size) == "m"

@@ -13,6 +13,9 @@ other scratch buffers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from graphc.codegen.llvm.cold_paths import ColdFunctions, OutlinedCall, outside_of, split
 from graphc.codegen.llvm.constants import folded
 from graphc.codegen.llvm.function_text import FunctionText, llvm_type, quoted
@@ -69,7 +72,8 @@ def emit_modules(
     `half_instructions` and `permuted_lanes`: what the processor has, see Target."""
     name = symbol or kernel.name
     function = FunctionText(half_instructions, permuted_lanes)
-    emitter = _Emitter(function, ColdFunctions(name))
+    aliasing, metadata = alias_scopes(kernel)
+    emitter = _Emitter(function, ColdFunctions(name), aliasing)
     emitter.kernel(kernel)
     head = [f'target triple = "{triple}"', ""] if triple else []
     parameters = SIGNATURE.format("noalias readonly ", f"noalias align {SCRATCH_ALIGNMENT} ")
@@ -80,7 +84,7 @@ def emit_modules(
         "}",
         "",
         *function.declarations.values(),
-        *emitter.metadata,
+        *metadata,
         "",
     ]
     cold = emitter.cold.lines()
@@ -99,11 +103,33 @@ def _stack(kernel: Kernel, lanes: int) -> str:
     return f" alignstack({4 * lanes})" if lanes and wide else ""
 
 
+def alias_scopes(kernel: Kernel) -> tuple[dict[str, str], list[str]]:
+    """What stands behind each access of a buffer, by its name, and the module's lines that it
+    names: one scope for each scratch buffer and one for all other buffers."""
+    groups: list[list[Buffer]] = [[buffer] for buffer in kernel.scratch]
+    if not groups:
+        return {}, []
+    groups.append(list(kernel.buffers))
+    count = len(groups)
+    metadata = ["!0 = distinct !{!0}"]
+    metadata += [f"!{number} = distinct !{{!{number}, !0}}" for number in range(1, count + 1)]
+    aliasing = {}
+    for position, group in enumerate(groups, 1):
+        others = ", ".join(f"!{number}" for number in range(1, count + 1) if number != position)
+        own_list, other_list = count + 2 * position - 1, count + 2 * position
+        metadata += [f"!{own_list} = !{{!{position}}}", f"!{other_list} = !{{{others}}}"]
+        for buffer in group:
+            aliasing[buffer.name] = f", !alias.scope !{own_list}, !noalias !{other_list}"
+    return aliasing, metadata
+
+
 class _Emitter(MemoryText):
-    def __init__(self, function: FunctionText, cold: ColdFunctions) -> None:
-        super().__init__(function)
+    def __init__(
+        self, function: FunctionText, cold: ColdFunctions,
+        aliasing: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        super().__init__(function, aliasing)
         self.cold = cold
-        self.metadata: list[str] = []
         function.lines.append("entry:")
         self.label = "entry"
         self.labels = 0
@@ -112,40 +138,19 @@ class _Emitter(MemoryText):
         function = self.function
         for position, buffer in enumerate(kernel.buffers):
             address = function.temporary(f"getelementptr ptr, ptr %buffers, i64 {position}")
-            self.pointers[buffer.name] = function.temporary(f"load ptr, ptr {address}, align 8")
+            self.lies_at(buffer, function.temporary(f"load ptr, ptr {address}, align 8"))
         for position, size in enumerate(kernel.dims):
             address = function.temporary(f"getelementptr i64, ptr %dims, i64 {position}")
             function.define(size, f"load i64, ptr {address}, align 8")
         sizes = {size.name: function.text(size) for size in kernel.dims}
         for buffer, offset in zip(kernel.scratch, scratch_layout(kernel)[0], strict=True):
             at = extent_text(function, offset, sizes)
-            self.pointers[buffer.name] = function.temporary(
-                f"getelementptr i8, ptr %scratch, i64 {at}"
-            )
-        self.declare_aliasing(kernel)
+            self.lies_at(buffer, function.temporary(f"getelementptr i8, ptr %scratch, i64 {at}"))
         function.alias(kernel.begin, "%begin")
         function.alias(kernel.end, "%end")
         self.seen(kernel.begin, kernel.end, *kernel.dims)
         self.block(kernel.body)
         function.emit("ret void")
-
-    def declare_aliasing(self, kernel: Kernel) -> None:
-        """One scope per scratch buffer and one for all other buffers."""
-        groups: list[list[Buffer]] = [[buffer] for buffer in kernel.scratch]
-        if not groups:
-            return
-        groups.append(list(kernel.buffers))
-        self.metadata.append("!0 = distinct !{!0}")
-        count = len(groups)
-        self.metadata += [
-            f"!{number} = distinct !{{!{number}, !0}}" for number in range(1, count + 1)
-        ]
-        for position, group in enumerate(groups, 1):
-            others = ", ".join(f"!{number}" for number in range(1, count + 1) if number != position)
-            own_list, other_list = count + 2 * position - 1, count + 2 * position
-            self.metadata += [f"!{own_list} = !{{!{position}}}", f"!{other_list} = !{{{others}}}"]
-            for buffer in group:
-                self.aliasing[buffer.name] = f", !alias.scope !{own_list}, !noalias !{other_list}"
 
     # -- blocks -----------------------------------------------------------------------------------
 
@@ -158,12 +163,9 @@ class _Emitter(MemoryText):
         self.label = label
 
     def block(self, block: Block) -> None:
-        # Addresses computed inside a block do not dominate what follows it.
-        outside = self.addresses
-        self.addresses = dict(outside)
-        for statement in block:
-            self.statement(statement)
-        self.addresses = outside
+        with self.addresses_of_block():
+            for statement in block:
+                self.statement(statement)
 
     def statement(self, statement: Statement) -> None:
         match statement:
@@ -233,7 +235,7 @@ class _Emitter(MemoryText):
         inside = len(function.lines)
         pointers = InductionPointers(function, bounds[0], statement.step, self.ahead[-1])
         if not any(isinstance(inner, For | While) for inner in walk(statement.body)):
-            self.induction_pointers[statement.variable.name] = pointers
+            self.innermost(statement.variable, pointers)
         self.block(statement.body)
         following = function.temporary(f"add nsw i64 {variable}, {statement.step}")
         following = function.opaque("i64", following)  # see induction_pointers.py
@@ -265,7 +267,8 @@ class _Emitter(MemoryText):
         names: list[tuple[str, str]],
         yields: list[str],
     ) -> None:
-        self.function.lines[place:place] = [
+        lines = self.function.lines
+        lines[place:place] = [
             f"  {name} = phi {llvm_type(parameter.type)} {start}, [ {end}, %{self.label} ]"
             for parameter, (name, start), end in zip(parameters, names, yields, strict=True)
         ]
@@ -285,15 +288,13 @@ class _Emitter(MemoryText):
         self.start(head)
         place = len(function.lines)
         names = self.phis(statement.carried, before)
-        outside = self.addresses
-        self.addresses = dict(outside)
-        for inner in statement.condition_body:
-            self.statement(inner)
-        condition = function.text(statement.condition)
-        function.emit(f"br i1 {condition}, label %{body}, label %{done}")
-        self.start(body)
-        self.block(statement.body)
-        self.addresses = outside
+        with self.addresses_of_block():
+            for inner in statement.condition_body:
+                self.statement(inner)
+            condition = function.text(statement.condition)
+            function.emit(f"br i1 {condition}, label %{body}, label %{done}")
+            self.start(body)
+            self.block(statement.body)
         function.emit(f"br label %{head}")
         parameters = [parameter for parameter, _ in statement.carried]
         yields = [function.text(value) for value in statement.yields]
@@ -335,7 +336,7 @@ class _Emitter(MemoryText):
             inner = _Emitter(function, self.cold)
             known, buffers = outside_of(head)
             for buffer in buffers:
-                inner.pointers[buffer.name] = call.parameter("ptr", self.pointers[buffer.name])
+                inner.lies_at(buffer, call.parameter("ptr", self.pointers[buffer.name]))
             for value in known:
                 call.value(value, self.function, function)
             inner.seen(*sorted(known, key=lambda value: self.order[value.name]))

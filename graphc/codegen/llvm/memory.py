@@ -7,6 +7,9 @@ touches what its mask leaves out.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
 
 from graphc.codegen.llvm.function_text import FunctionText, llvm_type, type_code
 from graphc.codegen.llvm.induction_pointers import InductionPointers
@@ -41,13 +44,15 @@ def _vector(type: VectorType, memory: bool = False) -> str:
 
 
 class MemoryText:
-    """Writes memory statements into `function`. `pointers` and `aliasing` hold each buffer's
-    pointer and alias metadata."""
+    """Writes memory statements into `function`. `pointers` holds each buffer's pointer, `aliasing`
+    the metadata of those that have some."""
 
-    def __init__(self, function: FunctionText) -> None:
+    def __init__(
+        self, function: FunctionText, aliasing: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.function = function
         self.pointers: dict[str, str] = {}
-        self.aliasing: dict[str, str] = {}
+        self.aliasing = aliasing
         self.addresses: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}
         self.order: dict[str, int] = {}
         self.depth: dict[str, int] = {}
@@ -55,6 +60,21 @@ class MemoryText:
         """For each open loop, outermost first, the lines that go right ahead of it."""
         self.induction_pointers: dict[str, InductionPointers] = {}
         """Of the innermost loops that are open, by the name of their variable."""
+
+    def lies_at(self, buffer: Buffer, pointer: str) -> None:
+        self.pointers[buffer.name] = pointer
+
+    def innermost(self, variable: LoopValue, pointers: InductionPointers) -> None:
+        """The loop of `variable`, which is open, has no loop inside."""
+        self.induction_pointers[variable.name] = pointers
+
+    @contextmanager
+    def addresses_of_block(self) -> Iterator[None]:
+        """Addresses computed inside a block do not dominate what follows it."""
+        outside = self.addresses
+        self.addresses = dict(outside)
+        yield
+        self.addresses = outside
 
     def seen(self, *values: LoopValue) -> None:
         for value in values:

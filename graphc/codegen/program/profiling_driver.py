@@ -139,12 +139,14 @@ class ProfilingDriver(Driver):
 
     def _scratch(self) -> None:
         super()._scratch()
-        self.lines += [
-            f"  %records = getelementptr i8, ptr %arena, i64 {self.layout.start}",
-            f"  %record.at = mul i64 %thread, {self.layout.stride}",
-            "  %record = getelementptr i8, ptr %records, i64 %record.at",
-            "  call void @begin(ptr %record)",
-        ]
+        self.lines.extend(
+            (
+                f"  %records = getelementptr i8, ptr %arena, i64 {self.layout.start}",
+                f"  %record.at = mul i64 %thread, {self.layout.stride}",
+                "  %record = getelementptr i8, ptr %records, i64 %record.at",
+                "  call void @begin(ptr %record)",
+            )
+        )
 
     def _unbarred_step_text(self, frame: BoundPlan, step: Step, split: WorkSplit) -> None:
         # Texts come in the order of `all_steps`, each once.
