@@ -33,7 +33,8 @@ TURNS = 3
 
 
 def compiled_step(workload: Workload, level: str, size: str = "full") -> tuple[Any, list[Any]]:
-    """The executable of a workload's step, and the arrays it is called with."""
+    """The executable of a workload's step, and the arrays it is called with; where weights are
+    packed ahead of calls, the packed ones."""
     import frontend
 
     functions: list[Any] = []
@@ -46,7 +47,7 @@ def compiled_step(workload: Workload, level: str, size: str = "full") -> tuple[A
     state = initial_state(workload, size)
     prepared = prepare(frontend, workload, state, size=size, compile=compile)
     prepared.step()
-    (executable,) = plan_facts.executables(functions[0])
+    (executable,) = plan_facts.executables_of_calls(functions[0])
     arrays: list[Any] = []
     plain = executable.run
 

@@ -18,6 +18,8 @@ import frontend
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 try:
+    import kernels
+    import plan_facts
     import workloads
 finally:
     sys.path.remove(str(BENCHMARKS))
@@ -121,3 +123,13 @@ def test_eager_on_native_kernels_gives_the_compiled_bits(name: str) -> None:
     eager = values(prepared(name), steps)
     whole = values(prepared(name, compile=compiled()), steps)
     assert [x.tobytes() for x in eager] == [x.tobytes() for x in whole]
+
+
+@pytest.mark.parametrize("name", ["mlp-1", "chain"])
+def test_kernels_of_a_step_are_those_of_its_plan(name: str) -> None:
+    """Also where weights are packed ahead of the calls that are measured."""
+    executable, arrays = kernels.compiled_step(workloads.BY_NAME[name], "exact", "small")
+    timed = kernels.Launches(executable, arrays).timed
+    launches = [launch for launch, _ in plan_facts.launches(executable.plan)]
+    assert [one.launch for one in timed] == launches and launches
+    assert [x.shape for x in arrays] == [type.shape for type in executable.plan.argument_types]
