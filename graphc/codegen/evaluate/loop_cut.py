@@ -51,6 +51,14 @@ class LoopCut:
         """How many tiles there are."""
         return ceil_div(self.extent, self.size)
 
+    def present(self, addresses: Addresses, tile: Expr) -> int | LoopValue:
+        """How many elements the tile of a number has, where one body serves the last one too."""
+        if self.rest == 0:
+            return self.size
+        b = addresses.builder
+        left = b.sub(b.size(self.extent), addresses.scalar(tile * self.size))
+        return b.minimum(left, b.const(DType.i64, self.size))
+
     def each(
         self, addresses: Addresses, name: str, body: TileBody, part: Part | None = None
     ) -> None:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import group_size, note
@@ -32,7 +33,7 @@ from graphc.codegen.recipes.contraction.vector_operand import VectorHalo
 from graphc.codegen.recipes.contraction.vector_read import column_read, halo_of, halo_read
 from graphc.codegen.recipes.contraction.view import group_variable
 from graphc.codegen.target import Target
-from graphc.ir.dims import is_symbolic
+from graphc.ir.dims import fixed, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import unflatten
 
@@ -126,8 +127,10 @@ class SplitKNest:
         self.columns = plan.columns
         self.groups = group_variable(emit.view, plan.group)
         self.width = self.columns.vectors * emit.lanes
-        whole = self.rows // self.tile.rows
+        self.row_tiles = LoopCut(self.rows, self.tile.rows)
+        whole = fixed(self.row_tiles.whole)
         self.block = max(min(ROW_TILES, whole // BLOCKS), 1)
+        self.row_blocks = LoopCut(whole, self.block)
         self.one_group = self.groups.extent == 1
         kept_rows = self.block * self.tile.rows if self.one_group else self.rows
         self.sums = emit.scratch("sums", kept_rows * self.width)
@@ -137,8 +140,7 @@ class SplitKNest:
     def batch_element(self, split: bool) -> int:
         """What is split are blocks of rows."""
         emit = self.emit
-        whole, rest = divmod(self.rows, self.tile.rows)
-        count = -(-whole // self.block) + bool(rest)
+        count = fixed(self.row_blocks.tiles) + bool(self.row_tiles.rest)
         if self.one_group:
             registers = self._registers(None)
             self._row_blocks(split, lambda rows: self._products_of(registers, rows, None))
@@ -161,24 +163,20 @@ class SplitKNest:
         return RegisterTile(self.emit, BroadcastInPlace(self.emit), vectors)
 
     def _row_blocks(self, split: bool, body: Callable[[RowRange], None]) -> None:
-        """`body` for all blocks of tiles of rows, or those of this call."""
-        emit = self.emit
-        whole, rest = divmod(self.rows, self.tile.rows)
-        blocks = -(-whole // self.block)
+        """`body` for all blocks of tiles of rows, or those of this call. The last block of whole
+        tiles goes through the loop as the others do: a body is all of the products, too much code
+        to write it twice."""
+        emit, cut = self.emit, self.row_blocks
+        blocks = fixed(cut.tiles)
         begin, end = emit.range_of(0, blocks, split)
-        if whole:
+        if blocks:
             with emit.builder.loop(begin, end, hint="rows") as loop:
                 block = Variable("row_block", blocks)
                 emit.addresses.bind(block, loop.variable, emit.builder.block)
-                count: Bound = self.block
-                if whole % self.block:
-                    size = emit.number(self.block)
-                    done = emit.builder.mul(loop.variable, size)
-                    remaining = emit.builder.sub(emit.number(whole), done)
-                    count = emit.builder.minimum(remaining, size)
+                count = cut.present(emit.addresses, of(block))
                 body(RowRange(of(block) * self.block, count, self.block, self.tile.rows))
-        if rest:
-            last = RowRange(of(whole), 1, 1, rest)
+        if self.row_tiles.rest:
+            last = RowRange(of(fixed(self.row_tiles.whole)), 1, 1, fixed(self.row_tiles.rest))
             emit.last(blocks if split else None, lambda: body(last))
 
     def _tiles(self, rows: RowRange, body: Callable[[Expr, Expr], None]) -> None:

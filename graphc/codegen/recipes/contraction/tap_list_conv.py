@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, note
@@ -35,7 +36,7 @@ from graphc.codegen.recipes.contraction.windows import (
 )
 from graphc.codegen.recipes.typical import at_least
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, always_le, ceil_div, is_symbolic
+from graphc.ir.dims import Extent, always_le, ceil_div, fixed, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
@@ -214,10 +215,10 @@ class TapNest:
         """All results of one group of channels. What is split are the blocks of rows of all
         parts."""
         emit, builder = self.emit, self.emit.builder
-        blocks = -(-self.rows // self.tile.rows)
+        blocks = LoopCut(self.rows, self.tile.rows).tiles
         count = self.parts * blocks
         if self.parts == 1:
-            self._part(of(0), *emit.range_of(0, blocks, split))
+            self._part(of(0), (builder.begin, builder.end) if split else None)
             return count
         size = emit.number(blocks)
         begin, end = emit.range_of(0, count, split)
@@ -230,15 +231,13 @@ class TapNest:
             emit.addresses.bind(part, loop.variable, builder.block)
             done = builder.mul(loop.variable, size)
             zero = emit.number(0)
-            self._part(
-                of(part) * self.width,
-                builder.op("maximum", builder.sub(first, done), zero),
-                builder.minimum(builder.sub(last, done), size),
-            )
+            begin = builder.op("maximum", builder.sub(first, done), zero)
+            end = builder.minimum(builder.sub(last, done), size)
+            self._part(of(part) * self.width, (begin, end))
         return count
 
-    def _part(self, along: Expr, begin: Bound, end: Bound) -> None:
-        """Blocks of rows begin…end of the part that starts at `along`."""
+    def _part(self, along: Expr, blocks: tuple[LoopValue, LoopValue] | None) -> None:
+        """All blocks of rows, or these, of the part that starts at `along`."""
         emit, builder = self.emit, self.emit.builder
         self._copy_operand(along)
         count = None
@@ -246,23 +245,12 @@ class TapNest:
             left = builder.sub(builder.size(self.windows.extent), emit.addresses.scalar(along))
             count = builder.minimum(left, emit.number(self.width))
         part = Part(along, builder.block, count)
-        whole, rest = divmod(self.rows, self.tile.rows)
-        if whole:
-            last: Bound
-            if isinstance(end, LoopValue):
-                last = builder.minimum(end, emit.number(whole))
-            else:
-                last = min(end, whole)
-            with builder.loop(begin, last, hint="rows") as loop:
-                block = Variable("row_block", whole)
-                emit.addresses.bind(block, loop.variable, builder.block)
-                self._rows(part, of(block) * self.tile.rows, self.tile.rows)
-        if not rest:
-            return
-        # The last block is one of its own, if it is among these.
-        at = whole if isinstance(begin, int) else builder.maximum(begin, emit.number(whole))
-        with builder.loop(at, end, hint="last"):
-            self._rows(part, of(whole * self.tile.rows), rest)
+
+        def rows(block: Expr, rest: Extent | None) -> None:
+            height = self.tile.rows
+            self._rows(part, block * height, height if rest is None else fixed(rest))
+
+        LoopCut(self.rows, self.tile.rows).each(emit.addresses, "rows_block", rows, blocks)
 
     def _rows(self, part: Part, first_row: Expr, rows: int) -> None:
         """All results of a block of rows."""
