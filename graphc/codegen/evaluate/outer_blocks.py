@@ -12,8 +12,9 @@ import itertools
 from collections.abc import Callable
 
 from graphc.codegen.evaluate.combination import LANES, Combination, Parts
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import Dim, Extent, always_le, ceil_div
+from graphc.ir.dims import Dim, Extent, always_le, ceil_div, fixed
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
@@ -83,15 +84,16 @@ class OuterBlocks(Combination):
         if count <= BLOCK or self.any_order:
             return chain(start, count)
         unit = block_unit(count)
-        whole, rest = divmod(count, unit)
+        cut = LoopCut(count, unit)
 
         def add(block: Expr, lanes: list[Parts]) -> list[Parts]:
             return self._joined_lanes(lanes, self._blocks(start + block * unit, unit, chain))
 
-        lanes = self._repeat(whole, self._start(*self._width_of_lanes()), add)
-        if not rest:
+        lanes = self._repeat(cut.whole, self._start(*self._width_of_lanes()), add)
+        if not cut.rest:
             return lanes
-        return self._joined_lanes(lanes, self._blocks(start + whole * unit, rest, chain))
+        behind = start + fixed(cut.whole) * unit
+        return self._joined_lanes(lanes, self._blocks(behind, cut.rest, chain))
 
     def _blocks_at_run_time(self, start: Expr, level: int, chain: Chain) -> list[Parts]:
         """The same, for up to BLOCK ** level of the outer indices from `start` on, as many as there

@@ -21,6 +21,7 @@ import itertools
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.combination import LANES, RUN_BLOCK, ElementAt, Parts
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.evaluate.memory import MemoryAccess
 from graphc.codegen.evaluate.outer_blocks import BLOCK, Count, OuterBlocks, block_unit
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
@@ -110,9 +111,12 @@ class _Reduction(OuterBlocks):
             return self._add_block(lanes, outer, r * LANES, LANES, width)
 
         if isinstance(self.run, int) and self.pieces == 1:
-            whole, rest = divmod(self.run, LANES)
-            lanes = self._repeat(whole, lanes, add)
-            return self._add_block(lanes, outer, of(whole * LANES), rest, width) if rest else lanes
+            cut = LoopCut(self.run, LANES)
+            lanes = self._repeat(cut.whole, lanes, add)
+            if cut.rest == 0:
+                return lanes
+            behind = of(fixed(cut.whole) * LANES)
+            return self._add_block(lanes, outer, behind, fixed(cut.rest), width)
         blocks, _ = self._cut_piece(outer)
         lanes = self._repeat(RUN_BLOCK // LANES, lanes, add, blocks)
         if self.run % LANES == 0:
@@ -200,15 +204,15 @@ class _Reduction(OuterBlocks):
             self._repeat(count, [], lambda r, _: self._add_run(memory, start + r, width))
             return memory
         unit = block_unit(count)
-        whole, rest = divmod(count, unit)
+        cut = LoopCut(count, unit)
 
         def add(block: Expr, count: int) -> list[Parts]:
             part = self._blocks_in_memory(start + block * unit, count, lanes, width)
             return self._join_memory(memory, part, lanes, width)
 
-        self._repeat(whole, [], lambda block, _: add(block, unit))
-        if rest:
-            add(of(whole), rest)
+        self._repeat(cut.whole, [], lambda block, _: add(block, unit))
+        if cut.rest:
+            add(of(fixed(cut.whole)), fixed(cut.rest))
         return memory
 
     def _levels_in_memory(self, start: Expr, level: int, lanes: int, width: int) -> list[Buffer]:
@@ -251,12 +255,12 @@ class _Reduction(OuterBlocks):
     def _add_run(self, memory: list[Buffer], outer: Expr, width: int) -> list[Parts]:
         if not isinstance(self.run, int) or self.pieces != 1:
             return self._add_piece(memory, outer, width)
-        whole, rest = divmod(self.run, LANES)
+        cut = LoopCut(self.run, LANES)
         self._repeat(
-            whole, [], lambda r, _: self._add_lanes(memory, outer, r * LANES, LANES, width)
+            cut.whole, [], lambda r, _: self._add_lanes(memory, outer, r * LANES, LANES, width)
         )
-        if rest:
-            self._add_lanes(memory, outer, of(whole * LANES), rest, width)
+        if cut.rest:
+            self._add_lanes(memory, outer, of(fixed(cut.whole) * LANES), fixed(cut.rest), width)
         return []
 
     def _add_piece(self, memory: list[Buffer], outer: Expr, width: int) -> list[Parts]:

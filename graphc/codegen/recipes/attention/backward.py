@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.attention.heads import (
     AttentionContext,
@@ -215,9 +216,10 @@ class _AttentionGrad(AttentionKernel):
         self, rows: HeadRows, left: Matrix, right: Matrix, columns: int, sums: Matrix
     ) -> None:
         """Adds leftᵀ · right of a block of rows."""
-        whole, rest = divmod(self.columns, self.tile_rows)
+        cut = LoopCut(self.columns, self.tile_rows)
+        rest = cut.rest
         end = self.column_end(rows.first, self.block)
-        tiles = self.computed("minimum", whole, self.computed(
+        tiles = self.computed("minimum", cut.whole, self.computed(
             "div", self.plus(end, self.tile_rows - 1), self.tile_rows
         ))  # fmt: skip
 
@@ -244,7 +246,7 @@ class _AttentionGrad(AttentionKernel):
                 0, tiles, "tile",
                 lambda i: tile(self.times(i, self.tile_rows), self.tile_rows),
             )  # fmt: skip
-            last = self.times(whole, self.tile_rows)
+            last = self.times(cut.whole, self.tile_rows)
             if not isinstance(rest, int):
                 self.loop(0, rest, "rest", lambda i: tile(self.plus(last, i), 1))
             elif rest:
@@ -253,14 +255,15 @@ class _AttentionGrad(AttentionKernel):
         self.column_tiles(columns, across)
 
     def _each_place(self, matrix: Matrix, body: Body) -> None:
-        whole, rest = divmod(matrix.memory.size // self.lanes, GROUP)
+        cut = LoopCut(matrix.memory.size // self.lanes, GROUP)
+        rest = cut.rest
 
         def several(first: Number, count: int) -> None:
             for i in range(count):
                 body(self.plus(first, i))
 
-        self.loop(0, whole, "v", lambda number: several(self.times(number, GROUP), GROUP))
-        last = self.times(whole, GROUP)
+        self.loop(0, cut.whole, "v", lambda number: several(self.times(number, GROUP), GROUP))
+        last = self.times(cut.whole, GROUP)
         if isinstance(rest, int):
             several(last, rest)
         else:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Index, Kernel, LoopValue
 from graphc.codegen.recipes.attention.plan import TILE_VECTORS, AttentionPlan
@@ -240,11 +241,11 @@ class Heads:
     # -- blocks of rows ----------------------------------------------------------------------
 
     def each_block(self, body: Callable[[HeadRows], None]) -> None:
-        over = self.rows % self.tile_rows
+        cut = LoopCut(self.rows, self.tile_rows)
+        over = cut.rest
         rest = over if isinstance(over, int) else None
         if always_le(self.rows, self.block):
-            tiles = self.rows // self.tile_rows
-            body(HeadRows(0, self.rows, tiles, rest, over if rest is None else int(rest > 0)))
+            body(HeadRows(0, self.rows, cut.whole, rest, over if rest is None else int(rest > 0)))
             return
 
         def block(first: Number) -> None:
@@ -276,7 +277,7 @@ class Heads:
     ) -> None:
         """`body(number of the tile, vectors)` for the tiles of a row of so many columns, in a loop
         or `straight` on; the number of the last one is no value of a loop."""
-        whole = columns // (self.tile_vectors * self.lanes)
+        whole = LoopCut(columns, self.tile_vectors * self.lanes).whole
         rest = self.padded(columns) // self.lanes - whole * self.tile_vectors
         if not isinstance(whole, int) or not isinstance(rest, int):
             self._sized_tiles(whole, rest, body)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.recipes.contraction.emitter import Bound, Emitter
+from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 
@@ -32,7 +34,8 @@ class RowRun:
 
 def row_runs(total: int, rows: int) -> list[RowRun]:
     """All rows, so many at a time, and what is left of them."""
-    whole, rest = divmod(total, rows)
+    cut = LoopCut(total, rows)
+    whole, rest = fixed(cut.whole), fixed(cut.rest)
     runs = [RowRun(0, whole, whole, rows)] if whole else []
     return runs + ([RowRun(whole, whole + 1, whole + 1, rest)] if rest else [])
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.recipes.common import declare_buffers
@@ -25,7 +26,7 @@ from graphc.codegen.recipes.contraction.tiles import Tile, choose_tile, vector_r
 from graphc.codegen.recipes.contraction.winograd_numbers import Number, Numbers, TransformVector
 from graphc.codegen.recipes.typical import IMAGES, typical
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, ceil_div
+from graphc.ir.dims import Extent, ceil_div, fixed
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType, Shape
@@ -186,7 +187,8 @@ class _Winograd:
         with self.builder.loop(self.builder.begin, self.builder.end, hint="block") as loop:
             first = self.numbers.times(loop.variable, plan.groups_per_block)
             self.numbers.each(plan.groups_per_block, "group", lambda g: self._transform(first, g))
-            self.numbers.each(-(-plan.rows // plan.chunk), "chunk", lambda c: self._chunk(first, c))
+            chunks = fixed(LoopCut(plan.rows, plan.chunk).tiles)
+            self.numbers.each(chunks, "chunk", lambda c: self._chunk(first, c))
         return self.builder.finish(plan.blocks, plan.reason)
 
     # -- Bᵀ d B ------------------------------------------------------------------------------
@@ -252,13 +254,14 @@ class _Winograd:
         """So many rows of all planes, and their results."""
         plan = self.plan
         top = chunk * plan.chunk
-        rest = plan.rows % plan.chunk
-        tiles, last = divmod(plan.chunk, plan.tile.rows)
-        count: Number = plan.chunk
-        if rest:
-            behind = self.builder.sub(self.numbers.number(plan.rows), self.addresses.scalar(top))
-            count = self.numbers.minimum(behind, plan.chunk)
-            last = rest % plan.tile.rows
+        # A body is all products of a chunk, so the last one has no text of its own: how many rows
+        # it has is a number at run time, and so is whether its last tile is a smaller one.
+        chunks = LoopCut(plan.rows, plan.chunk)
+        rest = fixed(chunks.rest)
+        count: Number = chunks.present(self.addresses, chunk)
+        tiles = fixed(LoopCut(plan.chunk, plan.tile.rows).whole)
+        last_tile = LoopCut(rest or plan.chunk, plan.tile.rows)
+        last = fixed(last_tile.rest)
         has_rest: Number = 1
         if last and rest:
             rows = self.builder.op(
@@ -282,8 +285,8 @@ class _Winograd:
                 )  # fmt: skip
             if not last:
                 return
-            begin = (rest if rest else plan.chunk) // plan.tile.rows * plan.tile.rows
-            self.numbers.each(2, "rest", lambda _: self._tile(p, top, of(begin), last), has_rest)
+            begin = of(fixed(last_tile.whole) * plan.tile.rows)
+            self.numbers.each(2, "rest", lambda _: self._tile(p, top, begin, last), has_rest)
 
         self.numbers.each(PLANES, "plane", plane)
         left = self.builder.sub(self.numbers.number(plan.groups), first)

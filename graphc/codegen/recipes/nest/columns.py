@@ -26,7 +26,7 @@ from graphc.codegen.evaluate.outer_blocks import BLOCK, levels_of
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.recipes.nest.emitter import NestEmitter, NestPart
 from graphc.codegen.recipes.nest.problem import LoopNest
-from graphc.ir.dims import Extent, always_le
+from graphc.ir.dims import Extent, always_le, fixed
 from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -71,8 +71,9 @@ class _Tiling:
         # Two tiles at least, so that two threads can share the columns.
         tiles = max(-(-vectors // most), min(vectors, 2))
         tile = -(-vectors // tiles) * lanes
-        whole, rest = divmod(columns, tile)
-        return _Tiling(tile, whole, rest, max(min(CHUNK // tile, whole + bool(rest)), 1))
+        cut = LoopCut(columns, tile)
+        chunk = max(min(CHUNK // tile, fixed(cut.tiles)), 1)
+        return _Tiling(tile, fixed(cut.whole), fixed(cut.rest), chunk)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,18 +85,15 @@ class StagedRow:
             self.cut.whole,
             self.vectors,
         )
-        parts = -(-fixed(whole) // vectors)
+        blocks = LoopCut(whole, vectors)
+        parts = fixed(blocks.tiles)
         if part is None:
             emit.store(nest, len(nest.loops) - 1, index)
         begin, end = part or (0, parts)
         with b.loop(begin, end, hint="u") as blocks_loop:
             block = Variable(f"u_{nest.inner.first}", parts)
             addresses.bind(block, blocks_loop.variable, b.block)
-            count: int | LoopValue = vectors
-            if fixed(whole) % vectors:
-                most = b.const(DType.i64, vectors)
-                left = b.sub(b.size(whole), b.mul(blocks_loop.variable, most))
-                count = b.minimum(most, left)
+            count = blocks.present(addresses, of(block))
             self._block(index, of(block) * vectors, count)
 
         def rest(number: Expr, rest: Extent | None) -> None:

@@ -13,6 +13,7 @@ import functools
 from typing import Any
 
 from graphc.codegen.evaluate.algebra import LoopAlgebra
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.evaluate.outer_blocks import MOST_REGISTERS
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Let, walk
@@ -46,8 +47,8 @@ def registers(nest: LoopNest) -> int:
 
 def _fits(extent: Extent, lanes: int) -> bool:
     """Whether a masked rest behind whole vectors costs little, or there is none."""
-    whole, rest = divmod(extent, lanes)
-    return always_le(LEAST_VECTORS, whole) or (always_lt(0, whole) and rest == 0)
+    cut = LoopCut(extent, lanes)
+    return always_le(LEAST_VECTORS, cut.whole) or (always_lt(0, cut.whole) and cut.rest == 0)
 
 
 def _is_streaming(nest: LoopNest) -> bool:
