@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import graphc.codegen
 from graphc.codegen.evaluate.addresses import Addresses
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir import interpreter
@@ -15,7 +17,7 @@ from graphc.codegen.loop_ir.nodes import For, Kernel, LoopValue, walk
 from graphc.codegen.loop_ir.verifier import verify
 from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import DType
-from graphc.ops.kinds.index_expr import Expr
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 TILE = 4
 EXTENTS = (0, 1, TILE - 1, TILE, TILE + 1, 2 * TILE, 3 * TILE + 2)
@@ -73,3 +75,36 @@ def test_each_element_is_in_one_tile(extent: int) -> None:
     interpreter.run(kernel, [counts])
     assert (counts == (extent > 0)).all()
     assert (cut.whole, cut.rest, cut.tiles) == (extent // TILE, extent % TILE, -(-extent // TILE))
+
+
+@pytest.mark.parametrize("extent", EXTENTS)
+def test_one_body_serves_all_tiles_where_it_is_told_how_much_there_is(extent: int) -> None:
+    b = LoopBuilder("present")
+    y = b.buffer("y", DType.f64, max(extent, 1), "readwrite")
+    addresses, cut = Addresses(b), LoopCut(extent, TILE)
+    with b.loop(0, fixed(cut.tiles)) as tiles:
+        tile, i = Variable("tile", max(fixed(cut.tiles), 1)), Variable("i", TILE)
+        addresses.bind(tile, tiles.variable, b.block)
+        with b.loop(0, cut.present(addresses, of(tile))) as elements:
+            addresses.bind(i, elements.variable, b.block)
+            index, _ = addresses.offset(of(tile) * TILE + of(i))
+            b.store(y, index, b.add(b.load(y, index), b.const(DType.f64, 1.0)))
+    counts = np.zeros(max(extent, 1))
+    kernel = b.finish(1)
+    verify(kernel)
+    interpreter.run(kernel, [counts])
+    assert (counts == (extent > 0)).all()
+
+
+NO_LOOPS = {
+    "evaluate/combination.py": "a lane's number is a place in a run",
+    "recipes/attention/parts.py": "a number of a tile's sums is a row and a vector",
+}
+
+
+def test_ranges_of_loops_are_cut_in_one_place() -> None:
+    """What else divides with a remainder cuts no loop."""
+    root = Path(graphc.codegen.__file__).parent
+    paths = {path.relative_to(root).as_posix(): path for path in root.rglob("*.py")}
+    dividing = {name for name, path in paths.items() if "divmod(" in path.read_text("utf-8")}
+    assert dividing == NO_LOOPS.keys()

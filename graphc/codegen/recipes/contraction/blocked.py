@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel
 from graphc.codegen.recipes.contraction.broadcast_operand import (
     BroadcastOperand,
@@ -40,6 +41,7 @@ from graphc.codegen.recipes.contraction.vector_operand import (
 )
 from graphc.codegen.recipes.contraction.vector_read import column_read
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 
@@ -148,7 +150,7 @@ class BlockedNest:
         self.width = tile.vectors * emit.lanes
         block = min(blocks.columns, self.count)
         self.one_block = block == self.count
-        row_tiles = blocks.rows or -(-self.rows // tile.rows)
+        row_tiles = blocks.rows or fixed(LoopCut(self.rows, tile.rows).tiles)
         self.tile_sums = row_tiles * tile.rows * self.width
         self.sums: Buffer | None = None
         if self.depth > K_BLOCK:
@@ -195,7 +197,7 @@ class BlockedNest:
             return
         packing = self.packer.packing if self.packer is not None else None
         groups = row_runs(self.rows, packing.group_rows) if packing is not None else []
-        blocks = -(-tiles[-1].count // size)
+        blocks = fixed(LoopCut(tiles[-1].count, size).tiles)
         with emit.builder.loop(0, blocks, hint="rows") as loop:
             block = Variable("row_block", blocks)
             emit.addresses.bind(block, loop.variable, emit.builder.block)
@@ -294,7 +296,7 @@ class BlockedNest:
     ) -> None:
         """A block of columns (of one run, or several) with a block of rows: the sums of all K
         blocks but the last go on in scratch, those of the last are the results."""
-        count = max(-(-self.depth // K_BLOCK), 1)
+        count = max(fixed(LoopCut(self.depth, K_BLOCK).tiles), 1)
 
         def k_block(begin: Expr, products: int, is_last: bool) -> None:
             broadcast, run = rows.broadcast, KRun(begin * (self.groups - 1), products)

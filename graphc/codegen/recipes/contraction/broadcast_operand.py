@@ -86,7 +86,7 @@ class BroadcastPacking:
 
     def groups(self, rows: int) -> int:
         """Groups of tiles of so many rows."""
-        return -(-rows // self.group_rows)
+        return fixed(LoopCut(rows, self.group_rows).tiles)
 
     def k(self, flat: Expr, extents: Shape) -> Index:
         order = self._order(extents)

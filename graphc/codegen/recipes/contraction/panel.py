@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.evaluate.evaluator import Evaluator
+from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.view import ContractionView, operand_value
 from graphc.codegen.recipes.typical import at_least
-from graphc.ir.dims import Extent
+from graphc.ir.dims import Extent, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of, resolved
 from graphc.ops.kinds.movement import Case
 
@@ -70,8 +71,9 @@ class Panel:
                 return start + (begin + at) * self.columns + c
 
             def row(at: Expr) -> None:
-                for block in range(-(-width // copier.lanes)):
-                    rest = min(width - block * copier.lanes, copier.lanes) % copier.lanes
+                cut = LoopCut(width, copier.lanes)
+                for block in range(fixed(cut.tiles)):
+                    rest = 0 if block < cut.whole else fixed(cut.rest)
                     copier.vector(of(block), rest, read, position, self.memory, at)
 
             if transposed:
