@@ -48,8 +48,8 @@ def in_process(name: str, folder: str, processes: int) -> dict[str, Any]:
     environment = {**os.environ, "GRAPHC_CACHE": folder, "GRAPHC_PROCESSES": str(processes)}
     command = [sys.executable, __file__, "--measure", name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
 
 
 def main() -> None:

@@ -80,11 +80,11 @@ def growing(torch: ModuleType, model: Any, tokens: int) -> list[int]:
 
 def by_position(torch: ModuleType, model: Any, tokens: int) -> list[int]:
     """The same, one token and its position at a time."""
-    word, made = torch.tensor([[1]]), []
+    word, produced = torch.tensor([[1]]), []
     for position in range(tokens):
         word = model(word, position).argmax(-1, keepdim=True)
-        made.append(word.item())
-    return made
+        produced.append(word.item())
+    return produced
 
 
 WAYS: dict[str, Callable[..., list[int]]] = {"growing": growing, "position": by_position}

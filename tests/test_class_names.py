@@ -51,3 +51,23 @@ def test_no_class_name_is_defined_twice() -> None:
 def test_classes_inside_classes_and_functions_are_seen() -> None:
     source = "class A:\n  class B: ...\ndef f():\n  class A: ..."
     assert sorted(classes(source)) == [("A", 1), ("A", 4), ("B", 2)]
+
+
+VAGUE = {"found", "made", "given"}
+"""What a value is, and not how it came about: these names say nothing of it."""
+
+
+def test_values_are_named_for_what_they_are() -> None:
+    vague, names = [], 0
+    for package in ("graphc", "frontend"):
+        spec = find_spec(package)
+        assert spec is not None and spec.submodule_search_locations, f"{package} is not installed"
+        root = Path(spec.submodule_search_locations[0])
+        for path in sorted(root.rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                name = getattr(node, "id", None) or getattr(node, "arg", None)
+                name = name or getattr(node, "attr", None) or getattr(node, "name", None)
+                names += isinstance(name, str)
+                if name in VAGUE:
+                    vague.append(f"{package}/{path.relative_to(root)}:{node.lineno}: {name}")  # type: ignore[attr-defined]
+    assert names > 100_000 and not vague, "\n".join(vague)

@@ -28,9 +28,9 @@ def flags(
     deterministic: bool = False, allow_tf32: bool = True,
 ) -> Iterator[None]:  # fmt: skip
     """The switches set inside, and put back."""
-    given = dict(locals())
-    before = {name: globals()[name] for name in given}
-    globals().update(given)
+    switches = dict(locals())
+    before = {name: globals()[name] for name in switches}
+    globals().update(switches)
     try:
         yield
     finally:

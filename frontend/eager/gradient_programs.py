@@ -82,8 +82,8 @@ def _steps(record: Record, wanted: tuple[bool, ...]) -> int:
 
 
 @cache
-def _rule(op: Op, wanted: tuple[bool, ...], given: tuple[bool, ...]) -> GradientRule:
-    return GradientRule(op, wanted, given)
+def _rule(op: Op, wanted: tuple[bool, ...], present: tuple[bool, ...]) -> GradientRule:
+    return GradientRule(op, wanted, present)
 
 
 @cache
@@ -107,11 +107,11 @@ class RuleProgram:
         types = tuple([x.tensor_type for x in operands])
         native = native_op(rule, types, attributes)
         arrays = tuple([_array(x) for x in operands])
-        found: list[Any] = [None] * len(inputs)
+        of_inputs: list[Any] = [None] * len(inputs)
         values = native.all(arrays)
         for position, value in zip(rule.positions, values, strict=True):
-            found[position] = make(value, inputs[position].tensor_type)
-        return found
+            of_inputs[position] = make(value, inputs[position].tensor_type)
+        return of_inputs
 
 
 def _array(x: Any) -> Array:

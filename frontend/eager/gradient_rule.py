@@ -21,11 +21,11 @@ class GradientRule(Composite):
     op of graphs: it stands in none, and has no name there. Operands: the gradients, the results,
     the operands of the op."""
 
-    def __init__(self, op: Op, wanted: Flags, given: Flags):
+    def __init__(self, op: Op, wanted: Flags, present: Flags):
         self.name = f"{op.name}_gradient"
         self.of = op
         self.wanted = wanted
-        self.given = given
+        self.present = present
         self.positions: tuple[int, ...] = ()
         """Operands of the op that have a gradient: known once the rule was traced."""
         self.parameters = op.parameters
@@ -35,14 +35,16 @@ class GradientRule(Composite):
 
     def define(self, *operands: Any, **attributes: Any) -> tuple[Any, ...]:
         rest = iter(operands)
-        gradients = [next(rest) if there else None for there in self.given]
-        outputs = tuple([next(rest) for _ in self.given])
+        gradients = [next(rest) if there else None for there in self.present]
+        outputs = tuple([next(rest) for _ in self.present])
         inputs = tuple(rest)
         keys = tuple([i if want else None for i, want in enumerate(self.wanted)])
         record = Record(self.of, attributes, inputs, outputs, keys, tuple(range(len(outputs))))
-        found = input_gradients(record, gradients)
-        self.positions = tuple([i for i, each in enumerate(found) if each is not None])
-        return tuple([each for each in found if each is not None])
+        gradients_of_inputs = input_gradients(record, gradients)
+        self.positions = tuple(
+            [i for i, each in enumerate(gradients_of_inputs) if each is not None]
+        )
+        return tuple([each for each in gradients_of_inputs if each is not None])
 
 
 def applied(

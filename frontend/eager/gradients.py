@@ -135,7 +135,7 @@ def _batched(
         for row in range(rows)
     ]  # fmt: skip
     with set_grad_enabled(create_graph):
-        return tuple(None if found[0] is None else _stacked(found) for found in zip(*each))
+        return tuple(None if rows[0] is None else _stacked(rows) for rows in zip(*each))
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:

@@ -67,18 +67,18 @@ def known_results(op: Op, types: Types, attributes: dict[str, Any]) -> Types | N
     """The result types, where a variant has them; None elsewhere."""
     merged = merged_call(op, types, attributes)
     if merged is not None:
-        found = _known_results(op, merged.types, merged.attributes)
-        if found is not None:
-            return merged.results(found)
+        results = _known_results(op, merged.types, merged.attributes)
+        if results is not None:
+            return merged.results(results)
     return _known_results(op, types, attributes)
 
 
 def _known_results(op: Op, types: Types, attributes: dict[str, Any]) -> Types | None:
     known = _OF_ANY_LAYOUT.get(_key(op, types, attributes))
-    found = None if known is None else known.variant(extents(op, types, attributes))
-    if found is None:
+    variant_at_sizes = None if known is None else known.variant(extents(op, types, attributes))
+    if variant_at_sizes is None:
         return None
-    variant, sizes = found
+    variant, sizes = variant_at_sizes
     return tuple([type_at(type, sizes) for type in variant.graph.output_types])
 
 
@@ -133,7 +133,7 @@ class Family:
             try:
                 variant = self._variant(types, attributes, slots, numbers)
                 refusal = variant.refusal() if sized else ""
-                found = None if refusal else variant.at(dict(variant.example), shown)
+                at_sizes = None if refusal else variant.at(dict(variant.example), shown)
             except GraphError as error:
                 if not sized:
                     del self.refused[given_up:]  # it is no matter of sizes
@@ -142,9 +142,9 @@ class Family:
             if refusal:
                 self.refused.append(refusal)
                 continue
-            assert found is not None
+            assert at_sizes is not None
             self._variants = [*self._variants, variant][-VARIANTS:]
-            return found
+            return at_sizes
         raise AssertionError("the last opening is none")
 
     def _variant(
@@ -235,8 +235,8 @@ class Variant:
 
             # Named as a plan names its kernels, which will ask the same.
             body = replace(with_own_names(self.graph)[0], name=BODY_NAME)
-            found = size_class(KernelSpec("contract", body), running(None))
-            return 0 if found is None else found.least
+            class_of_sizes = size_class(KernelSpec("contract", body), running(None))
+            return 0 if class_of_sizes is None else class_of_sizes.least
 
         return remembered("size class", self.graph, (), asked)
 
@@ -260,26 +260,26 @@ class Variant:
         from graphc.runtime.executable import Executable
         from graphc.runtime.program import program_at
 
-        made = self._program(sizes)
-        program = program_at(made.program, sizes) if sizes else made.program
+        sized = self._program(sizes)
+        program = program_at(sized.program, sizes) if sizes else sized.program
         if shown is not None:
             arguments, results = shown
             program = replace(
                 program, argument_types=arguments, output_types=results(program.output_types)
             )
-        return Executable(self.graph, program, made.details, running(None), made.timings)
+        return Executable(self.graph, program, sized.details, running(None), sized.timings)
 
     def _program(self, sizes: Mapping[str, int]) -> SizedProgram:
-        for made in reversed(self.programs):
-            if all([guard.holds(sizes) for guard in made.program.guards]):
-                return made
+        for sized in reversed(self.programs):
+            if all([guard.holds(sizes) for guard in sized.program.guards]):
+                return sized
         from graphc.runtime.compile import program_for  # not before it is needed: loads LLVM
 
-        made = program_for(self.graph, sizes)
-        if "load" not in made.timings:
-            compiled(sum(made.timings.values()))
-        self.programs = (*self.programs, made)[-VARIANTS:]
-        return made
+        sized = program_for(self.graph, sizes)
+        if "load" not in sized.timings:
+            compiled(sum(sized.timings.values()))
+        self.programs = (*self.programs, sized)[-VARIANTS:]
+        return sized
 
 
 def _fit(slots: Slots, numbers: Sequence[int]) -> bool:

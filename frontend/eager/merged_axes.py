@@ -37,9 +37,9 @@ class MergedCall:
     merged: Shape
     whole: Shape
 
-    def results(self, found: Types) -> Types:
+    def results(self, merged: Types) -> Types:
         """The types of results, from those found for fewer axes."""
-        return tuple([t.with_shape(self.whole) if t.shape == self.merged else t for t in found])
+        return tuple([t.with_shape(self.whole) if t.shape == self.merged else t for t in merged])
 
     def layouts(self, layouts: Layouts) -> Layouts:
         """Those of the operands: each is contiguous, or one number."""

@@ -49,9 +49,9 @@ FACTORS: dict[Op, tuple[int, int]] = {matmul: (0, 1), addmm: (1, 2)}
 
 def extents(op: Op, types: Types, attributes: dict[str, Any]) -> list[int]:
     """All extents that slots stand for."""
-    found = [extent for type in types for extent in type.shape]
+    of_types = [extent for type in types for extent in type.shape]
     name = SHAPED.get(op)
-    return found if name is None else [*found, *attributes[name]]
+    return of_types if name is None else [*of_types, *attributes[name]]
 
 
 def openings(

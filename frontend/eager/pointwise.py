@@ -113,8 +113,8 @@ def pointwise(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts
     arguments = [t if x is None else x.dense(t) for t, x in zip(types, layouts)]
     sizes = {f"n{number}": extent for number, extent in enumerate(extents)}
 
-    def results(found: Types) -> Types:
-        return tuple([type.with_shape(shape) for type in found])
+    def results(types: Types) -> Types:
+        return tuple([type.with_shape(shape) for type in types])
 
     return variant.at(sizes, (tuple(arguments), results))
 

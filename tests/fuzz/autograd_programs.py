@@ -59,7 +59,7 @@ class Drawer:
         names = [*self.shapes]
         return str(self.one(names if self.random.random() < 0.4 else names[-4:]))
 
-    def made(self, expression: str, shape: Shape, mode: str = "") -> None:
+    def define(self, expression: str, shape: Shape, mode: str = "") -> None:
         self.lines.append(f"{mode}v{self.count} = {expression}")
         self.shapes[f"v{self.count}"] = shape
         self.count += 1
@@ -71,17 +71,17 @@ class Drawer:
 
     def unary(self) -> None:
         x = self.name()
-        self.made(self.one(UNARY).format(x=x), self.shapes[x], self.one(MODES))
+        self.define(self.one(UNARY).format(x=x), self.shapes[x], self.one(MODES))
 
     def binary(self) -> None:
         x = self.name()
         y = self.fitting(self.shapes[x])
-        self.made(self.one(BINARY).format(x=x, y=y), self.shapes[x])
+        self.define(self.one(BINARY).format(x=x, y=y), self.shapes[x])
 
     def view(self) -> None:
         x = self.name()
         expression, shape = self.one(_views(x, self.shapes[x]))
-        self.made(expression, shape)
+        self.define(expression, shape)
 
     def in_place(self) -> None:
         x = self.name()
@@ -112,18 +112,18 @@ class Drawer:
             return self.unary()
         kind = self.one(["sum", "mean", "amax", "prod", "logsumexp"])
         rest = shape[1:] if self.random.random() < 0.5 else (1, *shape[1:])
-        return self.made(f"{x}.{kind}(0, keepdim={len(rest) == len(shape)})", rest)
+        return self.define(f"{x}.{kind}(0, keepdim={len(rest) == len(shape)})", rest)
 
     def joined(self) -> None:
         x = self.name()
         shape = self.shapes[x]
         same = [name for name, other in self.shapes.items() if other == shape]
         if shape and self.random.random() < 0.5:
-            self.made(f"T.cat([{x}, {self.one(same)}])", (2 * shape[0], *shape[1:]))
+            self.define(f"T.cat([{x}, {self.one(same)}])", (2 * shape[0], *shape[1:]))
         elif len(shape) == 2:
-            self.made(f"{x} @ {x}.t()", (shape[0], shape[0]))
+            self.define(f"{x} @ {x}.t()", (shape[0], shape[0]))
         else:
-            self.made(f"T.stack([{x}, {self.one(same)}])", (2, *shape))
+            self.define(f"T.stack([{x}, {self.one(same)}])", (2, *shape))
 
     def hook(self) -> None:
         if any(map(self.has, SHAPED_IN_PLACE)) or self.has("grad("):
@@ -153,7 +153,7 @@ class Drawer:
         x, y = self.name(), self.one("ac")
         scale = self.one(["", ".square()"])
         created = self.random.random() < 0.8
-        self.made(f"grad({x}{scale}.sum(), {y}, {created})", self.shapes[y])
+        self.define(f"grad({x}{scale}.sum(), {y}, {created})", self.shapes[y])
 
     def program(self, steps: int) -> tuple[str, ...]:
         steps_of = [

@@ -66,8 +66,8 @@ def _check_at(case: Case, n: int) -> str:
     expected = _outcome(lambda: compiled(*[x.copy() for x in operands]))
     with _native():
         tensors = [torch.from_numpy(_laid_out(x, case.layout)) for x in operands]
-        found = _outcome(lambda: _arrays(CONTEXT.apply(op, tuple(tensors), attributes)))
-        _compare(case, n, found, expected, "compiled")
+        actual = _outcome(lambda: _arrays(CONTEXT.apply(op, tuple(tensors), attributes)))
+        _compare(case, n, actual, expected, "compiled")
         if not isinstance(expected, type):
             gradients = [_gradients(op, tensors, attributes, watched) for watched in (False, True)]
             # Where a sample has other sizes its attributes may not fit: then they do in neither.
@@ -130,13 +130,13 @@ def _gradients(op: Any, tensors: list[Any], attributes: Any, watched: bool) -> A
         if not results:
             return ()
         random = np.random.default_rng(0)
-        given = [
+        weights = [
             torch.from_numpy(random.standard_normal(y.shape).astype(y.detach().numpy().dtype))
             for y in results
         ]
         asked = [x for x in leaves if x.requires_grad]
-        found = torch.autograd.grad(results, asked, given, allow_unused=True)
-        return _arrays([g for g in found if g is not None])
+        gradients = torch.autograd.grad(results, asked, weights, allow_unused=True)
+        return _arrays([g for g in gradients if g is not None])
     except GradientError:  # some have a gradient in the functions of the frontend alone
         return ()
     except GraphError as error:
@@ -153,12 +153,12 @@ def _outcome(run: Any) -> Any:
         return type(error)
 
 
-def _compare(case: Case, n: int, found: Any, expected: Any, what: str) -> None:
-    if isinstance(expected, type) or isinstance(found, type):
-        if expected is not found:
-            raise Broken(f"{case} at {n}: {found}, {what} {expected}")
+def _compare(case: Case, n: int, actual: Any, expected: Any, what: str) -> None:
+    if isinstance(expected, type) or isinstance(actual, type):
+        if expected is not actual:
+            raise Broken(f"{case} at {n}: {actual}, {what} {expected}")
         return
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         # NaNs are equal whatever their sign: which one 0/0 is, is for the processor to say.
         numbers = ~np.isnan(other) if other.dtype.kind == "f" else np.ones(other.shape, bool)
         same = one.shape == other.shape and one.dtype == other.dtype

@@ -105,27 +105,27 @@ class Seen:
         self.calls: list[Any] = []
         self.error: Exception | None = None
         self.x = torch.arange(6.0).reshape(2, 3) * 0.25 + 1
-        self.given: dict[str, Any] = {}
+        self.attributes: dict[str, Any] = {}
 
     def __call__(self, function: Any, state: Any) -> None:
-        y, extra = function(self.x, self.given)
+        y, extra = function(self.x, self.attributes)
         results = [y, *extra]
         flags = [
             (x.requires_grad, type(x).__name__, x.is_leaf and x.requires_grad) for x in results
         ]
         if y.requires_grad:
             y.sum().backward()
-        self.calls.append(([found(x) for x in results], flags, found(state())))
+        self.calls.append(([plain(x) for x in results], flags, plain(state())))
 
 
-def found(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value to compare: tensors and arrays as arrays."""
     if isinstance(value, torch.Tensor):
         return np.array(value.detach().numpy())
     if isinstance(value, list | tuple):
-        return [found(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return [(key, found(item)) for key, item in value.items()]
+        return [(key, plain(item)) for key, item in value.items()]
     if isinstance(value, float):
         return (type(value).__name__, np.array(value))
     return (type(value).__name__, str(value))
@@ -165,7 +165,7 @@ def outcome(case: Case, compile: Callable[[Any], Any]) -> Seen:
     module = types.ModuleType("drawn")
     space = vars(module)
     space |= {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "np": np}
-    space |= {"compile": compile, "seen": seen, "A": seen.given}
+    space |= {"compile": compile, "seen": seen, "A": seen.attributes}
     sys.modules["drawn"] = module  # where dataclasses look
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -83,7 +83,7 @@ def graph_of(tree: patterns.Tree, dtypes: dict[str, DType], arrays: list[Any]) -
     types = [TensorType.of(array) for array in arrays]
     inputs = {n: builder.input(n, t) for n, t in zip(dtypes, types, strict=True)}
 
-    def made(tree: patterns.Tree) -> Var:
+    def node_of(tree: patterns.Tree) -> Var:
         if isinstance(tree, patterns.PatternVariable):
             return inputs[tree.name]
         if isinstance(tree, patterns.Number):
@@ -91,10 +91,10 @@ def graph_of(tree: patterns.Tree, dtypes: dict[str, DType], arrays: list[Any]) -
             scalar = builder.constant(np.asarray(tree.value, dtype.numpy))
             result: Var = lookup("broadcast")(scalar, shape=types[0].shape)
             return result
-        made_op: Var = lookup(tree.op)(*map(made, tree.operands))
-        return made_op
+        op: Var = lookup(tree.op)(*map(node_of, tree.operands))
+        return op
 
-    return builder.finish(made(tree))
+    return builder.finish(node_of(tree))
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -46,9 +46,9 @@ def test_a_program_of_sizes_has_it_too() -> None:
 def test_it_is_loaded_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHC_CACHE", str(tmp_path))
     graph = unary(ops.tanh, 7)
-    made, kept = (graphc.compile(graph, threads=1) for _ in range(2))
-    assert "plan" in made.timings and "load" in kept.timings and native(kept).kernel
-    assert made(drawn(7))[0].tobytes() == kept(drawn(7))[0].tobytes()
+    fresh, kept = (graphc.compile(graph, threads=1) for _ in range(2))
+    assert "plan" in fresh.timings and "load" in kept.timings and native(kept).kernel
+    assert fresh(drawn(7))[0].tobytes() == kept(drawn(7))[0].tobytes()
 
 
 @pytest.mark.parametrize("form", ["unused", "constant", "updated", "swapped", "copied"])
@@ -66,6 +66,6 @@ def test_what_a_kernel_does_not_take_as_it_comes_has_a_driver_of_its_own(form: s
         graph, expected = g.finish(y - x, y + x), (other - one, other + one)
     else:
         graph, expected = g.finish(x, -y), (one.copy(), -other)
-    found = graphc.compile(graph, threads=1)(one.copy(), other.copy())
-    for result, wanted in zip(found, expected, strict=True):
+    results = graphc.compile(graph, threads=1)(one.copy(), other.copy())
+    for result, wanted in zip(results, expected, strict=True):
         assert np.allclose(result, wanted, atol=1e-6)

@@ -88,7 +88,7 @@ class Runs:
         return printed, ""
 
 
-def found(script: Script, printed: str) -> np.ndarray:
+def numbers_of(script: Script, printed: str) -> np.ndarray:
     """The numbers that a script printed."""
     groups = (match.groups() for match in re.finditer(script.numbers, printed, re.MULTILINE))
     return np.array([float(text) for each in groups for text in each if text is not None])
@@ -130,14 +130,14 @@ def check(script: Script, sides: dict[str, Runs]) -> tuple[str, str]:
         if wrong:
             return f"PyTorch: {wrong}", ""
         ours, wrong = sides["same"].run(script, script.commands)
-        compared = found(script, ours)[: script.first]
-        wrong = wrong or differs(compared, found(script, theirs)[: script.first])
+        compared = numbers_of(script, ours)[: script.first]
+        wrong = wrong or differs(compared, numbers_of(script, theirs)[: script.first])
         if wrong:
             return f"beside PyTorch: {wrong}", ""
         notes.append(f"{len(compared)} numbers are PyTorch's")
     needs_models = script.folder.endswith("siamese_network")
     printed, wrong = sides["same" if needs_models else "alone"].run(script, altered(script))
-    numbers = found(script, printed)
+    numbers = numbers_of(script, printed)
     wrong = wrong or rises(script, numbers)
     notes.append(f"as it is {numbers[0]:.4g} to {numbers[-1]:.4g}" if not wrong else "")
     return (f"as it is: {wrong}" if wrong else ""), "; ".join(notes)

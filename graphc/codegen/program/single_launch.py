@@ -38,10 +38,10 @@ def single_launch(plan: Plan, chosen: Schedule) -> Launch | None:
     (step,) = plan.steps
     if not isinstance(step, Launch) or not step.kernel.has_loops:
         return None
-    given = [("argument", i) for i in range(len(plan.argument_types))]
-    given += [("output", i) for i in range(len(plan.output_types))]
+    arrays = [("argument", i) for i in range(len(plan.argument_types))]
+    arrays += [("output", i) for i in range(len(plan.output_types))]
     taken = [(plan.buffers[i].place, plan.buffers[i].slot) for i in step.buffers]
-    return step if taken == given else None
+    return step if taken == arrays else None
 
 
 def table_of(plan: Plan, launch: Launch, kernel: NativeKernel) -> SizeProgram:

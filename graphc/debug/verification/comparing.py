@@ -12,27 +12,27 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class ArrayDifference:
-    """`elements` of `size` differ; the worst stands at `index`, where there is `found` and not
+    """`elements` of `size` differ; the worst stands at `index`, where there is `actual` and not
     `expected`, `ulps` units in the last place of the latter apart."""
 
     elements: int
     size: int
     index: tuple[int, ...]
-    found: float
+    actual: float
     expected: float
     ulps: float
 
     def __str__(self) -> str:
         at = f"[{', '.join(map(str, self.index))}]"
         return (
-            f"{self.elements} of {self.size} elements differ, most at {at}: {self.found!r}, not "
+            f"{self.elements} of {self.size} elements differ, most at {at}: {self.actual!r}, not "
             f"{self.expected!r} ({self.ulps:.3g} ulp)"
         )
 
 
 def difference(actual: Array, expected: Array, bound: Any = 0.0) -> ArrayDifference | None:
-    """Where `found` is not `expected`: bit for bit with a bound of 0 (NaNs are equal whatever their
-    payload), else beyond `bound`, a number or one for each element. None where it is."""
+    """Where `actual` is not `expected`: bit for bit with a bound of 0 (NaNs are equal, whatever
+    their payload), else beyond `bound`, a number or one for each element. None where it is."""
     if actual.shape != expected.shape:
         raise ValueError(f"shapes {actual.shape} and {expected.shape} are compared")
     bits = isinstance(bound, float) and bound == 0

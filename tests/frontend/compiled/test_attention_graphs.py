@@ -62,7 +62,7 @@ class Called(WrittenOut):
         return self.out(y.transpose(1, 2).contiguous().view(batch, length, size))
 
 
-def made(kind: type[nn.Module], **options: Any) -> tuple[nn.Module, Any]:
+def module_and_step(kind: type[nn.Module], **options: Any) -> tuple[nn.Module, Any]:
     torch.manual_seed(0)
     model = kind(**options)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -81,7 +81,7 @@ def made(kind: type[nn.Module], **options: Any) -> tuple[nn.Module, Any]:
 
 
 def test_the_function_is_one_op_and_its_gradient_another() -> None:
-    _, step = made(Called)
+    _, step = module_and_step(Called)
     ops = ops_of(dead_code(torch.trace(step, normal(2, 5, 12), normal(2, 5, 12, seed=1))))
     assert (ops["attention"], ops["attention_grad"]) == (1, 1)
     assert not ops["softmax"]
@@ -141,7 +141,7 @@ def test_second_derivatives() -> None:
 
 
 def test_a_training_step_is_recognised() -> None:
-    _, step = made(WrittenOut)
+    _, step = module_and_step(WrittenOut)
     graph = dead_code(torch.trace(step, normal(2, 5, 12), normal(2, 5, 12, seed=1)))
     ops = ops_of(recognize_attention(graph))
     assert (ops["attention"], ops["attention_grad"], ops["softmax"]) == (1, 1, 0)
@@ -149,7 +149,7 @@ def test_a_training_step_is_recognised() -> None:
 
 def test_a_relaxed_training_step_learns_as_the_eager_one() -> None:
     x, y = normal(2, 5, 12), normal(2, 5, 12, seed=1)
-    eager, relaxed = made(WrittenOut), made(WrittenOut)
+    eager, relaxed = module_and_step(WrittenOut), module_and_step(WrittenOut)
     compiled = torch.compile(relaxed[1], level="relaxed")
     for _ in range(3):
         np.testing.assert_allclose(compiled(x, y).item(), eager[1](x, y).item(), rtol=1e-5)
@@ -187,7 +187,7 @@ def test_exact_leaves_what_was_written() -> None:
 
 
 def test_dropout_between_softmax_and_product_is_not_recognised() -> None:
-    _, step = made(WrittenOut, dropout=0.5)
+    _, step = module_and_step(WrittenOut, dropout=0.5)
     graph = dead_code(torch.trace(step, normal(2, 5, 12), normal(2, 5, 12, seed=1)))
     assert not ops_of(recognize_attention(graph))["attention"]
 

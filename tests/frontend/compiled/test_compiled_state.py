@@ -25,17 +25,17 @@ def leaf(*values: float) -> Any:
     return torch.tensor(values, requires_grad=True)
 
 
-def found(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Values to compare."""
     if isinstance(value, torch.Tensor):
         return value.detach().tolist(), value.requires_grad
-    return [found(item) for item in value] if isinstance(value, list | tuple) else value
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def same(run: Callable[[Any], Any]) -> Any:
     """`run(compile)` gives the same eager and compiled."""
-    want = found(run(lambda function: function))
-    assert found(run(torch.compile)) == want
+    want = plain(run(lambda function: function))
+    assert plain(run(torch.compile)) == want
     return want
 
 

@@ -30,12 +30,12 @@ def fresh_native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the ops that were compiled."""
-    made: list[str] = []
+    compiled: list[str] = []
     program_for = compiling.program_for
 
     def noted(graph: Any, example: Any, **options: Any) -> Any:
-        made.append(graph.name)
+        compiled.append(graph.name)
         return program_for(graph, example, **options)
 
     monkeypatch.setattr(compiling, "program_for", noted)
-    return made
+    return compiled

@@ -60,10 +60,10 @@ def test_the_bits_are_those_of_the_ops_one_by_one(
 
 def test_a_rule_is_one_program_for_all_sizes(programs: list[str]) -> None:
     x = drawn(3, 4)
-    given = torch.ones(3, 4)
+    cotangent = torch.ones(3, 4)
     y = F.gelu(x)
     programs.clear()
-    y.backward(given)
+    y.backward(cotangent)
     assert programs == ["gelu_gradient"]
     for n in (7, 9):
         F.gelu(drawn(n, 2)).backward(torch.ones(n, 2))

@@ -122,15 +122,15 @@ def test_a_worker_that_dies(
 
     monkeypatch.setattr(compile_worker, "start_worker", start)
     with caplog.at_level(logging.WARNING, "graphc.compile"):
-        found = several()
+        gradients = several()
         for thread in threading.enumerate():
             if thread.name == gradient_worker.THREAD:
                 thread.join()
-        found = several()
+        gradients = several()
     assert len(started) == 1 and "the gradient worker failed" in caplog.text
     assert not asked.waiting and not asked.working
     monkeypatch.setenv("GRAPHC_PROCESSES", "1")
-    assert found == several()
+    assert gradients == several()
 
 
 def test_nothing_is_asked_where_nothing_is_computed(helps: None, asked: Any) -> None:

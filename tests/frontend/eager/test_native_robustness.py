@@ -31,20 +31,20 @@ def several(n: int) -> list[bytes]:
 
 def test_threads_compute_at_once() -> None:
     sizes = (3, 9, 4, 17)
-    found: dict[int, list[bytes]] = {}
+    results: dict[int, list[bytes]] = {}
     ready = threading.Barrier(len(sizes))
 
     def run(n: int) -> None:
         torch.set_eager_backend("native")
         ready.wait()
-        found[n] = several(n)
+        results[n] = several(n)
 
     threads = [threading.Thread(target=run, args=(n,)) for n in sizes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == {n: several(n) for n in sizes}
+    assert results == {n: several(n) for n in sizes}
 
 
 @pytest.mark.parametrize("place", ["lower", "compile_kernel", "load", "driver"])
@@ -55,7 +55,7 @@ def test_an_interrupt_while_an_op_is_compiled(place: str, monkeypatch: pytest.Mo
     x = rows(5, 7)
     monkeypatch.setattr(link, "_native", {})
 
-    def interrupted(*given: Any, **options: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -12,14 +12,14 @@ from frontend.optim import lr_scheduler as schedules
 from graphc import TraceError
 
 
-def made(**options: Any) -> tuple[torch.Tensor, Any]:
+def parameter_and_optimizer(**options: Any) -> tuple[torch.Tensor, Any]:
     p = torch.ones(3, requires_grad=True)
     return p, torch.optim.SGD([p], lr=0.1, **options)
 
 
 def test_a_compiled_step_takes_new_rates_and_momenta_without_a_new_trace() -> None:
-    p, optimizer = made(momentum=0.9)
-    q, other = made(momentum=0.9)
+    p, optimizer = parameter_and_optimizer(momentum=0.9)
+    q, other = parameter_and_optimizer(momentum=0.9)
     one = schedules.OneCycleLR(optimizer, 0.5, total_steps=12)
     two = schedules.OneCycleLR(other, 0.5, total_steps=12)
 
@@ -58,7 +58,7 @@ def test_betas_are_inputs_too() -> None:
 
 
 def test_a_schedule_steps_outside_of_traces() -> None:
-    _, optimizer = made()
+    _, optimizer = parameter_and_optimizer()
     schedule = schedules.StepLR(optimizer, 2)
     optimizer.step()
 
@@ -73,7 +73,7 @@ def test_a_schedule_steps_outside_of_traces() -> None:
 
 
 def test_the_order_of_steps_is_checked() -> None:
-    _, optimizer = made()
+    _, optimizer = parameter_and_optimizer()
     schedule = schedules.StepLR(optimizer, 2)
     with pytest.warns(UserWarning, match=r"before `optimizer.step\(\)`"):
         schedule.step()
@@ -116,7 +116,7 @@ def test_sequences_undo_each_first_step(first: Any, milestones: Any, rates: list
 
 
 def test_going_to_an_epoch() -> None:
-    _, optimizer = made()
+    _, optimizer = parameter_and_optimizer()
     optimizer.step()
     schedule = schedules.ExponentialLR(optimizer, 0.5)
     with pytest.warns(UserWarning, match="epoch parameter"):
@@ -125,13 +125,13 @@ def test_going_to_an_epoch() -> None:
 
 
 def test_asking_outside_of_a_step_warns() -> None:
-    _, optimizer = made()
+    _, optimizer = parameter_and_optimizer()
     with pytest.warns(UserWarning, match="get_last_lr"):
         schedules.ExponentialLR(optimizer, 0.5).get_lr()
 
 
 def test_values_as_tensors_and_nan() -> None:
-    _, optimizer = made()
+    _, optimizer = parameter_and_optimizer()
     schedule = schedules.ReduceLROnPlateau(optimizer, patience=0)
     schedule.step(torch.tensor(1.0))
     schedule.step(math.nan)  # NaN is never better
@@ -160,7 +160,7 @@ def test_impossible_options(make: Any, error: type[Exception], message: str) -> 
 
 
 def test_too_many_steps_of_one_cycle() -> None:
-    _, optimizer = made(momentum=0.9)
+    _, optimizer = parameter_and_optimizer(momentum=0.9)
     schedule = schedules.OneCycleLR(optimizer, 1.0, total_steps=3)
     optimizer.step()
     for _ in range(3):

@@ -78,7 +78,7 @@ t.linalg.cholesky(t.zeros(0, 0))
 TEXTS = [part.strip() for line in CALLS.strip().splitlines() for part in line.split(" | ")]
 
 
-def given(peer: Any) -> dict[str, np.ndarray]:
+def operands(peer: Any) -> dict[str, np.ndarray]:
     normal = lambda *shape: peer.random.standard_normal(shape)  # noqa: E731
     unit = np.eye(4)
     p, h = normal(4, 4), normal(2, 4, 4)
@@ -91,7 +91,7 @@ def given(peer: Any) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_values_and_gradients(peer: Any, text: str) -> None:
-    arrays = given(peer)
+    arrays = operands(peer)
 
     def call(t: Any, *tensors: Any) -> Any:
         return eval(text, {"t": t, "INF": INF, **dict(zip(arrays, tensors, strict=True))})
@@ -120,7 +120,7 @@ def test_second_derivatives(peer: Any) -> None:
         )  # fmt: skip
         return t.autograd.grad(total, (q, p), create_graph=True)
 
-    arrays = given(peer)
+    arrays = operands(peer)
     peer.function(call, arrays["q"], arrays["p"], modes=["eager"], bound=1e-7)
 
 
@@ -148,7 +148,7 @@ t.linalg.svd(q, driver='gesvd')
 @pytest.mark.parametrize("text", [part.strip() for line in REFUSED.strip().splitlines()
                                   for part in line.split(" | ")])  # fmt: skip
 def test_what_pytorch_refuses(peer: Any, text: str) -> None:
-    arrays = given(peer)
+    arrays = operands(peer)
 
     def call(t: Any) -> Any:
         names = {name: t.tensor(array).requires_grad_() for name, array in arrays.items()}
@@ -158,5 +158,5 @@ def test_what_pytorch_refuses(peer: Any, text: str) -> None:
 
 
 def test_geqrf(peer: Any) -> None:
-    a = given(peer)["a"]
+    a = operands(peer)["a"]
     peer.function(lambda t, a: tuple(t.geqrf(a.detach())), a, modes=["eager"], bound=1e-8)

@@ -64,7 +64,7 @@ t.kron(a, q) | t.kron(v, a) | t.kron(s, a) | t.kron(i, i) | a.kron(f) | t.kron(s
 TEXTS = [part.strip() for line in CALLS.strip().splitlines() for part in line.split("|")]
 
 
-def given(peer: Any) -> dict[str, np.ndarray]:
+def operands(peer: Any) -> dict[str, np.ndarray]:
     return {
         "a": peer.normal(2, 3), "b": peer.normal(3, 4), "f": peer.normal(5, 2, 3),
         "g": peer.normal(5, 3, 4), "v": peer.normal(3), "w": peer.normal(2),
@@ -74,7 +74,7 @@ def given(peer: Any) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("line", CALLS.strip().splitlines())
 def test_compiled(peer: Any, line: str) -> None:
-    arrays = given(peer)
+    arrays = operands(peer)
 
     def call(t: Any, *tensors: Any) -> Any:
         names = {"t": t, "INF": INF, **dict(zip(arrays, tensors, strict=True))}
@@ -85,7 +85,7 @@ def test_compiled(peer: Any, line: str) -> None:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_eager(peer: Any, text: str) -> None:
-    arrays = given(peer)
+    arrays = operands(peer)
 
     def call(t: Any, *tensors: Any) -> Any:
         return eval(text, {"t": t, "INF": INF, **dict(zip(arrays, tensors, strict=True))})
@@ -165,7 +165,7 @@ t.einsum('i...', s) | t.einsum('ij', 3) | a.addmm_(b, b) | t.mm(a, b, out=t.zero
 @pytest.mark.parametrize("text", [part.strip() for line in REFUSED.strip().splitlines()
                                   for part in line.split("|")])  # fmt: skip
 def test_what_pytorch_refuses(peer: Any, text: str) -> None:
-    arrays = given(peer)
+    arrays = operands(peer)
 
     def call(t: Any) -> Any:
         names = {name: t.tensor(array) for name, array in arrays.items()}

@@ -70,7 +70,7 @@ def parts(text: str) -> list[str]:
     return [part.strip() for line in text.strip().splitlines() for part in line.split(" | ")]
 
 
-def given(peer: Any) -> dict[str, np.ndarray]:
+def operands(peer: Any) -> dict[str, np.ndarray]:
     return {
         "a": peer.normal(3, 4), "v": peer.normal(5), "w": np.abs(peer.normal(5)) + np.float32(0.1),
         "i": np.array([[1, 2, 3], [4, 5, 6]]),
@@ -83,13 +83,13 @@ def call(text: str, names: Any) -> Any:
 
 @pytest.mark.parametrize("text", parts(DIFFERENTIABLE))
 def test_functions(peer: Any, text: str) -> None:
-    arrays = given(peer)
+    arrays = operands(peer)
     peer.function(call(text, arrays), *arrays.values(), bound=2e-5)
 
 
 @pytest.mark.parametrize("text", parts(EAGER))
 def test_what_runs_eagerly(peer: Any, text: str) -> None:
-    arrays = given(peer)
+    arrays = operands(peer)
     peer.function(
         call(text, arrays),
         *arrays.values(),
@@ -117,7 +117,7 @@ t.ones(2, 3).scatter(0, t.zeros(2).long(), t.ones(2, 3)) | t.histc(v, 4, 3, 0)
 
 @pytest.mark.parametrize("text", parts(REFUSED))
 def test_what_pytorch_refuses(peer: Any, text: str) -> None:
-    arrays = given(peer)
+    arrays = operands(peer)
 
     def run(t: Any) -> Any:
         tensors = {n: t.tensor(x) for n, x in arrays.items()}

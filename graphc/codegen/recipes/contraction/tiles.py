@@ -51,7 +51,7 @@ def choose_tile(
 def _ranked(rows: int, vectors: int, registers: int) -> list[tuple[float, Tile]]:
     """The tiles that fit the registers, most efficient first, of equal ones those of fewer vectors
     and rows."""
-    found = []
+    ranked = []
     for v in range(1, min(vectors, 12) + 1):
         for r in range(1, min(rows, 14) + 1):
             if r * v + v + 1 > registers:
@@ -60,8 +60,8 @@ def _ranked(rows: int, vectors: int, registers: int) -> list[tuple[float, Tile]]
             latency = min(r * v, FMA_IN_FLIGHT) / FMA_IN_FLIGHT
             # Measured: of two tiles of 12, that with 7 loads reaches 0.97 of peak, with 8 0.91.
             loads = 1 - 0.75 * max((r + v) / (r * v) - 0.55, 0)
-            found.append((tail * latency * loads, Tile(r, v)))
-    return sorted((each for each in found if each[0] > 0), key=lambda each: -each[0])
+            ranked.append((tail * latency * loads, Tile(r, v)))
+    return sorted((each for each in ranked if each[0] > 0), key=lambda each: -each[0])
 
 
 Place = tuple[Index, tuple[Guard, ...]]
