@@ -9,17 +9,15 @@ from frontend.optim.adam import Adam, AdamW
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.sgd import SGD
 
-__all__ = [
-    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon",
-    "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
-]  # fmt: skip
-
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
     "ASGD": "asgd", "Adadelta": "adagrad", "Adafactor": "adafactor", "Adagrad": "adagrad",
     "Adamax": "adam_variants", "LBFGS": "lbfgs", "Muon": "muon", "NAdam": "adam_variants",
     "RAdam": "adam_variants", "RMSprop": "rmsprop", "Rprop": "rprop",
 }  # fmt: skip
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler", "swa_utils"]
+__all__ += sorted(_LAZY)
 
 
 def __getattr__(name: str) -> Any:
