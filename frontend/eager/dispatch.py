@@ -252,6 +252,12 @@ def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Te
 # attributes, no checks. Whatever is unusual is left to `apply`.
 
 
+def apply_one(op: Any, *operands: Any, **attributes: Any) -> Tensor:
+    """The result of an op that has one: `CONTEXT.apply(op, operands, attributes)[0]`."""
+    result: Tensor = CONTEXT.apply(op, operands, attributes)[0]
+    return result
+
+
 def apply_unary(op: Any, x: Tensor) -> Tensor:
     """`CONTEXT.apply(op, (x,), {})[0]`."""
     prepared = STATE.fast_path.get((op, x.tensor_type))

@@ -14,9 +14,15 @@ from frontend.eager.promotion import can_cast, casted
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
-from graphc.errors import DTypeError, ShapeError
+from graphc.errors import DTypeError, GraphError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
+
+
+def fail(kind: type[GraphError], message: str) -> GraphError:
+    """An error of this kind that names the user's line."""
+    return kind(message, location=user_location())
+
 
 # -- out= ----------------------------------------------------------------------------------------
 

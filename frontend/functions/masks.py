@@ -10,13 +10,12 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, common_shape, expanded
 from frontend.functions import shape as s
-from frontend.functions.arguments import need_tensors, refuse_overlap, stored
+from frontend.functions.arguments import fail, need_tensors, refuse_overlap, stored
 from frontend.functions.index import getitem, in_turn
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.no_value import deciding
 from frontend.tensors.tensor import Tensor, from_data, make
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 
@@ -25,14 +24,9 @@ METHODS = "argwhere masked_fill masked_scatter masked_select nonzero"
 IN_PLACE = "masked_fill masked_scatter"
 
 
-def _fail(error: Any, message: str) -> Exception:
-    exception: Exception = error(message, location=user_location())
-    return exception
-
-
 def _need_mask(name: str, mask: Tensor) -> None:
     if mask.dtype is not DType.bool:
-        raise _fail(
+        raise fail(
             DTypeError,
             f"{name}_ only supports boolean masks, but got mask with dtype {mask.dtype}",
         )
@@ -42,7 +36,7 @@ def fill_value(name: str, input: Tensor, value: Any) -> Tensor:
     """A number or 0-d tensor in the dtype of `input`."""
     if isinstance(value, Tensor):
         if value.dim():
-            raise _fail(
+            raise fail(
                 ShapeError,
                 f"{name} only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value.dim()} dimension(s).",
@@ -74,7 +68,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     need_tensors("masked_scatter", input=input, mask=mask, source=source)
     _need_mask("masked_scatter", mask)
     if source.dtype is not input.dtype:
-        raise _fail(
+        raise fail(
             DTypeError,
             "masked_scatter: expected self and source to have same dtypes but got "
             f"{SCALAR_NAMES[input.dtype]} and {SCALAR_NAMES[source.dtype]}",
@@ -92,7 +86,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
     need_tensors("masked_select", input=input, mask=mask)
     refuse_overlap(out, input, mask)
     if mask.dtype is not DType.bool:
-        raise _fail(DTypeError, "masked_select: expected BoolTensor for mask")
+        raise fail(DTypeError, "masked_select: expected BoolTensor for mask")
     x, chosen = s.broadcast_tensors(input if input.dim() else s.reshape(input, 1), mask)
     return stored(getitem(x, chosen), out)
 

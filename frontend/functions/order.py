@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
+from frontend.eager.dispatch import apply_one
 from frontend.eager.promotion import casted, promote_types
 from frontend.functions import return_types
 from frontend.functions import shape as s
 from frontend.functions.arguments import (
+    fail,
     need_tensors,
     not_implemented,
     numpy_names,
@@ -22,7 +23,6 @@ from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
-from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 from graphc.ops import indexing
@@ -34,16 +34,6 @@ __all__ = [
 ]  # fmt: skip
 METHODS = "argsort cummax cummin cumprod cumsum kthvalue logcumsumexp msort sort topk"
 IN_PLACE = "cumprod cumsum"
-
-
-def _apply(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
-    result: Tensor = CONTEXT.apply(op, operands, attributes)[0]
-    return result
-
-
-def _fail(error: Any, message: str) -> Exception:
-    exception: Exception = error(message, location=user_location())
-    return exception
 
 
 def _as_line(x: Tensor) -> Tensor:
@@ -63,12 +53,12 @@ def order_of(x: Tensor, axis: int, descending: bool = False) -> Tensor:
     keys = casted(x, DType.i32) if x.dtype is DType.bool else x
     if x.dtype is DType.u64:  # with the top bit turned, the bits have the same order as i64
         keys = bitwise_xor(casted(x, DType.i64), -(2**63))
-    return _apply(o.argsort, keys.detach(), axis=axis, descending=bool(descending))
+    return apply_one(o.argsort, keys.detach(), axis=axis, descending=bool(descending))
 
 
 def picked(x: Tensor, positions: Tensor, axis: int) -> Tensor:
     """The elements of `x` at positions along an axis."""
-    return _apply(indexing.gather, x, positions, axis=axis)
+    return apply_one(indexing.gather, x, positions, axis=axis)
 
 
 @numpy_names
@@ -109,11 +99,11 @@ def topk(
     RuntimeError where there are fewer."""
     need_tensors("topk", input=input)
     if input.dtype is DType.bool:
-        raise _fail(DTypeError, "topk does not support bool dtypes on CPU")
+        raise fail(DTypeError, "topk does not support bool dtypes on CPU")
     axis = dimension(dim, input.dim())
     x = _as_line(input)
     if not 0 <= k <= x._sizes[axis]:
-        raise _fail(AttributeValueError, "selected index k out of range")
+        raise fail(AttributeValueError, "selected index k out of range")
     indices = s.narrow(order_of(x, axis, largest), axis, 0, k)
     pair = picked(x, indices, axis), indices
     whole = return_types.topk(*(each if not k else _as_ranked(each, input) for each in pair))
@@ -134,7 +124,7 @@ def one_of_line(kind: Any, input: Tensor, axis: int, index: Tensor, keepdim: boo
 def need_elements(name: str, input: Tensor, axis: int) -> None:
     """Raise IndexError where lines along `axis` have no elements."""
     if input.dim() and not input._sizes[axis]:
-        raise _fail(
+        raise fail(
             IndexRangeError, f"{name}(): Expected reduction dim {axis} to have non-zero size."
         )
 
@@ -152,7 +142,7 @@ def kthvalue(
     need_elements("kthvalue", input, axis)
     x = _as_line(input)
     if not 1 <= k <= x._sizes[axis]:
-        raise _fail(
+        raise fail(
             AttributeValueError,
             f"kthvalue(): selected number k out of range for dimension {axis}",
         )
@@ -170,7 +160,7 @@ def _scanned(op: Any, name: str, input: Tensor, dim: int, dtype: Any) -> Tensor:
         input = casted(input, as_dtype(dtype))
     elif not input.dtype.is_float:
         input = casted(input, DType.i64)
-    return _as_ranked(_apply(op, _as_line(input), axis=axis), input)
+    return _as_ranked(apply_one(op, _as_line(input), axis=axis), input)
 
 
 @numpy_names
@@ -195,7 +185,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
     if not input.dtype.is_float:
         raise not_implemented("logcumsumexp_out_cpu", input.dtype)
     axis = dimension(dim, input.dim())
-    return stored(_as_ranked(_apply(o.logcumsumexp, _as_line(input), axis=axis), input), out)
+    return stored(_as_ranked(apply_one(o.logcumsumexp, _as_line(input), axis=axis), input), out)
 
 
 def _running_best(op: Any, kind: Any, input: Tensor, dim: int) -> Any:
@@ -203,7 +193,7 @@ def _running_best(op: Any, kind: Any, input: Tensor, dim: int) -> Any:
     axis = dimension(dim, input.dim())
     x = _as_line(input)
     keys = casted(x, DType.i32) if x.dtype is DType.bool else x
-    indices = _apply(op, keys.detach(), axis=axis)
+    indices = apply_one(op, keys.detach(), axis=axis)
     return kind(_as_ranked(picked(x, indices, axis), input), _as_ranked(indices, input))
 
 
@@ -231,7 +221,7 @@ def _places(boundaries: Tensor, x: Tensor, right: bool, out_int32: bool) -> Tens
         raise not_implemented("searchsorted_out_cpu", kind)
     flat = s.ravel(x) if boundaries.dim() == 1 else x
     operands = casted(boundaries, kind).detach(), casted(flat, kind).detach()
-    places = s.reshape(_apply(o.searchsorted, *operands, right=right), x._sizes)
+    places = s.reshape(apply_one(o.searchsorted, *operands, right=right), x._sizes)
     return casted(places, DType.i32) if out_int32 else places
 
 
@@ -246,26 +236,26 @@ def searchsorted(
     x = input if isinstance(input, Tensor) else from_data(input)
     sequence = sorted_sequence
     if side not in (None, "left", "right"):
-        raise _fail(
+        raise fail(
             AttributeValueError,
             f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}",
         )
     if side == "left" and right:
-        raise _fail(
+        raise fail(
             AttributeValueError,
             "torch.searchsorted(): side and right can't be set to opposites, got side of left "
             "while right was True",
         )
     lines = sequence._sizes
     if not x.dim() and len(lines) != 1:
-        raise _fail(
+        raise fail(
             ShapeError,
             "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
             f"dimension is 1, but we got boundaries tensor dim({len(lines)}) and input value's "
             f"dim(0) numel({x.numel()})",
         )
     if len(lines) != 1 and (not lines or lines[:-1] != x._sizes[:-1]):
-        raise _fail(
+        raise fail(
             ShapeError,
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
             "dimensions of boundaries tensor and input value tensor must match, but we got "
@@ -278,13 +268,13 @@ def searchsorted(
 
 def _sorted_by(sequence: Tensor, sorter: Tensor) -> Tensor:
     if sorter._sizes != sequence._sizes:
-        raise _fail(
+        raise fail(
             ShapeError,
             "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
             f"tensor {list(sequence.shape)} and got sorter tensor {list(sorter.shape)}",
         )
     if sorter.dtype is not DType.i64:
-        raise _fail(
+        raise fail(
             DTypeError,
             "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
             f"{SCALAR_NAMES[sorter.dtype]}",
@@ -293,7 +283,7 @@ def _sorted_by(sequence: Tensor, sorter: Tensor) -> Tensor:
         "bound": sequence._sizes[-1],
         "message": "torch.searchsorted(): sorter index {} out of range",
     }
-    checked = _apply(indexing.check_index, sorter, **attributes)
+    checked = apply_one(indexing.check_index, sorter, **attributes)
     return picked(sequence, checked, sequence.dim() - 1)
 
 
@@ -303,7 +293,7 @@ def bucketize(
 ) -> Tensor:  # fmt: skip
     """`searchsorted` in the vector `boundaries`."""
     if boundaries.dim() != 1:
-        raise _fail(
+        raise fail(
             ShapeError, f"boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})"
         )
     x = input if isinstance(input, Tensor) else from_data(input)
@@ -321,14 +311,14 @@ def isin(
     kind = promote_types(x.dtype, tests.dtype)
     for each in (x, tests):
         if each.dtype is DType.bool:
-            raise _fail(DTypeError, "Unsupported input type encountered for isin(): Bool")
+            raise fail(DTypeError, "Unsupported input type encountered for isin(): Bool")
     line = s.ravel(casted(tests, kind)).detach()
     wanted = s.ravel(casted(x, kind)).detach()
     if not line.numel():
-        absent = _apply(e.ne, casted(wanted, DType.i64), casted(wanted, DType.i64))
+        absent = apply_one(e.ne, casted(wanted, DType.i64), casted(wanted, DType.i64))
     else:
         line = picked(line, order_of(line, 0), 0)
-        place = _apply(o.searchsorted, line, wanted, right=False).clamp(max=line.numel() - 1)
-        absent = _apply(e.eq, picked(line, place, 0), wanted)
+        place = apply_one(o.searchsorted, line, wanted, right=False).clamp(max=line.numel() - 1)
+        absent = apply_one(e.eq, picked(line, place, 0), wanted)
     absent = s.reshape(absent, x._sizes)
-    return _apply(e.logical_not, absent) if invert else absent
+    return apply_one(e.logical_not, absent) if invert else absent

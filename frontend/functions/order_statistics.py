@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.autocasting import full_precision
-from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.dispatch import CONTEXT, apply_one, filled
 from frontend.eager.promotion import casted
 from frontend.functions import pointwise as f
 from frontend.functions import reduce, return_types
 from frontend.functions import shape as s
-from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
+from frontend.functions.arguments import fail, need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.logic import isfinite, logical_and
 from frontend.functions.order import need_elements, one_of_line, order_of, picked
 from frontend.functions.reduce import dimension
@@ -24,7 +24,6 @@ from frontend.tensors.no_value import deciding
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
-from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 from graphc.ops import indexing
@@ -39,16 +38,6 @@ __all__ = [
 METHODS = "bincount histc median mode nanmedian nanquantile quantile unique unique_consecutive"
 
 
-def _apply(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
-    result: Tensor = CONTEXT.apply(op, operands, attributes)[0]
-    return result
-
-
-def _fail(error: Any, message: str) -> Exception:
-    exception: Exception = error(message, location=user_location())
-    return exception
-
-
 # -- medians and modes ---------------------------------------------------------------------------
 
 
@@ -59,12 +48,12 @@ def _median(name: str, kind: Any, input: Tensor, dim: int | None, keepdim: bool)
         raise not_implemented("median_cpu", input.dtype)
     if dim is None:
         if input.numel():
-            return _apply(o.median, input, ignore_nan=ignore)
+            return apply_one(o.median, input, ignore_nan=ignore)
         return filled(math.nan if input.dtype.is_float else 0, input.dtype, ()).clone()
     axis = dimension(dim, input.dim())
     need_elements(name, input, axis)
     x = input if input.dim() else s.reshape(input, 1)
-    index = _apply(o.argmedian, x.detach(), axis=axis, ignore_nan=ignore)
+    index = apply_one(o.argmedian, x.detach(), axis=axis, ignore_nan=ignore)
     return one_of_line(kind, input, axis, index, keepdim)
 
 
@@ -101,9 +90,9 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     before = s.narrow(line, axis, 0, max(shape[axis] - 1, 0))
     after = s.narrow(line, axis, 1, max(shape[axis] - 1, 0)) if shape[axis] > 1 else before
     first = filled(True, DType.bool, (*shape[:axis], 1, *shape[axis + 1 :]))
-    starts = s.cat((first, _apply(e.ne, after, before)), axis) if shape[axis] > 1 else first
-    start = _apply(o.argcummax, f.where(starts, place, -1), axis=axis)
-    longest = s.unsqueeze(_apply(r.argmax, place - start, axes=(axis,)), axis)
+    starts = s.cat((first, apply_one(e.ne, after, before)), axis) if shape[axis] > 1 else first
+    start = apply_one(o.argcummax, f.where(starts, place, -1), axis=axis)
+    longest = s.unsqueeze(apply_one(r.argmax, place - start, axes=(axis,)), axis)
     index = picked(order, longest, axis)
     return stored(one_of_line(return_types.mode, input, axis, index, keepdim), out)
 
@@ -122,15 +111,15 @@ def _points(name: str, input: Tensor, q: Any) -> Tensor:
     """`q` as a tensor in [0, 1]."""
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
-            raise _fail(AttributeValueError, f"{name}() q must be in the range [0, 1] but got {q}")
+            raise fail(AttributeValueError, f"{name}() q must be in the range [0, 1] but got {q}")
         return filled(float(q), input.dtype, ())
     if q.dim() > 1:
-        raise _fail(ShapeError, f"{name}() q must be a scalar or 1D tensor")
+        raise fail(ShapeError, f"{name}() q must be a scalar or 1D tensor")
     if q.dtype is not input.dtype:
-        raise _fail(DTypeError, f"{name}() q tensor must be same dtype as the input tensor")
+        raise fail(DTypeError, f"{name}() q tensor must be same dtype as the input tensor")
     inside = logical_and(q >= 0, q <= 1)
     message = f"{name}() q values must be in the range [0, 1]"
-    inside = _apply(indexing.check_all, inside, message=message)
+    inside = apply_one(indexing.check_all, inside, message=message)
     return f.where(inside, q, filled(0, q.dtype, q._sizes))
 
 
@@ -139,15 +128,15 @@ def _quantile(
 ) -> Tensor:
     need_tensors(name, input=input)
     if not input.dtype.is_float:
-        raise _fail(DTypeError, f"{name}() input tensor must be either float or double dtype")
+        raise fail(DTypeError, f"{name}() input tensor must be either float or double dtype")
     if interpolation not in _INTERPOLATIONS:
-        raise _fail(
+        raise fail(
             AttributeValueError,
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
             f"but got {interpolation}",
         )
     if not input.numel():
-        raise _fail(ShapeError, f"{name}() input tensor must be non-empty")
+        raise fail(ShapeError, f"{name}() input tensor must be non-empty")
     points = _points(name, input, q)
     axis = dimension(dim, input.dim()) if dim is not None else 0
     lines = s.ravel(input) if dim is None or not input.dim() else s.movedim(input, axis, -1)
@@ -168,8 +157,8 @@ def _interpolated(ordered: Tensor, points: Tensor, interpolation: str, ignore_na
     """The values [..., points] at fractions `points` of sorted lines [..., n], NaN last in them."""
     *lead, size = ordered._sizes
     rank = len(lead)
-    nan = _apply(e.ne, ordered, ordered)
-    count = s.unsqueeze(_apply(r.sum, casted(nan, ordered.dtype), axes=(rank,)), rank)
+    nan = apply_one(e.ne, ordered, ordered)
+    count = s.unsqueeze(apply_one(r.sum, casted(nan, ordered.dtype), axes=(rank,)), rank)
     wide = s.expand(points, (*lead, *points._sizes))
     if ignore_nan:
         ranks = f.maximum(wide * (size - 1 - count), filled(0, wide.dtype, ()))
@@ -272,14 +261,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if not input.dtype.is_integer:
         raise not_implemented("bincount_cpu", input.dtype)
     if minlength < 0:
-        raise _fail(AttributeValueError, "minlength should be >= 0")
+        raise fail(AttributeValueError, "minlength should be >= 0")
     array = deciding(input, "bincount()")
     if array.ndim != 1 or (array.size and array.min() < 0):
-        raise _fail(AttributeValueError, "bincount only supports 1-d non-negative integral inputs.")
+        raise fail(AttributeValueError, "bincount only supports 1-d non-negative integral inputs.")
     if weights is None:
         return _tensor(np.bincount(array, minlength=minlength))
     if weights._sizes != input._sizes:
-        raise _fail(ShapeError, "weights should be 1-d and have the same length as input")
+        raise fail(ShapeError, "weights should be 1-d and have the same length as input")
     kind = np.float32 if weights.dtype is DType.f32 else np.float64
     return _tensor(np.bincount(array, weights._array("bincount()"), minlength), kind)
 
@@ -292,9 +281,9 @@ def _range(x: Tensor, low: float, high: float) -> tuple[float, float]:
     if low == high:
         low, high = low - 1, high + 1
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise _fail(AttributeValueError, f"torch.histc: range of [{low}, {high}] is not finite")
+        raise fail(AttributeValueError, f"torch.histc: range of [{low}, {high}] is not finite")
     if low > high:
-        raise _fail(IndexRangeError, "torch.histc: max must be larger than min")
+        raise fail(IndexRangeError, "torch.histc: max must be larger than min")
     return low, high
 
 
@@ -303,7 +292,7 @@ def _traced_range(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     low, high = casted(reduce.amin(x), DType.f64), casted(reduce.amax(x), DType.f64)
     finite = logical_and(isfinite(low), isfinite(high))
     message = "torch.histc: the range is not finite"
-    finite = _apply(indexing.check_all, finite, message=message)
+    finite = apply_one(indexing.check_all, finite, message=message)
     less = casted(low == high, DType.f64)
     return low - less, high + less, finite
 
@@ -315,7 +304,7 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
     if not input.dtype.is_float:
         raise not_implemented("histogram_cpu", input.dtype)
     if bins <= 0:
-        raise _fail(
+        raise fail(
             AttributeValueError,
             f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0",
         )
@@ -338,5 +327,5 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
     places = f.where(inside, f.clamp(places, max=bins - 1), bins)
     none = filled(0, input.dtype, (bins + 1,))
     ones = filled(1, input.dtype, (x.numel(),))
-    counts = _apply(indexing.index_add, none, places, ones, axis=0)[:bins]
+    counts = apply_one(indexing.index_add, none, places, ones, axis=0)[:bins]
     return stored(counts, out)

@@ -11,14 +11,13 @@ from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise as f
 from frontend.functions import shape as s
-from frontend.functions.arguments import need_tensors, refuse_overlap, stored, stored_exactly
+from frontend.functions.arguments import fail, need_tensors, refuse_overlap, stored, stored_exactly
 from frontend.functions.indices import wrapped
 from frontend.functions.masks import fill_value
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, IndexRangeError, ShapeError
-from graphc.ir.builder import user_location
 from graphc.ir.types import DType, broadcast_shapes
 from graphc.ops import indexing
 from graphc.ops import movement as m
@@ -45,11 +44,6 @@ def _apply(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
     return result
 
 
-def _fail(error: Any, message: str) -> Exception:
-    exception: Exception = error(message, location=user_location())
-    return exception
-
-
 def _one_dimension(x: Tensor) -> Tensor:
     """A 0-d tensor as one element along a dimension."""
     return x if x.dim() else s.reshape(x, 1)
@@ -57,7 +51,7 @@ def _one_dimension(x: Tensor) -> Tensor:
 
 def _need_integer(index: Tensor, message: str, *allowed: DType) -> None:
     if index.dtype not in (allowed or (DType.i32, DType.i64)):
-        raise _fail(DTypeError, f"{message}{SCALAR_NAMES[index.dtype] if allowed else ''}")
+        raise fail(DTypeError, f"{message}{SCALAR_NAMES[index.dtype] if allowed else ''}")
 
 
 # -- along a dimension: the index has the tensor's rank ------------------------------------------
@@ -80,12 +74,12 @@ def gather(
         return stored(s.reshape(_apply(indexing.take, s.ravel(x), s.ravel(at), axis=0),
                                 index._sizes), out)  # fmt: skip
     if len(shape) != len(wanted):
-        raise _fail(
+        raise fail(
             ShapeError, "Index tensor must have the same number of dimensions as input tensor"
         )
     for other, size in enumerate(wanted):
         if other != axis and size > shape[other]:
-            raise _fail(
+            raise fail(
                 ShapeError,
                 f"Size does not match at dimension {other} expected index {list(wanted)} to be no "
                 f"larger than self {list(shape)} apart from dimension {axis}",
@@ -100,7 +94,7 @@ def take_along_dim(
     """`gather` after broadcasting the other dimensions; of the flat tensors without `dim`. Negative
     indices count from the end. Raises RuntimeError, IndexError."""
     if indices.dtype is not DType.i64:
-        raise _fail(
+        raise fail(
             DTypeError,
             "torch.take_along_dim(): dtype of indices should be Long but got "
             f"{SCALAR_NAMES[indices.dtype]}",
@@ -108,7 +102,7 @@ def take_along_dim(
     if dim is None:
         return take_along_dim(s.ravel(input), s.ravel(indices), 0, out=out)
     if input.dim() != indices.dim():
-        raise _fail(
+        raise fail(
             ShapeError,
             "torch.take_along_dim(): input and indices should have the same number of dimensions, "
             f"but got {input.dim()} dimensions for input, and {indices.dim()} dimensions for "
@@ -129,7 +123,7 @@ def _aligned(input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Any, 
     axis = dimension(dim, input.dim())
     _need_integer(index, "scatter(): Expected dtype int32/int64 for index")
     if src.dtype is not input.dtype:
-        raise _fail(DTypeError, "scatter(): Expected self.dtype to be equal to src.dtype")
+        raise fail(DTypeError, "scatter(): Expected self.dtype to be equal to src.dtype")
     x, at, source = _one_dimension(input), _one_dimension(index), _one_dimension(src)
     shape, wanted, have = x._sizes, at._sizes, source._sizes
     if not at.numel():
@@ -137,13 +131,13 @@ def _aligned(input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Any, 
         return x, nothing, filled(0, x.dtype, nothing._sizes), axis
     for name, other in (("self", shape), ("src", have)):
         if len(other) != len(wanted):
-            raise _fail(
+            raise fail(
                 ShapeError,
                 f"Index tensor must have the same number of dimensions as {name} tensor",
             )
     inside = all(a == axis or i <= d for a, (i, d) in enumerate(zip(wanted, shape)))
     if not inside or any(i > d for i, d in zip(wanted, have)):
-        raise _fail(
+        raise fail(
             ShapeError,
             f"Expected index {list(wanted)} to be no larger than self {list(shape)} apart from "
             f"dimension {axis} and to be no larger size than src {list(have)}",
@@ -268,7 +262,7 @@ def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -
     axis = dimension(dim, input.dim())
     at = _vector(index, name)
     if source.dtype is not input.dtype:
-        raise _fail(
+        raise fail(
             DTypeError,
             f"{name}(): self ({SCALAR_NAMES[input.dtype]}) and source "
             f"({SCALAR_NAMES[source.dtype]}) must have the same scalar type",
@@ -277,13 +271,13 @@ def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -
     shape, have, count = x._sizes, values._sizes, at.numel()
     size = have[axis] if axis < len(have) else 1
     if count != size:
-        raise _fail(
+        raise fail(
             IndexRangeError,
             f"{name}(): Number of indices ({count}) should be equal to source.size(dim): "
             f"({size}), for dim: {axis}",
         )
     if have != (*shape[:axis], count, *shape[axis + 1 :]):
-        raise _fail(
+        raise fail(
             ShapeError,
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}",
@@ -358,7 +352,7 @@ def index_reduce(
 def _flat(name: str, input: Tensor, index: Tensor) -> Tensor:
     """Positions in the flattened tensor, negative ones counted from the end."""
     if index.dtype is not DType.i64:
-        raise _fail(
+        raise fail(
             DTypeError,
             f"{name}(): Expected a long tensor for index, but got {SCALAR_NAMES[index.dtype]}",
         )
@@ -380,13 +374,13 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `source` at positions of the flattened tensor, or added there."""
     if source.dtype is not input.dtype:
-        raise _fail(
+        raise fail(
             DTypeError,
             "put_(): self and source expected to have the same dtype, but got self.dtype = "
             f"{SCALAR_NAMES[input.dtype]} and source.dtype = {SCALAR_NAMES[source.dtype]}",
         )
     if source.numel() != index.numel():
-        raise _fail(
+        raise fail(
             IndexRangeError,
             "put_(): Expected source and index to have the same number of elements, but got "
             f"source.numel() = {source.numel()}, index.numel() = {index.numel()}",

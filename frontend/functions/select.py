@@ -10,7 +10,7 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted
 from frontend.functions import shape as s
-from frontend.functions.arguments import need_tensors, stored, takes_out
+from frontend.functions.arguments import fail, need_tensors, stored, takes_out
 from frontend.functions.index import getitem
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
@@ -41,11 +41,6 @@ METHODS = (
 IN_PLACE = "tril triu"
 
 
-def _fail(error: Any, message: str) -> Exception:
-    exception: Exception = error(message, location=user_location())
-    return exception
-
-
 # -- triangles -----------------------------------------------------------------------------------
 
 
@@ -53,7 +48,7 @@ def _triangle(name: str, input: Tensor, diagonal: int, upper: bool) -> Tensor:
     need_tensors(name, input=input)
     shape = input._sizes
     if len(shape) < 2:
-        raise _fail(ShapeError, f"{name}: input tensor must have at least 2 dimensions")
+        raise fail(ShapeError, f"{name}: input tensor must have at least 2 dimensions")
     row, column = (
         CONTEXT.apply(iota, (), {"shape": shape, "axis": axis, "dtype": DType.i64})[0]
         for axis in (len(shape) - 2, len(shape) - 1)
@@ -158,7 +153,7 @@ def _back(input: Tensor, op: Any, attributes: dict[str, Any], src: Tensor) -> Te
 
 def _need_part(src: Tensor, shape: tuple[int, ...]) -> None:
     if src._sizes != shape:
-        raise _fail(
+        raise fail(
             ShapeError,
             "expected src to have a size equal to the slice of self. src size = "
             f"{list(src.shape)}, slice size = {list(shape)}",
@@ -184,7 +179,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     axis = dimension(dim, len(shape))
     position = index.__index__()
     if not -shape[axis] <= position < shape[axis]:
-        raise _fail(
+        raise fail(
             IndexRangeError,
             f"select(): index {position} out of range for tensor of size {list(shape)} at "
             f"dimension {axis}",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from frontend.functions.arguments import fail as fail
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
-from graphc.errors import GraphError
-from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 
 _LOWER = {
@@ -31,11 +30,6 @@ def c_name(x: Any) -> str:
 def sizes(x: Any) -> list[int]:
     """The shape as PyTorch's messages write it: `[2, 3]`."""
     return list(x._sizes)
-
-
-def fail(kind: type[GraphError], message: str) -> GraphError:
-    """An error of this kind that names the user's line."""
-    return kind(message, location=user_location())
 
 
 def require_float(x: Any, kernel: str) -> None:

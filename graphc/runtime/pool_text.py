@@ -10,7 +10,7 @@ the worker's line. What is computed knows nothing of it.
 
 from __future__ import annotations
 
-from graphc.codegen.program.barrier import PADDING, SPINS, pause_text
+from graphc.codegen.program.barrier import PADDING, pause_text, waiting_text
 
 # Fields of the pool's memory, each on a pair of cache lines of its own: the lock, what to do, how
 # many workers are done, the counter of the driver's barrier; then a line for each worker.
@@ -246,22 +246,7 @@ several:
   call void @wake(ptr %pool, i64 %workers)
   %status = call i64 %driver(ptr %table, ptr %arena, i64 0, i64 %threads, ptr %counter)
   br label %look
-look:
-  %count = phi i64 [ 0, %several ], [ %more, %spin ], [ %count, %yield ]
-  %finished = load atomic i64, ptr %done acquire, align 8
-  %all = icmp uge i64 %finished, %workers
-  br i1 %all, label %joined, label %wait
-wait:
-  %long = icmp uge i64 %count, {SPINS}
-  br i1 %long, label %yield, label %spin
-spin:
-  {pause}
-  %more = add i64 %count, 1
-  br label %look
-yield:
-  %yielded = call i32 @sched_yield()
-  br label %look
-joined:
+{waiting_text(triple, "done", "workers", "joined")}joined:
   store atomic i64 0, ptr %pool release, align 8
   ret i64 %status
 }}

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from frontend.eager.autocasting import lower_precision
-from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.dispatch import apply_one, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise, random
 from frontend.functions.arguments import takes_out
@@ -33,11 +33,6 @@ __all__ = [
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
-def _apply(op: Any, *operands: Any, **attributes: Any) -> Tensor:
-    result: Tensor = CONTEXT.apply(op, operands, attributes)[0]
-    return result
-
-
 def _checked(input: Any, kernel: str) -> Any:
     """`input`, a float tensor. Raises TypeError, NotImplementedError."""
     if not isinstance(input, Tensor):
@@ -53,14 +48,14 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(input, 0); the gradient at 0 is 0."""
     if isinstance(input, Tensor) and input.dtype is DType.bool:
         raise fail(DTypeError, "Boolean inputs not supported for relu")
-    return relu_(input) if inplace else _apply(elementwise.relu, input)
+    return relu_(input) if inplace else apply_one(elementwise.relu, input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """input where it is positive, else input · negative_slope."""
     if inplace:
         return leaky_relu_(input, negative_slope)
-    return _apply(a.leaky_relu, _checked(input, "leaky_relu_cpu"), slope=float(negative_slope))
+    return apply_one(a.leaky_relu, _checked(input, "leaky_relu_cpu"), slope=float(negative_slope))
 
 
 @lower_precision
@@ -91,7 +86,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             )
     slots = tuple(count if axis == 1 else 1 for axis in range(len(shape)))
     slopes = movement.reshape(weight, shape=slots if count != 1 else (1,) * len(shape))
-    return _apply(a.prelu, _checked(input, "prelu_cpu"), expanded(slopes, shape))
+    return apply_one(a.prelu, _checked(input, "prelu_cpu"), expanded(slopes, shape))
 
 
 def rrelu(
@@ -113,7 +108,7 @@ def rrelu(
         return leaky_relu(input, (lower + upper) / 2)
     _checked(input, "rrelu_with_noise_out_cpu")
     drawn = random.uniform(tuple(input.shape), input.dtype.computes_as)
-    return _apply(a.prelu, input, casted(drawn * (upper - lower) + lower, input.dtype))
+    return apply_one(a.prelu, input, casted(drawn * (upper - lower) + lower, input.dtype))
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -121,7 +116,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     if inplace:
         return threshold_(input, threshold, value)
     instead = filled(value, input.dtype, tuple(input.shape))
-    return _apply(elementwise.where, input <= threshold, instead, input)
+    return apply_one(elementwise.where, input <= threshold, instead, input)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -138,21 +133,21 @@ def hardtanh(
         raise ValueError("min_val cannot be greater than max_val")
     if inplace:
         return hardtanh_(input, min_val, max_val)
-    return _apply(a.hardtanh, input, low=float(min_val), high=float(max_val))
+    return apply_one(a.hardtanh, input, low=float(min_val), high=float(max_val))
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """relu6(input + 3) / 6."""
     if inplace:
         return in_place(hardsigmoid)(input)
-    return _apply(a.hardsigmoid, _checked(input, "hardsigmoid_cpu"))
+    return apply_one(a.hardsigmoid, _checked(input, "hardsigmoid_cpu"))
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """input · relu6(input + 3) / 6 (Howard et al., "Searching for MobileNetV3", 2019)."""
     if inplace:
         return in_place(hardswish)(input)
-    return _apply(a.hardswish, _checked(input, "hardswish_cpu"))
+    return apply_one(a.hardswish, _checked(input, "hardswish_cpu"))
 
 
 def _level(lambd: Any, name: str) -> float:
@@ -165,13 +160,13 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input moved towards 0 by `lambd`, and 0 where it is nearer. Raises RuntimeError where
     `lambd` is negative."""
     _checked(input, "softshrink_check")
-    return _apply(a.softshrink, input, level=_level(lambd, "softshrink"))
+    return apply_one(a.softshrink, input, level=_level(lambd, "softshrink"))
 
 
 @takes_out
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input, but 0 where its magnitude is at most `lambd`."""
-    return _apply(a.hardshrink, _checked(input, "hardshrink_cpu"), level=float(lambd))
+    return apply_one(a.hardshrink, _checked(input, "hardshrink_cpu"), level=float(lambd))
 
 
 # -- smooth --------------------------------------------------------------------------------------
@@ -181,14 +176,14 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """input where it is positive, else alpha · (exp(input) - 1)."""
     if inplace:
         return elu_(input, alpha)
-    return _apply(a.elu, _checked(input, "elu_cpu"), alpha=float(alpha))
+    return apply_one(a.elu, _checked(input, "elu_cpu"), alpha=float(alpha))
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """elu times a scale, with the constants that keep mean 0 and variance 1."""
     if inplace:
         return selu_(input)
-    return _apply(a.elu, _checked(input, "elu_cpu"), alpha=SELU_ALPHA, scale=SELU_SCALE)
+    return apply_one(a.elu, _checked(input, "elu_cpu"), alpha=SELU_ALPHA, scale=SELU_SCALE)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -198,7 +193,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         raise fail(AttributeValueError, "ZeroDivisionError: alpha cannot be 0 for CELU")
     if inplace:
         return celu_(input, alpha)
-    return _apply(a.elu, _checked(input, "elu_cpu"), alpha=float(alpha), rate=1 / alpha)
+    return apply_one(a.elu, _checked(input, "elu_cpu"), alpha=float(alpha), rate=1 / alpha)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -206,17 +201,17 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     _checked(input, "GeluKernelImpl")
     if approximate not in ("none", "tanh"):
         raise fail(AttributeValueError, "approximate argument must be either none or tanh.")
-    return _apply(composite.gelu, input, approximate=approximate)
+    return apply_one(composite.gelu, input, approximate=approximate)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """input · sigmoid(input)."""
-    return in_place(silu)(input) if inplace else _apply(a.silu, _checked(input, "silu_cpu"))
+    return in_place(silu)(input) if inplace else apply_one(a.silu, _checked(input, "silu_cpu"))
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """input · tanh(softplus(input)) (Misra, "Mish", 2019)."""
-    return in_place(mish)(input) if inplace else _apply(a.mish, _checked(input, "mish_cpu"))
+    return in_place(mish)(input) if inplace else apply_one(a.mish, _checked(input, "mish_cpu"))
 
 
 def tanh(input: Tensor) -> Tensor:
@@ -229,13 +224,13 @@ def sigmoid(input: Tensor) -> Tensor:
 
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(input)), exact where sigmoid underflows."""
-    return _apply(a.log_sigmoid, _checked(input, "log_sigmoid_cpu"))
+    return apply_one(a.log_sigmoid, _checked(input, "log_sigmoid_cpu"))
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta · input)) / beta; input itself where beta · input is above `threshold`."""
     _checked(input, "softplus_cpu")
-    return _apply(a.softplus, input, beta=float(beta), threshold=float(threshold))
+    return apply_one(a.softplus, input, beta=float(beta), threshold=float(threshold))
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -246,7 +241,7 @@ def softsign(input: Tensor) -> Tensor:
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input)."""
     x = input if input.dtype.is_float else input.float()
-    return _apply(a.tanhshrink, x)
+    return apply_one(a.tanhshrink, x)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -308,7 +303,7 @@ def _along(op: Any, name: str, x: Tensor, dim: int | None, stacklevel: int, dtyp
     require_float(x, f"{name}_lastdim_kernel_impl")
     if x.ndim == 0:
         return movement.reshape(op(movement.reshape(x, shape=(1,)), axis=0), shape=())
-    return _apply(op, x, axis=axis)
+    return apply_one(op, x, axis=axis)
 
 
 def gumbel_softmax(
@@ -332,7 +327,7 @@ def gumbel_softmax(
     best = soft.detach().argmax(axis, keepdim=True)
     zero = filled(0, soft.dtype, tuple(soft.shape))
     one = filled(1, soft.dtype, tuple(best.shape))
-    choice = _apply(indexing.scatter_add, zero, best, one, axis=axis)
+    choice = apply_one(indexing.scatter_add, zero, best, one, axis=axis)
     return choice - soft.detach() + soft
 
 

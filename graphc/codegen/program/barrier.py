@@ -18,10 +18,32 @@ def pause_text(triple: str) -> tuple[str, str]:
     return "", ""
 
 
+def waiting_text(triple: str, counter: str, wanted: str, behind: str) -> str:
+    """Blocks from `look` on, entered from `several`, that wait until the number at the pointer
+    `counter` is `wanted` at least, and go on at `behind`."""
+    _, pause = pause_text(triple)
+    return f"""look:
+  %count = phi i64 [ 0, %several ], [ %more, %spin ], [ %count, %yield ]
+  %reached = load atomic i64, ptr %{counter} acquire, align 8
+  %enough = icmp uge i64 %reached, %{wanted}
+  br i1 %enough, label %{behind}, label %wait
+wait:
+  %long = icmp uge i64 %count, {SPINS}
+  br i1 %long, label %yield, label %spin
+spin:
+  {pause}
+  %more = add i64 %count, 1
+  br label %look
+yield:
+  %yielded = call i32 @sched_yield()
+  br label %look
+"""
+
+
 def barrier_text(triple: str) -> str:
     """The LLVM IR of `barrier`: adds 1 to the counter, and waits until all have. `mine` counts what
     the counter will be when they have."""
-    declaration, pause = pause_text(triple)
+    declaration, _ = pause_text(triple)
     return f'''target triple = "{triple}"
 
 {declaration}
@@ -37,22 +59,7 @@ several:
   store i64 %all, ptr %mine
   %before = atomicrmw add ptr %counter, i64 1 acq_rel
   br label %look
-look:
-  %count = phi i64 [ 0, %several ], [ %more, %spin ], [ %count, %yield ]
-  %come = load atomic i64, ptr %counter acquire, align 8
-  %here = icmp uge i64 %come, %all
-  br i1 %here, label %done, label %wait
-wait:
-  %long = icmp uge i64 %count, {SPINS}
-  br i1 %long, label %yield, label %spin
-spin:
-  {pause}
-  %more = add i64 %count, 1
-  br label %look
-yield:
-  %status = call i32 @sched_yield()
-  br label %look
-done:
+{waiting_text(triple, "counter", "all", "done")}done:
   ret void
 }}
 '''

@@ -139,10 +139,8 @@ class BlockedNest:
         self, emit: Emitter, plan: BlockedPlan, ahead: BroadcastOperand | None, split: bool
     ) -> None:
         problem, blocks, tile = emit.problem, plan.blocks, plan.tile
-        self.emit = emit
-        self.plan = plan
+        self.emit, self.plan, self.columns = emit, plan, plan.columns
         self.rows, self.depth = problem.rows, problem.depth
-        self.columns = plan.columns
         self.runs = self.columns.tiles(tile)
         self.count = sum(run.count for run in self.runs)
         """Tiles of columns."""
