@@ -39,8 +39,8 @@ class Layout:
         """The operand, of `shape`, as a node over the contiguous array."""
         back = tuple([self.order.index(axis) for axis in sorted(self.order)])
         ones = tuple([dim if axis in self.order else 1 for axis, dim in enumerate(shape)])
-        turned = transpose(dense, permutation=back)
-        return broadcast(reshape(turned, shape=ones), shape=shape)
+        transposed = transpose(dense, permutation=back)
+        return broadcast(reshape(transposed, shape=ones), shape=shape)
 
     def shown_array(self, dense: Array, shape: Shape) -> Array:
         """The same of an array."""

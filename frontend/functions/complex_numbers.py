@@ -146,8 +146,8 @@ def angle(input: Tensor, *, out: Any = None) -> Tensor:
     if input.is_complex():
         return stored(_applied(uncompiled.ANGLE, input), out)
     x = floating(input)
-    turned = where(x < 0, filled(math.pi, x.dtype, ()), 0)
-    return stored(where(x != x, x, turned), out)
+    angles = where(x < 0, filled(math.pi, x.dtype, ()), 0)
+    return stored(where(x != x, x, angles), out)
 
 
 def isreal(input: Tensor) -> Tensor:

@@ -246,8 +246,8 @@ def swapped(input: Tensor, name: str) -> Tensor:
             f"tensor.{name} is only supported on matrices or batches of matrices. Got "
             f"{input.dim()}-D tensor."
         )
-    turned = transpose(input, -2, -1)
-    return turned if name == "mT" else conj(turned)
+    transposed = transpose(input, -2, -1)
+    return transposed if name == "mT" else conj(transposed)
 
 
 def adjoint(input: Tensor) -> Tensor:

@@ -92,7 +92,7 @@ class Mutations:
         old, value = self.value_of(target), self.value_of(new)
         derived = derived and STATE.grad_enabled is not False
         if not derived and self._derives(value):
-            value = self.builder.apply(lookup("overwritten"), (old, value), {})[0]
+            value = self.builder.apply(lookup("straight_through"), (old, value), {})[0]
         if self.regions and target._value.context is not self.builder:
             self.regions[-1].keep_state(target)
         if self.regions and derived:

@@ -153,13 +153,13 @@ stop_gradient = Composite(
 )  # fmt: skip
 """Its operand, through which no gradient goes."""
 
-overwritten = Composite(
-    "overwritten", lambda old, new: new, vjp=lambda g, out, old, new: (g, None),
+straight_through = Composite(
+    "straight_through", lambda old, new: new, vjp=lambda g, out, old, new: (g, None),
     samples=lambda m: [m(m.normal(3, 4), m.normal(3, 4)), m(m.integers(5, 3), m.integers(5, 3))],
     exempt={"gradient": "that of the old value, whatever the new one is made of"},
 )  # fmt: skip
-"""The new value of what was changed in place where that is not differentiated: the gradient goes
-to the old value."""
+"""The value of its second operand with the gradient of its first, as in straight-through
+estimators: the new value of what was changed in place where that is not differentiated."""
 
 # -- indexing ------------------------------------------------------------------------------------
 

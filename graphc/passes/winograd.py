@@ -39,7 +39,7 @@ def winograd(graph: Graph) -> Graph:
                                                     %7 = winograd(%x, %6) padding=[1, 1]
                                                          : f32[16,64,32,32]
 
-    The gradient of the input is the convolution of the other with the kernel turned by 180 degrees
+    The gradient of the input is the convolution of the other with the kernel rotated by 180 degrees
     and the roles of its channels exchanged. Weights known here are transformed here.
     """
 
@@ -81,20 +81,20 @@ def gain(draft: Draft, node: Node, operands: Values) -> float:
 
 def _replaced(draft: Draft, node: Node, operands: Values) -> Value:
     x, w = operands
-    turned = node.op == "conv_input_grad"
+    rotated = node.op == "conv_input_grad"
     padding: Shape = node.attribute("padding")
-    u = _transformed(draft, w, turned)
-    if turned:
+    u = _transformed(draft, w, rotated)
+    if rotated:
         u = _one(draft, "transpose", u, permutation=(0, 2, 1))
         padding = tuple(2 - by for by in padding)
     return _one(draft, "winograd", x, u, padding=padding)
 
 
-def _transformed(draft: Draft, w: Value, turned: bool) -> Value:
+def _transformed(draft: Draft, w: Value, rotated: bool) -> Value:
     """[16, O, C] of w [O, C, 3, 3]."""
     type = draft.type(w)
     outputs, channels = type.shape[:2]
-    matrix, shape = weight_matrix(turned), (PLANES, outputs, channels)
+    matrix, shape = weight_matrix(rotated), (PLANES, outputs, channels)
     if draft.node(w).op == CONSTANT:
         known = draft.node(w).attribute("value").array.astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):

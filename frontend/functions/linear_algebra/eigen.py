@@ -33,12 +33,12 @@ def _eig_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
     values, vectors = out
     inner: Any = None if to_values is None else diag_embed(to_values)
     if to_vectors is not None:
-        turned = mm(mH(vectors), to_vectors)
-        along = real_part(diagonal(turned, dim1=-2, dim2=-1))[..., None, :]
-        turned = turned - mm(mH(vectors), vectors * along)
+        projected = mm(mH(vectors), to_vectors)
+        along = real_part(diagonal(projected, dim1=-2, dim2=-1))[..., None, :]
+        projected = projected - mm(mH(vectors), vectors * along)
         unit = eye(values.shape[-1]) > 0
         gaps = where(unit, 1.0, conj(values[..., None, :] - values[..., :, None]))
-        apart = where(unit, 0.0, turned / gaps)
+        apart = where(unit, 0.0, projected / gaps)
         inner = apart if inner is None else inner + apart
     gradient = SOLVE(mH(vectors), mm(inner, mH(vectors)))[0]
     return (gradient if a.dtype.is_complex else real_part(gradient),)

@@ -60,8 +60,8 @@ def _qr_rule(g: Any, out: Any, a: Any, *, complete: bool) -> tuple[Any]:
     q, r = out
     inner: Any = None if to_r is None else mm(to_r, mH(r))
     if to_q is not None:
-        turned = mm(mH(q), to_q)
-        inner = -turned if inner is None else inner - turned
+        projected = mm(mH(q), to_q)
+        inner = -projected if inner is None else inner - projected
     half = triu(inner)
     whole = mm(q, half + mH(half) - diag_embed(real_part(diagonal(half, dim1=-2, dim2=-1))))
     total = whole if to_q is None else whole + to_q
@@ -83,14 +83,14 @@ def _lu_rule(g: Any, out: Any, a: Any, *, pivot: bool) -> tuple[Any]:
     if rows > count:
         above = above - mm(mH(lower[..., count:, :]), to_lower[..., count:, :])
     inner = _right(mH(first), tril(below, -1) + triu(above), upper=False)
-    turned = TRIANGULAR(mH(top), inner, upper=True, unitriangular=True)
+    solved = TRIANGULAR(mH(top), inner, upper=True, unitriangular=True)
     if columns > count:
         beside = TRIANGULAR(mH(top), to_upper[..., count:], upper=True, unitriangular=True)
-        turned = cat([turned, beside], -1)
+        solved = cat([solved, beside], -1)
     if rows > count:
         under = _right(mH(first), to_lower[..., count:, :], upper=False)
-        turned = cat([turned, under], -2)
-    return (mm(permutation(pivots, rows, a.dtype), turned) if pivot else turned,)
+        solved = cat([solved, under], -2)
+    return (mm(permutation(pivots, rows, a.dtype), solved) if pivot else solved,)
 
 
 def _no_raw_rule(*arguments: Any) -> tuple[Any, ...]:
@@ -291,9 +291,9 @@ def lu_solve(
     p = permutation(pivots, LU.shape[-1], LU.dtype)
     if adjoint is left:  # A from the right, or Aᵀ from the left: Uᵀ·Lᵀ·Pᵀ·X = B
         factors, b = batches(LU, b)
-        turned = mH(factors) if adjoint else mT(factors)
-        y = TRIANGULAR(turned, b, upper=False, unitriangular=False)
-        x = mm(p, TRIANGULAR(turned, y, upper=True, unitriangular=True))
+        transposed = mH(factors) if adjoint else mT(factors)
+        y = TRIANGULAR(transposed, b, upper=False, unitriangular=False)
+        x = mm(p, TRIANGULAR(transposed, y, upper=True, unitriangular=True))
     else:
         factors, b = batches(conj(LU) if adjoint else LU, mm(mT(p), b))
         y = TRIANGULAR(factors, b, upper=False, unitriangular=True)

@@ -25,9 +25,9 @@ from graphc.ops.linear_algebra import lapack as ops
 def _exp_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
     """The upper right block of the exponential of [[Aᴴ, G], [0, Aᴴ]] (N. Higham, "Functions of
     Matrices", 2008, section 3.2)."""
-    turned = mH(a)
+    adjoint = mH(a)
     size = a.shape[-1]
-    above, below = cat([turned, g], -1), cat([zeros_like(turned), turned], -1)
+    above, below = cat([adjoint, g], -1), cat([zeros_like(adjoint), adjoint], -1)
     return (EXP(cat([above, below], -2))[..., :size, size:],)
 
 

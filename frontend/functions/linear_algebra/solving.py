@@ -72,8 +72,8 @@ def _slogdet_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
     to_sign, to_log = g
     weight = to_log
     if to_sign is not None and a.dtype.is_complex:
-        turned = imaginary(conj(to_sign) * out[0]) * -1j
-        weight = turned if weight is None else weight + turned
+        rotation = imaginary(conj(to_sign) * out[0]) * -1j
+        weight = rotation if weight is None else weight + rotation
     return (None if weight is None else weight[..., None, None] * mH(inv(a)),)
 
 

@@ -52,16 +52,16 @@ def _svd_rule(g: Any, out: Any, a: Any, *, full_matrices: bool) -> tuple[Any]:
     unit = eye(count, dtype=s.dtype)
     gaps = where(unit > 0, 1.0, row * row - column * column)
     if to_u is not None:
-        turned = mm(mH(u), to_u)
-        inner = _plus(inner, (turned - mH(turned)) / gaps * row)
-        outer = mm((to_u - mm(u, turned)) / row, vh)
+        projected = mm(mH(u), to_u)
+        inner = _plus(inner, (projected - mH(projected)) / gaps * row)
+        outer = mm((to_u - mm(u, projected)) / row, vh)
     if to_v is not None:
-        turned = mm(vh, mH(to_v))
-        inner = _plus(inner, column * ((turned - mH(turned)) / gaps))
-        outer = _plus(outer, mm(u / row, to_v - mm(mH(turned), vh)))
+        projected = mm(vh, mH(to_v))
+        inner = _plus(inner, column * ((projected - mH(projected)) / gaps))
+        outer = _plus(outer, mm(u / row, to_v - mm(mH(projected), vh)))
     if a.dtype.is_complex and to_u is not None and to_v is not None:
-        turned = mm(mH(u), to_u)
-        along = diagonal(turned - mH(turned), dim1=-2, dim2=-1)
+        projected = mm(mH(u), to_u)
+        along = diagonal(projected - mH(projected), dim1=-2, dim2=-1)
         inner = _plus(inner, diag_embed(along / (s * 2)))
     return (_plus(mm(u, mm(inner, vh)), outer),)
 
@@ -79,8 +79,8 @@ def _eigh_rule(g: Any, out: Any, a: Any, *, UPLO: str) -> tuple[Any]:
     if to_vectors is not None:
         unit = eye(values.shape[-1], dtype=values.dtype) > 0
         gaps = where(unit, 1.0, values[..., None, :] - values[..., :, None])
-        turned = mm(mH(vectors), to_vectors)
-        inner = _plus(inner, (turned - mH(turned)) * 0.5 / gaps)
+        projected = mm(mH(vectors), to_vectors)
+        inner = _plus(inner, (projected - mH(projected)) * 0.5 / gaps)
     return (mm(vectors, mm(inner, mH(vectors))),)
 
 

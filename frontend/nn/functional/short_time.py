@@ -84,9 +84,9 @@ def stft(
     whole = _window("stft", window, win, n_fft, input)
     frames = unfold(_aligned(signal, whole, win, n_fft, align_to_window), -1, n_fft, hop)
     spectra = _spectra(frames * whole, normalized, not is_complex if onesided is None else onesided)
-    turned = spectra.transpose(1, 2)
-    turned = turned if input.dim() == 2 else turned[0]
-    return turned if return_complex else view_as_real(turned)
+    transposed = spectra.transpose(1, 2)
+    transposed = transposed if input.dim() == 2 else transposed[0]
+    return transposed if return_complex else view_as_real(transposed)
 
 
 def _aligned(x: Tensor, window: Tensor, win: int, n_fft: int, aligned: Any) -> Tensor:

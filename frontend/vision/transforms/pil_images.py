@@ -100,8 +100,8 @@ def shift_hue(img: Any, by: float) -> Any:
     if img.mode in GREY_MODES:
         return img
     hue, saturation, value = img.convert("HSV").split()
-    turned = (np.asarray(hue).astype(np.int32) + int(by * 255)).astype(np.uint8)
-    parts = (from_pixels(turned, "L"), saturation, value)
+    shifted = (np.asarray(hue).astype(np.int32) + int(by * 255)).astype(np.uint8)
+    parts = (from_pixels(shifted, "L"), saturation, value)
     return pillow("an image").Image.merge("HSV", parts).convert(img.mode)
 
 

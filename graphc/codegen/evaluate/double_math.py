@@ -278,9 +278,9 @@ def atan2(b: LoopBuilder, y: LoopValue, x: LoopValue) -> LoopValue:
     flat = b.compare("eq", up, zero)
     rise, run = b.select(flat, zero, rise), b.select(flat, one, run)
     high, low = w.arc_of(rise, run)
-    turned = w.plus(w.pair(c.PI), (b.neg(high), b.neg(low)))
+    reflected = w.plus(w.pair(c.PI), (b.neg(high), b.neg(low)))
     left = b.compare("lt", b.bitcast(x, DType.i64), w.integer(0))
-    high, low = w.select_pair(left, turned, (high, low))
+    high, low = w.select_pair(left, reflected, (high, low))
     nan = b.op("or", b.compare("ne", x, x), b.compare("ne", y, y))
     return w.signed(b.select(nan, w.number(math.nan), b.add(high, low)), y)
 
