@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,26 @@ def test_a_loose_file_of_the_frontend_is_a_name_that_scripts_import() -> None:
 
     loose = {path.stem for path in Path(frontend.__path__[0]).glob("*.py")} - {"__init__"}
     assert loose - {*frontend._MODULES} == {"install", "run"}
+
+
+FOLDERS_TOLD = (
+    "graphc.codegen", "graphc.codegen.evaluate", "graphc.codegen.llvm", "graphc.codegen.loop_ir",
+    "graphc.codegen.program", "graphc.codegen.recipes", "graphc.codegen.recipes.contraction",
+    "graphc.codegen.recipes.nest", "graphc.ops", "graphc.ops.kinds", "graphc.ops.nn",
+    "graphc.ops.scalar_functions", "graphc.schedule",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", FOLDERS_TOLD)
+def test_a_folder_says_what_each_file_in_it_is_for(folder: str) -> None:
+    """A file that its folder's docstring does not name belongs elsewhere, or the docstring has to
+    say why it is there."""
+    spec = find_spec(folder)
+    assert spec is not None and spec.origin is not None, f"{folder} is not installed"
+    path = Path(spec.origin)
+    told = set(re.findall(r"\w+", ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""))
+    files = {each.stem for each in path.parent.glob("*.py")} - {"__init__"}
+    assert files and not files - told, sorted(files - told)
 
 
 def test_importing_the_frontend_loads_neither_networkx_nor_llvmlite() -> None:

@@ -4,11 +4,13 @@ Data goes through it in this order:
 
 - prepare: composites expanded, checks of content made nodes; value_ranges says which cannot fail
 - access: which elements a computation reads, the question fusion asks
-- fusion: groups of nodes (groups), merged by recompute_factor, output_layouts, reachability and
-  horizontal_fusion; order: the order they run in
+- fusion: groups of nodes (groups); merging merges them, and asks recompute_factor, output_layouts,
+  reachability and horizontal_fusion; order: the order they run in
 - build: the plan: kernel bodies (bodies), buffers, loops and branches (regions), in-place updates
+  (in_place)
 - arena, memory: where buffers lie, and how many bytes that takes
 - threads: which steps are split or run concurrently (concurrency), and where barriers are needed
   (dependences)
-- plan: the nodes and their text; plan_verifier: rules P1 to P7; run_plan: the runner of this level
+- plan: the nodes and their text; plan_verifier: rules P1 to P7; run_plan: the runner of this level;
+  instances: a plan of sizes known only at run time at certain sizes
 """

@@ -1,6 +1,8 @@
 """Loops → LLVM IR → object code → memory.
 
-kernel walks the statements of a kernel, the other files write what it meets (cold_paths cuts out
-cold branches, induction_pointers carries addresses along with loops). jit compiles a kernel once a
-process, native is LLVM itself, object_cache keeps object code on disk.
+kernel takes the statements of a kernel in order, and writes them into a function_text: ops the
+opcodes (convert between dtypes, lookup in small tables, constants folded), memory loads and stores,
+size_text what depends on sizes; cold_paths cuts out cold branches, induction_pointers carries
+addresses along with loops. jit compiles a kernel once a process, native is LLVM itself,
+object_cache keeps object code on disk, in private_files.
 """

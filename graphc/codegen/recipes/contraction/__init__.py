@@ -4,7 +4,7 @@ In reading order: `view` and `problem` (the op as a sum over k of products, one 
 the other read by vectors), `strategies` (the table, and the choice), `recipe`.
 
 A strategy is one file with a plan: `unblocked` first, then `blocked`, `split_k`, `parity_split`,
-`gemv`, `direct_conv`, `tap_list_conv`, `depthwise_wgrad`. What they compose:
+`gemv`, `direct_conv`, `tap_list_conv`, `depthwise_wgrad`, `sized`. What they compose:
 
 - to find plans: `costs`, `tiles` (the register tile), `tilings`, `vector_read`, `cache_blocks`,
   `windows` and `lines` (which taps a convolution has);
@@ -13,6 +13,6 @@ A strategy is one file with a plan: `unblocked` first, then `blocked`, `split_k`
   `row_blocks`, `tap_list`, and what becomes of results (`tile_results`, `transposed_epilogue`,
   `guarded_sums`).
 
-`winograd` is a recipe of its own, with a plan of the same form. docs/contractions.md tells how all
-of it works.
+`winograd` (with `winograd_numbers`) is a recipe of its own, its plan of the same form.
+docs/contractions.md tells how all of it works.
 """
