@@ -67,9 +67,9 @@ class CompiledFunction:
                 call = specialization.call
                 break
         else:
-            found = self._with_free_numbers(key, leaves)
-            if found is not None:
-                return found()
+            bound_call = self._with_free_numbers(key, leaves)
+            if bound_call is not None:
+                return bound_call()
             specialization = self._specialization(key, leaves, structure)
             call = functools.partial(self._first_call, specialization, key)
         plain = not keywords and len(leaves) == len(arguments) and distinct

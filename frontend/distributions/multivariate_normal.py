@@ -39,15 +39,15 @@ class MultivariateNormal(Distribution):
             "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
             "scale_tril": scale_tril,
         }  # fmt: skip
-        given = {name: matrix for name, matrix in matrices.items() if matrix is not None}
+        passed = {name: matrix for name, matrix in matrices.items() if matrix is not None}
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        if len(given) != 1:
+        if len(passed) != 1:
             raise ValueError(
                 "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
                 "specified."
             )
-        ((name, matrix),) = given.items()
+        ((name, matrix),) = passed.items()
         if matrix.dim() < 2:
             raise ValueError(
                 f"{name} matrix must be at least two-dimensional, with optional leading batch "

@@ -43,22 +43,22 @@ def _layers(name: str, mode: str) -> Callable[..., tuple[Tensor, ...]]:
         packed = "data" in keywords or "batch_sizes" in keywords
         packed |= len(arguments) > 3 and not isinstance(arguments[3], bool)
         names = _PACKED if packed else _PADDED
-        given = dict(zip(names, arguments)) | keywords
-        if given.keys() != set(names) or len(given) != len(arguments) + len(keywords):
+        named = dict(zip(names, arguments)) | keywords
+        if named.keys() != set(names) or len(named) != len(arguments) + len(keywords):
             raise TypeError(f"{name}() takes the arguments {', '.join(names)}")
         if packed:
-            sizes = tuple(known(given["batch_sizes"], f"{name}()'s batch_sizes").tolist())
-            return _run(name, mode, given["data"], sizes, given)
-        x = given["input"]
+            sizes = tuple(known(named["batch_sizes"], f"{name}()'s batch_sizes").tolist())
+            return _run(name, mode, named["data"], sizes, named)
+        x = named["input"]
         if x.dim() != 3:
             raise fail(ShapeError, f"{name}(): input must have 3 dimensions, got {x.dim()}")
-        x = x.transpose(0, 1) if given["batch_first"] else x
+        x = x.transpose(0, 1) if named["batch_first"] else x
         length, rows, features = x.shape
         if not length:
             raise fail(ShapeError, "Expected sequence length to be larger than 0 in RNN")
-        y, *finals = _run(name, mode, x.reshape(length * rows, features), (rows,) * length, given)
+        y, *finals = _run(name, mode, x.reshape(length * rows, features), (rows,) * length, named)
         y = y.reshape(length, rows, y.shape[1])
-        return (y.transpose(0, 1) if given["batch_first"] else y, *finals)
+        return (y.transpose(0, 1) if named["batch_first"] else y, *finals)
 
     states = "the states (h, c)" if mode == "LSTM" else "the state h"
     function.__name__ = function.__qualname__ = name
@@ -72,12 +72,12 @@ def _layers(name: str, mode: str) -> Callable[..., tuple[Tensor, ...]]:
 
 
 def _run(
-    name: str, mode: str, x: Tensor, sizes: tuple[int, ...], given: dict[str, Any]
+    name: str, mode: str, x: Tensor, sizes: tuple[int, ...], named: dict[str, Any]
 ) -> tuple[Tensor, ...]:
     """All layers over x [sum of sizes, features]: the output, and the final states."""
-    directions = 2 if given["bidirectional"] else 1
-    count = given["num_layers"] * directions
-    states = tuple(given["hx"]) if mode == "LSTM" else (given["hx"],)
+    directions = 2 if named["bidirectional"] else 1
+    count = named["num_layers"] * directions
+    states = tuple(named["hx"]) if mode == "LSTM" else (named["hx"],)
     for state in states:
         if state.dim() != 3 or tuple(state.shape[:2]) != (count, sizes[0]):
             raise fail(
@@ -85,10 +85,10 @@ def _run(
                 f"{name}(): Expected hidden size ({count}, {sizes[0]}, hidden), got "
                 f"{tuple(state.shape)}",
             )
-    weights = _weights(name, given["params"], count, given["has_biases"])
+    weights = _weights(name, named["params"], count, named["has_biases"])
     layers = [weights[i : i + directions] for i in range(0, count, directions)]
     initial = list(zip(*map(unstacked, states)))
-    dropout = given["dropout"] if given["train"] else 0.0
+    dropout = named["dropout"] if named["train"] else 0.0
     y, finals = run_layers(mode, layers, x, sizes, initial, dropout)
     return (y, *(stack(each) for each in zip(*finals)))
 

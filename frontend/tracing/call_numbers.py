@@ -23,11 +23,11 @@ from graphc.ir.types import DType, TensorType
 
 
 class CallNumbers:
-    """The numbers of one trace, in the order they were met. `given` are the names of those that are
+    """The numbers of one trace, in the order they were met. `names` are those of those that are
     no axis of a tensor: arguments, and what stands in `places`."""
 
     def __init__(self, sizes: SizedArguments | None):
-        self.given = frozenset[str]() if sizes is None else sizes.names_of_numbers
+        self.names = frozenset[str]() if sizes is None else sizes.names_of_numbers
         places = () if sizes is None else sizes.places
         self.places = OpenPlaces([(place, opened(symbol)) for place, symbol in places])
         self._known: dict[tuple[str, DType], Tensor] = {}
@@ -38,7 +38,7 @@ class CallNumbers:
         arithmetic that graphs have. (Quotients and products of sizes alone, a mean's, are nodes.)
         """
         native = type(number) is not SizeFloat or number.is_native
-        return not native or not self.given.isdisjoint(names_in(number))
+        return not native or not self.names.isdisjoint(names_in(number))
 
     def value(self, session: Any, number: Any, dtype: DType) -> Any:
         """A variable of the session that is a number in a dtype."""

@@ -92,7 +92,7 @@ class Session(Mutations):
         """From the next entering on these sizes answer what is asked of sizes left open: `answers`
         are then new ones."""
         if self.sizes is not None:
-            answers = SizeAnswers(example, user_location, self.numbers.given, is_trace=True)
+            answers = SizeAnswers(example, user_location, self.numbers.names, is_trace=True)
             self.example, self.answers, self.prepared = example, answers, {}
 
     def __enter__(self) -> Session:

@@ -16,8 +16,8 @@ from tests.fuzz.registry import FUZZERS
 
 CASES = {
     "checkpoints": 150, "cache_files": 40, "kills": 12, "graph_texts": 300, "joins": 5,
-    "kernels": 25, "levels": 1, "targets": 2, "state": 25, "interrupts": 3, "autograd": 60,
-    "packing": 40, "sizes": 2, "op_sizes": 12, "eager_ops": 3,
+    "kernels": 25, "levels": 1, "targets": 2, "state": 25, "interrupts": 2, "autograd": 60,
+    "packing": 25, "sizes": 2, "op_sizes": 12, "eager_ops": 3,
 }  # fmt: skip
 
 

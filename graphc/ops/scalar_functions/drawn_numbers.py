@@ -127,11 +127,11 @@ def _shape_gradient(shape: Array, x: Array) -> Array:
     fits = (shape > 0) & (x > 0) & np.isfinite(shape) & np.isfinite(x)
     usual, places = (np.where(fits, each, 1.0).ravel() for each in (shape, x))
     # In blocks, since each number takes a row of nodes.
-    found = [
+    blocks = [
         _by_shape(usual[start : start + _BLOCK], places[start : start + _BLOCK])
         for start in range(0, usual.size, _BLOCK)
     ]
-    joined = np.concatenate([*found, np.empty(0)]).reshape(shape.shape)
+    joined = np.concatenate([*blocks, np.empty(0)]).reshape(shape.shape)
     return np.asarray(np.where(fits, joined, np.nan), shape.dtype)
 
 

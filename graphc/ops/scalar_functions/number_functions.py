@@ -69,7 +69,8 @@ def _xor_type(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
 xor_of_bits = Host(
     "xor_of_bits", _xor_of_bits, _xor_type, cost=2,
     samples=lambda m: [
-        m(m.normal(3, 4, 5), axes=(0, 2)), m(m.normal(3, 0), axes=(1,)), m(m.normal(), axes=()),
+        m(m.integers(9, 3, 4, 5, low=-9), axes=(0, 2)), m(m.integers(9, 3, 0), axes=(1,)),
+        m(m.integers(9), axes=()),
     ],
     exempt={"gradient": "the result is a whole number"},
 )  # fmt: skip
