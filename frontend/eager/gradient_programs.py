@@ -24,10 +24,12 @@ from frontend.tensors.tensor import make
 from graphc.autodiff.sweep import Record, Unread
 from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.types import TensorType
+from graphc.ops.contract import matmul
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.op import Array, Op
-from graphc.ops.movement import broadcast, reshape
+from graphc.ops.movement import broadcast, reshape, transpose
+from graphc.ops.nn.products import addmm
 
 _SIMPLE = {INPUT, CONSTANT, broadcast.name, reshape.name, "extent"}
 _STEPS: dict[tuple[Op, tuple[bool, ...]], int] = {}
@@ -44,7 +46,11 @@ def at_once(record: Record) -> Record:
         return record
     wanted = tuple([key is not None for key in record.input_keys])
     settle(record.op, record.attributes, record.inputs, wanted)
-    if STATE.grad_enabled or not _can_be_one(record):
+    if STATE.grad_enabled:
+        return record
+    if record.op is addmm:
+        return replace(record, op=LINEAR)
+    if not _can_be_one(record):
         return record
     if (record.op, wanted) not in _STEPS:
         _STEPS[record.op, wanted] = _steps(record, wanted)
@@ -89,6 +95,25 @@ def _rule(op: Op, wanted: tuple[bool, ...], present: tuple[bool, ...]) -> Gradie
 @cache
 def _program(op: Op, wanted: tuple[bool, ...]) -> Any:
     return RuleProgram(op, wanted)
+
+
+class LinearRule:
+    """The rule of a linear layer's product, whose weight stands in it transposed. The gradient is
+    computed as the weight lies, so that none has to be turned when it is kept: the same sums."""
+
+    name = addmm.name
+
+    def vjp(self, gradient: Any, result: Any, bias: Any, x: Any, weight: Any) -> tuple[Any, ...]:
+        of_bias, of_x, _ = addmm.vjp(gradient, result, bias, x, weight)
+
+        def of_weight() -> Any:
+            product = matmul(transpose(gradient, permutation=(1, 0)), x)
+            return transpose(product, permutation=(1, 0))
+
+        return of_bias, of_x, of_weight
+
+
+LINEAR: Any = LinearRule()
 
 
 class RuleProgram:

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 VARIANTS = 64
 """Variants of a family that are kept, and programs of a variant: the latest made."""
-SPECIAL = 4
-"""Variants of a family that are made before one is made as general as it can be."""
+SPECIAL = 8
+"""Variants of a family that differ in one size, before one is made as general as it can be: that
+is slower code, for what grows. The widths of a model's layers differ in several."""
 Range = tuple[int, int | None]
 """The least and the greatest size, None for any."""
 Shown = tuple[Types, Callable[[Types], Types]]
@@ -119,7 +120,8 @@ class Family:
         if known is not None:
             return known[0].at(known[1], shown)
         given_up = len(self.refused)
-        general = len(self._variants) >= SPECIAL or sums_short_rows(self.op, types, attributes)
+        alike = sum([variant.differs_in_one(numbers) for variant in self._variants])
+        general = alike >= SPECIAL or sums_short_rows(self.op, types, attributes)
         proposed = openings(self.op, types, numbers, self.layouts, general)
         tried: Slots | None = None
         for slots in islice(proposed, given_up, None):
@@ -220,6 +222,15 @@ class Variant:
             if not guard.holds(sizes):
                 return None
         return sizes
+
+    def differs_in_one(self, extents: Sequence[int]) -> bool:
+        """Whether one number taken for another would make these extents fit."""
+        pairs = {
+            (slot, extent)
+            for slot, extent in zip(self.slots, extents)
+            if slot.__class__ is int and slot != extent
+        }
+        return len(pairs) == 1
 
     def class_from(self) -> int:
         """The size from which its kernel is better lowered apart; 0 where one serves all. It is

@@ -66,13 +66,11 @@ def openings(
     elif op in FACTORS:
         names = _factors(types, layouts, *FACTORS[op], general)
         yield _slots(numbers, lambda at: names.get(places[at]))
+    elif op in (attention, attention_grad) and general:  # a context that grows
+        yield _guess(types, places, numbers, general=False)
+        yield from _of_examples(op, types, places, numbers)
     elif op in BATCHED or "kernel" in op.parameters:
-        operands = BATCHED.get(op, (0,))
-        if isinstance(op, GradientRule):  # what has the rank of the first gradient
-            rank = len(types[0].shape)
-            operands = tuple([i for i, type in enumerate(types) if len(type.shape) == rank])
-        examples = [(operand, 0) for operand in operands]
-        yield _slots(numbers, lambda at: "n0" if places[at] in examples else None)
+        yield from _of_examples(op, types, places, numbers)
     elif not isinstance(op, Region):  # their bodies are graphs of certain sizes
         yield _guess(types, places, numbers, general)
         yield _slots(
@@ -80,6 +78,18 @@ def openings(
             lambda at: "n0" if places[at][1] == 0 and numbers[at] == numbers[0] else None,
         )
     yield tuple(numbers)
+
+
+def _of_examples(
+    op: Op, types: Types, places: list[Place], numbers: Sequence[int]
+) -> Iterator[Slots]:
+    """The number of examples open: the first axis of some operands."""
+    operands = BATCHED.get(op, (0,))
+    if isinstance(op, GradientRule):  # what has the rank of the first gradient
+        rank = len(types[0].shape)
+        operands = tuple([i for i, type in enumerate(types) if len(type.shape) == rank])
+    examples = [(operand, 0) for operand in operands]
+    yield _slots(numbers, lambda at: "n0" if places[at] in examples else None)
 
 
 def _guess(types: Types, places: list[Place], numbers: Sequence[int], general: bool) -> Slots:

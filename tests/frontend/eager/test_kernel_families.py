@@ -121,6 +121,21 @@ def test_what_a_model_fixes_is_open_once_it_was_seen_to_differ(programs: list[st
     assert len(programs) == kernel_families.SPECIAL + 1
 
 
+def test_widths_of_layers_stay_numbers() -> None:
+    """However many a model has: products with several open sizes have plain code."""
+    for width in range(11):
+        F.linear(rows(5, 4 + width), rows(20 + 3 * width, 4 + width))
+    (known,) = [f for f in kernel_families._FAMILIES.values() if f.op.name == "matmul"]
+    assert all({type(slot) for slot in v.slots[1:]} == {int} for v in known._variants)
+    assert len(known._variants) == 11
+
+
+def test_a_context_that_grows_compiles_attention_no_more(programs: list[str]) -> None:
+    for n in range(2, 9 + kernel_families.SPECIAL):
+        F.scaled_dot_product_attention(rows(1, 2, 1, 8), rows(1, 2, n, 8), rows(1, 2, n, 8))
+    assert programs.count("attention") == kernel_families.SPECIAL + 1
+
+
 def test_what_does_not_lower_with_open_sizes_is_remembered(
     monkeypatch: pytest.MonkeyPatch, programs: list[str]
 ) -> None:
