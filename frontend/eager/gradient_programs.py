@@ -104,6 +104,7 @@ class LinearRule:
     name = addmm.name
 
     def vjp(self, gradient: Any, result: Any, bias: Any, x: Any, weight: Any) -> tuple[Any, ...]:
+        assert addmm.vjp is not None
         of_bias, of_x, _ = addmm.vjp(gradient, result, bias, x, weight)
 
         def of_weight() -> Any:
