@@ -263,6 +263,7 @@ def run_trace(
             result = function(*arguments, **keywords)
             session.hooks.check_removed()
             session.numbers.places.check_unchanged()
+            session.captured_globals.close_numbers()
             _check_containers(structure, (arguments, keywords), leaves, name)
             now = _random_states(generators)
             if any(now[generator] != state for generator, state in drawn.items()):

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from frontend.tensors.sizes import extents_in, is_open
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.guards.checks import is_plain, same
 from graphc.errors import TraceError
 from graphc.ir.builder import Var
+from graphc.ir.undecided import answers_now, number_of
 
 MANY_ITEMS = 1000
 """Of a container with more items than this the items count, and not what they hold."""
@@ -133,6 +135,64 @@ class Items:
             if not same(new, old):
                 yield f"an item of {self.label} was {shown(old)}, is {shown(new, old)}"
 
+    def close_numbers(self) -> None:
+        """Within a trace: what it put here of numbers that are left open is the number of now, here
+        and in the trace from now on. It stays while calls come and go."""
+        known = set(map(id, self.then))
+        _Closing(self.label).items(
+            self.holder, lambda key, item: key in self.open or id(item) in known
+        )
+
+
+class _Closing:
+    """Puts numbers in place of those that are left open, in what is kept in `label`."""
+
+    def __init__(self, label: str):
+        self.label = label
+        self.seen: set[int] = set()
+
+    def value(self, value: Any) -> Any:
+        """The same with numbers, inside of tuples, and of lists and dicts, too."""
+        if is_open(value):
+            return number_of(extents_in(value), f"being kept in {self.label}")
+        kind = type(value)
+        if issubclass(kind, tuple):
+            items = [self.value(item) for item in value]
+            if all(map(operator.is_, items, value)):
+                return value
+            return kind._make(items) if hasattr(kind, "_make") else kind(items)
+        if kind in (list, dict):
+            self.items(value)
+        return value
+
+    def items(self, holder: Any, skips: Callable[[Any, Any], bool] | None = None) -> None:
+        """The items of a list, set or dict, but for those that `skips(key, item)` says."""
+        if id(holder) in self.seen:
+            return
+        self.seen.add(id(holder))
+        base: Any = container_of(holder)
+        if base in (OrderedDict, dict):
+            self._entries(base, holder, skips)
+        elif base in (list, deque):
+            for at, item in enumerate(base.__iter__(holder)):
+                if not (skips and skips(None, item)) and (now := self.value(item)) is not item:
+                    base.__setitem__(holder, at, now)
+        elif base is set:
+            for item in list(base.__iter__(holder)):
+                if (now := self.value(item)) is not item:
+                    base.discard(holder, item)
+                    base.add(holder, now)
+
+    def _entries(self, base: Any, holder: Any, skips: Callable[[Any, Any], bool] | None) -> None:
+        for key, item in list(base.items(holder)):
+            if not (skips and skips(key, item)) and (now := self.value(item)) is not item:
+                base.__setitem__(holder, key, now)
+        items = list(base.items(holder))
+        keys = [self.value(key) for key, _ in items]
+        if any(map(operator.is_not, keys, base.keys(holder))):
+            base.clear(holder)
+            base.update(holder, zip(keys, [item for _, item in items]))
+
 
 class Content:
     """What a small NumPy array holds."""
@@ -154,6 +214,9 @@ class Content:
     def refuse_traced(self) -> None:
         return
 
+    def close_numbers(self) -> None:
+        return
+
     def reasons(self) -> Iterator[str]:
         if not self.holds():
             yield f"the content of {self.label} changed"
@@ -167,6 +230,7 @@ class Cached:
         self.function = function
         self.label = label
         self.misses = 0
+        self.ahead = self._now()  # of the trace
 
     def _now(self) -> int:
         return int(type(self.function).cache_info(self.function).misses)
@@ -182,6 +246,13 @@ class Cached:
 
     def refuse_traced(self) -> None:
         return
+
+    def close_numbers(self) -> None:
+        """Within a trace. What the cache was given in it may hold numbers that are left open, and
+        cannot be looked at: it is computed again where they are numbers."""
+        if answers_now() is not None and self._now() > self.ahead:
+            type(self.function).cache_clear(self.function)
+            raise TraceError(f"{self.label} caches what is computed of sizes that are left open")
 
     def reasons(self) -> Iterator[str]:
         if self._now() < self.misses:

@@ -117,6 +117,11 @@ class Reads:
         for name in sorted(missing & names.keys()):
             yield f"{name!r} was not there, is {shown(names[name])}"
 
+    def close_numbers(self) -> None:
+        """Within a trace: what containers were given of numbers left open is a number."""
+        for items in self.items:
+            items.close_numbers()
+
     def settle(self) -> None:
         """After a trace: no longer look at what the trace itself only added to, and look at what
         is computed once and kept: the next look finds what this one found."""
