@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.distributions import constraints
-from frontend.distributions.distribution import Distribution
+from frontend.distributions.probabilities import OfProbability
 from frontend.distributions.utils import (
     broadcast_all,
-    logits_to_probs,
-    one_of,
-    probs_to_logits,
 )
 from frontend.functions.creation import tensor
 from frontend.functions.pointwise import where
@@ -23,37 +20,16 @@ from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 
 
-class Bernoulli(Distribution):
+class Bernoulli(OfProbability):
     """1 with probability `probs`, or sigmoid(`logits`), else 0."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
-    parameters = ("_given",)
     has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
-        one_of(probs, logits)
-        self._is_probs = probs is not None
-        (self._given,) = broadcast_all(probs if self._is_probs else logits)
-        self.__dict__["probs" if self._is_probs else "logits"] = self._given
+        self._set_given(probs, logits)
         super().__init__(self._given.shape, validate_args=validate_args)
-
-    def __getattr__(self, name: str) -> Any:
-        # The parameter that was not given follows from the other.
-        if name == "probs":
-            return logits_to_probs(self._given, is_binary=True)
-        if name == "logits":
-            return probs_to_logits(self._given, is_binary=True)
-        raise AttributeError(name)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        expanded = super().expand(batch_shape, _instance)
-        expanded.__dict__["probs" if self._is_probs else "logits"] = expanded._given
-        return expanded
-
-    @property
-    def param_shape(self) -> Any:
-        return self._given.shape
 
     @property
     def mean(self) -> Tensor:

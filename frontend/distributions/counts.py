@@ -10,11 +10,10 @@ from frontend.distributions.categorical import Categorical
 from frontend.distributions.constraints import Constraint
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.gamma import tiny
+from frontend.distributions.one_hot import OverClasses
+from frontend.distributions.probabilities import OfProbability
 from frontend.distributions.utils import (
     broadcast_all,
-    logits_to_probs,
-    one_of,
-    probs_to_logits,
 )
 from frontend.functions import drawn_numbers
 from frontend.functions.pointwise import clamp, where
@@ -60,38 +59,7 @@ class Poisson(Distribution):
         return xlogy(value, rate) - rate - (value + 1).lgamma()
 
 
-class _OfProbability(Distribution):
-    """What is given by `probs`, or by `logits`, their log-odds."""
-
-    parameters: tuple[str, ...] = ("_given",)
-
-    def _set_given(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
-        """Take the one that is given; the `others`, in one shape with it."""
-        one_of(probs, logits)
-        self._is_probs = probs is not None
-        self._given, *rest = broadcast_all(probs if self._is_probs else logits, *others)
-        self.__dict__["probs" if self._is_probs else "logits"] = self._given
-        return tuple(rest)
-
-    def __getattr__(self, name: str) -> Any:
-        # The parameter that was not given follows from the other.
-        if name == "probs" and "_given" in self.__dict__:
-            return logits_to_probs(self._given, is_binary=True)
-        if name == "logits" and "_given" in self.__dict__:
-            return probs_to_logits(self._given, is_binary=True)
-        raise AttributeError(name)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        expanded = super().expand(batch_shape, _instance)
-        expanded.__dict__["probs" if self._is_probs else "logits"] = expanded._given
-        return expanded
-
-    @property
-    def param_shape(self) -> Any:
-        return self._given.shape
-
-
-class Binomial(_OfProbability):
+class Binomial(OfProbability):
     """How many of `total_count` tries succeed, each with probability `probs` or
     sigmoid(`logits`)."""
 
@@ -159,7 +127,7 @@ class Binomial(_OfProbability):
         return values.expand(1 + total, *self._batch_shape) if expand else values
 
 
-class Geometric(_OfProbability):
+class Geometric(OfProbability):
     """How many tries fail before the first success, of probability `probs` or
     sigmoid(`logits`)."""
 
@@ -206,7 +174,7 @@ class Geometric(_OfProbability):
         return binary_cross_entropy_with_logits(logits, probs, reduction="none") / probs
 
 
-class NegativeBinomial(_OfProbability):
+class NegativeBinomial(OfProbability):
     """How many tries succeed, each with probability `probs` or sigmoid(`logits`), before
     `total_count` have failed."""
 
@@ -252,7 +220,7 @@ class NegativeBinomial(_OfProbability):
         return plain + where(count + value == 0.0, 0.0, ways)
 
 
-class Multinomial(Distribution):
+class Multinomial(OverClasses):
     """How often each of K classes comes in `total_count` draws, with probabilities `probs` [*, K]
     or softmax(`logits`)."""
 
@@ -268,23 +236,6 @@ class Multinomial(Distribution):
         self._categorical = Categorical(probs, logits, validate_args)
         shape = self._categorical
         super().__init__(shape.batch_shape, shape.param_shape[-1:], validate_args=validate_args)
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        return self._categorical.param_shape
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        expanded = super().expand(batch_shape, _instance)
-        expanded._categorical = self._categorical.expand(batch_shape)
-        return expanded
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Constraint:

@@ -4,35 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from frontend.distributions import constraints
-from frontend.distributions.distribution import Distribution
-from frontend.distributions.utils import broadcast_all
+from frontend.distributions.location_scale import LocationScale
 from frontend.functions.random import normal_numbers
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 
 
-class Normal(Distribution):
+class Normal(LocationScale):
     """The normal distribution of mean `loc` and standard deviation `scale`."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    parameters = ("loc", "scale")
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def stddev(self) -> Tensor:

@@ -13,17 +13,10 @@ from frontend.functions.ranges import arange
 from frontend.tensors.tensor import Tensor
 
 
-class OneHotCategorical(Distribution):
-    """`Categorical` with one-hot samples [*, K]."""
+class OverClasses(Distribution):
+    """What is drawn by way of a `Categorical`, whose parameters are its own."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.one_hot
-    has_enumerate_support = True
-
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
-        self._categorical = Categorical(probs, logits, validate_args)
-        shape = self._categorical
-        super().__init__(shape.batch_shape, shape.param_shape[-1:], validate_args=validate_args)
+    _categorical: Categorical
 
     @property
     def probs(self) -> Tensor:
@@ -41,6 +34,19 @@ class OneHotCategorical(Distribution):
         expanded = super().expand(batch_shape, _instance)
         expanded._categorical = self._categorical.expand(batch_shape)
         return expanded
+
+
+class OneHotCategorical(OverClasses):
+    """`Categorical` with one-hot samples [*, K]."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
+        self._categorical = Categorical(probs, logits, validate_args)
+        shape = self._categorical
+        super().__init__(shape.batch_shape, shape.param_shape[-1:], validate_args=validate_args)
 
     def _one_hot(self, classes: Tensor) -> Tensor:
         return (classes.unsqueeze(-1) == arange(self._event_shape[0])).to(self.probs.dtype)

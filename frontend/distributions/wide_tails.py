@@ -9,6 +9,7 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.gamma import Chi2, Gamma, tiny
+from frontend.distributions.location_scale import LocationScale
 from frontend.distributions.utils import broadcast_all
 from frontend.functions.creation import full
 from frontend.functions.pointwise import clamp, where
@@ -18,25 +19,12 @@ from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 
 
-class Cauchy(Distribution):
+class Cauchy(LocationScale):
     """Cauchy's (Lorentz') distribution around `loc`, half as high at `scale` from there."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    parameters = ("loc", "scale")
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
         return full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:
@@ -64,25 +52,8 @@ class Cauchy(Distribution):
         return math.log(4 * math.pi) + self.scale.log()
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """Laplace's distribution around `loc`, which falls by a factor of e in `scale`."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    parameters = ("loc", "scale")
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

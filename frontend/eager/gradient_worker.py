@@ -97,10 +97,7 @@ def compiled(seconds: float) -> None:
     """Told that eager mode compiled, for so long."""
     with _asked.changed:
         _asked.spent += seconds
-        starts = bool(_asked.waiting) and _pays()
-        _asked.feeds |= starts
-    if starts:
-        threading.Thread(target=_feed, name=THREAD, daemon=True).start()
+    _start_if_it_pays()
 
 
 def ask_ahead(op: Any, attributes: dict[str, Any], operands: Sequence[Any], wanted: Flags) -> None:
@@ -118,10 +115,7 @@ def ask_ahead(op: Any, attributes: dict[str, Any], operands: Sequence[Any], want
     with _asked.changed:
         _asked.waiting[_key(op, attributes, types, wanted)] = request
         _asked.changed.notify()
-        starts = _pays()
-        _asked.feeds |= starts
-    if starts:
-        threading.Thread(target=_feed, name=THREAD, daemon=True).start()
+    _start_if_it_pays()
 
 
 def settle(op: Any, attributes: dict[str, Any], operands: Sequence[Any], wanted: Flags) -> None:
@@ -142,8 +136,12 @@ def _key(op: Any, attributes: dict[str, Any], types: Any, wanted: Flags) -> Any:
     return (op, types, wanted, *map(exact, attributes.items()))
 
 
-def _pays() -> bool:
-    return not _asked.feeds and _asked.spent >= WORTH
+def _start_if_it_pays() -> None:
+    with _asked.changed:
+        if _asked.feeds or not _asked.waiting or _asked.spent < WORTH:
+            return
+        _asked.feeds = True
+    threading.Thread(target=_feed, name=THREAD, daemon=True).start()
 
 
 def _worker_helps() -> bool:
