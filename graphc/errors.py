@@ -1,13 +1,31 @@
 """The one family of errors. Each names what was asked, with which shapes and dtypes, where in the
-user's code, and one thing to try."""
+user's code, and one thing to try.
+
+Where somebody listens (`note_errors`), each is noted when it is made: a trace has to know of those
+that the traced function catches."""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
+_NOTED: ContextVar[list[GraphError] | None] = ContextVar("noted", default=None)
+
+
+def note_errors(errors: list[GraphError] | None) -> None:
+    """From now on, in this context, errors are noted there as they are made; None: nowhere."""
+    _NOTED.set(errors)
+
 
 class GraphError(RuntimeError):
-    """Base of all errors of graphc. `location` is the user's source line, where one is known."""
+    """Base of all errors of graphc. `location` is the user's source line, where one is known.
+    `is_refusal`: whether it is one of traces alone, and eager mode goes on in its place."""
+
+    is_refusal = False
 
     def __init__(self, message: str, *, location: object | None = None, hint: str | None = None):
+        noted = _NOTED.get()
+        if noted is not None:
+            noted.append(self)
         self.location = location
         self.hint = hint
         text = message
@@ -16,6 +34,13 @@ class GraphError(RuntimeError):
         if location is not None:
             text += f"\n  at: {location}"
         super().__init__(text)
+
+
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether an error, or one that it was made of, is one of traces alone."""
+    while error is not None and not getattr(error, "is_refusal", False):
+        error = error.__context__
+    return error is not None
 
 
 class ShapeError(GraphError, ValueError):
@@ -29,6 +54,8 @@ class SizeBoundError(ShapeError):
 class UndecidedSizeError(ShapeError):
     """A question about sizes that are known only when the program runs, which their bounds do not
     answer."""
+
+    is_refusal = True
 
 
 class DTypeError(GraphError, TypeError):
@@ -58,6 +85,8 @@ class GradientError(GraphError):
 
 class TraceError(GraphError):
     """Something that cannot be traced: data-dependent Python control flow, escaped tensors."""
+
+    is_refusal = True
 
 
 class VerifyError(GraphError):

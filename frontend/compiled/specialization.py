@@ -27,7 +27,7 @@ from frontend.tensors.sizes import number_at
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
-from frontend.tracing.session import leaving
+from frontend.tracing.leaving import leaving
 from frontend.tracing.sources import ArgumentSource, CapturedSource, NumberSource
 from frontend.tracing.tracer import Trace
 from graphc.ir.dims import Extent, evaluate

@@ -20,7 +20,8 @@ from frontend.eager.non_differentiable import DerivativeError
 from frontend.eager.tape import FreedError, ModifiedError
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.session import Session, leaving
+from frontend.tracing.leaving import leaving
+from frontend.tracing.session import Session
 from graphc.errors import MemoryLimitError, SizeBoundError
 from graphc.ir.builder import Var
 from graphc.ir.dims import Extent

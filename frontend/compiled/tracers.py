@@ -18,7 +18,7 @@ from frontend.compiled.options import Options
 from frontend.functions.linalg import trace as matrix_trace
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
-from frontend.tracing.session import leaving
+from frontend.tracing.leaving import leaving
 from frontend.tracing.tracer import name_of, run_trace
 from graphc.ir.types import TensorType
 

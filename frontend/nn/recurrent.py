@@ -22,7 +22,8 @@ from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.bodies import TracedBody, captured_by
-from frontend.tracing.session import Session, leaving
+from frontend.tracing.leaving import leaving
+from frontend.tracing.session import Session
 from graphc.ops.control import scan as scan_op
 from graphc.ops.parts import split
 

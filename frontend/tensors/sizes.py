@@ -15,7 +15,8 @@ from typing import Any
 
 from graphc.ir.dims import Dim, Extent
 from graphc.ir.size_floats import SizeFloat, names_in, operated, value_at
-from graphc.ir.size_guards import answered, equal, spelled
+from graphc.ir.size_guards import answered, equal
+from graphc.ir.stand_in import StandIn
 from graphc.ir.undecided import number_of
 
 
@@ -105,10 +106,21 @@ _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-class SymInt:
+def _by_number(apply: Callable[..., Any], swapped: bool = False) -> Any:
+    """What asks for the number itself."""
+
+    def method(self: SymInt, *others: Any) -> Any:
+        number = int(self)
+        return apply(*others, number) if swapped else apply(number, *others)
+
+    return method
+
+
+class SymInt(metaclass=StandIn):
     """A size of a trace, with its polynomial `extent`."""
 
     __slots__ = ("extent",)
+    stands_for = int
 
     def __init__(self, extent: Dim):
         self.extent = extent
@@ -182,17 +194,26 @@ class SymInt:
         return self
 
     def __str__(self) -> str:
-        return str(spelled(self.extent))
+        return str(number_of(self.extent, "its text"))
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
-        return format(str(self), spec if spec[-1:] not in ("d", "n") else spec[:-1])
+        return format(number_of(self.extent, "its text"), spec)
+
+    __and__, __rand__ = _by_number(operator.and_), _by_number(operator.and_, swapped=True)
+    __or__, __ror__ = _by_number(operator.or_), _by_number(operator.or_, swapped=True)
+    __xor__, __rxor__ = _by_number(operator.xor), _by_number(operator.xor, swapped=True)
+    __lshift__, __rlshift__ = _by_number(operator.lshift), _by_number(operator.lshift, swapped=True)
+    __rshift__, __rrshift__ = _by_number(operator.rshift), _by_number(operator.rshift, swapped=True)
+    __invert__ = _by_number(operator.invert)
 
     __array_ufunc__ = SizeFloat.__array_ufunc__
 
-    def bit_length(self) -> int:
-        return int(number_of(self.extent)).bit_length()
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(0, name):
+            raise AttributeError(f"'int' object has no attribute {name!r}")
+        return getattr(int(self), name)
 
     def is_integer(self) -> bool:
         return True

@@ -22,7 +22,7 @@ import numpy as np
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.no_value import escaped, not_of_trace
 from frontend.tensors.sizes import extents_in
-from frontend.tensors.state import STATE, put_back, recording, state_now, swap_session
+from frontend.tensors.state import STATE, recording, swap_session
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing.attributes import AssignedAttributes
 from frontend.tracing.call_numbers import CallNumbers
@@ -39,7 +39,7 @@ from frontend.tracing.regions import Builder, TracedRegion
 from frontend.tracing.scope import Scope
 from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
-from graphc.errors import TraceError
+from graphc.errors import GraphError, TraceError, note_errors
 from graphc.ir.builder import Var, user_location
 from graphc.ir.nodes import BACKWARD, Location
 from graphc.ir.registry import lookup
@@ -84,6 +84,7 @@ class Session(Mutations):
         self.answers: SizeAnswers | None = None
         self.prepared: dict[Any, Any] | None = None
         self.answer_by({} if sizes is None else sizes.example)
+        self.errors: list[GraphError] = []  # that were made meanwhile
         self.watched: list[Any] | None = None  # weak references to what is made while a hook runs
 
     # -- entering and leaving ----------------------------------------------------------------
@@ -92,13 +93,15 @@ class Session(Mutations):
         """From the next entering on these sizes answer what is asked of sizes left open: `answers`
         are then new ones."""
         if self.sizes is not None:
-            answers = SizeAnswers(example, user_location, self.numbers.names, is_trace=True)
+            answers = SizeAnswers(example, user_location, is_trace=True)
             self.example, self.answers, self.prepared = example, answers, {}
 
     def __enter__(self) -> Session:
         TRACE_LOCK.begin()
         self.inside = True
         swap_session(self)
+        self.errors = []
+        note_errors(self.errors)
         if self.answers is not None:
             answer_with(self.answers)
         for captured in self.captured.values():
@@ -119,9 +122,16 @@ class Session(Mutations):
                 have_state(captured.tensor, captured.state_outside)
             if self.answers is not None:
                 answer_with(None)
+            note_errors(None)
             swap_session(None)
             self.inside = False
         TRACE_LOCK.end()
+
+    def forget_errors(self) -> None:
+        """What was noted for a part of the trace that is over is not needed any more."""
+        self.errors = []
+        if self.answers is not None:
+            self.answers.told_apart = []
 
     # -- inputs ------------------------------------------------------------------------------
 
@@ -379,22 +389,3 @@ class Session(Mutations):
         if key not in self._guarded:
             self._guarded.add(key)
             self.guards.append(guard)
-
-
-class leaving:
-    """Leaves a session at the end once more: where an interrupt came ahead of its own leaving, or
-    in the middle. What else the thread has set (grad mode, say) is as before where it failed."""
-
-    def __init__(self, session: Session):
-        self.session = session
-        self.outside: dict[str, Any] = {}
-
-    def __enter__(self) -> None:
-        if STATE.session is not None:
-            raise TraceError("a trace inside a trace", location=user_location())
-        self.outside = state_now()
-
-    def __exit__(self, kind: Any, *error: Any) -> None:
-        self.session.leave()
-        if kind is not None:
-            put_back(self.outside)

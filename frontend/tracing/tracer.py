@@ -25,7 +25,8 @@ from frontend.tracing.guards.checks import (
     same,
 )
 from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
-from frontend.tracing.session import Captured, GraphInput, Session, leaving
+from frontend.tracing.leaving import leaving
+from frontend.tracing.session import Captured, GraphInput, Session
 from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError

@@ -7,7 +7,6 @@ graph = g.finish(x * 2.0)
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,7 @@ from graphc.ir.nodes import (
     Node,
     Value,
 )
+from graphc.ir.own_frames import is_own
 from graphc.ir.registry import OpDefinition, named
 from graphc.ir.types import TensorType
 
@@ -179,11 +179,13 @@ class GraphBuilder:
 
 
 def _uncompiled(type: TensorType, location: Location | None) -> DTypeError:
-    return DTypeError(
+    error = DTypeError(
         f"dtype {type.dtype.numpy.name} is not supported in compiled code ({type})",
         hint="keep what uses it outside of the compiled function",
         location=location,
     )
+    error.is_refusal = True
+    return error
 
 
 def _inputs_first(nodes: list[Node]) -> tuple[tuple[Node, ...], list[int]]:
@@ -205,8 +207,6 @@ def _inputs_first(nodes: list[Node]) -> tuple[tuple[Node, ...], list[int]]:
 
 
 # Frames of these packages are ours, the first frame outside them is the user's.
-_OWN_PACKAGES = {"graphc", "frontend"}
-_OWN_FILES: dict[str, bool] = {}
 
 
 def user_location(module: str = "", phase: str = FORWARD) -> Location | None:
@@ -214,25 +214,11 @@ def user_location(module: str = "", phase: str = FORWARD) -> Location | None:
     module alone where there is none."""
     frame = sys._getframe(1)
     while frame is not None:
-        file = frame.f_code.co_filename
-        own = _OWN_FILES.get(file)
-        if own is None:
-            own = _OWN_FILES[file] = _is_own(file, frame.f_globals)
-        if not own:
-            return Location(file, frame.f_lineno, frame.f_code.co_name, module, phase)
+        if not is_own(frame):
+            code = frame.f_code
+            return Location(code.co_filename, frame.f_lineno, code.co_name, module, phase)
         frame = frame.f_back  # type: ignore[assignment]
     return Location("", 0, "", module, phase) if module else None
-
-
-def _is_own(file: str, scope: dict[str, Any]) -> bool:
-    name = str(scope.get("__name__", ""))
-    if name == "__main__":
-        # `python -m graphc` and the console script start the dump tool; no user wrote them.
-        package = getattr(scope.get("__spec__"), "parent", "")
-        stem = os.path.basename(file).removesuffix(".py")
-        return package in _OWN_PACKAGES or stem in _OWN_PACKAGES
-    # contextlib frames stand between ours; they are never the user's line.
-    return name.partition(".")[0] in _OWN_PACKAGES | {"contextlib"}
 
 
 def _checked_name(name: str, what: str) -> str:

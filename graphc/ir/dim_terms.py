@@ -20,3 +20,11 @@ def term_text(monomial: Any, coefficient: int) -> str:
     if abs(coefficient) == 1:
         return text if coefficient == 1 else f"-{text}"
     return f"{coefficient}*{text}"
+
+
+def same_terms(left: Any, right: Any) -> bool:
+    """Whether two extents, or an extent and anything else, are written alike."""
+    terms, others = getattr(left, "terms", None), getattr(right, "terms", None)
+    if terms is None and others is None:
+        return bool(left == right)
+    return terms == others and left.constant == right.constant

@@ -17,9 +17,9 @@ from keyword import iskeyword
 from typing import Any
 
 from graphc.errors import SizeBoundError, UndecidedSizeError
-from graphc.ir.dim_terms import ordered_terms, term_text
+from graphc.ir.dim_terms import ordered_terms, same_terms, term_text
 from graphc.ir.size_floats import SizeFloat
-from graphc.ir.undecided import Undecided, is_number, number_of, undecided
+from graphc.ir.undecided import Undecided, is_number, number_of, tell_apart, undecided
 
 __all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "ceil_div", "dim",
            "evaluate", "exact_quotient", "fixed", "is_symbolic", "ordered_terms"]  # fmt: skip
@@ -58,11 +58,8 @@ class DimQuotient:
 
 
 Factor = Symbol | DimQuotient
-Monomial = tuple[Factor, ...]
-"""Factors in the order of their texts, each as often as its power."""
-
-Bound = int | float
-"""An int, or an infinity."""
+Monomial = tuple[Factor, ...]  # in the order of their texts, each as often as its power
+Bound = int | float  # or an infinity
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +141,10 @@ class Dim(Undecided):
     def symbols(self) -> frozenset[Symbol]:
         """Every symbol, also inside quotients."""
         return frozenset().union(*(_symbols(factor) for m, _ in self.terms for factor in m))
+
+    def __eq__(self, other: object) -> bool:
+        known = isinstance(other, Dim) or is_number(other)
+        return same_terms(self, other) or (tell_apart(self, other) if known else NotImplemented)
 
     def __lt__(self, other: Extent) -> bool:
         return _decided(self, "<", other, always_lt(self, other), always_le(other, self))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.stand_in import StandIn
 from graphc.ir.undecided import Undecided, answers_now, number_of, undecided
 
 _NATIVE: dict[str, Callable[[Any, Any], Any]] = {
@@ -96,11 +97,12 @@ def _by_numpy(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) 
     return getattr(ufunc, method)(*numbers, **options)
 
 
-class SizeFloat:
+class SizeFloat(metaclass=StandIn):
     """The result of an operation on numbers, extents and others of its kind; `name` is one of
     `_APPLY`, a function of NumPy (`numpy.cos`), or `ARGUMENT`."""
 
     __slots__ = ("left", "name", "right")
+    stands_for = float
 
     def __init__(self, name: str, left: Any, right: Any = None):
         self.name = name

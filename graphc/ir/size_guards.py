@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from graphc.errors import UndecidedSizeError
+from graphc.ir.dim_terms import same_terms
 from graphc.ir.dims import Dim, Extent, Symbol, evaluate
 from graphc.ir.size_floats import SizeFloat, names_in, text_of, value_at
 from graphc.ir.undecided import answering, answers_now
@@ -89,20 +91,19 @@ class SizeGuard:
 class SizeAnswers:
     """Answers by an example, and the guards they leave, each once, in order. `fixed` are the
     extents, and floats of extents, that were made numbers, as text, with what `place` gave when
-    they were and what asked. `numbers` are names of numbers that are no axis of anything: their
-    text is that of a number. `traced` is the example where Python code runs on the sizes, and is to
+    they were and what asked. `traced` is the example where Python code runs on the sizes, and is to
     raise what it raises for numbers."""
 
     def __init__(
         self, example: Mapping[str, Any], place: Callable[[], Any] = lambda: None,
-        numbers: frozenset[str] = frozenset(), is_trace: bool = False,
+        is_trace: bool = False,
     ):  # fmt: skip
         self.example = dict(example)
         self.traced = self.example if is_trace else None
-        self.numbers = numbers
         self._place = place
         self.fixed: dict[str, tuple[Any, str]] = {}
         self.memos: dict[Any, dict[Any, Any]] = {}
+        self.told_apart: list[tuple[Any, Any]] | None = [] if is_trace else None
         self._guards: dict[SizeGuard, None] = {}
 
     @property
@@ -125,6 +126,13 @@ class SizeAnswers:
         self.fixed.setdefault(text_of(extent), (self._place(), how))
         self._guards[SizeGuard(extent, "is" if isinstance(number, float) else "==", number)] = None
         return number
+
+    def hold_apart(self, pairs: Iterable[tuple[Extent, Extent]]) -> None:
+        """What was taken for different as it is written is different: that is a guard, too. Raises
+        UndecidedSizeError where it is not so in the example."""
+        for left, right in dict.fromkeys(pairs):
+            if _may_be_equal(left, right) and self.ask(left, "==", right):
+                raise UndecidedSizeError(f"{left} was taken to differ from {right}")
 
 
 @contextmanager
@@ -157,28 +165,17 @@ def answered(left: Extent, sign: str, right: Extent) -> bool:
 def equal(left: Extent, right: Extent) -> bool:
     """Whether two extents are equal. Those that are not the same polynomial may still be equal: the
     example answers, as a guard; without one they are not."""
-    if left == right:
+    if same_terms(left, right):
         return True
     answers = _sized_answers()
-    if answers is None or not (isinstance(left, Dim) or isinstance(right, Dim)):
-        return False
-    low, high = _difference_bounds(left, right)
-    return low <= 0 <= high and answers.ask(left, "==", right)
+    return answers is not None and _may_be_equal(left, right) and answers.ask(left, "==", right)
 
 
-def _difference_bounds(left: Extent, right: Extent) -> tuple[float, float]:
+def _may_be_equal(left: Extent, right: Extent) -> bool:
+    """Whether bounds leave it open that extents are equal."""
     difference = left - right
-    return (difference, difference) if isinstance(difference, int) else difference.bounds()
-
-
-def spelled(extent: Extent) -> Extent:
-    """What the text of an extent is that of: of a number that a program was given, this number,
-    and what is made then holds for it."""
-    answers = _sized_answers()
-    if answers is None or not isinstance(extent, Dim):
-        return extent
-    is_given = any(symbol.name in answers.numbers for symbol in extent.symbols())
-    return answers.fix(extent, "its text") if is_given else extent
+    low, high = (difference, difference) if isinstance(difference, int) else difference.bounds()
+    return low <= 0 <= high
 
 
 def typical(extent: Extent) -> int:

@@ -180,6 +180,14 @@ class TensorType:
         # What an example answered is not asked again where there is none.
         return TensorType._made, (self.dtype, self.shape)
 
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, TensorType):
+            return self is other
+        # Of sizes known at run time it is an answer that they are others: extents note it.
+        return self.dtype is other.dtype and self.shape == other.shape
+
+    __hash__ = object.__hash__
+
     def __repr__(self) -> str:
         return f"TensorType({self})"
 

@@ -11,9 +11,11 @@ from graphc.errors import UndecidedSizeError
 
 
 class Answers(Protocol):
-    """Who answers. `memos` is what rests on the answers, by owner."""
+    """Who answers. `memos` is what rests on the answers, by owner; `told_apart`, where somebody
+    wants to know, has the pairs that were taken for different ones since they are written so."""
 
     memos: dict[Any, dict[Any, Any]]
+    told_apart: list[tuple[Any, Any]] | None
 
     def ask(self, left: Any, sign: str, right: Any) -> bool:
         """Whether the comparison holds."""
@@ -69,6 +71,7 @@ class _Granted:
 
     def __init__(self) -> None:
         self.memos: dict[Any, dict[Any, Any]] = {}
+        self.told_apart = None
 
     def ask(self, left: Any, sign: str, right: Any) -> bool:
         return sign in (">", ">=", "!=")
@@ -116,6 +119,15 @@ def undecided(left: Any, sign: str, right: Any) -> bool:
         left, right = (getattr(part, "text", part) for part in (left, right))
         raise UndecidedSizeError(f"{left} {sign} {right} depends on the size")
     return answers.ask(left, sign, right)
+
+
+def tell_apart(left: Any, right: Any) -> bool:
+    """False: two extents are written otherwise. Whether their sizes may still be equal is asked
+    later, where it matters."""
+    answers = _ANSWERS.get()
+    if answers is not None and answers.told_apart is not None:
+        answers.told_apart.append((left, right))
+    return False
 
 
 def number_of(extent: Any, how: str = "") -> Any:

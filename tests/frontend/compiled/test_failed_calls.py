@@ -123,7 +123,8 @@ def test_an_interrupt_while_native_code_runs_comes_after_it(
 
 def test_an_interrupt_when_a_trace_is_left() -> None:
     """The lines of leaving, each in turn: the one place where weights could be lost."""
-    from frontend.tracing.session import Session, leaving
+    from frontend.tracing.leaving import leaving
+    from frontend.tracing.session import Session
 
     w = torch.nn.Parameter(torch.ones(2))
     outside = w.__dict__

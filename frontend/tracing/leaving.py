@@ -1,0 +1,60 @@
+"""The end of a trace, or of a part of one: tensors have their state back, and what the traced
+function caught is looked at.
+
+in : a session, the errors that were made while it lasted
+out: an error, where code of the user's caught one that eager mode does not raise; guards on what
+     decided the others
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from frontend.tensors.state import STATE, put_back, state_now
+from graphc.errors import TraceError, is_refusal
+from graphc.ir.builder import user_location
+from graphc.ir.own_frames import reached_user
+
+if TYPE_CHECKING:
+    from frontend.tracing.session import Session
+
+
+class leaving:
+    """Leaves a session at the end once more: where an interrupt came ahead of its own leaving, or
+    in the middle. What else the thread has set (grad mode, say) is as before where it failed."""
+
+    def __init__(self, session: Session):
+        self.session = session
+        self.outside: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        if STATE.session is not None:
+            raise TraceError("a trace inside a trace", location=user_location())
+        self.outside = state_now()
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        self.session.leave()
+        try:
+            if kind is None:
+                check_caught(self.session)
+        except BaseException:
+            put_back(self.outside)
+            raise
+        finally:
+            self.session.forget_errors()
+        if kind is not None:
+            put_back(self.outside)
+
+
+def check_caught(session: Session) -> None:
+    """Of the errors that code of the user's caught (no class of error survives `except:`, or a
+    `return` in `finally`): raise the first that eager mode would not have raised. The others are
+    eager mode's own: what decided them, also a comparison of sizes by how they are written, is a
+    guard from here on."""
+    caught = [error for error in session.errors if reached_user(error)]
+    refused = next(filter(is_refusal, caught), None)
+    if refused is not None:
+        refused.add_note("the function catches this error, which eager mode does not raise")
+        raise refused
+    if caught and session.answers is not None:
+        session.answers.hold_apart(session.answers.told_apart or ())
