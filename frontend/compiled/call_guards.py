@@ -41,7 +41,7 @@ def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Te
     lying = set(map(id, session.layouts.relied_on()))
     guards += [AttributesGuard(x.source, x.tensor) for x in arguments if added_attributes(x.tensor)]
     guards += [
-        LayoutGuard(x.source, session.captured[id(x.tensor)].state_outside["_value"].strides)
+        LayoutGuard(x.source, session.captured[id(x.tensor)].state_outside["_value"])
         for x in arguments if id(x.tensor) in lying
     ]  # fmt: skip
     offsets = session.layouts.offsets

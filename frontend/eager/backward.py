@@ -22,6 +22,7 @@ from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import Tensor, make
 from graphc.autodiff.parts import OutputPart
 from graphc.autodiff.sweep import Record, gradients_by_key, sweep
+from graphc.errors import ShapeError
 from graphc.ir.graph_queries import reachable
 
 
@@ -218,8 +219,8 @@ def _check_replaced(hook: Any, gradient: Tensor, replaced: Any) -> None:
         raise TypeError(
             f"expected Tensor, but hook returned '{type(replaced).__name__}' (hook {name!r})"
         )
-    if replaced.tensor_type is not gradient.tensor_type:
-        raise RuntimeError(
+    if replaced.tensor_type != gradient.tensor_type:
+        raise ShapeError(
             f"hook {name!r} has changed the type of a gradient: {gradient.tensor_type} became "
             f"{replaced.tensor_type}"
         )

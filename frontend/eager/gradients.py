@@ -14,7 +14,7 @@ from frontend.eager.backward import accumulate, run_backward, writable
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.tensors.state import STATE, set_grad_enabled
 from frontend.tensors.tensor import Tensor, without_data
-from graphc.errors import GraphError, TraceError
+from graphc.errors import GraphError, ShapeError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ops import movement as m
 
@@ -187,7 +187,7 @@ def _root_gradient(tensor: Tensor, gradient: Any) -> Tensor:
             f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
         )
     if gradient.tensor_type.shape != tensor.tensor_type.shape:
-        raise RuntimeError(
+        raise ShapeError(
             f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has "
             f"a shape of {tensor.shape}."
         )

@@ -17,7 +17,7 @@ from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from graphc.autodiff.sweep import Reads, Record, Unread
-from graphc.errors import GraphError
+from graphc.errors import GraphError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import TensorType
 
@@ -198,9 +198,9 @@ class TapeNode:
     def _unpacked(self, packed: Any, type: TensorType, edge: Edge | None) -> Tensor:
         """The value the hooks give back. Raises RuntimeError where it is another one."""
         tensor = self.unpacks(packed)
-        if not isinstance(tensor, Tensor) or tensor.tensor_type is not type:
+        if not isinstance(tensor, Tensor) or tensor.tensor_type != type:
             shown = tensor.tensor_type if isinstance(tensor, Tensor) else tensor.__class__.__name__
-            raise RuntimeError(f"{self.name()}: unpack_hook returned {shown}, not a tensor {type}")
+            raise ShapeError(f"{self.name()}: unpack_hook returned {shown}, not a tensor {type}")
         return _rewrapped(tensor._value, type, edge)
 
     def _input(self, position: int, tensor: Tensor, value: Any, version: int) -> Any:

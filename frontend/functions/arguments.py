@@ -86,12 +86,14 @@ def stored(result: Any, out: Any) -> Any:
             )
         out.data = new.clone()
     else:
-        raise ShapeError(
+        error = ShapeError(
             f"an output with shape {list(out.shape)} cannot take a result with shape "
             f"{list(new.shape)}",
             hint="give an `out` of that shape; views, and tensors in a trace, are not resized",
             location=user_location(),
         )
+        error.is_refusal = STATE.session is not None and out._view is None
+        raise error
     return out
 
 

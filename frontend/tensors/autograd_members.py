@@ -9,6 +9,7 @@ from frontend.tensors.epoch import HookRegistry, changed
 from frontend.tensors.hooks import RemovableHandle, refuse_hook
 from frontend.tensors.host_values import HostValues
 from frontend.tensors.state import STATE
+from graphc.errors import ShapeError
 
 
 class Elided:
@@ -112,7 +113,7 @@ class AutogradMembers(HostValues):
                     f"{type(value).__name__!r}"
                 )
             if value.tensor_type != self.tensor_type:
-                raise RuntimeError(
+                raise ShapeError(
                     f"attempting to assign a gradient of type {value.tensor_type} to a tensor of "
                     f"type {self.tensor_type}. Please ensure that the gradient and the tensor have "
                     "the same shape and dtype."

@@ -11,6 +11,7 @@ from frontend.tensors.memory_tracking import expose
 from frontend.tensors.state import STATE
 from graphc.ir.builder import user_location
 from graphc.ir.handle import Handle
+from graphc.ir.size_guards import equal
 
 MANY_ROWS = 256
 """Rows of a traced tensor that are iterated over without a word."""
@@ -108,7 +109,7 @@ class HostValues(Handle):
         return complex(self._number("complex()"))
 
     def __index__(self) -> int:
-        if self.dtype.is_float or self.tensor_type.numel != 1:
+        if self.dtype.is_float or not equal(self.tensor_type.numel, 1):
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self._number("int()"))
 

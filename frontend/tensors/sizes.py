@@ -13,6 +13,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from graphc.ir.dims import Dim, Extent
 from graphc.ir.size_floats import SizeFloat, names_in, operated, value_at
 from graphc.ir.size_guards import answered, equal
@@ -191,7 +193,7 @@ class SymInt(metaclass=StandIn):
     __floor__ = __trunc__ = __ceil__
 
     def __round__(self, digits: Any = None) -> Any:
-        return self
+        return self if digits is None or digits >= 0 else round(int(self), digits)
 
     def __str__(self) -> str:
         return str(number_of(self.extent, "its text"))
@@ -214,6 +216,12 @@ class SymInt(metaclass=StandIn):
         if name.startswith("__") or not hasattr(0, name):
             raise AttributeError(f"'int' object has no attribute {name!r}")
         return getattr(int(self), name)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(int(self), dtype)
+
+    def __reduce__(self) -> Any:
+        return int, (int(self),)
 
     def is_integer(self) -> bool:
         return True

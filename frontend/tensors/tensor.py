@@ -26,6 +26,7 @@ from frontend.tensors.memory_tracking import (
 from frontend.tensors.no_value import NO_DATA, concrete
 from frontend.tensors.sizes import shown
 from frontend.tensors.state import STATE, no_grad
+from graphc.errors import ShapeError
 from graphc.ir.types import DType, TensorType, row_major_strides
 
 FROZEN = "a frozen tensor cannot be changed; unfreeze() it first"
@@ -212,7 +213,7 @@ class Tensor(AutogradMembers):
         """Put the value of `new` (same type) in place of this one's: the one primitive under
         every in-place operation. With grad mode on, the history of `new` comes along."""
         if new.tensor_type != self.tensor_type:
-            raise RuntimeError(
+            raise ShapeError(
                 f"the new value {new.tensor_type} does not fit a tensor {self.tensor_type}"
             )
         if self._frozen is not None:

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from frontend.tensors.memory_tracking import offset_in_memory
+from frontend.tensors.sizes import extents_in
 from frontend.tensors.tensor import Tensor
 from frontend.tensors.views import IndexedView
+from graphc.errors import UndecidedSizeError
 from graphc.ir.dims import Dim, evaluate, is_symbolic
 
 Strides = tuple[int, ...]
@@ -123,6 +125,23 @@ class Layouts:
         root = root_of(parent)
         if self.array_of(root) is not None:
             self.asked.append((root, (root._counter, result._counter)))
+        return known is not None
+
+    def allows_view(self, parent: Tensor, shape: tuple[int, ...], handled: bool) -> bool:
+        """Whether eager mode gives what comes from outside in another shape as a view; what is made
+        inside counts as row-major, and yields any. That it does matters where an error would be
+        handled: `handled`. Raises UndecidedSizeError where it may not at some of the sizes left open."""
+        root = root_of(parent)
+        if self.array_of(root) is None:
+            return True
+        held = generic(parent.tensor_type.shape)
+        known = reshaped_strides(
+            held, strides_of(parent, self.array_of), generic(extents_in(shape))
+        )
+        if known is None and is_symbolic((*parent.tensor_type.shape, *map(extents_in, shape))):
+            raise UndecidedSizeError("whether these elements have a view depends on sizes")
+        if known is None or handled:
+            self.asked.append((root, ([1],)))
         return known is not None
 
     def relied_on(self) -> list[Tensor]:

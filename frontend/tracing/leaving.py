@@ -8,6 +8,7 @@ out: an error, where code of the user's caught one that eager mode does not rais
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from frontend.tensors.state import STATE, put_back, state_now
@@ -31,6 +32,7 @@ class leaving:
         if STATE.session is not None:
             raise TraceError("a trace inside a trace", location=user_location())
         self.outside = state_now()
+        self.session.outermost = sys._getframe(1)
 
     def __exit__(self, kind: Any, *error: Any) -> None:
         self.session.leave()
@@ -41,7 +43,7 @@ class leaving:
             put_back(self.outside)
             raise
         finally:
-            self.session.forget_errors()
+            self.session.forget()
         if kind is not None:
             put_back(self.outside)
 

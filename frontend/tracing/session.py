@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,7 @@ class Session(Mutations):
         self.prepared: dict[Any, Any] | None = None
         self.answer_by({} if sizes is None else sizes.example)
         self.errors: list[GraphError] = []  # that were made meanwhile
+        self.outermost: FrameType | None = None  # the frame that runs what is traced
         self.watched: list[Any] | None = None  # weak references to what is made while a hook runs
 
     # -- entering and leaving ----------------------------------------------------------------
@@ -127,9 +129,9 @@ class Session(Mutations):
             self.inside = False
         TRACE_LOCK.end()
 
-    def forget_errors(self) -> None:
+    def forget(self) -> None:
         """What was noted for a part of the trace that is over is not needed any more."""
-        self.errors = []
+        self.errors, self.outermost = [], None
         if self.answers is not None:
             self.answers.told_apart = []
 

@@ -1,13 +1,18 @@
 """Which lines are graphc's and its frontend's own, and which the user's.
 
 in : frames of the stack, tracebacks of errors
-out: whether a frame is one of ours; whether an error came to code of the user's
+out: whether a frame is one of ours; whether an error came to code of the user's, or may come to a
+     handler of theirs
 """
 
 from __future__ import annotations
 
+import dis
+import functools
 import os
-from types import FrameType
+import sys
+from itertools import pairwise
+from types import CodeType, FrameType
 from typing import Any
 
 _PACKAGES = {"graphc", "frontend"}
@@ -43,3 +48,23 @@ def reached_user(error: BaseException) -> bool:
             return True
         step = step.tb_next
     return False
+
+
+def may_be_caught(within: FrameType | None) -> bool:
+    """Whether code of the user's that is running inside of this frame handles errors."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame is not within:
+        if not is_own(frame) and _handles_errors(frame.f_code):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@functools.lru_cache(maxsize=1024)
+def _handles_errors(code: CodeType) -> bool:
+    """Whether there is a `try` in it, or a `with` that may be as one."""
+    names = [step.opname for step in dis.get_instructions(code)]
+    handlers = [then for name, then in pairwise(names) if name == "PUSH_EXC_INFO"]
+    return any(then != "WITH_EXCEPT_START" for then in handlers) or (
+        bool(handlers) and "suppress" in code.co_names
+    )

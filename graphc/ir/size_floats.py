@@ -164,6 +164,9 @@ class SizeFloat(metaclass=StandIn):
 
     # -- what makes it the number of the example ---------------------------------------------
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(number_of(self), dtype)
+
     def __float__(self) -> float:
         return float(number_of(self, "float()"))
 

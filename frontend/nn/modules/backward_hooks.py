@@ -13,6 +13,7 @@ from frontend.nn.modules.traced_hooks import run_hook
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from frontend.tensors.views import View
+from graphc.errors import ShapeError
 from graphc.ir.types import TensorType
 
 
@@ -196,7 +197,7 @@ def _replaced(
         if not isinstance(after, Tensor):
             raise TypeError(f"expected Tensor, but hook {name!r} returned {type(after).__name__!r}")
         if after.tensor_type != before.tensor_type:
-            raise RuntimeError(
+            raise ShapeError(
                 f"hook {name!r} has changed the type of a gradient: {before.tensor_type} became "
                 f"{after.tensor_type}"
             )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from types import CodeType
@@ -29,6 +30,7 @@ _BEGIN = re.compile(r"(?:[^\W\d]\w*)?")
 _GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"}
 _CELL = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "STORE_DEREF"}
 _ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}
+_CALL = {"CALL", "CALL_FUNCTION"}
 _BETWEEN = {"PUSH_NULL", "COPY", "NOP", "EXTENDED_ARG", "CACHE", "RESUME", "PRECALL", "KW_NAMES"}
 _BY_NAME = {"getattr", "hasattr", "setattr", "delattr"}
 _GOT = "attribute"  # `getattr` has its name: its result is the attribute
@@ -42,10 +44,12 @@ class BytecodeScan:
     `imports`: modules that are imported inside, with the names taken from them. `global_names`:
     texts that may be names of globals. `computed`: whether names of attributes are computed (it is
     not empty then), and what may be their beginnings. `compares`: whether two values are compared
-    with `==`."""
+    with `==`. `types`: the globals that what `type(x)` gave may be compared with by `is`, `ITSELF`
+    for anything else."""
 
     __slots__ = (
         "cells", "compares", "computed", "first", "global_names", "globals", "imports", "loose",
+        "types",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -57,6 +61,7 @@ class BytecodeScan:
         self.global_names: set[str] = set()
         self.computed: set[str] = set()
         self.compares = False
+        self.types: set[str] = set()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -79,6 +84,8 @@ def _collect(code: CodeType, scan: BytecodeScan, first: set[Path]) -> None:
         scan.computed |= {ITSELF, *(_beginning(text) for text in _texts(code.co_consts))}
     if "globals" in code.co_names:
         scan.global_names |= texts
+    if "type" in code.co_names:
+        scan.types |= _compared_types(code)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             _collect(constant, scan, scan.loose)
@@ -124,7 +131,7 @@ class _Walk:
             self.start(self.scan.cells.setdefault(what, set()))
         elif name == "LOAD_CONST":
             self.load_constant(what)
-        elif name in ("CALL", "CALL_FUNCTION"):
+        elif name in _CALL:
             self.call(instruction.arg)
         elif name in ("IMPORT_NAME", "IMPORT_FROM"):
             self.load_import(name, what)
@@ -186,6 +193,25 @@ class _Walk:
         self.scan.compares |= compares and not self.after_constant
         self.applied = ""
         self.start(self.scan.loose)
+
+
+def _compared_types(code: CodeType) -> set[str]:
+    """`BytecodeScan.types` of a code object. That of an object, `self`, is no number's."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _BETWEEN]
+    asked = sum(
+        first.opname in _GLOBAL and first.argval == "type" and second.opname not in _CALL
+        and not (second.argval == "self" and third.opname in _CALL)
+        for first, second, third in zip(steps, steps[1:], steps[2:])
+    )  # fmt: skip
+    found: set[str] = set()
+    for before, step in itertools.pairwise(steps):
+        if not asked or step.opname != "IS_OP" or before.opname in ("LOAD_CONST", *_ATTRIBUTE):
+            continue
+        if before.opname in _GLOBAL:
+            found.add(before.argval)
+        elif before.opname not in _CALL or asked > 1 or {"int", "float"} & {*code.co_names}:
+            found.add(ITSELF)
+    return found | ({ITSELF} if asked and "issubclass" in code.co_names else set())
 
 
 def _is_name(text: str) -> bool:

@@ -278,15 +278,19 @@ class AttributesGuard:
 
 
 class LayoutGuard:
-    """How an argument lies in memory: whether a reshape of it shares memory."""
+    """How an argument lies in memory: whether a reshape of it shares memory. Row-major is so at any
+    sizes."""
 
-    def __init__(self, source: Source, strides: tuple[int, ...]):
+    def __init__(self, source: Source, array: np.ndarray):
         self.source = source
-        self.strides = strides
+        self.is_row_major = array.flags.c_contiguous
+        self.strides = array.strides
 
     def holds_for(self, arguments: Sequence[Tensor]) -> bool:
         argument: Any = self.source.tensor(arguments)
-        return bool(argument._value.strides == self.strides)
+        array = argument._value
+        row_major = array.flags.c_contiguous
+        return bool(row_major if self.is_row_major else array.strides == self.strides)
 
     def reason(self) -> str:
         return "an argument lies in memory in another order"

@@ -11,6 +11,7 @@ not change.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib.util
 import operator
@@ -40,7 +41,7 @@ from frontend.tracing.guards.items import (
 )
 from frontend.tracing.guards.kinds import LIBRARY, OURS, SELF, package, package_of
 from frontend.tracing.guards.reads import is_unassigned
-from graphc.errors import TraceError
+from graphc.errors import TraceError, UndecidedSizeError
 
 _CONTENTS = operator.attrgetter("cell_contents")
 _PARTS = [operator.attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
@@ -163,6 +164,7 @@ class CapturedGlobals(Attributes):
         if self._is_followed_module(function.__globals__.get("__name__", ""), code.co_filename):
             self._tensor_methods(loose)
             self._computed |= reads.computed
+            self._refuse_types(function, reads)
             self._names(function, reads)
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             if name == "__class__":  # of `super()`
@@ -172,6 +174,17 @@ class CapturedGlobals(Attributes):
         for default in (function.__defaults__, function.__kwdefaults__):
             self.value(default, (), f"a default of {function.__name__}()")
         self.value(function.__dict__.get("__wrapped__"), SELF, "the function")
+
+    def _refuse_types(self, function: FunctionType, reads: BytecodeScan) -> None:
+        """Raise UndecidedSizeError where numbers are left open and the function compares types by
+        `is`: what stands for an int or float is of another."""
+        space = {**vars(builtins), **function.__globals__}
+        compared = any(name == ITSELF or space.get(name) in (int, float) for name in reads.types)
+        if compared and self.session.sizes is not None:
+            raise UndecidedSizeError(
+                f"{function.__name__}() compares a type() by `is`",
+                hint="isinstance(n, int), or type(n) == int",
+            )
 
     def _names(self, function: FunctionType, reads: BytecodeScan) -> None:
         """What a function's code reads from the module around it. The code itself: tools that load
