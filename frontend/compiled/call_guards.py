@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from frontend.tensors.tensor import Tensor, added_attributes
-from frontend.tracing.attributes import AssignedAttributeGuard
+from frontend.tracing.attributes import AssignedAttributeGuard, AttributeSource
 from frontend.tracing.guards.checks import (
     AttributesGuard,
     GradGuard,
@@ -16,7 +16,7 @@ from frontend.tracing.guards.checks import (
     MemoryGuard,
     OffsetGuard,
 )
-from frontend.tracing.sources import ArgumentSource, MemorySource
+from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, MemorySource
 
 
 def broken(
@@ -50,10 +50,32 @@ def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Te
         for x in arguments if id(x.tensor) in offsets
     ]  # fmt: skip
     guards += [MemoryGuard(x.source) for x in graph_inputs if isinstance(x.source, MemorySource)]
-    outside = [x for x in arguments if id(x.tensor) in session.captured_globals.tensors]
-    guards += [IdentityGuard(x.source, x.tensor) for x in outside]
+    guards += [AssignedAttributeGuard(each) for each in session.attributes.replaced]
     # What a training step does to a leaf it does once for each input.
     leaves = [x for x in arguments if session.backward_called and x.tensor._requires_grad]
     guards += [HooksGuard(x.source, x.tensor) for x in leaves]
-    guards += [AssignedAttributeGuard(each) for each in session.attributes.replaced]
-    return guards + [IdentityGuard(x.source, None, captured) for x in leaves if x not in outside]
+    return guards + list(_identities(session, arguments, leaves, captured))
+
+
+def _identities(
+    session: Any, arguments: Sequence[Any], leaves: Sequence[Any], captured: Sequence[Tensor]
+) -> Iterator[IdentityGuard]:
+    """Which arguments are tensors that the function also reads from outside; where it may tell them
+    apart by that, also of those whose values it does not read."""
+    reachable = session.captured_globals.tensors
+    replaced = [AttributeSource(each) for each in session.attributes.replaced]
+    kept = {id(each.attribute.before) for each in replaced}
+    with_grad = [tensor for tensor, was_none in session.grad_guards if not was_none]
+    read = [GradSource(tensor, session.source_of(tensor)) for tensor in with_grad]
+    apart = session.captured_globals.identities
+    others = [tensor for key, tensor in reachable.items() if key not in kept] if apart else []
+    for x in arguments:
+        if id(x.tensor) in kept:
+            same = [each for each in replaced if each.attribute.before is x.tensor]
+            yield IdentityGuard(x.source, same[0])
+        elif id(x.tensor) in reachable:
+            yield IdentityGuard(x.source, CapturedSource(x.tensor))
+        elif apart and (others or replaced or read or captured):
+            yield IdentityGuard(x.source, None, [*others, *captured], [*replaced, *read])
+        elif x in leaves:
+            yield IdentityGuard(x.source, None, captured)

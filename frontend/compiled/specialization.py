@@ -71,6 +71,7 @@ class Specialization:
         self.updated = [order[id(x)] for x in traced.updated]
         self.grads = traced.grads
         self.taps = [fn for _, fn in session.taps]
+        self.kept = traced.kept
         self.first_tap = traced.first_tap
         self.first_update = traced.first_update
         self.positions = [s.position for s in self.sources if isinstance(s, ArgumentSource)]
@@ -167,7 +168,9 @@ class Specialization:
         self.single = (
             self.structure is tree.TENSOR
             and new == [0]
-            and not (self.grads or self.taps or self.closed or self.leaves or self.dressed)
+            and not (
+                self.grads or self.taps or self.kept or self.closed or self.leaves or self.dressed
+            )
         )
 
     def at(self, key: Signature) -> Specialization | None:
@@ -374,6 +377,8 @@ class Specialization:
         for fn, position in zip(self.taps, range(self.first_tap, len(values))):
             value = values[position]
             fn(value if isinstance(value, Tensor) else make(value, self.types[position]))
+        for put, source in self.kept:
+            put(source.tensor(arguments))
         results = [
             new[position] if source is None else source.tensor(arguments)
             for position, source in self.returned

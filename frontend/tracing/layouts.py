@@ -130,7 +130,8 @@ class Layouts:
     def allows_view(self, parent: Tensor, shape: tuple[int, ...], handled: bool) -> bool:
         """Whether eager mode gives what comes from outside in another shape as a view; what is made
         inside counts as row-major, and yields any. That it does matters where an error would be
-        handled: `handled`. Raises UndecidedSizeError where it may not at some of the sizes left open."""
+        handled: `handled`. Raises UndecidedSizeError where it may not at some of the sizes that are
+        left open."""
         root = root_of(parent)
         if self.array_of(root) is None:
             return True

@@ -147,7 +147,14 @@ class Trace:
         self.first_update = len(self.outputs)
         self.updated = self._updates()
         self.grads = self._gradients()
-        session.taps += [(tensor, each.put) for each, tensor in session.attributes.results]
+        # Attributes that are given an argument itself, where it may matter which object it is.
+        self.kept: list[tuple[Callable[[Any], None], Source]] = []
+        for each, tensor in session.attributes.results:
+            source = self._argument(tensor) if session.captured_globals.identities else None
+            if source is None:
+                session.taps.append((tensor, each.put))
+            else:
+                self.kept.append((each.put, source))
         self.first_tap = len(self.outputs)
         self.outputs += [session.value_of(tensor) for tensor, _ in session.taps]
         self._check_flags()
@@ -165,6 +172,12 @@ class Trace:
         self.new.append(tensor)
         self.outputs.append(var)
         return Returned(tensor, len(self.outputs) - 1, None)
+
+    def _argument(self, tensor: Tensor) -> Source | None:
+        """Where a tensor that is an argument comes from at each call."""
+        captured = self.session.captured.get(id(tensor))
+        source = None if captured is None or captured.input is None else captured.input.source
+        return source if isinstance(source, ArgumentSource) else None
 
     def _updates(self) -> list[GraphInput]:
         updated = []

@@ -33,6 +33,7 @@ _ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}
 _CALL = {"CALL", "CALL_FUNCTION"}
 _BETWEEN = {"PUSH_NULL", "COPY", "NOP", "EXTENDED_ARG", "CACHE", "RESUME", "PRECALL", "KW_NAMES"}
 _BY_NAME = {"getattr", "hasattr", "setattr", "delattr"}
+_BY_IDENTITY = {"id", "is_", "is_not"}
 _GOT = "attribute"  # `getattr` has its name: its result is the attribute
 _AS_ATTRIBUTE = {"type": "__class__", "vars": "__dict__"}
 _TAKES_NAMES = {*_BY_NAME, "attrgetter", "methodcaller", "__getattribute__", "__getattr__",
@@ -45,11 +46,11 @@ class BytecodeScan:
     texts that may be names of globals. `computed`: whether names of attributes are computed (it is
     not empty then), and what may be their beginnings. `compares`: whether two values are compared
     with `==`. `types`: the globals that what `type(x)` gave may be compared with by `is`, `ITSELF`
-    for anything else."""
+    for anything else. `identities`: whether it tells objects apart, by `is` or `id`."""
 
     __slots__ = (
-        "cells", "compares", "computed", "first", "global_names", "globals", "imports", "loose",
-        "types",
+        "cells", "compares", "computed", "first", "global_names", "globals", "identities",
+        "imports", "loose", "types",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -62,6 +63,7 @@ class BytecodeScan:
         self.computed: set[str] = set()
         self.compares = False
         self.types: set[str] = set()
+        self.identities = False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -84,6 +86,7 @@ def _collect(code: CodeType, scan: BytecodeScan, first: set[Path]) -> None:
         scan.computed |= {ITSELF, *(_beginning(text) for text in _texts(code.co_consts))}
     if "globals" in code.co_names:
         scan.global_names |= texts
+    scan.identities |= not _BY_IDENTITY.isdisjoint(code.co_names) or walk.compares_identity
     if "type" in code.co_names:
         scan.types |= _compared_types(code)
     for constant in code.co_consts:
@@ -104,6 +107,7 @@ class _Walk:
         self.applied = ""  # a builtin that will be called on what is loaded next
         self.constants: list[Any] = [0, None]  # the last two that were loaded
         self.after_constant = False
+        self.compares_identity = False
         self.by_name = 0  # how often a builtin is named that takes a name, and with a constant
         self.by_constant = 0
         self.puts_together = bool(_PUTTING.intersection(code.co_names))
@@ -191,6 +195,7 @@ class _Walk:
         self.puts_together |= name.startswith(("FORMAT", "BUILD_STRING", "BINARY_OP"))
         compares = (name == "COMPARE_OP" and what in ("==", "!=")) or name == "CONTAINS_OP"
         self.scan.compares |= compares and not self.after_constant
+        self.compares_identity |= name == "IS_OP" and not self.after_constant
         self.applied = ""
         self.start(self.scan.loose)
 

@@ -5,7 +5,7 @@ is looked at once in each; the others at every call."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -228,22 +228,28 @@ class TypesGuard:
 
 
 class IdentityGuard:
-    """An argument is the tensor that the function also reads from outside (`tensor`), or is none
-    of those it reads from there (`others`, by id)."""
+    """An argument is the tensor that the function also reads from outside, which `same` finds at a
+    call; or it is none of those it reads from there: `others`, and what `sources` find."""
 
-    def __init__(self, source: Source, tensor: Tensor | None, others: Sequence[Tensor] = ()):
+    def __init__(
+        self, source: Source, same: Source | None, others: Iterable[Tensor] = (),
+        sources: Sequence[Source] = (),
+    ):  # fmt: skip
         self.source = source
-        self.tensor = tensor
-        self.others = set(map(id, others))
+        self.same = same
+        self.others = {id(tensor): tensor for tensor in others}
+        self.sources = sources
 
     def holds_for(self, arguments: Sequence[Tensor]) -> bool:
         argument = self.source.tensor(arguments)
-        return (
-            argument is self.tensor if self.tensor is not None else id(argument) not in self.others
-        )
+        if self.same is not None:
+            return argument is self.same.tensor(arguments)
+        if id(argument) in self.others:
+            return False
+        return not any([argument is each.tensor(arguments) for each in self.sources])
 
     def reason(self) -> str:
-        what = "was" if self.tensor is not None else "is"
+        what = "was" if self.same is not None else "is"
         return f"an argument {what} a tensor that the function reads from outside"
 
 

@@ -29,6 +29,7 @@ from frontend.tracing.guards.attributes import Attributes
 from frontend.tracing.guards.bytecode import ITSELF, BytecodeScan, Path, scan_bytecode
 from frontend.tracing.guards.checks import is_plain
 from frontend.tracing.guards.items import (
+    HASHED,
     LARGEST_ARRAY,
     MANY_ITEMS,
     MOST_ITEMS,
@@ -37,6 +38,7 @@ from frontend.tracing.guards.items import (
     Items,
     container_of,
     contents,
+    keys_of,
     size_of,
 )
 from frontend.tracing.guards.kinds import LIBRARY, OURS, SELF, package, package_of
@@ -57,6 +59,7 @@ class CapturedGlobals(Attributes):
     def __init__(self, session: Any):
         super().__init__(session)
         self.generators: list[Any] = []  # of random numbers
+        self.identities = False  # whether tensors may be told apart by which object they are
         self._kept_alive: list[Any] = []  # so that ids stay theirs
         self._uses: dict[int, set[str]] = {}  # of containers, what is read of them
 
@@ -165,6 +168,7 @@ class CapturedGlobals(Attributes):
             self._tensor_methods(loose)
             self._computed |= reads.computed
             self._refuse_types(function, reads)
+            self.identities |= reads.identities
             self._names(function, reads)
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             if name == "__class__":  # of `super()`
@@ -240,6 +244,8 @@ class CapturedGlobals(Attributes):
     def _items(self, value: Any, label: str) -> None:
         if not issubclass(type(value), tuple | frozenset):
             self.items.append(Items(value, label, self.session.numbers.places.keys_of(value)))
+        if container_of(value) in HASHED:
+            self.identities |= any(isinstance(key, Tensor) for key in keys_of(value))
         for item in contents(value) if size_of(value) <= MANY_ITEMS else ():
             self.value(item, {(ITSELF,)}, f"an item of {label}")
 

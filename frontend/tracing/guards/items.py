@@ -28,6 +28,7 @@ LARGEST_ARRAY = 1 << 16
 
 MAPPINGS = (OrderedDict, dict, MappingProxyType)
 SEQUENCES = (list, tuple, deque, set, frozenset, bytearray)
+HASHED = (*MAPPINGS, set, frozenset)
 _FIXED = (tuple, frozenset)
 _GROWING = (dict, set)
 
@@ -36,6 +37,12 @@ def container_of(value: Any) -> type | None:
     """The container of Python's that a value is, None for others."""
     kind = type(value)
     return next((base for base in (*MAPPINGS, *SEQUENCES) if issubclass(kind, base)), None)
+
+
+def keys_of(holder: Any) -> list[Any]:
+    """What the entries of a mapping or set are found by."""
+    base: Any = container_of(holder)
+    return list(base.keys(holder) if base in MAPPINGS else base.__iter__(holder))
 
 
 def contents(holder: Any) -> list[Any]:
