@@ -54,6 +54,7 @@ def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Te
     # What a training step does to a leaf it does once for each input.
     leaves = [x for x in arguments if session.backward_called and x.tensor._requires_grad]
     guards += [HooksGuard(x.source, x.tensor) for x in leaves]
+    guards += session.histories.guards()
     return guards + list(_identities(session, arguments, leaves, captured))
 
 

@@ -20,6 +20,7 @@ from frontend.compiled.results import closed, dressed, leaves, moved, put_on
 from frontend.compiled.signature import Signature
 from frontend.compiled.sized_memo import executable_at, of_graph
 from frontend.compiled.traced_function import TracedFunction
+from frontend.eager.backward import run_backward
 from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
 from frontend.tensors.memory_tracking import count_write
@@ -28,7 +29,7 @@ from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
 from frontend.tracing.leaving import leaving
-from frontend.tracing.sources import ArgumentSource, CapturedSource, NumberSource
+from frontend.tracing.sources import ArgumentSource, CapturedSource, NumberSource, Source
 from frontend.tracing.tracer import Trace
 from graphc.ir.dims import Extent, evaluate
 from graphc.ir.instances import type_at
@@ -71,7 +72,7 @@ class Specialization:
         self.updated = [order[id(x)] for x in traced.updated]
         self.grads = traced.grads
         self.taps = [fn for _, fn in session.taps]
-        self.kept = traced.kept
+        self.kept, self.passed = traced.kept, traced.passed
         self.first_tap = traced.first_tap
         self.first_update = traced.first_update
         self.positions = [s.position for s in self.sources if isinstance(s, ArgumentSource)]
@@ -377,6 +378,8 @@ class Specialization:
         for fn, position in zip(self.taps, range(self.first_tap, len(values))):
             value = values[position]
             fn(value if isinstance(value, Tensor) else make(value, self.types[position]))
+        for ends, retain in self.passed:
+            self._pass_on(ends, retain, arguments, values)
         for put, source in self.kept:
             put(source.tensor(arguments))
         results = [
@@ -385,6 +388,17 @@ class Specialization:
         ]
         one = self.structure is tree.TENSOR
         return results[0] if one else tree.build(self.structure, iter(results))
+
+    def _pass_on(
+        self, ends: Sequence[tuple[Source, int]], retain: bool, arguments: Sequence[Tensor],
+        values: Sequence[Any],
+    ) -> None:  # fmt: skip
+        """What a `backward()` inside gave to tensors that were computed outside goes on there."""
+        roots = []
+        for source, number in ends:
+            tensor: Any = source.tensor(arguments)
+            roots.append((tensor, make(values[self.first_tap + number], tensor.tensor_type)))
+        run_backward(roots, None, retain_graph=retain, create_graph=False)
 
     def _count_updates(self, arguments: Sequence[Tensor]) -> None:
         for counter in self.counters:

@@ -62,21 +62,37 @@ def _swept(
     at_inputs: dict[Edge, Any] = dict.fromkeys(targets or ())
     if targets is not None:
         leaves = {edge: last for edge, last in leaves.items() if edge in at_inputs}
+    session = STATE.session
+    if session is not None:
+        session.histories.reached(_ends(nodes, cotangents), inputs or (), create_graph)
     records = _unpacked(nodes, cotangents, at_inputs, needed, retain_graph, leaves)
-    sweep(records, cotangents, _around(STATE.session), _after)
+    sweep(records, cotangents, _around(session), _after)
     for edge in at_inputs:
         if isinstance(edge[0], Tensor) and edge in cotangents:
             at_inputs[edge] = _leaf_gradient(edge, cotangents, leaves)
     if targets is not None:
         return [writable(at_inputs[edge]) for edge in targets]
     taken = {id(gradient._value) for _, gradient in roots}
+    passed: list[tuple[Tensor, Tensor]] = []
     for edge in cotangents:
         leaf = edge[0]
         if isinstance(leaf, Tensor) and leaf._requires_grad:  # it may have been frozen since
-            accumulate(leaf, _leaf_gradient(edge, cotangents, leaves), create_graph, taken)
+            gradient = _leaf_gradient(edge, cotangents, leaves)
+            if session is not None and session.histories.of(leaf) is not None:
+                passed.append((leaf, gradient))
+                continue
+            accumulate(leaf, gradient, create_graph, taken)
             for hook in _running(leaf._post_hooks):
                 hook(leaf)
+    if session is not None:
+        session.histories.pass_on(passed, retain_graph)
     return []
+
+
+def _ends(nodes: list[TapeNode], cotangents: dict[Any, Any]) -> list[Tensor]:
+    """The tensors where the tape ends."""
+    edges = (*cotangents, *(edge for node in nodes for edge in node.edges if edge is not None))
+    return [edge[0] for edge in edges if isinstance(edge[0], Tensor)]
 
 
 def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, int]) -> Tensor:
@@ -104,7 +120,7 @@ def _nodes_before(node: TapeNode) -> list[TapeNode]:
     return [e[0] for e in node.edges if e is not None and isinstance(e[0], TapeNode)]
 
 
-def _behind(node: Any) -> set[Any]:
+def behind(node: Any) -> set[Any]:
     """Every tape node and leaf that a tape node (or leaf) depends on, itself included."""
     return reachable(
         [node], lambda x: [edge[0] for edge in getattr(x, "edges", ()) if edge is not None]
@@ -113,12 +129,12 @@ def _behind(node: Any) -> set[Any]:
 
 def leaves_behind(tensor: Tensor) -> set[int]:
     """The ids of the leaves that a tensor depends on."""
-    return {id(x) for x in _behind(edge_of(tensor)[0]) if isinstance(x, Tensor)}
+    return {id(x) for x in behind(edge_of(tensor)[0]) if isinstance(x, Tensor)}
 
 
 def passes_region(node: TapeNode) -> bool:
     """Whether a tape node depends on a branch or loop that was traced, or is one."""
-    nodes = (x for x in _behind(node) if isinstance(x, TapeNode))
+    nodes = (x for x in behind(node) if isinstance(x, TapeNode))
     return any(getattr(x.op, "kind", "") == "region" for x in nodes)
 
 

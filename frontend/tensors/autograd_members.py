@@ -67,13 +67,19 @@ class AutogradMembers(HostValues):
 
     @property
     def is_leaf(self) -> bool:
+        session = STATE.session
+        if session is not None and session.histories.of(self) is not None:
+            return False
         return self.grad_fn is None
 
     @property
     def grad_fn(self) -> Any:
-        """The tape node that made the tensor; None for a leaf."""
+        """The tape node that made the tensor; None for a leaf. Raises TraceError in a trace for one
+        that was computed outside."""
         if self._view is not None:
             self._view.bring_history(self)
+        if STATE.session is not None and self._edge is None:
+            STATE.session.histories.refuse(self)
         return None if self._edge is None else self._edge[0].shown()
 
     @property
@@ -134,6 +140,8 @@ class AutogradMembers(HostValues):
         """Keep the gradient of this non-leaf in `.grad`."""
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if STATE.session is not None and self._edge is None:
+            STATE.session.histories.refuse(self)
         if self._edge is not None:
             node, index = self._edge
             node.retained = {**(node.retained or {}), index: weakref.ref(self)}

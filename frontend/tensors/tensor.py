@@ -222,7 +222,7 @@ class Tensor(AutogradMembers):
         recording = STATE.grad_enabled and (self.requires_grad or new.requires_grad)
         if STATE.grad_enabled and view is not None:
             view.check_writable(recording)
-        if recording and self._requires_grad and self._edge is None:
+        if recording and self._requires_grad and self._edge is None and self.is_leaf:
             raise RuntimeError(LEAF_IN_PLACE)
         if STATE.session is not None:
             STATE.session.assign(self, new)

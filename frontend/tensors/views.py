@@ -78,7 +78,7 @@ class View:
                 "inside the no_grad block (if you don't want the inplace to be tracked) or both "
                 "outside (if you want the inplace to be tracked)."
             )
-        if root._requires_grad and root._edge is None:
+        if root._requires_grad and root._edge is None and root.is_leaf:
             raise RuntimeError(f"a view of {LEAF_IN_PLACE}")
         view: View | None = self if recording else None
         while view is not None and view.tracked:

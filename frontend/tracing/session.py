@@ -32,6 +32,7 @@ from frontend.tracing.containers import can_be_put_back, contents
 from frontend.tracing.containers import put_back as put_back_contents
 from frontend.tracing.guards.globals import CapturedGlobals
 from frontend.tracing.guards.items import Items
+from frontend.tracing.histories import Histories
 from frontend.tracing.hooks_inside import HooksInside
 from frontend.tracing.layouts import Layouts
 from frontend.tracing.mutations import Mutations
@@ -68,6 +69,7 @@ class Session(Mutations):
         self.guards: list[Any] = [self.captured_globals]
         self.attributes = AssignedAttributes()
         self.hooks = HooksInside()
+        self.histories = Histories(self)
         self.grad_guards: list[tuple[Tensor, bool]] = []
         self.asked: dict[int, Tensor] = {}  # whose flags were read
         self.taps: list[tuple[Tensor, Callable[..., Any]]] = []
@@ -319,6 +321,7 @@ class Session(Mutations):
 
     def read_grad(self, tensor: Any) -> Any:
         """`.grad`; one from before the trace becomes an input, its being None a guard."""
+        self.histories.touch(tensor)
         captured = self.capture(tensor)
         grad = tensor._grad
         known = captured is None or captured.grad_was_read or captured.grad_was_written
@@ -342,6 +345,7 @@ class Session(Mutations):
     def record_grad_write(self, tensor: Any) -> None:
         """`.grad` of a tensor is set: what it was before no longer matters."""
         self.refuse_in_region("writing .grad")
+        self.histories.touch(tensor)
         captured = self.capture(tensor)
         if captured is not None:
             captured.grad_was_written = True

@@ -155,6 +155,13 @@ class Trace:
                 session.taps.append((tensor, each.put))
             else:
                 self.kept.append((each.put, source))
+        # What goes on into histories from outside: the tensors, and the numbers of what they get.
+        self.passed: list[tuple[list[tuple[Source, int]], bool]] = []
+        for gradients, retain in session.histories.passed:
+            number = len(session.taps)
+            session.taps += [(gradient, _handed_on) for _, gradient in gradients]
+            ends = [session.source_of(tensor) for tensor, _ in gradients]
+            self.passed.append(([(end, number + i) for i, end in enumerate(ends)], retain))
         self.first_tap = len(self.outputs)
         self.outputs += [session.value_of(tensor) for tensor, _ in session.taps]
         self._check_flags()
@@ -195,12 +202,6 @@ class Trace:
             changed = grad is not captured.state_outside.get("_grad")
             if not changed and not captured.grad_was_written:
                 continue
-            if captured.state_outside.get("_edge") is not None:
-                raise TraceError(
-                    "backward() inside the traced function reached a tensor that was computed "
-                    "outside of it and requires grad",
-                    hint="detach() it, or call backward() outside",
-                )
             target = captured.input.source if captured.input is not None else tensor
             if grad is None:
                 gradients.append((target, None, tensor.tensor_type))
@@ -224,8 +225,9 @@ class Trace:
             before = captured.state_outside.get("_requires_grad", False)
             after = captured.tensor._requires_grad
             edge = captured.tensor._edge
+            changed = edge is not None and captured.state_outside.get("_edge") is not None
             # All results of a loop or branch require gradients where one of its operands does.
-            if before == after or (edge and passes_region(edge[0])):
+            if not changed and (before == after or (edge and passes_region(edge[0]))):
                 continue
             if edge is None:
                 raise TraceError("requires_grad of a tensor from outside is changed while tracing",
@@ -249,6 +251,10 @@ class Trace:
         order = {name: i for i, (name, _) in enumerate(inputs)}
         aliases = [(first + i, order[x.name]) for i, x in enumerate(self.updated)]
         return session.builder.snapshot(inputs, outputs, aliases)
+
+
+def _handed_on(value: Any) -> None:
+    """A gradient that goes on outside is taken from among the values."""
 
 
 def _same_items(left: dict[str, Any], right: dict[str, Any]) -> bool:

@@ -26,8 +26,8 @@ class StandIn(type):
         return hash(cls.stands_for)
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
-        made = super().__call__ if is_own(sys._getframe(1)) else cls.stands_for
-        return made(*arguments, **keywords)
+        build = super().__call__ if is_own(sys._getframe(1)) else cls.stands_for
+        return build(*arguments, **keywords)
 
     def __instancecheck__(cls, value: Any) -> bool:
         known = super().__instancecheck__(value)

@@ -208,15 +208,15 @@ def _compared_types(code: CodeType) -> set[str]:
         and not (second.argval == "self" and third.opname in _CALL)
         for first, second, third in zip(steps, steps[1:], steps[2:])
     )  # fmt: skip
-    found: set[str] = set()
+    names: set[str] = set()
     for before, step in itertools.pairwise(steps):
         if not asked or step.opname != "IS_OP" or before.opname in ("LOAD_CONST", *_ATTRIBUTE):
             continue
         if before.opname in _GLOBAL:
-            found.add(before.argval)
+            names.add(before.argval)
         elif before.opname not in _CALL or asked > 1 or {"int", "float"} & {*code.co_names}:
-            found.add(ITSELF)
-    return found | ({ITSELF} if asked and "issubclass" in code.co_names else set())
+            names.add(ITSELF)
+    return names | ({ITSELF} if asked and "issubclass" in code.co_names else set())
 
 
 def _is_name(text: str) -> bool:

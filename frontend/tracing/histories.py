@@ -1,0 +1,143 @@
+"""Tensors that were computed outside of a trace and require gradients: in it they are the ends of
+the tape, and what `backward()` gives them there goes on, after each call, into the history they
+have then.
+
+in : what a trace asks of such tensors, and the gradients that reach them
+out: what a call passes on, and the guards on it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.backward import behind
+from frontend.tensors.tensor import Tensor
+from frontend.tracing.sources import ArgumentSource, Source
+from graphc.errors import TraceError
+from graphc.ir.builder import user_location
+
+
+class Histories:
+    """Of one trace. `passed`: for each `backward()` the tensors that were computed outside, their
+    gradients, and whether the graph is retained."""
+
+    def __init__(self, session: Any):
+        self._session = session
+        self.passed: list[tuple[list[tuple[Tensor, Tensor]], bool]] = []
+        self._asked: dict[int, tuple[Tensor, bool]] = {}
+        self._behind: set[int] = set()
+        self._later: dict[int, Tensor] = {}  # whose `.grad` is looked at since
+
+    def of(self, tensor: Any) -> Any:
+        """The edge that a tensor has outside; None for a leaf, and what is made inside."""
+        captured = self._session.captured.get(id(tensor))
+        if captured is None and not isinstance(tensor._value, np.ndarray):
+            return None
+        state = vars(tensor) if captured is None else captured.state_outside
+        edge = state.get("_edge")
+        if state.get("_requires_grad"):
+            self._asked[id(tensor)] = tensor, edge is None
+        return edge
+
+    def refuse(self, tensor: Any) -> None:
+        """Raise TraceError where the history of a tensor is asked for that it has outside."""
+        if self.of(tensor) is not None:
+            raise TraceError(
+                f"a tensor {tensor.tensor_type} that was computed outside and requires gradients "
+                "is changed in place, or asked for its history, while tracing",
+                hint="do it outside, or detach() it",
+                location=user_location(),
+            )
+
+    # -- backward ----------------------------------------------------------------------------
+
+    def reached(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create: bool) -> None:
+        """A sweep comes to these ends of the tape, for the gradients of `targets`. Raises
+        TraceError for what it would have to find behind them."""
+        ends = [tensor for tensor in ends if self.of(tensor) is not None]
+        if not ends:
+            return
+        if create:
+            raise _unreachable("backward(create_graph=True) reaches")
+        for tensor in ends:
+            self._behind |= _behind(tensor, self.of(tensor))
+        for tensor in targets:
+            self.touch(tensor)
+
+    def pass_on(self, gradients: list[tuple[Tensor, Tensor]], retain_graph: bool) -> None:
+        if gradients:
+            self.passed.append((gradients, retain_graph))
+
+    def touch(self, tensor: Tensor) -> None:
+        """The `.grad` of a tensor is looked at. Raises TraceError where it would come from outside,
+        once the call is over."""
+        if not self._behind:
+            return
+        if id(tensor) in self._behind:
+            raise _unreachable("the gradient of a tensor comes, in part,")
+        self._later[id(tensor)] = tensor
+
+    # -- what a call does --------------------------------------------------------------------
+
+    def guards(self) -> Iterator[Any]:
+        """Whether arguments are leaves, where that was asked, and what is behind those that are
+        not."""
+        source_of = self._session.source_of
+        for tensor, is_leaf in self._asked.values():
+            # A leaf that is captured and requires gradients stays one.
+            if not is_leaf or isinstance(source_of(tensor), ArgumentSource):
+                yield LeafGuard(source_of(tensor), is_leaf)
+        ends = [source_of(tensor) for gradients, _ in self.passed for tensor, _ in gradients]
+        if ends and self._later:
+            yield HistoryGuard(ends, [source_of(tensor) for tensor in self._later.values()])
+
+
+def _unreachable(what: str) -> TraceError:
+    return TraceError(
+        f"{what} from the history of a tensor that was computed outside of the traced function; "
+        "what backward() does there is done when the call is over",
+        hint="compute the tensor inside too, or call backward() outside",
+        location=user_location(),
+    )
+
+
+def _behind(tensor: Any, edge: Any) -> set[int]:
+    """The ids of the leaves behind an edge, and of its tensor where that keeps its gradient."""
+    node, index = edge
+    kept = {id(tensor)} if index in (node.retained or {}) else set()
+    return kept | {id(x) for x in behind(node) if isinstance(x, Tensor)}
+
+
+class LeafGuard:
+    """Whether a tensor is a leaf."""
+
+    def __init__(self, source: Source, is_leaf: bool):
+        self.source = source
+        self.is_leaf = is_leaf
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        tensor: Any = self.source.tensor(arguments)
+        return bool(tensor.is_leaf) is self.is_leaf
+
+    def reason(self) -> str:
+        return f"a tensor was {'a' if self.is_leaf else 'no'} leaf"
+
+
+class HistoryGuard:
+    """Behind tensors that gradients are passed on to there is none whose `.grad` the function
+    looks at afterwards."""
+
+    def __init__(self, ends: Sequence[Source], read: Sequence[Source]):
+        self.ends = ends
+        self.read = read
+
+    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
+        ends: list[Any] = [source.tensor(arguments) for source in self.ends]
+        ids = set().union(*[_behind(end, end._edge) for end in ends if end._edge is not None])
+        return ids.isdisjoint([id(source.tensor(arguments)) for source in self.read])
+
+    def reason(self) -> str:
+        return "a gradient that is read comes from outside"
