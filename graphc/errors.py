@@ -36,13 +36,6 @@ class GraphError(RuntimeError):
         super().__init__(text)
 
 
-def is_refusal(error: BaseException | None) -> bool:
-    """Whether an error, or one that it was made of, is one of traces alone."""
-    while error is not None and not getattr(error, "is_refusal", False):
-        error = error.__context__
-    return error is not None
-
-
 class ShapeError(GraphError, ValueError):
     """Shapes that do not fit: broadcasting, contraction, axes, geometry of windows."""
 

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from frontend.tensors.state import STATE, put_back, state_now
-from graphc.errors import TraceError, is_refusal
+from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.own_frames import reached_user
 
@@ -34,10 +34,11 @@ class leaving:
         self.outside = state_now()
         self.session.outermost = sys._getframe(1)
 
-    def __exit__(self, kind: Any, *error: Any) -> None:
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         self.session.leave()
         try:
-            if kind is None:
+            # An error of the user's may come of one that was caught.
+            if kind is None or (isinstance(error, Exception) and not isinstance(error, GraphError)):
                 check_caught(self.session)
         except BaseException:
             put_back(self.outside)
@@ -54,9 +55,20 @@ def check_caught(session: Session) -> None:
     eager mode's own: what decided them, also a comparison of sizes by how they are written, is a
     guard from here on."""
     caught = [error for error in session.errors if reached_user(error)]
-    refused = next(filter(is_refusal, caught), None)
+    noted = set(map(id, session.errors))
+    refused = next((error for error in caught if _is_refusal(error, noted)), None)
     if refused is not None:
         refused.add_note("the function catches this error, which eager mode does not raise")
         raise refused
     if caught and session.answers is not None:
         session.answers.hold_apart(session.answers.told_apart or ())
+
+
+def _is_refusal(error: BaseException | None, noted: set[int]) -> bool:
+    """Whether an error, or one among those that were noted that it was made of, is one of traces
+    alone."""
+    while isinstance(error, GraphError) and id(error) in noted:
+        if error.is_refusal:
+            return True
+        error = error.__context__
+    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.fuzz import (
     autograd,
     cache_files,
+    caught,
     checkpoints,
     eager_ops,
     graph_texts,
@@ -24,7 +25,7 @@ from tests.fuzz.frame import Fuzzer
 _MODULES = (
     checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
     interrupts, autograd, packing, sizes, op_sizes,
-    eager_ops,
+    eager_ops, caught,
 )  # fmt: skip
 
 FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}
