@@ -37,8 +37,9 @@ class leaving:
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         self.session.leave()
         try:
-            # An error of the user's may come of one that was caught.
-            if kind is None or (isinstance(error, Exception) and not isinstance(error, GraphError)):
+            # Another error may come of one that was caught.
+            refused = getattr(error, "is_refusal", False)
+            if kind is None or (isinstance(error, Exception) and not refused):
                 check_caught(self.session)
         except BaseException:
             put_back(self.outside)

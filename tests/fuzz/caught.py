@@ -113,7 +113,7 @@ class Part:
             case "suppress":
                 yield from ("with contextlib.suppress(Exception):", f"    {value}", "    z = z + 1")
             case "nested":
-                yield from ("try:", "    try:", f"        {value}", "    finally:", 
+                yield from ("try:", "    try:", f"        {value}", "    finally:",
                             "        z = z + 5", caught, f"    {other}")  # fmt: skip
             case "raises":
                 yield from ("try:", f"    {value}", "except Exception as e:",

@@ -33,6 +33,7 @@ _ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}
 _CALL = {"CALL", "CALL_FUNCTION"}
 _BETWEEN = {"PUSH_NULL", "COPY", "NOP", "EXTENDED_ARG", "CACHE", "RESUME", "PRECALL", "KW_NAMES"}
 _BY_NAME = {"getattr", "hasattr", "setattr", "delattr"}
+_ASKING_TYPES = {"type", "issubclass"}
 _BY_IDENTITY = {"id", "is_", "is_not"}
 _GOT = "attribute"  # `getattr` has its name: its result is the attribute
 _AS_ATTRIBUTE = {"type": "__class__", "vars": "__dict__"}
@@ -45,12 +46,13 @@ class BytecodeScan:
     `imports`: modules that are imported inside, with the names taken from them. `global_names`:
     texts that may be names of globals. `computed`: whether names of attributes are computed (it is
     not empty then), and what may be their beginnings. `compares`: whether two values are compared
-    with `==`. `types`: the globals that what `type(x)` gave may be compared with by `is`, `ITSELF`
-    for anything else. `identities`: whether it tells objects apart, by `is` or `id`."""
+    with `==`. `takes_types`: whether `type(x)` is asked; `types`: the globals that what it gave may
+    be compared with by `is`, `ITSELF` for anything else. `identities`: whether it tells objects
+    apart, by `is` or `id`."""
 
     __slots__ = (
         "cells", "compares", "computed", "first", "global_names", "globals", "identities",
-        "imports", "loose", "types",
+        "imports", "loose", "takes_types", "types",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -62,6 +64,7 @@ class BytecodeScan:
         self.global_names: set[str] = set()
         self.computed: set[str] = set()
         self.compares = False
+        self.takes_types = False
         self.types: set[str] = set()
         self.identities = False
 
@@ -87,8 +90,8 @@ def _collect(code: CodeType, scan: BytecodeScan, first: set[Path]) -> None:
     if "globals" in code.co_names:
         scan.global_names |= texts
     scan.identities |= not _BY_IDENTITY.isdisjoint(code.co_names) or walk.compares_identity
-    if "type" in code.co_names:
-        scan.types |= _compared_types(code)
+    if walk.compares_identity or not _ASKING_TYPES.isdisjoint(code.co_names):
+        _note_types(code, scan)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             _collect(constant, scan, scan.loose)
@@ -200,23 +203,27 @@ class _Walk:
         self.start(self.scan.loose)
 
 
-def _compared_types(code: CodeType) -> set[str]:
-    """`BytecodeScan.types` of a code object. That of an object, `self`, is no number's."""
+def _note_types(code: CodeType, scan: BytecodeScan) -> None:
+    """`BytecodeScan.takes_types` and `types` of a code object. The type of an object, `self`, is no
+    number's."""
     steps = [step for step in dis.get_instructions(code) if step.opname not in _BETWEEN]
-    asked = sum(
+    taken = sum(
         first.opname in _GLOBAL and first.argval == "type" and second.opname not in _CALL
         and not (second.argval == "self" and third.opname in _CALL)
         for first, second, third in zip(steps, steps[1:], steps[2:])
     )  # fmt: skip
-    names: set[str] = set()
+    scan.takes_types |= taken > 0
+    if "issubclass" in code.co_names:
+        scan.types.add(ITSELF)
     for before, step in itertools.pairwise(steps):
-        if not asked or step.opname != "IS_OP" or before.opname in ("LOAD_CONST", *_ATTRIBUTE):
+        if step.opname != "IS_OP" or before.opname in ("LOAD_CONST", *_ATTRIBUTE):
             continue
         if before.opname in _GLOBAL:
-            names.add(before.argval)
-        elif before.opname not in _CALL or asked > 1 or {"int", "float"} & {*code.co_names}:
-            names.add(ITSELF)
-    return names | ({ITSELF} if asked and "issubclass" in code.co_names else set())
+            scan.types.add(before.argval)
+        elif before.opname in _CALL:
+            scan.types |= {"int", "float"}.intersection(code.co_names)
+        if taken > (before.opname in _CALL) and before.opname not in _GLOBAL:
+            scan.types.add(ITSELF)
 
 
 def _is_name(text: str) -> bool:

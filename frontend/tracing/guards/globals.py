@@ -60,6 +60,7 @@ class CapturedGlobals(Attributes):
         super().__init__(session)
         self.generators: list[Any] = []  # of random numbers
         self.identities = False  # whether tensors may be told apart by which object they are
+        self._takes_types = self._compares_types = False
         self._kept_alive: list[Any] = []  # so that ids stay theirs
         self._uses: dict[int, set[str]] = {}  # of containers, what is read of them
 
@@ -180,13 +181,15 @@ class CapturedGlobals(Attributes):
         self.value(function.__dict__.get("__wrapped__"), SELF, "the function")
 
     def _refuse_types(self, function: FunctionType, reads: BytecodeScan) -> None:
-        """Raise UndecidedSizeError where numbers are left open and the function compares types by
-        `is`: what stands for an int or float is of another."""
-        space = {**vars(builtins), **function.__globals__}
-        compared = any(name == ITSELF or space.get(name) in (int, float) for name in reads.types)
-        if compared and self.session.sizes is not None:
+        """Raise UndecidedSizeError where numbers are left open and types are compared by `is`: what
+        stands for an int or float is of another."""
+        space = {**vars(builtins), **function.__globals__} if reads.types else {}
+        compares = any(name == ITSELF or space.get(name) in (int, float) for name in reads.types)
+        self._takes_types |= reads.takes_types
+        self._compares_types |= compares
+        if self._takes_types and self._compares_types and self.session.sizes is not None:
             raise UndecidedSizeError(
-                f"{function.__name__}() compares a type() by `is`",
+                f"{function.__name__}() compares a type() by `is`, or is called by what does",
                 hint="isinstance(n, int), or type(n) == int",
             )
 
