@@ -27,7 +27,7 @@ from graphc.ir.nodes import (
     Node,
     Value,
 )
-from graphc.ir.own_frames import is_own
+from graphc.ir.own_frames import BY_FILE, is_own
 from graphc.ir.registry import OpDefinition, named
 from graphc.ir.types import TensorType
 
@@ -214,8 +214,8 @@ def user_location(module: str = "", phase: str = FORWARD) -> Location | None:
     module alone where there is none."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not is_own(frame):
-            code = frame.f_code
+        code = frame.f_code
+        if not (BY_FILE.get(code.co_filename) or is_own(frame)):
             return Location(code.co_filename, frame.f_lineno, code.co_name, module, phase)
         frame = frame.f_back  # type: ignore[assignment]
     return Location("", 0, "", module, phase) if module else None

@@ -16,15 +16,16 @@ from types import CodeType, FrameType
 from typing import Any
 
 _PACKAGES = {"graphc", "frontend"}
-_BY_FILE: dict[str, bool] = {}
+BY_FILE: dict[str, bool] = {}
+"""What `is_own` knows, for walks of many frames."""
 
 
 def is_own(frame: FrameType) -> bool:
     """Whether a frame runs code of graphc or of its frontend."""
     file = frame.f_code.co_filename
-    own = _BY_FILE.get(file)
+    own = BY_FILE.get(file)
     if own is None:
-        own = _BY_FILE[file] = _is_own(file, frame.f_globals)
+        own = BY_FILE[file] = _is_own(file, frame.f_globals)
     return own
 
 

@@ -36,4 +36,4 @@ class StandIn(type):
     def __repr__(cls) -> str:
         return repr(cls.stands_for)
 
-    __name__ = property(lambda cls: cls.stands_for.__name__)  # type: ignore[assignment]
+    __name__ = property(lambda cls: cls.stands_for.__name__)

@@ -71,7 +71,7 @@ class _Granted:
 
     def __init__(self) -> None:
         self.memos: dict[Any, dict[Any, Any]] = {}
-        self.told_apart = None
+        self.told_apart: list[tuple[Any, Any]] | None = None
 
     def ask(self, left: Any, sign: str, right: Any) -> bool:
         return sign in (">", ">=", "!=")
