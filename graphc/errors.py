@@ -6,14 +6,19 @@ that the traced function catches."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+import threading
 
-_NOTED: ContextVar[list[GraphError] | None] = ContextVar("noted", default=None)
+
+class _Noted(threading.local):
+    errors: list[GraphError] | None = None
+
+
+_NOTED = _Noted()
 
 
 def note_errors(errors: list[GraphError] | None) -> None:
-    """From now on, in this context, errors are noted there as they are made; None: nowhere."""
-    _NOTED.set(errors)
+    """From now on, in this thread, errors are noted there as they are made; None: nowhere."""
+    _NOTED.errors = errors
 
 
 class GraphError(RuntimeError):
@@ -23,7 +28,7 @@ class GraphError(RuntimeError):
     is_refusal = False
 
     def __init__(self, message: str, *, location: object | None = None, hint: str | None = None):
-        noted = _NOTED.get()
+        noted = _NOTED.errors
         if noted is not None:
             noted.append(self)
         self.location = location

@@ -24,7 +24,7 @@ FOLLOWED = (
 )  # fmt: skip
 REFUSED = (
     "counter", "item set", "attribute set", "list that is read and grows", "iterator",
-    "given list changed", "tensor attribute set",
+    "given list changed", "tensor attribute set", "caught value", "swallowed value",
 )  # fmt: skip
 
 
