@@ -85,7 +85,7 @@ class _Saved:
         self.edge: Any = None
         self.packed: Any = None
         self.unpack: Any = None
-        if STATE.saved_hooks is not None and STATE.session is None:
+        if STATE.saved_hooks is not None and STATE.mode is None:
             pack, self.unpack = STATE.saved_hooks
             self.packed = pack(tensor.detach())
             self.edge = tensor._edge or ((tensor, 0) if tensor._requires_grad else None)
@@ -262,7 +262,7 @@ class Function:
 def _over_the_same(x: Tensor) -> Tensor:
     """Another tensor over the memory of `x`, off its tape."""
     result = make(x._value, x.tensor_type)
-    if STATE.session is None:
+    if STATE.mode is None:
         result._counter = x._counter
     return result
 

@@ -38,7 +38,7 @@ class saved_tensors_hooks:
         self._before: list[Any] = []
 
     def __enter__(self) -> None:
-        if STATE.session is not None:
+        if STATE.mode is not None:
             raise TraceError(
                 "saved_tensors_hooks in a trace: the compiler decides what is kept for backward",
                 hint="compile(..., saved_bytes=…) limits its memory",

@@ -52,7 +52,7 @@ class CompiledFunction:
         cache = self._cache
         if cache is not None and not keywords and cache.fits(arguments):
             return cache.specialization.call(arguments)
-        if STATE.session is not None:
+        if STATE.mode is not None:
             return self.function(*arguments, **keywords)
         arguments, keywords = self._positional(arguments, keywords)
         leaves: list[Tensor] = []

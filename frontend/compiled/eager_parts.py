@@ -13,7 +13,7 @@ from graphc.ir.builder import user_location
 
 def is_compiling() -> bool:
     """Whether a trace is under way."""
-    return STATE.session is not None
+    return STATE.mode is not None
 
 
 def disable(function: Any = None, recursive: bool = True) -> Any:
@@ -26,7 +26,7 @@ def disable(function: Any = None, recursive: bool = True) -> Any:
 
     @functools.wraps(target)
     def eager(*arguments: Any, **keywords: Any) -> Any:
-        if STATE.session is not None:
+        if STATE.mode is not None:
             raise TraceError(
                 f"{name} is marked to run eagerly (compiler.disable) and was called in a trace",
                 hint="compile the parts before and after it, or run the whole eagerly: "

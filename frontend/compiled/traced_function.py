@@ -156,10 +156,10 @@ class TracedFunction:
         """The graph of outputs and updates, then `extra`, of the inputs and `more`."""
         with leaving(self.session), self.session:
             named = [(name, var) for name, _, var in self.inputs]
-            values = [self.session.value_of(tensor) for tensor in self.outputs]
+            values = [self.session.value(tensor) for tensor in self.outputs]
             first = len(values)
             values += [var for var, _ in self.updates]
-            values += [self.session.value_of(tensor) for tensor in extra]
+            values += [self.session.value(tensor) for tensor in extra]
             aliases = [(first + i, target) for i, (_, target) in enumerate(self.updates)]
             return self.session.builder.snapshot([*named, *more], values, aliases)
 

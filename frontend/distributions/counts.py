@@ -137,7 +137,7 @@ class Geometric(OfProbability):
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
         self._set_given(probs, logits)
         super().__init__(self._given.shape, validate_args=validate_args)
-        if self._validate_args and probs is not None and STATE.session is None:
+        if self._validate_args and probs is not None and STATE.mode is None:
             if not bool((self.probs > 0).all()):
                 raise ValueError(
                     f"Expected parameter probs of distribution {self!r} to be positive but found "

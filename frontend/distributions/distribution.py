@@ -42,7 +42,7 @@ class Distribution:
         self._event_shape = Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
-        if self._validate_args and STATE.session is None:
+        if self._validate_args and STATE.mode is None:
             self._check_parameters()
 
     @property
@@ -179,7 +179,7 @@ class Distribution:
                     f"{Size(shape)} vs {Size(wanted)}."
                 )
         support = self.support
-        if support is None or is_dependent(support) or STATE.session is not None:
+        if support is None or is_dependent(support) or STATE.mode is not None:
             return
         with no_grad():
             valid = bool(support.check(value).all())

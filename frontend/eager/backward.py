@@ -18,6 +18,7 @@ import numpy as np
 from frontend.eager.gradient_programs import at_once
 from frontend.eager.piecewise import PIECEWISE, connected
 from frontend.eager.tape import Edge, TapeNode, edge_of
+from frontend.tensors.mode import Sweep
 from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import Tensor, make
 from graphc.autodiff.parts import OutputPart
@@ -35,19 +36,16 @@ def run_backward(
 ) -> list[Tensor | None]:
     """Sweep back from `roots` (tensor, its gradient). With `inputs`: their gradients, None where
     there is no path. Without: gradients are added to the leaves' `.grad`."""
-    session = STATE.session
-    start = 0 if session is None else session.begin_backward(accumulates=inputs is None)
-    try:
-        with recording(create_graph):
-            return _swept(roots, inputs, retain_graph=retain_graph, create_graph=create_graph)
-    finally:
-        if session is not None:
-            session.end_backward(start)
+    mode = STATE.mode
+    within = nullcontext() if mode is None else mode.backward(accumulates=inputs is None)
+    with within as run, recording(create_graph):
+        return _swept(roots, inputs, run, retain_graph=retain_graph, create_graph=create_graph)
 
 
 def _swept(
     roots: Sequence[tuple[Tensor, Tensor]],
     inputs: Sequence[Tensor] | None,
+    run: Sweep | None,
     *,
     retain_graph: bool,
     create_graph: bool,
@@ -62,11 +60,10 @@ def _swept(
     at_inputs: dict[Edge, Any] = dict.fromkeys(targets or ())
     if targets is not None:
         leaves = {edge: last for edge, last in leaves.items() if edge in at_inputs}
-    session = STATE.session
-    if session is not None:
-        session.histories.reached(_ends(nodes, cotangents), inputs or (), create_graph)
+    if run is not None:
+        run.reach(_ends(nodes, cotangents), inputs or (), create_graph)
     records = _unpacked(nodes, cotangents, at_inputs, needed, retain_graph, leaves)
-    sweep(records, cotangents, _around(session), _after)
+    sweep(records, cotangents, _around(run), _after)
     for edge in at_inputs:
         if isinstance(edge[0], Tensor) and edge in cotangents:
             at_inputs[edge] = _leaf_gradient(edge, cotangents, leaves)
@@ -78,14 +75,14 @@ def _swept(
         leaf = edge[0]
         if isinstance(leaf, Tensor) and leaf._requires_grad:  # it may have been frozen since
             gradient = _leaf_gradient(edge, cotangents, leaves)
-            if session is not None and session.histories.of(leaf) is not None:
+            if STATE.mode is not None and STATE.mode.history(leaf) is not None:
                 passed.append((leaf, gradient))
                 continue
             accumulate(leaf, gradient, create_graph, taken)
             for hook in _running(leaf._post_hooks):
                 hook(leaf)
-    if session is not None:
-        session.histories.pass_on(passed, retain_graph)
+    if run is not None:
+        run.pass_on(passed, retain_graph)
     return []
 
 
@@ -205,9 +202,9 @@ def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:
 def _running(hooks: Any) -> tuple[Any, ...]:
     """The hooks there are, now that they run; a trace relies on what their code reads by name."""
     running = tuple(hooks.values()) if hooks else ()
-    if STATE.session is not None:
+    if STATE.mode is not None:
         for hook in running:
-            STATE.session.captured_globals.value(hook, frozenset(), "a hook")
+            STATE.mode.follow(hook)
     return running
 
 
@@ -242,16 +239,16 @@ def _check_replaced(hook: Any, gradient: Tensor, replaced: Any) -> None:
         )
 
 
-def _around(session: Any) -> Any:
+def _around(run: Sweep | None) -> Any:
     """What the sweep runs each rule in: nodes of a trace stem from the forward's line; with
     anomaly detection an error names that line."""
-    if session is None:
+    if run is None:
         return _Blamed if STATE.detect_anomaly else None
 
     def place(record: Record) -> AbstractContextManager[None]:
         if record.location is None:
             return nullcontext()
-        return session.backward_of(record.location)
+        return run.gradient_of(record.location)
 
     return place
 
@@ -301,7 +298,7 @@ def accumulate(
 ) -> None:
     """Add `gradient` to `variable.grad`: in place, unless the sum itself is to be differentiated.
     `taken` holds the ids of arrays that belong to others: those are copied."""
-    present = variable._grad if STATE.session is None else STATE.session.read_grad(variable)
+    present = variable._grad if STATE.mode is None else STATE.mode.read_grad(variable)
     if present is None:
         variable.grad = gradient.clone() if create_graph else _owned(variable, gradient, taken)
     elif create_graph or present._requires_grad:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
-import weakref
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ class TensorContext:
         """Run `op`. Raises GraphError with the user's line where the operands do not fit."""
         try:
             if attributes:
-                if STATE.session is not None and STATE.session.example:
+                if STATE.mode is not None and STATE.mode.open_sizes:
                     attributes = {name: extents_in(each) for name, each in attributes.items()}
                 types = [x.tensor_type for x in operands]
                 prepared = STATE.prepared.get((op, *types, *map(exact, attributes.items())))
@@ -73,8 +72,10 @@ class TensorContext:
                 full = op.recorded(prepared.operand_types, prepared.attributes)
                 if full is not prepared.attributes:
                     return self.apply(op, operands, full)[: len(prepared.types)]
-        if STATE.session is not None:
-            results = _emitted(op, operands, prepared)
+        if STATE.mode is not None:
+            results = STATE.mode.emit(
+                op, operands, prepared.attributes, prepared.types, prepared.view
+            )
         elif STATE.observer is not None:
             with STATE.observer(op, operands):
                 results = (_computed_plainly if prepared.plain else _computed)(
@@ -109,8 +110,8 @@ class TensorContext:
     def constant(self, array: Any) -> Tensor:
         """A tensor over `array`, not to be changed in place."""
         array = np.asarray(array)
-        value = array if STATE.session is None else STATE.session.constant_value(array)
-        return make(value, TensorType.of(array))
+        type = TensorType.of(array)
+        return make(array, type) if STATE.mode is None else STATE.mode.constant(array, type)
 
 
 CONTEXT = TensorContext()
@@ -234,18 +235,6 @@ def _show(result: Tensor, op: Any, operand: Tensor, prepared: Prepared) -> None:
     result._view = View(operand, op, prepared.attributes, counter[0], bool(STATE.grad_enabled))
 
 
-def _emitted(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
-    """The results as variables of the active trace."""
-    session: Any = STATE.session
-    values = session.emit(op, operands, prepared.attributes, prepared.types)
-    results = tuple([make(v, type) for v, type in zip(values, prepared.types)])
-    if session.watched is not None:
-        session.watched += map(weakref.ref, results)
-    if prepared.view:
-        session.make_view(results[0], operands[0], op, prepared.attributes)
-    return results
-
-
 # -- the fast path -------------------------------------------------------------------------------
 # Eager mode on small tensors costs what the code from a Python operator to NumPy costs. These two
 # are `apply` unrolled for the ops it is mostly called with: one or two operands, one result, no
@@ -344,16 +333,15 @@ _FILLED: dict[Any, np.ndarray] = {}
 
 def filled(number: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
     """`number` in `dtype`, repeated to `shape`, as a constant not to be changed in place."""
-    if STATE.session is not None:
+    if STATE.mode is not None:
         shape = extents_in(tuple(shape))
     return filled_like(number, TensorType(dtype, shape))
 
 
 def filled_like(number: Any, type: TensorType) -> Tensor:
     """`number` as a constant of a tensor type, not to be changed in place."""
-    session = STATE.session
-    if session is not None:
-        return make(session.filled_value(number, type), type)
+    if STATE.mode is not None:
+        return STATE.mode.constant(number, type)
     # -0.0 equals 0.0, so zeros go by their text.
     key = (number or str(number), number.__class__, type)
     array = _FILLED.get(key)

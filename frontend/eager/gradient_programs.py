@@ -42,7 +42,7 @@ def at_once(record: Record) -> Record:
     Not where the ops are recorded, traced or watched. A record may be of a user's own function."""
     if not isinstance(record.op, Op):
         return record
-    if STATE.backend != "native" or STATE.session is not None or STATE.observer is not None:
+    if STATE.backend != "native" or STATE.mode is not None or STATE.observer is not None:
         return record
     wanted = tuple([key is not None for key in record.input_keys])
     settle(record.op, record.attributes, record.inputs, wanted)

@@ -150,7 +150,7 @@ def _listed(tensors: Any) -> list[Tensor]:
 
 def _roots(tensors: Sequence[Tensor], gradients: Any) -> list[tuple[Tensor, Tensor]]:
     """Each tensor with its gradient: ones for a scalar without one."""
-    if STATE.session is not None and STATE.session.regions:
+    if STATE.mode is not None and STATE.mode.in_region:
         raise TraceError(
             "backward() or grad() in the body of a traced loop or branch",
             hint="differentiate outside of it: gradients go through loops and branches",

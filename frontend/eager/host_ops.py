@@ -6,7 +6,6 @@ form raise TraceError.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -51,10 +50,12 @@ class HostOp:
     ) -> tuple[tuple[Tensor, ...], bool]:
         """The results, and whether it is one and no tuple."""
         has_data = all(x._value is not NO_DATA for x in operands)
-        if self.op is not None and (STATE.session is not None or not has_data):
+        mode = STATE.mode
+        if self.op is not None and (mode is not None or not has_data):
             types = self.op.infer(tuple(x.tensor_type for x in operands), attributes)
-            if has_data:
-                return _emitted(self.op, operands, attributes, types), len(types) == 1
+            if has_data and mode is not None:
+                canonical = self.op.canonical(attributes)
+                return mode.emit(self.op, operands, canonical, types), len(types) == 1
             return tuple(map(without_data, types)), len(types) == 1
         eager_only(self.name)
         # Row-major, as in compiled code: BLAS sums in another order where they are not.
@@ -81,18 +82,6 @@ class HostOp:
         record(self, attributes, operands, results, Saves(kinds, shown, reads))
 
 
-def _emitted(
-    op: Host, operands: tuple[Tensor, ...], attributes: dict[str, Any], types: Any
-) -> tuple[Tensor, ...]:
-    """The results as variables of the active trace."""
-    session: Any = STATE.session
-    values = session.emit(op, operands, op.canonical(attributes), types)
-    results = tuple(make(value, type) for value, type in zip(values, types))
-    if session.watched is not None:
-        session.watched += map(weakref.ref, results)
-    return results
-
-
 def _row_major(array: Any) -> Any:
     return array if array.flags.c_contiguous else array.copy(order="C")
 
@@ -105,7 +94,7 @@ def from_host(array: Any) -> Tensor:
 
 def eager_only(name: str) -> None:
     """Raise TraceError in a trace: `name` has no compiled form."""
-    if STATE.session is not None:
+    if STATE.mode is not None:
         raise TraceError(
             f"{name}() runs eagerly only: compiled code cannot call it yet",
             hint="call it outside of the compiled function and pass its result in",

@@ -18,7 +18,7 @@ from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from graphc.autodiff.sweep import Reads, Record, Unread
 from graphc.errors import GraphError, ShapeError
-from graphc.ir.builder import user_location
+from graphc.ir.builder import Var, user_location
 from graphc.ir.types import TensorType
 
 Edge = tuple[Any, int]
@@ -297,12 +297,13 @@ def record(
         if result.tensor_type.dtype.is_float:
             result._edge = (node, index)
             result._requires_grad = True
-    if STATE.saved_hooks is not None and STATE.session is None:
+    if STATE.saved_hooks is not None and STATE.mode is None:
         node.pack(results, *STATE.saved_hooks)
     elif saves.outputs:
         node.keep_outputs(results)
-    if STATE.session is not None:
-        node.location = STATE.session.location_of(results[0])
+    if STATE.mode is not None:
+        value = results[0]._value
+        node.location = value.context.node_of(value).location if type(value) is Var else None
     elif STATE.detect_anomaly:
         node.location = user_location()
     return node

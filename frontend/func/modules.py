@@ -9,8 +9,8 @@ from typing import Any
 from frontend.functions.shape import stack
 from frontend.nn.modules.batchnorm import _BatchNorm
 from frontend.nn.modules.module import Module
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.tracer import guard_module
 
 
 def functional_call(
@@ -100,8 +100,8 @@ def _replaced(
 ) -> Iterator[None]:
     """Other tensors in the registries. They are written past what tells compiled functions of
     changes, and a trace guards what was there before: afterwards all is as it was."""
-    for _, part in module.named_modules():
-        guard_module(part)
+    if STATE.mode is not None:
+        STATE.mode.follow(module)
     put = dict.__setitem__
     chosen = [places[name] for name in replacing]
     before = [(registry, key, registry[key]) for registry, key in chosen]

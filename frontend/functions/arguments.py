@@ -68,14 +68,14 @@ def stored(result: Any, out: Any) -> Any:
             location=user_location(),
         )
     new = casted(result, out.dtype)
-    if STATE.session is None and 0 in out._array("out=").strides and out.numel() > 1:
+    if STATE.mode is None and 0 in out._array("out=").strides and out.numel() > 1:
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
         )
     if new.tensor_type == out.tensor_type:
         out._assign(new)
-    elif STATE.session is None and out._view is None and out._frozen is None:
+    elif STATE.mode is None and out._view is None and out._frozen is None:
         if out.numel():
             warnings.warn(
                 f"An output with one or more elements was resized since it had shape "
@@ -92,7 +92,7 @@ def stored(result: Any, out: Any) -> Any:
             hint="give an `out` of that shape; views, and tensors in a trace, are not resized",
             location=user_location(),
         )
-        error.is_refusal = STATE.session is not None and out._view is None
+        error.is_refusal = STATE.mode is not None and out._view is None
         raise error
     return out
 
@@ -102,7 +102,7 @@ def refuse_overlap(out: Any, *operands: Any) -> None:
     functions that PyTorch computes straight into `out`, reading what it wrote."""
     places = out if isinstance(out, tuple | list) else (out,)
     for place in places:
-        if not isinstance(place, Tensor) or STATE.session is not None or place.is_meta:
+        if not isinstance(place, Tensor) or STATE.mode is not None or place.is_meta:
             continue
         array = place._array("out=")
         others = [x._array("out=") for x in operands if isinstance(x, Tensor) and not x.is_meta]

@@ -106,7 +106,7 @@ def cond(
     _check_tensors("cond", leaves, structure)
     if isinstance(pred, Tensor) and pred.numel() != 1:
         raise RuntimeError(f"cond(): pred must have one element, got {pred.tensor_type}")
-    if STATE.session is None or not isinstance(pred, Tensor):
+    if STATE.mode is None or not isinstance(pred, Tensor):
         chosen = unchanging(true_fn if bool(pred) else false_fn, leaves)
         return unshared(chosen(*operands), leaves)
     types = _types(leaves)
@@ -150,7 +150,7 @@ def while_loop(
     leaves: list[Tensor] = []
     structure = tree.flatten(carried, leaves)
     _check_tensors("while_loop", leaves, structure)
-    if STATE.session is None:
+    if STATE.mode is None:
         return _eager_while(cond_fn, body_fn, carried, leaves)
     return _traced_while(cond_fn, body_fn, leaves, structure)
 
@@ -258,7 +258,7 @@ def scan(
     if dim != 0:
         sequences = [movedim(x, dim, 0) for x in sequences]
     step = _checked_step(combine_fn, carry_structure, _types(carry))
-    if STATE.session is None:
+    if STATE.mode is None:
         final, ys = _eager_scan(step, init, sequences, structure, steps, reverse)
     else:
         final, ys = _traced_scan(step, carry, carry_structure, sequences, structure, steps, reverse)

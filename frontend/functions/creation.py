@@ -173,7 +173,7 @@ def _filled(
         result = without_data(TensorType(kind, shape))
     elif isinstance(value, Tensor):
         result = expanded(casted(_number_in(name, value), kind), shape).clone()
-    elif STATE.session is not None:
+    elif STATE.mode is not None:
         number = value if is_open(value) else _number(name, value, kind).item()
         result = filled(number, kind, shape)
     elif value.__class__ is int and value == 0:

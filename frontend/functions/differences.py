@@ -238,7 +238,7 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Tensor | None:
         if w.dtype.is_float is (name == "fweights"):
             kind = "integral" if name == "fweights" else "floating point"
             raise RuntimeError(f"cov(): expected {name} to have {kind} dtype")
-        if STATE.session is None and bool(reduce.any(w < 0)):
+        if STATE.mode is None and bool(reduce.any(w < 0)):
             raise RuntimeError(f"cov(): {name} cannot be negative")
         product = w if product is None else product * w
     return product

@@ -88,7 +88,7 @@ def _edges(name: str, points: Tensor, axis: int, bins: Any, bounds: Any) -> Tens
     column = points[:, axis].detach().contiguous()
     edges, finite = _EDGES(column, bins=bins, low=low, high=high)
     message = f"torch.{name}: range of the elements is not finite"
-    if STATE.session is not None:
+    if STATE.mode is not None:
         fits = CONTEXT.apply(indexing.check_all, (finite,), {"message": message})[0]
         return where(fits, edges, math.nan)
     if not bool(finite):

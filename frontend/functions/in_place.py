@@ -35,8 +35,8 @@ def view_in_place(function: Callable[..., Tensor], name: str = "") -> Callable[.
             raise RuntimeError(LEAF_IN_PLACE)
         if STATE.grad_enabled and self._view is not None:
             self._view.check_writable(recording=False)
-        session = STATE.session
-        if session is not None and session.capture(self) is not None:
+        mode = STATE.mode
+        if mode is not None and mode.capture(self):
             raise TraceError(
                 f"{name} changes the shape of a tensor from before the trace",
                 hint=instead,

@@ -54,8 +54,8 @@ def _before(target: Tensor, others: tuple[Any, ...]) -> Tensor:
 def _as_it_is(target: Tensor) -> Tensor:
     """A tensor with the value and the history that `target` has now."""
     now = make(target._value, target.tensor_type)
-    if STATE.session is not None:
-        now._value = STATE.session.value_of(target)
+    if STATE.mode is not None:
+        now._value = STATE.mode.value(target)
     now._edge, now._requires_grad = target._edge, target._requires_grad
     return now
 

@@ -18,6 +18,7 @@ from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make_writable
+from frontend.tensors.views import IndexedView
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
@@ -44,11 +45,12 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     positions = part.positions()
     taken = _taken(x, positions)
     # In a trace a 0-d index is looked up at run time; else it is a number by now.
-    if STATE.session is not None and not any(i.dim() or is_mask(i) for i in part.advanced.values()):
-        STATE.session.make_indexed(
-            taken, x, lambda x: _taken(x, positions),
-            lambda x, new: _put(x, positions, new, indexing.index_set),
+    if STATE.mode is not None and not any(i.dim() or is_mask(i) for i in part.advanced.values()):
+        view = IndexedView(
+            x, lambda x: _taken(x, positions),
+            lambda x, new: _put(x, positions, new, indexing.index_set), True,
         )  # fmt: skip
+        STATE.mode.show(taken, view)
     return taken
 
 
@@ -108,7 +110,7 @@ def _placed(view: Tensor, part: IndexPart, value: Tensor, add: bool = False) -> 
     the sum of what is there and `value`."""
     if len(part.advanced) == 1:
         ((axis, item),) = part.advanced.items()
-        if is_mask(item) and (STATE.session is not None or value.numel() == 1):
+        if is_mask(item) and (STATE.mode is not None or value.numel() == 1):
             new, held = _masked(view, item, axis, value)
             if add:
                 new = CONTEXT.apply(e.add, (view, new), {})[0]
@@ -225,7 +227,7 @@ def _spread(value: Tensor, shape: tuple[int, ...], *, indexed: bool = True) -> T
 
 def _is_plain(self: Tensor, value: Tensor) -> bool:
     """Whether an assignment can be left to NumPy: nothing is recorded or traced."""
-    if STATE.session is not None or self.is_meta or value.is_meta:
+    if STATE.mode is not None or self.is_meta or value.is_meta:
         return False
     return not (STATE.grad_enabled and (self.requires_grad or value.requires_grad))
 

@@ -242,7 +242,7 @@ def _index_tensor(item: Tensor) -> Any:
             location=user_location(),
         )
     # A concrete 0-d integer is a plain position; a traced one is looked up at run time.
-    if not item.dim() and STATE.session is None:
+    if not item.dim() and STATE.mode is None:
         return int(item._array("indexing"))
     return item
 
@@ -258,7 +258,7 @@ def wrapped(index: Tensor, dim: int, axis: int, message: str = OUT_OF_BOUNDS) ->
     """Index with negative positions counted from the end. Raises IndexError with `message` where
     it is out of range: now, or where it is traced, when the graph runs."""
     message = message.format(axis=axis, dim=dim) if message is OUT_OF_BOUNDS else message
-    if STATE.session is None:
+    if STATE.mode is None:
         array = index._array("indexing")
         least, greatest = (int(array.min()), int(array.max())) if array.size else (0, -1)
         if least < -dim or greatest >= dim:
@@ -271,7 +271,7 @@ def wrapped(index: Tensor, dim: int, axis: int, message: str = OUT_OF_BOUNDS) ->
     negative = CONTEXT.apply(e.lt, (index, zero), {})[0]
     from_end = CONTEXT.apply(e.add, (index, size), {})[0]
     from_start = CONTEXT.apply(e.where, (negative, from_end, index), {})[0]
-    if STATE.session is None:
+    if STATE.mode is None:
         return from_start
     return CONTEXT.apply(indexing.check_index, (from_start,), {"bound": dim, "message": message})[0]
 

@@ -20,7 +20,6 @@ from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
-from graphc.ir.own_frames import may_be_caught
 from graphc.ir.types import DType
 from graphc.ir.types import broadcast_shapes as _broadcast_shapes
 from graphc.ops import movement as m
@@ -94,14 +93,9 @@ def view(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
         same = sizes[0] is self.dtype
         return reshape(self, self.shape) if same else viewed_as(self, sizes[0])
     result = reshape(self, *sizes, shape=size)
-    session = STATE.session
     is_view = result._view is not None or result is self
-    if session is not None and result is not self:
-        handled = may_be_caught(session.outermost)
-        is_view = session.layouts.allows_view(self, result._sizes, handled)
-        if is_view and result._view is None:
-            attributes = {"shape": result._sizes}
-            session.make_view(result, self, m.reshape, attributes, forced=True)
+    if STATE.mode is not None and result is not self:
+        is_view = STATE.mode.view(result, self)
     if not is_view and self.numel():
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one "

@@ -87,7 +87,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     type = TensorType(self.dtype, shape)
     if self.is_meta:
         return _replace(self, "resize_", NO_DATA, type)
-    if STATE.session is not None:
+    if STATE.mode is not None:
         _check_resizable(self)
         return self if shape == self.shape else _resized_in_trace(self, shape)
     array = self._array("resize_()")

@@ -312,7 +312,7 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
     low: Any = float(min)
     high: Any = float(max)
     finite: Any = None
-    if low == high and input.numel() and STATE.session is not None:
+    if low == high and input.numel() and STATE.mode is not None:
         low, high, finite = _traced_range(x)
     else:
         low, high = _range(x, low, high)

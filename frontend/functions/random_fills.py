@@ -93,7 +93,7 @@ def _filled(
 ) -> Tensor | None:  # fmt: skip
     """A draw by a kernel; None where it is too small, or for a trace to record."""
     source = generator or default_generator
-    if STATE.session is not None or source.state.is_meta:
+    if STATE.mode is not None or source.state.is_meta:
         return None
     count = math.prod(shape)
     ready = formula is _uniform and _kernel.cache_info().currsize

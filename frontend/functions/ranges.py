@@ -90,7 +90,7 @@ def arange(
             raise overflow(DType.i64)
     count = -((first - last) // by) if isinstance(by, int) else math.ceil((last - first) / by)
     plain = not is_open(first) and not is_open(by) and (first, by) == (0, 1)
-    if STATE.session is not None and (plain or (whole and any(map(is_open, (first, last, by))))):
+    if STATE.mode is not None and (plain or (whole and any(map(is_open, (first, last, by))))):
         counter = kind.computes_as if kind is not DType.bool and plain else DType.i64
         counted = CONTEXT.apply(iota, (), {"shape": (count,), "axis": 0, "dtype": counter})[0]
         result = casted(counted if plain else counted * by + first, kind)
@@ -151,9 +151,9 @@ def linspace(
 
 def _is_traced(*ends: Any) -> bool:
     """Whether one of them is a tensor whose value is not known, in a trace."""
-    session = STATE.session
+    mode = STATE.mode
     tensors = [x for x in ends if isinstance(x, Tensor)]
-    return session is not None and any(session.known_value(x) is None for x in tensors)
+    return mode is not None and any(mode.known(x) is None for x in tensors)
 
 
 def _end(name: str, argument: str, value: Any, kind: DType) -> Any:

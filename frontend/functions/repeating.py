@@ -94,7 +94,7 @@ def _positions(repeats: Tensor, output_size: int | None) -> Tensor:
         raise not_implemented("repeat_interleave_cpu", repeats.dtype)
     if repeats.dim() != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
-    if STATE.session is None or output_size is None:
+    if STATE.mode is None or output_size is None:
         counts = deciding(repeats, _WITHOUT_SIZE, "give output_size=")
         if (counts < 0).any():
             raise RuntimeError("repeats can not be negative")

@@ -45,7 +45,7 @@ METHODS = (
 def all_satisfy(condition: Callable[[np.ndarray], Any], *parameters: Tensor) -> bool:
     """Whether the values of parameters satisfy a condition; True for those of a trace or
     on meta."""
-    if STATE.session is not None:
+    if STATE.mode is not None:
         return True
     known = [p for p in parameters if not p.is_meta]
     return bool(all(np.all(condition(p._array("a check"))) for p in known))

@@ -21,9 +21,7 @@ from frontend.tensors.state import STATE
 from frontend.tensors.storages import whole_array
 from frontend.tensors.tensor import Tensor, from_data, make
 from frontend.tensors.views import IndexedView, View, written_back
-from frontend.tracing.memory import memory_around
-from graphc.errors import IndexRangeError, ShapeError, TraceError
-from graphc.ir.builder import user_location
+from graphc.errors import IndexRangeError, ShapeError
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 from graphc.ops import indexing, strided
@@ -263,14 +261,14 @@ def as_strided(
         )
     root, first = storage_of(input)
     offset = first if storage_offset is None else int(storage_offset)
-    if STATE.session is not None and storage_offset is not None:
-        offset -= STATE.session.layouts.offset(root)
+    mode = STATE.mode
+    if mode is not None and storage_offset is not None:
+        offset -= mode.memory(root, whole=False)[1]
     last = offset + sum((n - 1) * step for n, step in zip(shape, strides))
-    if STATE.session is not None and 0 not in shape and not 0 <= offset <= last < root.numel():
-        around = memory_around(STATE.session, root)
-        if around is not None:
-            return as_strided(around[0], shape, strides, offset + around[1])
-        _need_inside(root)
+    if mode is not None and 0 not in shape and not 0 <= offset <= last < root.numel():
+        around, begin = mode.memory(root, whole=True)
+        if around is not root:
+            return as_strided(around, shape, strides, offset + begin)
     item = input.dtype.itemsize
     if 0 not in shape and last >= root.numel():
         raise RuntimeError(
@@ -283,9 +281,9 @@ def as_strided(
         along = np.arange(shape[axis]) * step
         places += along.reshape([-1 if a == axis else 1 for a in range(len(shape))])
     view = _StridedView(root, places)
-    if STATE.session is not None:
+    if mode is not None:
         result = view.take(root)
-        STATE.session.make_indexed(result, root, view.take, view.put, places)
+        mode.show(result, IndexedView(root, view.take, view.put, True, places))
         return result
     flat = root._array("as_strided").reshape(-1)
     steps = tuple(step * item for step in strides)
@@ -301,18 +299,6 @@ def as_strided(
         taken = view.take(root)
         result._edge, result._requires_grad = taken._edge, True
     return result
-
-
-def _need_inside(root: Tensor) -> None:
-    """Raise TraceError where elements beside those of an argument may be in its memory."""
-    array = STATE.session.layouts.array_of(root)
-    if array is not None and whole_array(array).size > array.size:
-        raise TraceError(
-            f"as_strided() asks for memory beside the {root.tensor_type} that the compiled "
-            "function was given, and gradients would come to it",
-            hint="hand in the tensor of which that one is a part",
-            location=user_location(),
-        )
 
 
 class _StridedView:
@@ -344,7 +330,7 @@ def storage_of(x: Tensor) -> tuple[Tensor, int]:
     root: Any = x
     while root._view is not None:
         root = root._view.parent
-    if STATE.session is None and not root.requires_grad and root._value is not NO_DATA:
+    if STATE.mode is None and not root.requires_grad and root._value is not NO_DATA:
         array, whole = x._array("as_strided"), whole_array(root._array("as_strided"))
         if whole.size != root.numel() and whole.flags.c_contiguous and whole.dtype == array.dtype:
             # Memory that came from NumPy, of which the tensor has a part.

@@ -185,7 +185,7 @@ def _recurrence(name: str, text: str, first: Callable[[Any], Any], step: Step) -
 
         carried: tuple[Any, ...] = (ones_like(x.detach().reshape(-1)[0]), before, now, result)
         greatest = degree.detach().amax()
-        if STATE.session is not None:
+        if STATE.mode is not None:
             return while_loop(lambda k, *_: k < greatest, further, carried)[-1]
         for _ in range(1, int(greatest)):
             carried = further(*carried)

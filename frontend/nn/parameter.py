@@ -32,8 +32,8 @@ class Parameter(Tensor):
         self._value = data._value
         self.tensor_type = data.tensor_type
         self._counter = data._counter
-        if STATE.session is not None:
-            STATE.session.detach(self, data)
+        if STATE.mode is not None:
+            STATE.mode.detach(self, data)
         if requires_grad:
             self.requires_grad = True
 

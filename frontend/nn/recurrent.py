@@ -159,7 +159,7 @@ def _over_time(
 ) -> tuple[Carry, Tensor]:
     """`step` over the rows of each time step; the last states, and the outputs row by row."""
     rows = sizes[0]
-    traced, native = STATE.session is not None, STATE.backend == "native"
+    traced, native = STATE.mode is not None, STATE.backend == "native"
     if any(size != rows for size in sizes) or not (traced or native):
         final, ys = scan(step, carry, parts(gates, sizes, 0), reverse)
         return final, cat(ys)

@@ -17,8 +17,8 @@ from frontend.functions.unary import rsqrt, sqrt
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import execution_options
+from frontend.tensors.state import suspended
 from frontend.tensors.tensor import Tensor
-from frontend.tracing import tracer
 
 
 class Adafactor(Optimizer):
@@ -92,7 +92,7 @@ class Adafactor(Optimizer):
         if state.get(name) is None:
             shape = list(p.shape)
             shape[dim] = 1
-            with tracer.suspended():
+            with suspended():
                 state[name] = zeros(shape, dtype=p.dtype)
         factor: Tensor = state[name]
         return factor

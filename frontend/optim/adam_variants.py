@@ -11,8 +11,8 @@ from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options
 from frontend.tensors.dtypes import float32, float64
+from frontend.tensors.state import suspended
 from frontend.tensors.tensor import Tensor
-from frontend.tracing import tracer
 
 
 class _OfMoments(Optimizer):
@@ -101,7 +101,7 @@ class NAdam(_OfMoments):
         """The product of the momenta so far, 0-d f32."""
         state = self.state[p]
         if state.get("mu_product") is None:
-            with tracer.suspended():
+            with suspended():
                 state["mu_product"] = ones((), dtype=float32)
         return state["mu_product"]
 

@@ -11,8 +11,8 @@ from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options, number_now
 from frontend.tensors.dtypes import float32, float64
+from frontend.tensors.state import suspended
 from frontend.tensors.tensor import Tensor
-from frontend.tracing import tracer
 
 
 class ASGD(Optimizer):
@@ -52,10 +52,10 @@ class ASGD(Optimizer):
         """η and μ of p, 0-d f32: at first lr and 1."""
         state = self.state[p]
         if state.get("eta") is None:
-            with tracer.suspended():
+            with suspended():
                 state["eta"] = zeros((), dtype=float32) + number_now(group, "lr")
         if state.get("mu") is None:
-            with tracer.suspended():
+            with suspended():
                 state["mu"] = ones((), dtype=float32)
         return state["eta"], state["mu"]
 

@@ -32,7 +32,7 @@ def _writing(plain: Any) -> Any:
 
     @functools.wraps(plain)
     def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        if STATE.session is not None:
+        if STATE.mode is not None:
             self.check_write(plain.__name__, arguments)
         before = self.marks()
         result = plain(self, *arguments, **keywords)
@@ -94,7 +94,7 @@ class ParameterGroup(Held):
 
     def __getitem__(self, name: Any) -> Any:
         value = dict.__getitem__(self, name)
-        if STATE.session is not None and name != "params" and is_plain(value):
+        if STATE.mode is not None and name != "params" and is_plain(value):
             self.take(name, _exactly)
         return value
 
@@ -108,7 +108,7 @@ class ParameterGroup(Held):
 
     def frozen(self, name: str) -> Any:
         """An option; in a trace its value is frozen."""
-        if STATE.session is not None:
+        if STATE.mode is not None:
             self.take(name, _exactly)
         return dict.__getitem__(self, name)
 
@@ -117,20 +117,19 @@ class ParameterGroup(Held):
         is 0."""
         value = dict.__getitem__(self, name)
         value = value if index is None else value[index]
-        session = STATE.session
-        if session is not None:
+        mode = STATE.mode
+        if mode is not None:
             self.take(name, _whether if optional else _kind)
         if isinstance(value, Tensor):
             return value.reshape(())
         if optional and not value:
             return None
-        return value if session is None else session.host(self.raw, name, index, DType.f64)
+        return value if mode is None else mode.number(self.raw, name, index, DType.f64)
 
     def take(self, name: str, how: Callable[[Any], Any]) -> None:
         """Have the trace under way rely on what `how` says of an option."""
-        session = STATE.session
-        assert session is not None
-        session.guard((id(self), name, how), OptionGuard(self, name, how))
+        assert STATE.mode is not None
+        STATE.mode.guard((id(self), name, how), lambda: OptionGuard(self, name, how))
         # What is compared exactly covers the rest.
         if self.taken.get(name) is not _exactly:
             self.taken[name] = how

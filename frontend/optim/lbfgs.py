@@ -51,7 +51,7 @@ class LBFGS(Optimizer):
         """Several steps; the loss before the first one."""
         if closure is None:
             raise TypeError("LBFGS.step() needs a closure that computes the loss and gradients")
-        if STATE.session is not None:
+        if STATE.mode is not None:
             raise TraceError(
                 "LBFGS.step() decides by values how far it goes, which a trace cannot follow",
                 hint="call it outside, and compile what the closure calls",

@@ -3,7 +3,7 @@
 A `step` is plain tensor code with in-place operations, outside autograd: eagerly it computes, in a
 trace the same lines become part of the compiled step. Three rules make that work:
 
-- State (momenta, step counts) is made of real tensors, also in a trace (`tracer.suspended`), so the
+- State (momenta, step counts) is made of real tensors, also in a trace (`suspended`), so the
   trace captures it as it captures parameters, and the second call finds what the first one left.
 - No Python decision depends on a value. Powers of betas are computed from 0-d step counts in f64.
 - Options are read through `read` (see `groups.py`): numbers that a schedule may change are inputs
@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any
@@ -29,9 +30,8 @@ from frontend.optim.options import EXECUTION, checked_parameters
 from frontend.tensors.dtypes import float32
 from frontend.tensors.epoch import HookRegistry, Listing, changed
 from frontend.tensors.hooks import RemovableHandle
-from frontend.tensors.state import STATE, enable_grad, no_grad
+from frontend.tensors.state import STATE, enable_grad, no_grad, suspended
 from frontend.tensors.tensor import Tensor
-from frontend.tracing import tracer
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 
@@ -71,14 +71,8 @@ def _hooked(step: Any) -> Any:
                 )
             (_, *changed_arguments), keywords = replaced
             arguments = tuple(changed_arguments)
-        session = STATE.session
-        if session is not None:
-            session.scope.begin_update()
-        try:
+        with nullcontext() if STATE.mode is None else STATE.mode.update():
             result = step(self, *arguments, **keywords)
-        finally:
-            if session is not None:
-                session.scope.end()
         for hook in [*self._optimizer_step_post_hooks.values(), *_GLOBAL_POST.values()]:
             hook(self, (self, *arguments), keywords)
         if guard is not None:
@@ -210,16 +204,13 @@ class Optimizer:
 
     def _guarded(self) -> MembersGuard | None:
         """In a trace, the guard on parameters, state and hooks; it is refreshed after a step."""
-        session = STATE.session
-        if session is None:
+        if STATE.mode is None:
             return None
-        for guard in session.guards:
-            if isinstance(guard, MembersGuard) and guard.optimizer is self:
-                return guard
-        members = MembersGuard(self)
-        session.guard((id(self), "members"), members)
-        session.keep([self.state, *self.state.values()])
-        return members
+        state = [self.state, *self.state.values()]
+        guard: MembersGuard = STATE.mode.guard(
+            (id(self), "members"), lambda: MembersGuard(self), state
+        )
+        return guard
 
     def _gradient(self, options: SimpleNamespace, p: Tensor) -> Tensor:
         """The gradient to go down by: with `maximize` its opposite, plus weight_decay · p; weight
@@ -235,14 +226,14 @@ class Optimizer:
 
     def _begin(self, p: Tensor) -> None:
         """What follows updates `p`: a trace notes so."""
-        if STATE.session is not None:
-            STATE.session.scope.comes_to(p)
+        if STATE.mode is not None:
+            STATE.mode.begin_parameter(p)
 
     def _buffer(self, p: Tensor, name: str, value: float = 0) -> Tensor:
         """The state `name` of p; `value` in p's shape where there is none yet."""
         state = self.state[p]
         if state.get(name) is None:
-            with tracer.suspended():
+            with suspended():
                 state[name] = zeros_like(p, requires_grad=False) + value
         buffer: Tensor = state[name]
         return buffer
@@ -260,7 +251,7 @@ class Optimizer:
             state = self.state[p]
             if state.get("step") is None:
                 count = start(p) if start is not None else 0.0
-                with tracer.suspended():
+                with suspended():
                     if count not in fresh:
                         fresh[count] = zeros((), dtype=float32) + count
                     state["step"] = fresh[count]
@@ -268,7 +259,7 @@ class Optimizer:
         stepping = {id(p) for p in params}
         for p, state in self.state.items():
             if id(state.get("step")) in groups and id(p) not in stepping:
-                with tracer.suspended():
+                with suspended():
                     state["step"] = state["step"].clone()
         return list(groups.values())
 
@@ -370,7 +361,7 @@ def _registered(hooks: Hooks, hook: Callable[..., Any], prepend: bool) -> Remova
 
 
 def _outside_trace(what: str) -> None:
-    if STATE.session is not None:
+    if STATE.mode is not None:
         raise TraceError(
             f"{what} of an optimizer is called while tracing; compiled code would not repeat it",
             hint="call it outside",

@@ -108,7 +108,7 @@ class AveragedModel(Module):
         averages, current = [*_weights(self.module, self.use_buffers)], [
             each.detach() for each in _weights(model, self.use_buffers)
         ]  # fmt: skip
-        if STATE.session is not None:
+        if STATE.mode is not None:
             before = [each.detach().clone() for each in averages]
             self._average(averages, current)
             for kept, old, new in zip(averages, before, current):

@@ -236,7 +236,7 @@ class record_function:
 
     def __enter__(self) -> record_function:
         # In a trace nothing runs yet.
-        observer = None if STATE.session is not None else STATE.observer
+        observer = None if STATE.mode is not None else STATE.observer
         block = None if observer is None else observer(self.name, ())
         if block is not None:
             block.__enter__()

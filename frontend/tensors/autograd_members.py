@@ -40,8 +40,8 @@ class AutogradMembers(HostValues):
     def requires_grad(self) -> bool:
         if self._view is not None:
             self._view.bring_history(self)
-        if STATE.session is not None:
-            STATE.session.read_flag(self)
+        if STATE.mode is not None:
+            STATE.mode.read_flag(self)
         return self._requires_grad
 
     @requires_grad.setter
@@ -56,8 +56,8 @@ class AutogradMembers(HostValues):
             raise RuntimeError("a frozen tensor cannot require gradients; unfreeze() it first")
         if value and not self.dtype.is_float:
             raise RuntimeError("Only Tensors of floating point dtype can require gradients")
-        if STATE.session is not None:
-            STATE.session.capture(self)
+        if STATE.mode is not None:
+            STATE.mode.capture(self)
         self._requires_grad = bool(value)
         changed()
 
@@ -67,8 +67,8 @@ class AutogradMembers(HostValues):
 
     @property
     def is_leaf(self) -> bool:
-        session = STATE.session
-        if session is not None and session.histories.of(self) is not None:
+        mode = STATE.mode
+        if mode is not None and mode.history(self) is not None:
             return False
         return self.grad_fn is None
 
@@ -78,8 +78,8 @@ class AutogradMembers(HostValues):
         that was computed outside."""
         if self._view is not None:
             self._view.bring_history(self)
-        if STATE.session is not None and self._edge is None:
-            STATE.session.histories.refuse(self)
+        if STATE.mode is not None and self._edge is None:
+            STATE.mode.history(self, needed=True)
         return None if self._edge is None else self._edge[0].shown()
 
     @property
@@ -100,8 +100,8 @@ class AutogradMembers(HostValues):
 
     @property
     def grad(self) -> Any:
-        session = STATE.session
-        grad = self._grad if session is None else session.read_grad(self)
+        mode = STATE.mode
+        grad = self._grad if mode is None else mode.read_grad(self)
         if grad is None and self._edge is not None and self._requires_grad:
             _warn_of_non_leaf(self)
         if grad.__class__ is Elided:
@@ -124,8 +124,8 @@ class AutogradMembers(HostValues):
                     f"type {self.tensor_type}. Please ensure that the gradient and the tensor have "
                     "the same shape and dtype."
                 )
-        if STATE.session is not None:
-            STATE.session.record_grad_write(self)
+        if STATE.mode is not None:
+            STATE.mode.write_grad(self)
         self._grad = value
 
     @grad.deleter
@@ -140,8 +140,8 @@ class AutogradMembers(HostValues):
         """Keep the gradient of this non-leaf in `.grad`."""
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        if STATE.session is not None and self._edge is None:
-            STATE.session.histories.refuse(self)
+        if STATE.mode is not None and self._edge is None:
+            STATE.mode.history(self, needed=True)
         if self._edge is not None:
             node, index = self._edge
             node.retained = {**(node.retained or {}), index: weakref.ref(self)}
@@ -184,7 +184,7 @@ class AutogradMembers(HostValues):
 
     def _check_hook(self) -> None:
         """Raise TraceError for a hook of a leaf from outside of the trace under way."""
-        if STATE.session is not None and STATE.session.capture(self) is not None:
+        if STATE.mode is not None and STATE.mode.capture(self):
             refuse_hook()
 
 

@@ -96,7 +96,7 @@ class Generator:
 
 
 def _outside_trace(what: str) -> None:
-    if STATE.session is not None:
+    if STATE.mode is not None:
         raise TraceError(
             f"{what} inside a trace would be frozen into the graph",
             hint="call it outside",

@@ -127,7 +127,7 @@ class HostValues(Handle):
     def __iter__(self) -> Any:
         if not self.tensor_type.shape:
             raise TypeError("iteration over a 0-d tensor")
-        if STATE.session is not None and len(self) > MANY_ROWS:
+        if STATE.mode is not None and len(self) > MANY_ROWS:
             warn_unrolled(len(self))
         return iter([self[i] for i in range(len(self))])
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from frontend.tensors.state import STATE
 from graphc.errors import TraceError
-from graphc.ir.builder import Var, user_location
+from graphc.ir.builder import user_location
 from graphc.ir.types import TensorType
 
 READ_HINT = "where(), or frontend.tap(t, fn) to be handed the value after the call"
@@ -67,29 +67,25 @@ def deciding(tensor: Any, what: str, hint: str = READ_HINT) -> np.ndarray:
     """The array of a tensor that decides how many elements a result has: a mask, counts. In a trace
     it may depend on tensors of bools and integers from outside, a buffer say, whose values are
     guarded. Raises TraceError where it depends on an argument, or on floats from outside."""
-    session = STATE.session
-    if session is not None and tensor._value is not NO_DATA:
-        known = session.guarded_value(tensor)
-        if known is not None:
-            array: np.ndarray = known
-            return array
-    return concrete(tensor, what, hint) if session is not None else tensor._array(what)
+    mode = STATE.mode
+    if mode is None:
+        return tensor._array(what)
+    known = None if tensor._value is NO_DATA else mode.known(tensor, what, guarded=True)
+    return concrete(tensor, what, hint) if known is None else known
 
 
 def concrete(tensor: Any, what: str, hint: str = READ_HINT) -> np.ndarray:
     """The array of a tensor that is on "meta", read while a trace is under way, or has escaped from
     one. One that depends on no input of the trace has a value; it is read-only."""
-    session = STATE.session
+    mode = STATE.mode
     value = tensor._value
     if value is NO_DATA:
         raise no_data(what)
-    if session is None:
+    if mode is None:
         if isinstance(value, np.ndarray):
             return value
         raise escaped(what)
-    if isinstance(value, Var) and not session.holds(value):
-        raise escaped(what)
-    known = session.known_value(tensor)
+    known = mode.known(tensor, what)
     if known is not None:
         return known
     refuse(tensor.tensor_type, what, hint)

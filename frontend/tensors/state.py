@@ -1,4 +1,4 @@
-"""The thread-local state PyTorch documents: grad mode, default dtype, and the trace under way.
+"""The thread-local state PyTorch documents: grad mode, default dtype, and the mode under way.
 
 This is all that the frontend keeps hidden, and a test holds the list; everything else travels as an
 argument, or stands in an object that the user has.
@@ -73,9 +73,12 @@ import functools
 import threading
 from collections.abc import Iterator
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphc.ir.types import DType
+
+if TYPE_CHECKING:
+    from frontend.tensors.mode import Mode
 
 PREPARED: dict[str, dict[Any, Any]] = {"numpy": {}, "native": {}}
 """By eager backend, what is known of ops (filled by `dispatch`)."""
@@ -85,19 +88,19 @@ _NOTHING: Any = MappingProxyType({})
 
 class State(threading.local):
     """Per thread: whether the tape records (None: not here, since this is the body of a loop or
-    branch, which is recorded whole), the active trace, the dtype of Python floats, what computes
-    eager ops. The last three follow from the others. `watched`: ops are traced, or record
-    where they were called. `prepared` is the backend's; so is `fast_path`, unless ops are watched:
-    then it is empty, and nothing takes a short cut. `autocast` is the dtype of the region of
-    `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that nodes save,
-    `observer` makes the block that an eager op runs in, while a profiler is on. The last of
-    `devices` is where tensors are made (None: the CPU): the first is the default, the others those
-    of `with device(…)`."""
+    branch, which is recorded whole), the mode under way (None: eager), the dtype of Python floats,
+    what computes eager ops. The last three follow from the others. `watched`: ops go to a mode, or
+    record where they were called. `prepared` is the backend's, or the mode's; so is `fast_path`,
+    unless ops are watched: then it is empty, and nothing takes a short cut. `autocast` is the dtype
+    of the region of `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that
+    nodes save, `observer` makes the block that an eager op runs in, while a profiler is on. The
+    last of `devices` is where tensors are made (None: the CPU): the first is the default, the
+    others those of `with device(…)`."""
 
     grad_enabled: bool | None = True
     detect_anomaly: bool = False
     check_nan: bool = True
-    session: Any = None
+    mode: Mode | None = None
     default_dtype: DType = DType.f32
     backend: str = "native"
     watched: bool = False
@@ -109,13 +112,14 @@ class State(threading.local):
     fast_path: dict[Any, Any] = PREPARED["native"]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in ("session", "detect_anomaly", "backend", "saved_hooks", "observer"):
+        if name not in ("mode", "detect_anomaly", "backend", "saved_hooks", "observer"):
             super().__setattr__(name, value)
             return
         now = {**state_now(), name: value}
-        prepared = getattr(now["session"], "prepared", None)
+        mode: Mode | None = now["mode"]
+        prepared = None if mode is None else mode.prepared
         prepared = PREPARED[now["backend"]] if prepared is None else prepared
-        watched = now["session"] is not None or now["detect_anomaly"]
+        watched = mode is not None or now["detect_anomaly"]
         watched |= now["saved_hooks"] is not None or now["observer"] is not None
         path = _NOTHING if watched else prepared
         # All in one step: an interrupt comes before it or behind.
@@ -156,20 +160,20 @@ def put_back(state: dict[str, Any]) -> None:
     STATE.__dict__.update(state)
 
 
-def swap_session(session: Any) -> Any:
-    """Make `session` (None: no trace) the trace under way; the one before."""
-    previous, STATE.session = STATE.session, session
+def swap_mode(mode: Mode | None) -> Mode | None:
+    """Make `mode` (None: eager) the one under way; the one before."""
+    previous, STATE.mode = STATE.mode, mode
     return previous
 
 
 @contextlib.contextmanager
 def suspended() -> Iterator[None]:
     """Run eagerly inside, in the middle of a trace."""
-    session = swap_session(None)
+    mode = swap_mode(None)
     try:
         yield
     finally:
-        swap_session(session)
+        swap_mode(mode)
 
 
 def swap_anomaly_checks(detect: bool, check_nan: bool) -> tuple[bool, bool]:
@@ -225,7 +229,7 @@ def recording(mode: bool | None) -> Iterator[None]:
 
 def _here(mode: bool) -> bool | None:
     """What grad mode `mode` is in `STATE`: nothing is recorded in the body of a traced loop."""
-    return None if mode and STATE.session is not None and STATE.session.regions else mode
+    return None if mode and STATE.mode is not None and STATE.mode.in_region else mode
 
 
 class _GradMode:

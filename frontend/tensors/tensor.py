@@ -55,8 +55,8 @@ class Tensor(AutogradMembers):
 
     def _set(self, array: np.ndarray) -> None:
         self.tensor_type = TensorType.of(array)
-        session = STATE.session
-        self._value = array if session is None else session.constant_value(array)
+        mode = STATE.mode
+        self._value = array if mode is None else mode.constant(array, self.tensor_type)._value
 
     @staticmethod
     def _make_subclass(cls: Any, data: Tensor, requires_grad: bool = False) -> Any:
@@ -148,8 +148,8 @@ class Tensor(AutogradMembers):
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
-        if STATE.session is not None:
-            return bool(STATE.session.layouts.is_row_major(self))
+        if STATE.mode is not None:
+            return STATE.mode.is_row_major(self)
         return not isinstance(self._value, np.ndarray) or bool(self._value.flags.c_contiguous)
 
     def data_ptr(self) -> int:
@@ -167,7 +167,7 @@ class Tensor(AutogradMembers):
         """The same memory, off the tape, and off its checks: what is changed through it counts as
         no change of this tensor."""
         result = self.detach()
-        if STATE.session is None:
+        if STATE.mode is None:
             result._counter = own_counter(self._counter)
         return result
 
@@ -182,7 +182,7 @@ class Tensor(AutogradMembers):
             )
         if self._frozen is not None:
             raise RuntimeError(FROZEN)
-        if STATE.session is not None:
+        if STATE.mode is not None:
             with no_grad():
                 self._assign(new.detach())
             return
@@ -195,13 +195,13 @@ class Tensor(AutogradMembers):
         """The same memory, off the tape."""
         result = make(self._value, self.tensor_type)
         result._counter = self._counter
-        if STATE.session is not None:
-            STATE.session.detach(result, self)
+        if STATE.mode is not None:
+            STATE.mode.detach(result, self)
         return result
 
     def detach_(self) -> Tensor:
-        if STATE.session is not None:
-            STATE.session.capture(self)
+        if STATE.mode is not None:
+            STATE.mode.capture(self)
         self._edge = None
         self._requires_grad = False
         changed()
@@ -224,8 +224,8 @@ class Tensor(AutogradMembers):
             view.check_writable(recording)
         if recording and self._requires_grad and self._edge is None and self.is_leaf:
             raise RuntimeError(LEAF_IN_PLACE)
-        if STATE.session is not None:
-            STATE.session.assign(self, new)
+        if STATE.mode is not None:
+            STATE.mode.assign(self, new)
         elif self._value is NO_DATA:
             count_write(self._counter)
         else:
@@ -257,7 +257,7 @@ class Tensor(AutogradMembers):
     def _array(self, what: str) -> np.ndarray:
         """The NumPy array. Raises TraceError for a traced tensor, naming `what` asked for it."""
         value = self._value
-        if isinstance(value, np.ndarray) and STATE.session is None:
+        if isinstance(value, np.ndarray) and STATE.mode is None:
             return value
         return concrete(self, what)
 

@@ -94,8 +94,12 @@ class AssignedAttributes:
         self._known: dict[tuple[int, str], ModuleAttribute] = {}
         self._final: list[tuple[ModuleAttribute, Tensor]] = []
 
-    def assigned(self, module: Any, name: str) -> bool:
-        """Note that a tensor is about to be assigned; whether it may be."""
+    def takes(self, owner: Any, name: str, value: Any, is_state: bool) -> bool:
+        """Note that an attribute is about to be assigned, `is_state`: a tensor that each call can
+        assign; whether it may be."""
+        return self._assigned(owner, name) if is_state else self._put_back(owner, name, value)
+
+    def _assigned(self, module: Any, name: str) -> bool:
         if (id(module), name) in self._known:
             return True
         attribute = ModuleAttribute(module, name)
@@ -105,7 +109,7 @@ class AssignedAttributes:
         self._known[id(module), name] = attribute
         return True
 
-    def put_back(self, module: Any, name: str, value: Any) -> bool:
+    def _put_back(self, module: Any, name: str, value: Any) -> bool:
         """Whether an attribute that was assigned is given what it was before the trace."""
         attribute = self._known.get((id(module), name))
         return attribute is not None and value is attribute.before

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from frontend.tensors.views import Positions
 from frontend.tracing import tree
 from frontend.tracing.regions import TracedRegion, origin
+from frontend.tracing.session import trace_under_way
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import Var, user_location
 from graphc.ir.nodes import INPUT, Graph, exact
@@ -23,14 +23,14 @@ class TracedBody:
         self, name: str, function: Callable[..., Any], arguments: Sequence[TensorType],
         structure: Any,
     ):  # fmt: skip
-        session: Any = STATE.session
+        session = trace_under_way(f"the {name} of a loop or branch")
         with session.region(name) as region:
             self.inputs = [region.input(type) for type in arguments]
             stand_ins = [make(var, type) for var, type in zip(self.inputs, arguments)]
             self.leaves: list[Tensor] = []
             result = unchanging(function, stand_ins)(*tree.build(structure, iter(stand_ins)))
             self.structure = tree.flatten(result, self.leaves)
-            self.values = [session.value_of(leaf) for leaf in self.leaves]
+            self.values = [session.value(leaf) for leaf in self.leaves]
         self.result = result
         self.region: TracedRegion = region
         self.types = [value.type for value in self.values]
@@ -94,7 +94,7 @@ def traced_steps(
     """The body of a loop, as each step computes it. It is traced twice, as eager mode would run the
     first two steps: where the second differs, Python has kept something from one step to the next,
     which compiled code would not see."""
-    session: Any = STATE.session
+    session = trace_under_way("the body of a loop")
     body = TracedBody(name, function, arguments, structure)
     if session.regions:
         return body  # the loop around is traced twice, and this one with it

@@ -8,7 +8,7 @@ out: for the sizes and numbers of a call the arrays that native code gets
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from frontend.tracing.sources import NumberSource
 from graphc.ir.handle import lift
 from graphc.ir.size_floats import SizeFloat, names_in, text_of, value_at
 from graphc.ir.types import DType, TensorType
+
+if TYPE_CHECKING:
+    from frontend.tracing.session import Session
 
 
 class CallNumbers:
@@ -40,15 +43,15 @@ class CallNumbers:
         native = type(number) is not SizeFloat or number.is_native
         return not native or not self.names.isdisjoint(names_in(number))
 
-    def value(self, session: Any, number: Any, dtype: DType) -> Any:
+    def value(self, session: Session, number: Any, dtype: DType) -> Any:
         """A variable of the session that is a number in a dtype."""
         if self.takes(number):
             tensor = self._input(session, number, dtype)
             if tensor is not None:
-                return session.value_of(tensor)
+                return session.value(tensor)
         return lift(number, session.builder.constant(np.zeros((), dtype.numpy)))
 
-    def _input(self, session: Any, number: Any, dtype: DType) -> Tensor | None:
+    def _input(self, session: Session, number: Any, dtype: DType) -> Tensor | None:
         """The input that stands for a number in a dtype; None for a new one in the derivative of a
         trace that has ended."""
         key = (text_of(number), dtype)

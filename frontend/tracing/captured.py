@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.guards.checks import ContentGuard
-from frontend.tracing.sources import CapturedSource, Source
+from frontend.tracing.sources import Source
 from frontend.tracing.tree import LARGEST_ARRAY
 from graphc.ir.builder import Var
 from graphc.ir.types import DType, TensorType
@@ -57,26 +54,6 @@ class Captured:
         dtype, array = self.tensor.tensor_type.dtype, self.state_outside["_value"]
         whole = dtype is DType.bool or dtype.is_integer
         return whole and array.nbytes <= LARGEST_ARRAY
-
-
-def guarded_value(session: Any, var: Var) -> np.ndarray | None:
-    """The value of a variable of the session's graph that depends on nothing from outside but
-    captured tensors that can be guarded, which then are; None for any other."""
-    needed = session.root.inputs_of(var)
-    read = [each for each in session.inputs if each.var.value.node in needed]
-    outside = [session.captured.get(id(each.tensor)) for each in read]
-    captured = [
-        each for each, at in zip(outside, read)
-        if each is not None and isinstance(at.source, CapturedSource) and each.can_be_guarded
-    ]  # fmt: skip
-    if len(captured) < len(needed):
-        return None
-    arrays = [each.state_outside["_value"] for each in captured]
-    known: np.ndarray | None
-    known = session.root.known_value(var, [*zip([each.var for each in read], arrays)])
-    for each, array in zip(captured, arrays):
-        session.guard(("content", id(each.tensor)), ContentGuard(each.tensor, array))
-    return known
 
 
 def have_state(tensor: Tensor, state: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ out: what a call passes on, and the guards on it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +19,15 @@ from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 
+if TYPE_CHECKING:
+    from frontend.tracing.session import Session
+
 
 class Histories:
     """Of one trace. `passed`: for each `backward()` the tensors that were computed outside, their
     gradients, and whether the graph is retained."""
 
-    def __init__(self, session: Any):
+    def __init__(self, session: Session):
         self._session = session
         self.passed: list[tuple[list[tuple[Tensor, Tensor]], bool]] = []
         self._asked: dict[int, tuple[Tensor, bool]] = {}
@@ -54,9 +57,8 @@ class Histories:
 
     # -- backward ----------------------------------------------------------------------------
 
-    def reached(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create: bool) -> None:
-        """A sweep comes to these ends of the tape, for the gradients of `targets`. Raises
-        TraceError for what it would have to find behind them."""
+    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create: bool) -> None:
+        """A sweep comes to these ends of the tape: as `tensors.mode.Sweep`."""
         ends = [tensor for tensor in ends if self.of(tensor) is not None]
         if not ends:
             return

@@ -29,8 +29,8 @@ class leaving:
         self.outside: dict[str, Any] = {}
 
     def __enter__(self) -> None:
-        if STATE.session is not None:
-            raise TraceError("a trace inside a trace", location=user_location())
+        if STATE.mode is not None:
+            raise TraceError("a trace begins in another mode", location=user_location())
         self.outside = state_now()
         self.session.outermost = sys._getframe(1)
 

@@ -22,7 +22,7 @@ class Mutations:
     layouts: Layouts
     watched: list[Any] | None
 
-    def value_of(self, tensor: Tensor) -> Var:
+    def value(self, tensor: Tensor) -> Var:
         raise NotImplementedError
 
     def _derives(self, value: Var) -> bool:
@@ -31,54 +31,45 @@ class Mutations:
     def _stopped(self, value: Var) -> Var:
         raise NotImplementedError
 
-    def make_view(
-        self, result: Tensor, parent: Tensor, op: Any, attributes: Any, forced: bool = False
-    ) -> None:
-        """Record that `result` shows `parent` (by a movement op, or as it is). What eager mode
-        would have to copy it does not show."""
-        value = self.value_of(parent)
-        if op is not None and op.name == "reshape" and not forced:
-            if not self.layouts.shares(result, parent, attributes["shape"]):
-                return
-        if op is None:
-            result._value = value
-        tracked = None if op is None else self._records
-        self.show(result, View(parent, op, attributes, parent._counter[0], tracked))
+    def show_movement(self, result: Tensor, parent: Tensor, op: Any, attributes: Any) -> None:
+        """Record that `result` shows `parent` by a movement, where eager mode would not copy it."""
+        if op.name == "reshape" and not self.layouts.shares(result, parent, attributes["shape"]):
+            return
+        self._show(result, View(parent, op, attributes, parent._counter[0], self._records))
 
     @property
     def _records(self) -> bool:
         return bool(STATE.grad_enabled) or (bool(self.regions) and STATE.grad_enabled is None)
 
     def show(self, result: Tensor, view: View) -> None:
-        """Record that `result` is a view, and how."""
+        value = self.value(view.parent)
+        if view.op is None:
+            result._value = value
+        if view.tracked is not None:
+            view.tracked = self._records
+        self._show(result, view)
+
+    def _show(self, result: Tensor, view: View) -> None:
         result._counter = view.parent._counter
         result._view = view
         if self.watched is not None:
             self.watched.append(weakref.ref(result))
 
-    def make_indexed(
-        self, result: Tensor, parent: Tensor, take: Any, put: Any, places: Any = None
-    ) -> None:
-        """Record that `result` shows elements of `parent`: see IndexedView."""
-        self.value_of(parent)
-        self.show(result, IndexedView(parent, take, put, self._records, places))
-
     def detach(self, result: Tensor, parent: Tensor) -> None:
-        """Make `result` show `parent` without its gradient."""
-        self.make_view(result, parent, None, {})
+        self.show(result, View(parent, None, {}, parent._counter[0], None))
         if self.regions:
             result._value = self._stopped(result._value)
             result._view.op = lookup("stop_gradient")
 
     def _refresh(self, tensor: Tensor, view: View) -> None:
         """Bring a view up to date with what it shows."""
-        value = self.value_of(view.parent)
+        value = self.value(view.parent)
         if self.regions and tensor._value.context is not self.builder:
             # A view from around a region is refreshed around it, too.
             self.regions[-1].keep_state(tensor)
         if isinstance(view, IndexedView):
             with recording(None):
-                value = self.value_of(view.shown(make(value, view.parent.tensor_type)))
+                value = self.value(view.shown(make(value, view.parent.tensor_type)))
         elif view.op is not None:
             value = self.builder.apply(view.op, (value,), view.attributes)[0]
         tensor._value = value if view.tracked else self._stopped(value)
@@ -89,7 +80,7 @@ class Mutations:
         `derived`: gradients go to `new`, as long as grad mode is on; else to the old value."""
         if target._frozen is not None:
             raise RuntimeError(FROZEN)
-        old, value = self.value_of(target), self.value_of(new)
+        old, value = self.value(target), self.value(new)
         derived = derived and STATE.grad_enabled is not False
         if not derived and self._derives(value):
             value = self.builder.apply(lookup("straight_through"), (old, value), {})[0]

@@ -10,6 +10,8 @@ so is called by its class, and what is below it by the path from there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from frontend.tracing.naming import reachable
@@ -17,37 +19,39 @@ from graphc.ir.nodes import FORWARD, UPDATE
 
 
 class Scope:
-    """Where a trace is. `begin` and `end` stand around what runs elsewhere."""
+    """Where a trace is."""
 
-    __slots__ = ("_around", "_parameters", "_paths", "_target", "module", "phase")
+    __slots__ = ("_parameters", "_paths", "_target", "module", "phase")
 
     def __init__(self, target: Any):
         self.module = ""
         self.phase = FORWARD
         self._target = target
-        self._around: list[tuple[str, str]] = []
         self._paths: dict[int, str] | None = None
         self._parameters: dict[int, str] | None = None
 
-    def begin(self, module: str, phase: str) -> None:
-        self._around.append((self.module, self.phase))
+    @contextmanager
+    def inside(self, module: str, phase: str) -> Iterator[None]:
+        """The trace is there for as long as the block runs."""
+        around = self.module, self.phase
         self.module, self.phase = module, phase
+        try:
+            yield
+        finally:
+            self.module, self.phase = around
 
-    def end(self) -> None:
-        self.module, self.phase = self._around.pop()
-
-    def begin_module(self, module: Any) -> None:
-        """A Module is called."""
+    def of_module(self, module: Any) -> AbstractContextManager[None]:
+        """A Module is called inside."""
         paths = self.paths()
         path = paths.get(id(module))
         if path is None:
             _name(paths, type(module).__name__, module)
             path = paths[id(module)]
-        self.begin(path, self.phase)
+        return self.inside(path, self.phase)
 
-    def begin_update(self) -> None:
-        """An optimizer steps; of which parameter is not known yet."""
-        self.begin("", UPDATE)
+    def of_update(self) -> AbstractContextManager[None]:
+        """An optimizer steps inside; of which parameter is not known yet."""
+        return self.inside("", UPDATE)
 
     def comes_to(self, parameter: Any) -> None:
         """The step has come to a parameter."""

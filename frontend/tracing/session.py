@@ -13,23 +13,29 @@ session:` loses nothing to an interrupt, at whatever line it comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from frontend.tensors.epoch import TRACE_LOCK
+from frontend.tensors.hooks import RemovableHandle
+from frontend.tensors.memory_tracking import place_in_memory, whole_array
 from frontend.tensors.no_value import escaped, not_of_trace
 from frontend.tensors.sizes import extents_in
-from frontend.tensors.state import STATE, recording, swap_session
+from frontend.tensors.state import STATE, recording, swap_mode
 from frontend.tensors.tensor import Tensor, make
+from frontend.tensors.views import View
 from frontend.tracing.attributes import AssignedAttributes
 from frontend.tracing.call_numbers import CallNumbers
-from frontend.tracing.captured import Captured, GraphInput, guarded_value, have_state
+from frontend.tracing.captured import Captured, GraphInput, have_state
 from frontend.tracing.containers import can_be_put_back, contents
 from frontend.tracing.containers import put_back as put_back_contents
+from frontend.tracing.guards.checks import ContentGuard, is_plain, same
 from frontend.tracing.guards.globals import CapturedGlobals
 from frontend.tracing.guards.items import Items
 from frontend.tracing.histories import Histories
@@ -40,20 +46,32 @@ from frontend.tracing.naming import Names
 from frontend.tracing.regions import Builder, TracedRegion
 from frontend.tracing.scope import Scope
 from frontend.tracing.sizes import SizedArguments
-from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, HostSource, Source
+from frontend.tracing.sources import (
+    ArgumentSource,
+    CapturedSource,
+    GradSource,
+    HostSource,
+    MemorySource,
+    Source,
+)
+from frontend.tracing.watched_hooks import run_watched
 from graphc.errors import GraphError, TraceError, note_errors
 from graphc.ir.builder import Var, user_location
-from graphc.ir.nodes import BACKWARD, Location
+from graphc.ir.nodes import BACKWARD, CONSTANT, Location
+from graphc.ir.own_frames import may_be_caught
 from graphc.ir.registry import lookup
 from graphc.ir.size_floats import is_open, text_of
 from graphc.ir.size_guards import SizeAnswers
 from graphc.ir.types import DType, TensorType
 from graphc.ir.undecided import answer_with
+from graphc.ops.movement import reshape
 
 
 class Session(Mutations):
-    """The trace of one function. Use as a context manager, inside of `leaving(session)`; entering
-    again resumes it."""
+    """The trace of one function: the `Mode` that records a graph. Use as a context manager, inside
+    of `leaving(session)`; entering again resumes it."""
+
+    records = True
 
     def __init__(self, name: str, target: Any = None, sizes: SizedArguments | None = None):
         self.scope = Scope(target)
@@ -67,6 +85,7 @@ class Session(Mutations):
         self.captured_globals = CapturedGlobals(self)
         self.layouts = Layouts(self._array_outside)
         self.guards: list[Any] = [self.captured_globals]
+        self._guarded: dict[Any, Any] = {}
         self.attributes = AssignedAttributes()
         self.hooks = HooksInside()
         self.histories = Histories(self)
@@ -78,7 +97,6 @@ class Session(Mutations):
         self._filled: dict[Any, Var] = {}
         self._hosts: dict[Any, Tensor] = {}
         self._grads: dict[int, Tensor] = {}  # id of a .grad tensor -> whose it is
-        self._guarded: set[int] = set()
         self.inside = False  # tensors have the state of the trace
         self.ended = False  # a trace that has ended is resumed to derive its backward
         self.kept: list[tuple[Any, list[Any]]] = []  # containers, and what they held
@@ -100,10 +118,18 @@ class Session(Mutations):
             answers = SizeAnswers(example, user_location, is_trace=True)
             self.example, self.answers, self.prepared = example, answers, {}
 
+    @property
+    def in_region(self) -> bool:
+        return bool(self.regions)
+
+    @property
+    def open_sizes(self) -> bool:
+        return bool(self.example)
+
     def __enter__(self) -> Session:
         TRACE_LOCK.begin()
         self.inside = True
-        swap_session(self)
+        swap_mode(self)
         self.errors = []
         note_errors(self.errors)
         if self.answers is not None:
@@ -127,7 +153,7 @@ class Session(Mutations):
             if self.answers is not None:
                 answer_with(None)
             note_errors(None)
-            swap_session(None)
+            swap_mode(None)
             self.inside = False
         TRACE_LOCK.end()
 
@@ -147,7 +173,10 @@ class Session(Mutations):
                 tensor.tensor_type = self.sizes.types[position]
             self._make_input(tensor, name, ArgumentSource(position))
 
-    def capture(self, tensor: Any) -> Captured | None:
+    def capture(self, tensor: Any) -> bool:
+        return self.captured_state(tensor) is not None
+
+    def captured_state(self, tensor: Any) -> Captured | None:
         """Keep the state of a tensor from before the trace: the captured tensor; None for one made
         inside it."""
         captured = self.captured.get(id(tensor))
@@ -163,7 +192,7 @@ class Session(Mutations):
         return value if isinstance(value, np.ndarray) else None
 
     def _make_input(self, tensor: Tensor, name: str, source: Source) -> Var:
-        captured = self.capture(tensor)
+        captured = self.captured_state(tensor)
         if captured is None:
             raise not_of_trace(tensor)
         captured.input = self.add_input(name, source, tensor)
@@ -190,7 +219,7 @@ class Session(Mutations):
         return CapturedSource(tensor) if graph_input is None else graph_input.source
 
     def read_flag(self, tensor: Any) -> None:
-        """Whether a tensor requires gradients is asked: one from outside is guarded."""
+        # One from outside is guarded.
         if isinstance(tensor._value, np.ndarray):
             self.asked[id(tensor)] = tensor
 
@@ -204,8 +233,7 @@ class Session(Mutations):
                 graph_input.name = names.of(graph_input.tensor)
             graph_input.name = names.unique(graph_input.name)
 
-    def host(self, mapping: Any, key: Any, index: int | None, dtype: DType) -> Tensor:
-        """A 0-d input read from `mapping[key]` (or `mapping[key][index]`) at every call."""
+    def number(self, mapping: Any, key: Any, index: int | None, dtype: DType) -> Tensor:
         tensor = self._hosts.get((id(mapping), key, index))
         if tensor is None:
             tensor = make(None, TensorType(dtype, ()))
@@ -220,9 +248,45 @@ class Session(Mutations):
         self._further += 1
         return make(self.builder.input(f"further{self._further}", type), type)
 
+    def view(self, result: Tensor, parent: Tensor) -> bool:
+        shape = result._sizes
+        is_view = self.layouts.allows_view(parent, shape, may_be_caught(self.outermost))
+        if is_view and result._view is None:
+            shown = View(parent, reshape, {"shape": shape}, parent._counter[0], True)
+            self.show(result, shown)
+        return is_view
+
+    def is_row_major(self, tensor: Tensor) -> bool:
+        return self.layouts.is_row_major(tensor)
+
+    def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
+        if not whole:
+            return tensor, self.layouts.offset(tensor)
+        array = self.layouts.array_of(tensor)
+        place = None if array is None else place_in_memory(array)
+        if array is None or place is None or place[0] == array.size or tensor.requires_grad:
+            if array is not None and whole_array(array).size > array.size:
+                raise TraceError(
+                    f"as_strided() asks for memory beside the {tensor.tensor_type} that the "
+                    "compiled function was given, and gradients would come to it",
+                    hint="hand in the tensor of which that one is a part",
+                    location=user_location(),
+                )
+            return tensor, 0
+        # Elements beside the tensor's are read, as an input of their own: `compiled.overlap`
+        # refuses that both are inputs where the tensor is changed in place.
+        self.value(tensor)  # it is an input itself, before what lies around it
+        source = self.source_of(tensor)
+        for known in self.inputs:
+            if isinstance(known.source, MemorySource) and known.source.source is source:
+                return known.tensor, place[1]
+        around = make(None, TensorType(tensor.dtype, place[:1]))
+        around._value = self.add_input("memory", MemorySource(source, place), around).var
+        return around, place[1]
+
     # -- values ------------------------------------------------------------------------------
 
-    def value_of(self, tensor: Tensor) -> Var:
+    def value(self, tensor: Tensor) -> Var:
         """The graph variable of a tensor. Raises TraceError for one of another trace."""
         value = tensor._value
         if type(value) is Var:
@@ -260,13 +324,18 @@ class Session(Mutations):
             self.regions.pop()
 
     def emit(
-        self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any], types: Any
-    ) -> Any:
-        """The variables of an op's results, of these types; the attributes are canonical."""
-        values = tuple([self.value_of(x) for x in operands])
-        results = self.builder.record(op, values, attributes, types)
+        self, op: Any, operands: tuple[Tensor, ...], attributes: dict[str, Any],
+        types: tuple[TensorType, ...], view: bool = False,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        taken = tuple([self.value(x) for x in operands])
+        values = self.builder.record(op, taken, attributes, types)
         if self.regions and STATE.grad_enabled is False:
-            return [self._stopped(value) for value in results]
+            values = tuple([self._stopped(value) for value in values])
+        results = tuple([make(value, type) for value, type in zip(values, types)])
+        if self.watched is not None:
+            self.watched += map(weakref.ref, results)
+        if view:
+            self.show_movement(results[0], operands[0], op, attributes)
         return results
 
     def _derives(self, value: Var) -> bool:
@@ -280,24 +349,45 @@ class Session(Mutations):
             return value
         return self.builder.apply(lookup("stop_gradient"), (value,), {})[0]
 
-    def constant_value(self, array: np.ndarray) -> Var:
-        return self.builder.constant(array)
-
-    def known_value(self, tensor: Tensor) -> np.ndarray | None:
-        """The value of a tensor that depends on nothing from outside; None for any other."""
-        if self.regions or not isinstance(tensor._value, Var):
+    def known(
+        self, tensor: Tensor, what: str = "a trace", guarded: bool = False
+    ) -> np.ndarray | None:
+        if isinstance(tensor._value, Var) and not self.holds(tensor._value):
+            raise escaped(what)
+        if guarded and not self.regions:
+            return self._guarded_value(self.value(tensor))
+        if not isinstance(tensor._value, Var):
             return None
-        return self.root.known_value(self.value_of(tensor))
+        value = self.value(tensor)
+        node = self.builder.node_of(value)
+        if node.op == CONSTANT:
+            array: np.ndarray = node.attribute("value").array
+            return array
+        return None if self.regions else self.root.known_value(value)
 
-    def guarded_value(self, tensor: Tensor) -> np.ndarray | None:
-        """The value of a tensor that depends on nothing from outside but captured tensors of bools
-        and integers, of at most 64 KiB each, whose values are guarded from here on; None for any
-        other."""
-        return None if self.regions else guarded_value(self, self.value_of(tensor))
+    def _guarded_value(self, var: Var) -> np.ndarray | None:
+        needed = self.root.inputs_of(var)
+        read = [each for each in self.inputs if each.var.value.node in needed]
+        outside = [self.captured.get(id(each.tensor)) for each in read]
+        captured = [
+            each
+            for each, at in zip(outside, read)
+            if each is not None and isinstance(at.source, CapturedSource) and each.can_be_guarded
+        ]
+        if len(captured) < len(needed):
+            return None
+        arrays = [each.state_outside["_value"] for each in captured]
+        known = self.root.known_value(var, [*zip([each.var for each in read], arrays)])
+        for each, array in zip(captured, arrays):
+            content = partial(ContentGuard, each.tensor, array)
+            self.guard(("content", id(each.tensor)), content)
+        return known
 
-    def filled_value(self, number: Any, type: TensorType) -> Var:
-        """`number` repeated to a shape: a 0-d constant and a broadcast."""
-        number = extents_in(number)
+    def constant(self, value: Any, type: TensorType) -> Tensor:
+        if isinstance(value, np.ndarray):
+            return make(self.builder.constant(value), type)
+        # A number is a 0-d constant and a broadcast.
+        number = extents_in(value)
         key = (type, text_of(number))
         var = self._filled.get(key)
         if var is None:
@@ -308,21 +398,14 @@ class Session(Mutations):
             if type.shape:
                 var = self.builder.apply(lookup("broadcast"), (var,), {"shape": type.shape})[0]
             self._filled[key] = var
-        return var
-
-    def location_of(self, tensor: Tensor) -> Location | None:
-        return tensor._value.context.node_of(tensor._value).location
-
-    def backward_of(self, location: Location | None) -> AbstractContextManager[None]:
-        """Nodes made inside are gradients of what stems from there."""
-        return self.builder.at(location and location.within(BACKWARD))
+        return make(var, type)
 
     # -- gradients ---------------------------------------------------------------------------
 
     def read_grad(self, tensor: Any) -> Any:
-        """`.grad`; one from before the trace becomes an input, its being None a guard."""
+        # One from before the trace becomes an input, its being None a guard.
         self.histories.touch(tensor)
-        captured = self.capture(tensor)
+        captured = self.captured_state(tensor)
         grad = tensor._grad
         known = captured is None or captured.grad_was_read or captured.grad_was_written
         if captured is not None and not known:
@@ -342,11 +425,10 @@ class Session(Mutations):
             )
         self._grads[id(grad)] = tensor
 
-    def record_grad_write(self, tensor: Any) -> None:
-        """`.grad` of a tensor is set: what it was before no longer matters."""
+    def write_grad(self, tensor: Any) -> None:
         self.refuse_in_region("writing .grad")
         self.histories.touch(tensor)
-        captured = self.capture(tensor)
+        captured = self.captured_state(tensor)
         if captured is not None:
             captured.grad_was_written = True
 
@@ -359,21 +441,100 @@ class Session(Mutations):
                 location=user_location(),
             )
 
-    def begin_backward(self, accumulates: bool) -> int:
-        """A backward starts: at which node."""
+    def history(self, tensor: Any, needed: bool = False) -> Any:
+        if needed:
+            self.histories.refuse(tensor)
+        return self.histories.of(tensor)
+
+    @contextmanager
+    def backward(self, accumulates: bool) -> Iterator[TracedSweep]:
         self.backward_called |= accumulates
-        self.scope.begin("", BACKWARD)
-        return self.root.size
+        start = self.root.size
+        try:
+            with self.scope.inside("", BACKWARD):
+                yield TracedSweep(self)
+        finally:
+            self.backwards.append((start, self.root.size))
 
-    def end_backward(self, start: int) -> None:
-        self.scope.end()
-        self.backwards.append((start, self.root.size))
+    # -- Modules, optimizers, hooks ----------------------------------------------------------
 
-    # -- guards ------------------------------------------------------------------------------
+    def module(self, module: Any) -> AbstractContextManager[None]:
+        self.follow(module)
+        return self.scope.of_module(module)
 
-    def keep(self, containers: Iterable[Any]) -> None:
-        """Should the trace, or its first call, fail, these containers hold again what they do."""
-        self.kept += [(holder, contents(holder)) for holder in containers]
+    def update(self) -> AbstractContextManager[None]:
+        return self.scope.of_update()
+
+    def begin_parameter(self, parameter: Any) -> None:
+        self.scope.comes_to(parameter)
+
+    def follow(self, value: Any) -> None:
+        if not hasattr(type(value), "named_modules"):
+            self.captured_globals.value(value, frozenset(), "a hook")
+            return
+        # Those below too: a forward may read them without calling them, as a ModuleList.
+        for _, module in value.named_modules():
+            self.captured_globals.module(module)
+
+    def register_hook(self, handle: RemovableHandle, hook: Any) -> None:
+        # One registered while tracing is of the trace, and has to be removed before that ends.
+        self.hooks.registered(handle, hook)
+        self.refuse_in_region("registering a hook")
+
+    def holding_tensors(self) -> list[Any]:
+        """What of the trace holds tensors."""
+        return [
+            self.captured, self.inputs, self.grad_guards, self._grads, self._hosts,
+            *self.attributes.places,
+        ]  # fmt: skip
+
+    def run_hook(self, hook: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if self.hooks.made_inside(hook):
+            return hook(*args)
+        self.follow(hook)
+        return run_watched(self, hook, args)
+
+    # -- what comes from outside, and goes there ---------------------------------------------
+
+    def guard(self, key: Any, make: Callable[[], Any], kept: Sequence[Any] = ()) -> Any:
+        guard = self._guarded.get(key)
+        if guard is None:
+            guard = self._guarded[key] = make()
+            self.guards.append(guard)
+            self.kept += [(holder, contents(holder)) for holder in kept]
+        return guard
+
+    def write_attribute(self, owner: Any, name: str, value: Any, is_state: bool) -> None:
+        known = owner.__dict__.get(name)
+        if (known is value and name in owner.__dict__) or (is_plain(value) and same(known, value)):
+            return
+        if is_state:
+            self.refuse_in_region(f"assigning {type(owner).__name__}.{name}")
+        if self.attributes.takes(owner, name, value, is_state):
+            return
+        hint = (
+            "assign it outside; keep changing numbers in a buffer, updated in place (add_, copy_)"
+        )
+        if isinstance(value, Tensor):
+            hint = "return it, copy_() it into a buffer, or hand it out with frontend.tap(t, fn)"
+        raise TraceError(
+            f"{type(owner).__name__}.{name} is assigned while tracing; compiled code would not "
+            "repeat the assignment",
+            hint=hint,
+            location=user_location(),
+        )
+
+    def tap(self, tensor: Tensor, fn: Callable[[Tensor], Any]) -> None:
+        if self.ended:
+            raise TraceError(
+                "frontend.tap in the backward of a compiled function: its graph hands out nothing",
+                hint="compile the whole step, so that backward() is called inside",
+                location=user_location(),
+            )
+        self.refuse_in_region("tap()")
+        self.taps.append((make(self.value(tensor), tensor.tensor_type), fn))
+
+    # -- after the trace ---------------------------------------------------------------------
 
     def settle(self) -> None:
         """After a trace: no longer look at what the trace itself only added to."""
@@ -390,8 +551,29 @@ class Session(Mutations):
         looked_at = [each for each in self.captured_globals.items if isinstance(each, Items)]
         return [(each.holder, each.before()) for each in looked_at if can_be_put_back(each.holder)]
 
-    def guard(self, key: Any, guard: Any) -> None:
-        """Add a guard, once per key."""
-        if key not in self._guarded:
-            self._guarded.add(key)
-            self.guards.append(guard)
+
+class TracedSweep:
+    """A run of `backward()` in a trace."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session):
+        self._session = session
+
+    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create_graph: bool) -> None:
+        self._session.histories.reach(ends, targets, create_graph)
+
+    def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
+        return self._session.builder.at(location and location.within(BACKWARD))
+
+    def pass_on(self, gradients: list[tuple[Tensor, Tensor]], retain_graph: bool) -> None:
+        self._session.histories.pass_on(gradients, retain_graph)
+
+
+def trace_under_way(what: str) -> Session:
+    """The trace that the mode under way is. Raises TraceError for another mode, in which there is
+    no graph that `what` could be in."""
+    mode = STATE.mode
+    if not isinstance(mode, Session):
+        raise TraceError(f"{what} outside of a trace", location=user_location())
+    return mode

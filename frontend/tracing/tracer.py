@@ -14,104 +14,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.eager.backward import passes_region
-from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.sizes import opened
 from frontend.tensors.state import STATE, suspended
-from frontend.tensors.tensor import Tensor, added_to, make
+from frontend.tensors.tensor import Tensor, added_to
 from frontend.tracing import tree
-from frontend.tracing.guards.checks import (
-    ZeroGuard,
-    is_plain,
-    same,
-)
 from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
 from frontend.tracing.leaving import leaving
-from frontend.tracing.session import Captured, GraphInput, Session
+from frontend.tracing.session import Captured, GraphInput, Session, trace_under_way
 from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import NAME, Var, user_location
 from graphc.ir.nodes import Graph
-from graphc.ir.types import DType, TensorType
-
-# -- hooks of Modules and optimizers -------------------------------------------------------------
-
-
-def host_value(mapping: Any, key: Any, index: int | None = None, dtype: DType = DType.f64) -> Any:
-    """The number `mapping[key]` (or `mapping[key][index]`); in a trace a 0-d input that is read
-    anew at each call, so that a changed learning rate needs no new graph.
-
-    Whether it is 0 is frozen and guarded, and a 0 stays a number: code may leave out what it would
-    do. float64 by default: 0-d operands yield to the dtype of what they scale, so a product gets
-    the same bits as with the Python number, and `1 - beta**t` loses no digits.
-    """
-    value = mapping[key] if index is None else mapping[key][index]
-    session = STATE.session
-    if session is None or isinstance(value, Tensor):
-        return value
-    if key != "lr":
-        session.guard((id(mapping), key, index), ZeroGuard(mapping, key, index))
-        if not value:
-            return value
-    return session.host(mapping, key, index, dtype)
-
-
-def guard_module(module: Any) -> None:
-    """Called by a Module that runs: its attributes, submodules and hooks are guarded, and what its
-    methods read by name."""
-    if STATE.session is not None:
-        STATE.session.captured_globals.module(module)
-
-
-def check_attribute_write(owner: Any, name: str, value: Any, is_state: bool = False) -> None:
-    """Raise TraceError for an attribute written while tracing, unless it has that value already, or
-    is a tensor among the state of a Module (`is_state`), which each call assigns: the write would
-    happen once, at the trace, and never again."""
-    session = STATE.session
-    if session is None:
-        return
-    known = owner.__dict__.get(name)
-    if (known is value and name in owner.__dict__) or (is_plain(value) and same(known, value)):
-        return
-    if is_state:
-        session.refuse_in_region(f"assigning {type(owner).__name__}.{name}")
-        if session.attributes.assigned(owner, name):
-            return
-    elif session.attributes.put_back(owner, name, value):
-        return
-    hint = "assign it outside; keep changing numbers in a buffer, updated in place (add_, copy_)"
-    if isinstance(value, Tensor):
-        hint = "return it, copy_() it into a buffer, or hand it out with frontend.tap(t, fn)"
-    raise TraceError(
-        f"{type(owner).__name__}.{name} is assigned while tracing; compiled code would not repeat "
-        "the assignment",
-        hint=hint,
-        location=user_location(),
-    )
-
-
-def note_hook(handle: RemovableHandle, hook: Any) -> None:
-    """Called where a hook is registered that runs around forward. One registered while tracing is
-    of the trace, and has to be removed before that ends."""
-    if STATE.session is not None:
-        STATE.session.hooks.registered(handle, hook)
-        STATE.session.refuse_in_region("registering a hook")
+from graphc.ir.types import TensorType
 
 
 def tap(t: Tensor, fn: Callable[[Tensor], Any]) -> Tensor:
     """Call `fn(t)`: at once when eager, with the value after each call when compiled."""
-    if STATE.session is None:
+    if STATE.mode is None:
         fn(t)
     else:
-        session = STATE.session
-        if session.ended:
-            raise TraceError(
-                "frontend.tap in the backward of a compiled function: its graph hands out nothing",
-                hint="compile the whole step, so that backward() is called inside",
-                location=user_location(),
-            )
-        session.refuse_in_region("tap()")
-        session.taps.append((make(session.value_of(t), t.tensor_type), fn))
+        trace_under_way("frontend.tap").tap(t, fn)
     return t
 
 
@@ -163,11 +86,11 @@ class Trace:
             ends = [session.source_of(tensor) for tensor, _ in gradients]
             self.passed.append(([(end, number + i) for i, end in enumerate(ends)], retain))
         self.first_tap = len(self.outputs)
-        self.outputs += [session.value_of(tensor) for tensor, _ in session.taps]
+        self.outputs += [session.value(tensor) for tensor, _ in session.taps]
         self._check_flags()
 
     def _returned(self, tensor: Tensor) -> Returned:
-        var = self.session.value_of(tensor)
+        var = self.session.value(tensor)
         captured = self.session.captured.get(id(tensor))
         graph_input = None if captured is None else captured.input
         # What an attribute was is another tensor at the next call.
@@ -189,7 +112,7 @@ class Trace:
     def _updates(self) -> list[GraphInput]:
         updated = []
         for graph_input in self.session.inputs:
-            value = self.session.value_of(graph_input.tensor)
+            value = self.session.value(graph_input.tensor)
             if value is not graph_input.var:
                 updated.append(graph_input)
                 self.outputs.append(value)
@@ -209,7 +132,7 @@ class Trace:
             same = [i for i, known in enumerate(self.new) if known is grad]
             if not same:
                 self.left.append(grad)
-                self.outputs.append(self.session.value_of(grad))
+                self.outputs.append(self.session.value(grad))
             position = same[0] if same else len(self.outputs) - 1
             gradients.append((target, position, tensor.tensor_type))
         return gradients
@@ -242,7 +165,7 @@ class Trace:
         """Everything as one graph: results (also those that are inputs), updates, gradients."""
         session = self.session
         outputs = [
-            self.outputs[r.position] if r.source is None else session.value_of(r.tensor)
+            self.outputs[r.position] if r.source is None else session.value(r.tensor)
             for r in self.returned
         ]
         first = len(outputs)
@@ -364,7 +287,4 @@ def name_of(function: Any) -> str:
     return name if NAME.fullmatch(name) else "traced"
 
 
-__all__ = [
-    "ArgumentSource", "Captured", "Trace", "check_attribute_write", "host_value",
-    "guard_module", "note_hook", "suspended", "tap",
-]  # fmt: skip
+__all__ = ["ArgumentSource", "Captured", "Trace", "suspended", "tap"]

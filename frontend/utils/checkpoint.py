@@ -159,7 +159,7 @@ def checkpoint(
     if use_reentrant and (kwargs or context_fn is not noop_context_fn):
         named = ",".join(kwargs) or "context_fn"
         raise ValueError(f"Unexpected keyword arguments: {named}")
-    if STATE.session is not None or STATE.grad_enabled is not True:
+    if STATE.mode is not None or STATE.grad_enabled is not True:
         return function(*args, **kwargs)
     if use_reentrant:
         return CheckpointFunction.apply(function, preserve, *args)

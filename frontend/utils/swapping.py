@@ -14,7 +14,7 @@ __all__ = ["swap_tensors"]
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """Exchange all that two tensors are: values, gradients, attributes and classes; whoever holds
     one of them then holds the other. Raises TraceError in a trace."""
-    if STATE.session is not None:
+    if STATE.mode is not None:
         raise TraceError(
             "swap_tensors in a trace", hint="swap them outside", location=user_location()
         )

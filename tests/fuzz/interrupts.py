@@ -291,7 +291,7 @@ def _expected(program: str, width: int) -> list[State]:
 
 def _compared(world: World, states: list[State], where: str) -> bool:
     """Whether the state is that after the call; else it is that before."""
-    if STATE.session is not None:
+    if STATE.mode is not None:
         raise Broken(f"{where}: the trace is still under way")
     if answers_now() is not None:
         raise Broken(f"{where}: an example still decides about sizes")

@@ -106,7 +106,7 @@ def successful(name: str, info: Tensor, text: str, result: Tensor) -> Tensor:
     """`result`, if no matrix of the batch has an info other than 0; else LinAlgError in PyTorch's
     words: `text` has a place for the info. In a trace the run raises it, before anything is
     written, and names neither matrix nor info."""
-    if STATE.session is None:
+    if STATE.mode is None:
         if not info.is_meta:
             refuse(name, info._array(name), text)
         return result

@@ -57,7 +57,7 @@ def _det_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
     regular = out != 0
     safe = pointwise.where(regular[..., None, None], a, unit(a, a.shape[-1]))
     usual = conj(out)[..., None, None] * mH(INVERSE(safe)[0])
-    if STATE.session is None and not a.is_meta and regular._array("det").all():
+    if STATE.mode is None and not a.is_meta and regular._array("det").all():
         return (g[..., None, None] * usual,)
     u, s, vh = svd(a)
     count = s.shape[-1]

@@ -116,7 +116,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def _check_targets(self, target: Tensor) -> None:
         """Raise RuntimeError for a target that is no class, where its value is known."""
-        if STATE.session is not None or not target.numel():
+        if STATE.mode is not None or not target.numel():
             return
         low, high = int(target.min()), int(target.max())
         if low < 0 or high >= self.n_classes:

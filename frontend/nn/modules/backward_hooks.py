@@ -9,7 +9,7 @@ from typing import Any
 
 from frontend.eager.dispatch import filled_like
 from frontend.eager.tape import Saves, record
-from frontend.nn.modules.traced_hooks import run_hook
+from frontend.tensors.hooks import run_hook
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from frontend.tensors.views import View
@@ -50,8 +50,8 @@ class _Shown(View):
 def _alias(tensor: Tensor) -> Tensor:
     """Another tensor over the same value and version, off the tape."""
     result = make(tensor._value, tensor.tensor_type)
-    if STATE.session is not None:
-        STATE.session.make_view(result, tensor, None, {})
+    if STATE.mode is not None:
+        STATE.mode.show(result, View(tensor, None, {}, tensor._counter[0], True))
     result._counter = tensor._counter
     result._view = _Shown(tensor, None, {}, tensor._counter[0], None)
     return result

@@ -63,7 +63,7 @@ class GlobalHooksGuard:
 
 def refuse_in_trace() -> None:
     """Raise TraceError for a hook registered while tracing."""
-    if STATE.session is not None:
+    if STATE.mode is not None:
         refuse_hook()
 
 

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from frontend.nn.modules.backward_hooks import BackwardHook, run_old_hook, warn_of_old_hooks
 from frontend.nn.modules.global_hooks import GLOBAL, MIXED, GlobalHooksGuard, refuse_in_trace
-from frontend.nn.modules.traced_hooks import guard_hook, run_hook
-from frontend.tensors.hooks import RemovableHandle
+from frontend.tensors.hooks import RemovableHandle, run_hook
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
-from frontend.tracing import tracer
 
 _GLOBAL_FORWARD, _GLOBAL_FORWARD_PRE = GLOBAL.forward, GLOBAL.forward_pre
 _GLOBAL_BACKWARD, _GLOBAL_BACKWARD_PRE = GLOBAL.backward, GLOBAL.backward_pre
@@ -41,37 +39,31 @@ class Hooks:
         _forward_pre_hooks_with_kwargs: OrderedDict[int, Any]
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
-        scope = None if STATE.session is None else self._begin_in_trace(STATE.session)
-        try:
-            if not (
-                self._forward_hooks
-                or self._forward_pre_hooks
-                or self._backward_hooks
-                or self._backward_pre_hooks
-                or _GLOBAL_FORWARD
-                or _GLOBAL_FORWARD_PRE
-                or _GLOBAL_BACKWARD
-                or _GLOBAL_BACKWARD_PRE
-            ):
-                return self.forward(*args, **kwargs)
-            call = _Call(self, args, kwargs)
-            try:
-                return call.run()
-            except Exception:
-                call.run_always_called()
-                raise
-        finally:
-            if scope is not None:
-                scope.end()
+        mode = STATE.mode
+        if mode is not None:
+            with mode.module(self):
+                mode.guard(GlobalHooksGuard, GlobalHooksGuard)
+                return self._call_with_hooks(args, kwargs)
+        if not (
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or _GLOBAL_FORWARD
+            or _GLOBAL_FORWARD_PRE
+            or _GLOBAL_BACKWARD
+            or _GLOBAL_BACKWARD_PRE
+        ):
+            return self.forward(*args, **kwargs)
+        return self._call_with_hooks(args, kwargs)
 
-    def _begin_in_trace(self, session: Any) -> Any:
-        """Guard what the call relies on. The scope of the trace, which is now this module's."""
-        # Those below too: a forward may read them without calling them, as a ModuleList.
-        for _, module in self.named_modules():
-            tracer.guard_module(module)
-        session.guard(GlobalHooksGuard, GlobalHooksGuard())
-        session.scope.begin_module(self)
-        return session.scope
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = _Call(self, args, kwargs)
+        try:
+            return call.run()
+        except Exception:
+            call.run_always_called()
+            raise
 
     # -- forward -----------------------------------------------------------------------------
 
@@ -83,7 +75,7 @@ class Hooks:
         kwargs)` and returns both. `prepend`: before the hooks that are there."""
         hooks, named = self._forward_pre_hooks, self._forward_pre_hooks_with_kwargs
         handle = RemovableHandle(hooks, hook, extra_dict=named)
-        tracer.note_hook(handle, hook)
+        _note(handle, hook)
         if with_kwargs:
             named[handle.id] = True
         return _placed(hooks, handle, prepend)
@@ -101,7 +93,7 @@ class Hooks:
         the hooks that are there. `always_call`: also where the forward or a hook raises."""
         named, always = self._forward_hooks_with_kwargs, self._forward_hooks_always_called
         handle = RemovableHandle(self._forward_hooks, hook, extra_dict=[named, always])
-        tracer.note_hook(handle, hook)
+        _note(handle, hook)
         if with_kwargs:
             named[handle.id] = True
         if always_call:
@@ -160,6 +152,12 @@ class Hooks:
         return [*GLOBAL.backward_pre.values(), *self._backward_pre_hooks.values()]
 
 
+def _note(handle: RemovableHandle, hook: Any) -> None:
+    """A hook that runs around forward was registered."""
+    if STATE.mode is not None:
+        STATE.mode.register_hook(handle, hook)
+
+
 def _placed(
     hooks: OrderedDict[int, Any], handle: RemovableHandle, prepend: bool
 ) -> RemovableHandle:
@@ -184,7 +182,8 @@ class _Call:
         full, old = module._get_backward_hooks()
         before = module._get_backward_pre_hooks()
         for hook in (*full, *old, *before):
-            guard_hook(hook)
+            if STATE.mode is not None:
+                STATE.mode.follow(hook)
         backward = BackwardHook(module, full, before) if full or before else None
         if backward is not None:
             self.args = backward.setup_input_hook(self.args)

@@ -70,7 +70,7 @@ class LazyModuleMixin(Module):
         )
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
-        if STATE.session is not None:
+        if STATE.mode is not None:
             raise TraceError(
                 f"{type(self).__name__} met its first input in a trace, where parameters cannot "
                 "be made",

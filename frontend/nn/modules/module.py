@@ -35,7 +35,6 @@ from frontend.nn.parameter import Buffer, Parameter
 from frontend.tensors.epoch import HookRegistry, Registry, changed
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
-from frontend.tracing import tracer
 
 __all__ = ["Module"]
 
@@ -75,8 +74,8 @@ class Module(Tree, Conversion, StateDict, Hooks):
         for name, make in _STATE.items():
             put(name, make())
         changed()
-        if STATE.session is not None:
-            put("_born_in", id(STATE.session))
+        if STATE.mode is not None:
+            put("_born_in", id(STATE.mode))
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -124,7 +123,7 @@ class Module(Tree, Conversion, StateDict, Hooks):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if STATE.session is not None:
+        if STATE.mode is not None:
             self._check_write(name, value)
         if isinstance(value, Parameter):
             self._make_room(_PARAMETERS, name, "parameters")
@@ -154,12 +153,13 @@ class Module(Tree, Conversion, StateDict, Hooks):
     def _check_write(self, name: str, value: Any) -> None:
         """Raise TraceError in a trace, unless the module was made in that trace, or the value is a
         tensor that each call can assign."""
-        if STATE.session is None or self.__dict__.get("_born_in") == id(STATE.session):
+        mode = STATE.mode
+        if mode is None or self.__dict__.get("_born_in") == id(mode):
             return
         # None is no value that a name has which is not there.
         new = value is None and name not in self.__dict__
         is_state = isinstance(value, Tensor) and not isinstance(value, Parameter)
-        tracer.check_attribute_write(self, name, _GONE if new else value, is_state)
+        mode.write_attribute(self, name, _GONE if new else value, is_state)
 
     def _make_room(self, slot: _Slot, name: str, early: str) -> None:
         """Take the name from wherever it stood before, for a registry to take it."""
@@ -248,7 +248,7 @@ class Module(Tree, Conversion, StateDict, Hooks):
             raise KeyError(f'{slot.what} name can\'t be empty string ""')
         if hasattr(self, name) and name not in self.__dict__[slot.registry]:
             raise KeyError(f"attribute '{name}' already exists")
-        if STATE.session is not None:
+        if STATE.mode is not None:
             self._check_write(name, self.__dict__[slot.registry])
 
     # -- text --------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
-from graphc.ir.nodes import CONSTANT
 from graphc.ir.types import DType
 
 __all__ = [
@@ -38,12 +37,7 @@ _UNSORTED = (
 def known(values: Tensor, what: str) -> np.ndarray:
     """The array of a tensor whose value is known, in a trace too where it is a constant of it.
     Raises TraceError, saying that `what` asked for it."""
-    session = STATE.session
-    if session is not None:
-        node = session.builder.node_of(session.value_of(values))
-        if node.op == CONSTANT:
-            return np.asarray(node.attribute("value").array)
-    return values._array(what)
+    return np.asarray(values._array(what))
 
 
 class _Packed(NamedTuple):
@@ -247,11 +241,8 @@ def pad_packed_sequence(
 
 def _taken(lengths: Tensor, order: Tensor) -> Tensor:
     """`lengths[order]`, a constant where both are: lengths are asked for again."""
-    session = STATE.session
-    constant = session is not None and all(
-        session.builder.node_of(session.value_of(x)).op == CONSTANT for x in (lengths, order)
-    )
-    if not constant:
+    mode = STATE.mode
+    if mode is None or mode.known(lengths) is None or mode.known(order) is None:
         return index_select(lengths, 0, order)
     return tensor(known(lengths, "lengths")[known(order, "unsorted_indices")])
 

@@ -22,7 +22,7 @@ EPOCH_DEPRECATION_WARNING = (
 
 def refuse_in_trace(what: str = "a scheduler's step() is called") -> None:
     """Raise TraceError for a step of a scheduler in a trace: it would be taken once, not again."""
-    if STATE.session is not None:
+    if STATE.mode is not None:
         raise TraceError(
             f"{what} while tracing; compiled code would not repeat it",
             hint="call scheduler.step() after the compiled step",

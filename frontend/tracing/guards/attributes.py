@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from types import FunctionType, MemberDescriptorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.guards import kinds
@@ -22,11 +22,14 @@ from frontend.tracing.guards.reads import Reads, is_empty_slot, lacks
 
 _MRO = operator.attrgetter("__mro__")
 
+if TYPE_CHECKING:
+    from frontend.tracing.session import Session
+
 
 class Attributes(Reads):
     """Reads of attributes. `session` takes the guards on Modules that are found."""
 
-    def __init__(self, session: Any):
+    def __init__(self, session: Session):
         super().__init__()
         self.session = session
         self._objects: list[Any] = []  # whose attributes are looked at: loose paths may be theirs
@@ -52,7 +55,7 @@ class Attributes(Reads):
         if not self.first(("module", id(module))):
             return
         open_ = self.session.numbers.places.keys_of(module.__dict__)
-        self.session.guard(id(module), ModuleGuard(module, open_))
+        self.session.guard(id(module), lambda: ModuleGuard(module, open_))
         held = [*module.__dict__.values(), *module._parameters.values(), *module._buffers.values()]
         self.tensors |= {id(item): item for item in held if isinstance(item, Tensor)}
         self._read(module, SELF)

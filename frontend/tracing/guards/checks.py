@@ -117,31 +117,6 @@ def _held_alike(now: Any, then: list[Any], assigned: Collection[str]) -> bool:
     return all(map(operator.is_, _held(now, assigned), then))
 
 
-class ZeroGuard:
-    """Whether a number in a dict (or in a tuple there) is 0."""
-
-    by_epoch = False
-
-    def __init__(self, mapping: Any, key: Any, index: int | None):
-        self.mapping = mapping
-        self.key = key
-        self.index = index
-        self.value = self._value()
-
-    def _value(self) -> Any:
-        value = self.mapping.get(self.key, 0)
-        return value if self.index is None else value[self.index]
-
-    def holds(self) -> bool:
-        return bool(self._value()) == bool(self.value)
-
-    def reason(self) -> str:
-        return f"option {self.key!r} was {self.value!r}, is {self._value()!r}"
-
-    def __str__(self) -> str:
-        return f"option {self.key} is {'not ' if self.value else ''}0"
-
-
 def hooks_of(tensor: Any) -> list[Any]:
     """The hooks of a leaf."""
     return [*(tensor._hooks or {}).values(), None, *(tensor._post_hooks or {}).values()]

@@ -19,7 +19,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from types import FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,12 +51,15 @@ _COMPARED: set[Path] = {(name,) for name in kinds.COMPARISONS}
 _WRITING = {"add", "append", "appendleft", "extend", "insert", "update"}
 _NOTHING = object()
 
+if TYPE_CHECKING:
+    from frontend.tracing.session import Session
+
 
 class CapturedGlobals(Attributes):
     """The guard on everything that the functions of a trace can read by name. `session` takes the
     guards on Modules that are found."""
 
-    def __init__(self, session: Any):
+    def __init__(self, session: Session):
         super().__init__(session)
         self.generators: list[Any] = []  # of random numbers
         self.identities = False  # whether tensors may be told apart by which object they are

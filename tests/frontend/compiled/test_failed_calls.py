@@ -50,7 +50,7 @@ def _refuses(call: Any, step: Step, kind: type[BaseException]) -> None:
     before = step.state()
     with pytest.raises(kind):
         call()
-    assert step.state() == before and STATE.session is None
+    assert step.state() == before and STATE.mode is None
 
 
 def test_nothing_is_done_where_a_call_raises() -> None:
@@ -133,7 +133,7 @@ def test_an_interrupt_when_a_trace_is_left() -> None:
         for number in sorted({line for *_, line in code.co_lines() if line})[1:]:
             _interrupt_at((code, number), w)
             assert w.__dict__ is outside and isinstance(w._value, np.ndarray)
-            assert STATE.session is None and not STATE.watched
+            assert STATE.mode is None and not STATE.watched
 
 
 def _interrupt_at(line: Any, w: Any) -> None:

@@ -12,7 +12,6 @@ import frontend as torch
 import graphc
 from frontend import nn
 from frontend.compiled import tracers
-from frontend.tracing import tracer
 from graphc.ir.types import TensorType
 
 T = torch.tensor
@@ -187,14 +186,6 @@ def test_mutation_through_views_reaches_the_base() -> None:
         assert a.tolist() == b.tolist()
     with pytest.raises(graphc.TraceError, match="share memory"):
         torch.trace(lambda x: x.expand(3, 2).add_(1), torch.ones(2))
-
-
-def test_host_values_are_read_by_the_graph() -> None:
-    options = {"lr": 0.5}
-    assert tracer.host_value(options, "lr") == 0.5
-    graph = torch.trace(lambda x: x * tracer.host_value(options, "lr"), torch.ones(2))
-    assert graph.input_names == ("x", "lr")
-    assert str(graph.input_types[1]) == "f64[]" and str(graph.output_types[0]) == "f32[2]"
 
 
 def test_entry_point_of_the_command_line() -> None:

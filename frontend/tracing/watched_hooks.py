@@ -15,32 +15,23 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from types import CellType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frontend.eager.tape import AccumulateGrad, TapeNode, next_sequence
-from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tensors.views import View
-from frontend.tracing.session import Captured, GraphInput, Session
+from frontend.tracing.captured import Captured, GraphInput
 from frontend.tracing.sources import Source
 from graphc.errors import TraceError
 from graphc.ir.nodes import Location
 
+if TYPE_CHECKING:
+    from frontend.tracing.session import Session
 
-def run_hook(hook: Callable[..., Any], *args: Any) -> Any:
-    """`hook(*args)`. In a trace raises TraceError where the hook keeps a traced tensor."""
-    session = STATE.session
-    if session is None or session.hooks.made_inside(hook):
-        return hook(*args)
-    guard_hook(hook)
+
+def run_watched(session: Session, hook: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """`hook(*args)`. Raises TraceError where the hook keeps a tensor of the session's trace."""
     return _Watched(session, hook, args).run()
-
-
-def guard_hook(hook: Callable[..., Any]) -> None:
-    """In a trace: rely on what a hook's code reads by name. Called when the hook is going to run,
-    since the backward of a compiled function is derived later."""
-    if STATE.session is not None:
-        STATE.session.captured_globals.value(hook, frozenset(), "a hook")
 
 
 class _Watched:
@@ -102,8 +93,7 @@ class _Watched:
         session = self.session
         seen: set[int] = set()
         work: list[Any] = [
-            box, session.captured, session.inputs, session.grad_guards, session._grads,
-            session._hosts, *session.attributes.places, *self.handed,
+            box, *session.holding_tensors(), *self.handed,
         ]  # fmt: skip
         while work:
             holder = work.pop()
