@@ -8,7 +8,7 @@ from typing import Any
 from frontend.eager.tape import AccumulateGrad, TapeNode, edge_of
 from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.state import STATE, no_grad, swap_saved_hooks
+from frontend.tensors.state import no_grad, swap_saved_hooks, tracing
 from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 
@@ -38,7 +38,7 @@ class saved_tensors_hooks:
         self._before: list[Any] = []
 
     def __enter__(self) -> None:
-        if STATE.mode is not None:
+        if tracing():
             raise TraceError(
                 "saved_tensors_hooks in a trace: the compiler decides what is kept for backward",
                 hint="compile(..., saved_bytes=…) limits its memory",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from frontend.tensors.state import STATE
+from frontend.tensors.state import tracing
 from frontend.tracing.tracer import name_of
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -13,7 +13,7 @@ from graphc.ir.builder import user_location
 
 def is_compiling() -> bool:
     """Whether a trace is under way."""
-    return STATE.mode is not None
+    return tracing()
 
 
 def disable(function: Any = None, recursive: bool = True) -> Any:
@@ -26,7 +26,7 @@ def disable(function: Any = None, recursive: bool = True) -> Any:
 
     @functools.wraps(target)
     def eager(*arguments: Any, **keywords: Any) -> Any:
-        if STATE.mode is not None:
+        if tracing():
             raise TraceError(
                 f"{name} is marked to run eagerly (compiler.disable) and was called in a trace",
                 hint="compile the parts before and after it, or run the whole eagerly: "

@@ -13,7 +13,7 @@ import numpy as np
 
 from frontend.eager.tape import Saves, record
 from frontend.tensors.no_value import NO_DATA
-from frontend.tensors.state import STATE
+from frontend.tensors.state import STATE, tracing
 from frontend.tensors.tensor import Tensor, make, without_data
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -94,7 +94,7 @@ def from_host(array: Any) -> Tensor:
 
 def eager_only(name: str) -> None:
     """Raise TraceError in a trace: `name` has no compiled form."""
-    if STATE.mode is not None:
+    if tracing():
         raise TraceError(
             f"{name}() runs eagerly only: compiled code cannot call it yet",
             hint="call it outside of the compiled function and pass its result in",

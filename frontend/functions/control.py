@@ -16,8 +16,9 @@ from typing import Any
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.non_differentiable import mark_non_differentiable
 from frontend.functions.shape import movedim, stack
+from frontend.tensors.fake_mode import types_alone
 from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor
+from frontend.tensors.tensor import Tensor, without_data
 from frontend.tracing import tree
 from frontend.tracing.bodies import (
     TracedBody,
@@ -106,15 +107,15 @@ def cond(
     _check_tensors("cond", leaves, structure)
     if isinstance(pred, Tensor) and pred.numel() != 1:
         raise RuntimeError(f"cond(): pred must have one element, got {pred.tensor_type}")
+    if isinstance(pred, Tensor) and types_alone(pred):
+        return _typed_cond(true_fn, false_fn, operands, leaves)
     if STATE.mode is None or not isinstance(pred, Tensor):
         chosen = unchanging(true_fn if bool(pred) else false_fn, leaves)
         return unshared(chosen(*operands), leaves)
     types = _types(leaves)
     then = TracedBody("then", true_fn, types, structure)
     otherwise = TracedBody("otherwise", false_fn, types, structure)
-    if then.structure != otherwise.structure:
-        raise error(TraceError, "cond: the two functions return different structures")
-    _same_types("cond", "result", then.types, otherwise.types)
+    _same_results(then.structure, otherwise.structure, then.types, otherwise.types)
     changed = changed_by(then, otherwise)
     captured = captured_by(changed, then, otherwise)
     regions = [
@@ -134,6 +135,28 @@ def cond(
     return tree.build(then.structure, iter(results))
 
 
+def _typed_cond(
+    true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any, leaves: list[Tensor]
+) -> Any:
+    """`cond` where types alone are computed: those of both sides, which have to be the same."""
+    found: list[tuple[Any, list[TensorType]]] = []
+    for function in (true_fn, false_fn):
+        results: list[Tensor] = []
+        structure = tree.flatten(unchanging(function, leaves)(*operands), results)
+        found.append((structure, _types(results)))
+    (structure, types), (other, other_types) = found
+    _same_results(structure, other, types, other_types)
+    return tree.build(structure, map(without_data, types))
+
+
+def _same_results(
+    then: Any, otherwise: Any, types: list[TensorType], other_types: list[TensorType]
+) -> None:
+    if then != otherwise:
+        raise error(TraceError, "cond: the two functions return different structures")
+    _same_types("cond", "result", types, other_types)
+
+
 # -- while_loop ----------------------------------------------------------------------------------
 
 
@@ -150,6 +173,10 @@ def while_loop(
     leaves: list[Tensor] = []
     structure = tree.flatten(carried, leaves)
     _check_tensors("while_loop", leaves, structure)
+    if types_alone(*leaves):
+        _tested(unchanging(cond_fn, leaves))(*carried)
+        _next_carry(unchanging(body_fn, leaves)(*carried), carried)
+        return tuple(tree.build(structure, map(without_data, _types(leaves))))
     if STATE.mode is None:
         return _eager_while(cond_fn, body_fn, carried, leaves)
     return _traced_while(cond_fn, body_fn, leaves, structure)
@@ -258,11 +285,32 @@ def scan(
     if dim != 0:
         sequences = [movedim(x, dim, 0) for x in sequences]
     step = _checked_step(combine_fn, carry_structure, _types(carry))
-    if STATE.mode is None:
+    if types_alone(*carry, *sequences):
+        final, ys = _typed_scan(step, init, sequences, structure, steps)
+    elif STATE.mode is None:
         final, ys = _eager_scan(step, init, sequences, structure, steps, reverse)
     else:
         final, ys = _traced_scan(step, carry, carry_structure, sequences, structure, steps, reverse)
     return final, ys if dim == 0 or not sequences else _turned(ys, dim)
+
+
+def _typed_scan(
+    step: Any, carry: Any, sequences: list[Tensor], structure: Any, steps: int
+) -> tuple[Any, Any]:
+    """`scan` where types alone are computed: those of one step."""
+    taken = [without_data(_of_one_step(x.tensor_type)) for x in sequences]
+    carry, y = unchanging(step, taken)(carry, tree.build(structure, iter(taken)))
+    returned: list[Tensor] = []
+    final: list[Tensor] = []
+    shape = tree.flatten(y, returned)
+    carried = tree.flatten(carry, final)
+    stacked = [x.tensor_type.with_shape((steps, *x.tensor_type.shape)) for x in returned]
+    ended = tree.build(carried, map(without_data, _types(final)))
+    return ended, tree.build(shape, map(without_data, stacked))
+
+
+def _of_one_step(type: TensorType) -> TensorType:
+    return type.with_shape(type.shape[1:])
 
 
 def _turned(ys: Any, dim: int) -> Any:
@@ -327,7 +375,7 @@ def _traced_scan(
     step: Any, carry: list[Tensor], carry_structure: Any, sequences: list[Tensor],
     structure: Any, steps: int, reverse: bool,
 ) -> tuple[Any, Any]:  # fmt: skip
-    slices = [x.tensor_type.with_shape(x.tensor_type.shape[1:]) for x in sequences]
+    slices = [_of_one_step(x.tensor_type) for x in sequences]
     expected = ("tuple", tuple, (carry_structure, structure))
     body = traced_steps("body", step, [*_types(carry), *slices], expected)
     changed = changed_by(body)

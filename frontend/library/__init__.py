@@ -4,7 +4,7 @@
     def square(x: Tensor) -> Tensor: ...
 
 An operator has kernels by dispatch key, of which the CPU's runs, and perhaps a gradient rule. In a
-compiled function its Python is traced like any other. Fake kernels are kept and not needed.
+compiled function its Python is traced like any other. Fake kernels run on tensors without data.
 
 operators has the class and the table of all operators; registration what defines them and gives
 them kernels; schema makes a schema of annotations.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frontend.autograd.function import Function
+from frontend.tensors.fake_mode import types_alone
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 
@@ -42,6 +43,8 @@ class Operator:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.fake is not None and types_alone(*_tensors([args, *kwargs.values()])):
+            return self.fake(*args, **kwargs)
         for key in _AUTOGRAD:
             if key in self.kernels:
                 return self.kernels[key](*args, **kwargs)
@@ -53,6 +56,13 @@ class Operator:
         if not recorded or (plain and self.backward is None):
             return kernel(*args, **kwargs)
         return _differentiable(self, kernel, kwargs).apply(*args)
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    """The tensors among arguments, in lists and tuples too."""
+    if isinstance(value, list | tuple):
+        return [tensor for item in value for tensor in _tensors(item)]
+    return [value] if isinstance(value, Tensor) else []
 
 
 def _differentiable(

@@ -46,7 +46,8 @@ def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any
 
 
 def register_fake(op: Any, func: Any = None, /, *, lib: Any = None, **options: Any) -> Any:
-    """Keep what gives the result's shape and dtype: traces here run the kernel itself."""
+    """Register what gives results of the right shapes and dtypes where types alone are computed: on
+    tensors of the device "meta", and inside a `FakeTensorMode`. Traces run the kernel itself."""
     return _decorated(lambda function: setattr(operator_of(op), "fake", function), func)
 
 
@@ -75,7 +76,7 @@ wrap_triton = _not_here("wrap_triton", "there are no Triton kernels on a CPU")
 opcheck = _not_here("opcheck", "compare the operator with a reference, and use gradcheck")
 register_vmap = _not_here("register_vmap", "operators are mapped by tracing their kernels")
 register_torch_dispatch = _not_here("register_torch_dispatch", "there are no dispatch modes")
-get_ctx = _not_here("get_ctx", "fake kernels are not run")
+get_ctx = _not_here("get_ctx", "no size of a fake result depends on data")
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> NoReturn:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frontend.tensors.epoch import begins_epoch, changed
-from frontend.tensors.state import STATE
+from frontend.tensors.state import STATE, tracing
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.guards.checks import is_plain, same
 from graphc.errors import TraceError
@@ -32,7 +32,7 @@ def _writing(plain: Any) -> Any:
 
     @functools.wraps(plain)
     def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        if STATE.mode is not None:
+        if tracing():
             self.check_write(plain.__name__, arguments)
         before = self.marks()
         result = plain(self, *arguments, **keywords)

@@ -13,7 +13,7 @@ from frontend.functions.unary import abs as magnitude
 from frontend.optim.line_search import Point, strong_wolfe
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options
-from frontend.tensors.state import STATE, enable_grad, no_grad
+from frontend.tensors.state import enable_grad, no_grad, tracing
 from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -51,7 +51,7 @@ class LBFGS(Optimizer):
         """Several steps; the loss before the first one."""
         if closure is None:
             raise TypeError("LBFGS.step() needs a closure that computes the loss and gradients")
-        if STATE.mode is not None:
+        if tracing():
             raise TraceError(
                 "LBFGS.step() decides by values how far it goes, which a trace cannot follow",
                 hint="call it outside, and compile what the closure calls",

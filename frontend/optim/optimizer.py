@@ -30,7 +30,7 @@ from frontend.optim.options import EXECUTION, checked_parameters
 from frontend.tensors.dtypes import float32
 from frontend.tensors.epoch import HookRegistry, Listing, changed
 from frontend.tensors.hooks import RemovableHandle
-from frontend.tensors.state import STATE, enable_grad, no_grad, suspended
+from frontend.tensors.state import STATE, enable_grad, no_grad, suspended, tracing
 from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -361,7 +361,7 @@ def _registered(hooks: Hooks, hook: Callable[..., Any], prepend: bool) -> Remova
 
 
 def _outside_trace(what: str) -> None:
-    if STATE.mode is not None:
+    if tracing():
         raise TraceError(
             f"{what} of an optimizer is called while tracing; compiled code would not repeat it",
             hint="call it outside",

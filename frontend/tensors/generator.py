@@ -12,7 +12,7 @@ import numpy as np
 
 from frontend.tensors.dtypes import META, place_of
 from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.state import STATE
+from frontend.tensors.state import STATE, tracing
 from frontend.tensors.tensor import Tensor, from_data, make_writable, without_data
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -96,7 +96,7 @@ class Generator:
 
 
 def _outside_trace(what: str) -> None:
-    if STATE.mode is not None:
+    if tracing():
         raise TraceError(
             f"{what} inside a trace would be frozen into the graph",
             hint="call it outside",
@@ -106,8 +106,9 @@ def _outside_trace(what: str) -> None:
 
 def drawn_on(place: Any, generator: Generator | None) -> Generator | None:
     """The generator to draw from where the numbers are wanted on a device: `generator`, but on
-    meta, where nothing is drawn, one of meta."""
-    return Generator(META) if place_of(place) is META else generator
+    meta, and where types alone are computed, where nothing is drawn, one of meta."""
+    drawn = place_of(place) is not META and (STATE.mode is None or STATE.mode.records)
+    return generator if drawn else Generator(META)
 
 
 default_generator = Generator()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frontend.tensors.memory_tracking import expose
-from frontend.tensors.state import STATE
+from frontend.tensors.state import tracing
 from graphc.ir.builder import user_location
 from graphc.ir.handle import Handle
 from graphc.ir.size_guards import equal
@@ -127,7 +127,7 @@ class HostValues(Handle):
     def __iter__(self) -> Any:
         if not self.tensor_type.shape:
             raise TypeError("iteration over a 0-d tensor")
-        if STATE.mode is not None and len(self) > MANY_ROWS:
+        if tracing() and len(self) > MANY_ROWS:
             warn_unrolled(len(self))
         return iter([self[i] for i in range(len(self))])
 

@@ -160,6 +160,11 @@ def put_back(state: dict[str, Any]) -> None:
     STATE.__dict__.update(state)
 
 
+def tracing() -> bool:
+    """Whether a graph is recorded: what compiled code would not repeat is then refused."""
+    return STATE.mode is not None and STATE.mode.records
+
+
 def swap_mode(mode: Mode | None) -> Mode | None:
     """Make `mode` (None: eager) the one under way; the one before."""
     previous, STATE.mode = STATE.mode, mode

@@ -75,7 +75,10 @@ class Mutations:
         tensor._value = value if view.tracked else self._stopped(value)
         view.seen = tensor._counter[0]
 
-    def assign(self, target: Tensor, new: Tensor, derived: bool = True) -> None:
+    def assign(self, target: Tensor, new: Tensor) -> None:
+        self._assign(target, new, True)
+
+    def _assign(self, target: Tensor, new: Tensor, derived: bool) -> None:
         """The value of `new` in place of that of `target`, and of what `target` is a view of.
         `derived`: gradients go to `new`, as long as grad mode is on; else to the old value."""
         if target._frozen is not None:
@@ -92,7 +95,7 @@ class Mutations:
         if view is not None:
             with recording(None):
                 parent_value = written_back(view, make(value, new.tensor_type))
-                self.assign(view.parent, parent_value, derived and view.tracked is not None)
+                self._assign(view.parent, parent_value, derived and view.tracked is not None)
             view.seen = target._counter[0]
         else:
             target._counter[0] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frontend.tensors.epoch import changed
-from frontend.tensors.state import STATE
+from frontend.tensors.state import tracing
 from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -14,7 +14,7 @@ __all__ = ["swap_tensors"]
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """Exchange all that two tensors are: values, gradients, attributes and classes; whoever holds
     one of them then holds the other. Raises TraceError in a trace."""
-    if STATE.mode is not None:
+    if tracing():
         raise TraceError(
             "swap_tensors in a trace", hint="swap them outside", location=user_location()
         )

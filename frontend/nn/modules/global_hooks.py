@@ -8,7 +8,7 @@ from typing import Any
 
 from frontend.tensors.epoch import HookRegistry
 from frontend.tensors.hooks import RemovableHandle, refuse_hook
-from frontend.tensors.state import STATE
+from frontend.tensors.state import tracing
 
 MIXED = (
     "Cannot use both regular backward hooks and full backward hooks {where}. Please use only one "
@@ -63,7 +63,7 @@ class GlobalHooksGuard:
 
 def refuse_in_trace() -> None:
     """Raise TraceError for a hook registered while tracing."""
-    if STATE.mode is not None:
+    if tracing():
         refuse_hook()
 
 

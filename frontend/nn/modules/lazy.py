@@ -21,7 +21,7 @@ from frontend.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, Ins
 from frontend.nn.modules.linear import Linear
 from frontend.nn.modules.module import Module
 from frontend.nn.uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
-from frontend.tensors.state import STATE, no_grad
+from frontend.tensors.state import no_grad, tracing
 from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -70,7 +70,7 @@ class LazyModuleMixin(Module):
         )
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
-        if STATE.mode is not None:
+        if tracing():
             raise TraceError(
                 f"{type(self).__name__} met its first input in a trace, where parameters cannot "
                 "be made",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frontend.optim.optimizer import Optimizer
-from frontend.tensors.state import STATE, no_grad
+from frontend.tensors.state import no_grad, tracing
 from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -22,7 +22,7 @@ EPOCH_DEPRECATION_WARNING = (
 
 def refuse_in_trace(what: str = "a scheduler's step() is called") -> None:
     """Raise TraceError for a step of a scheduler in a trace: it would be taken once, not again."""
-    if STATE.mode is not None:
+    if tracing():
         raise TraceError(
             f"{what} while tracing; compiled code would not repeat it",
             hint="call scheduler.step() after the compiled step",

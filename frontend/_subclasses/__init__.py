@@ -1,0 +1,5 @@
+"""`torch._subclasses`: the mode in which ops compute types alone."""
+
+from frontend._subclasses.fake_tensor import FakeTensorMode
+
+__all__ = ["FakeTensorMode"]

@@ -1,0 +1,24 @@
+"""`torch._subclasses.fake_tensor`: FakeTensorMode. Its tensors are those of the device "meta"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend.tensors.fake_mode import FakeMode
+from frontend.tensors.tensor import Tensor, without_data
+
+__all__ = ["FakeTensorMode"]
+
+
+class FakeTensorMode(FakeMode):
+    """Ops inside compute the types of their results alone. `allow_non_fake_inputs` and
+    `shape_env` are PyTorch's: tensors with data may always take part, as their types."""
+
+    def __init__(self, *, allow_non_fake_inputs: bool = True, shape_env: Any = None):
+        super().__init__()
+
+    def from_tensor(self, tensor: Tensor, **options: Any) -> Tensor:
+        """A tensor of the same type without data; it requires gradients where `tensor` does."""
+        result = without_data(tensor.tensor_type)
+        result._requires_grad = tensor.requires_grad
+        return result
