@@ -17,6 +17,7 @@ import numpy as np
 
 from frontend.eager.prepared import Prepared
 from frontend.eager.tape import TapeNode, next_sequence, record
+from frontend.tensors.bounded import Bounded
 from frontend.tensors.memory_tracking import whole_array
 from frontend.tensors.no_value import NoData, escaped
 from frontend.tensors.sizes import extents_in
@@ -28,9 +29,6 @@ from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
 from graphc.ops.elementwise import cast
-
-# STATE.prepared: by op, operand types and attributes. Types are interned, so that this hashes fast.
-_LIMIT = 1 << 13
 
 
 class TensorContext:
@@ -128,8 +126,6 @@ def _prepare(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> 
     except GraphError as error:
         raise located(error) from None
     known = STATE.prepared
-    if len(known) >= _LIMIT:
-        known.clear()
     with contextlib.suppress(TypeError):  # a list among the attributes
         known[(op, *types, *map(exact, attributes.items()))] = prepared
     return prepared
@@ -238,7 +234,8 @@ def _show(result: Tensor, op: Any, operand: Tensor, prepared: Prepared) -> None:
 # -- the fast path -------------------------------------------------------------------------------
 # Eager mode on small tensors costs what the code from a Python operator to NumPy costs. These two
 # are `apply` unrolled for the ops it is mostly called with: one or two operands, one result, no
-# attributes, no checks. Whatever is unusual is left to `apply`.
+# attributes, no checks. Whatever is unusual is left to `apply`. A test runs each sample of the op
+# table through all of them (tests/frontend/eager/test_fast_paths.py).
 
 
 def apply_one(op: Any, *operands: Any, **attributes: Any) -> Tensor:
@@ -328,7 +325,7 @@ def located(error: GraphError) -> GraphError:
     return type(error)(message, hint=error.hint, location=user_location())
 
 
-_FILLED: dict[Any, np.ndarray] = {}
+_FILLED: Bounded[Any, np.ndarray] = Bounded(4096)
 
 
 def filled(number: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
@@ -349,7 +346,5 @@ def filled_like(number: Any, type: TensorType) -> Tensor:
         one = np.asarray(number).astype(type.dtype.numpy)
         one.flags.writeable = False
         array = np.broadcast_to(one, type.shape)
-        if len(_FILLED) > 4096:
-            _FILLED.clear()
         _FILLED[key] = array
     return make(array, type)

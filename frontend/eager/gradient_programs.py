@@ -10,7 +10,7 @@ ops run one by one. What the rule does not read is passed as one number, spread 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from frontend.eager.gradient_rule import GradientRule
 from frontend.eager.gradient_worker import settle
 from frontend.eager.native_ops import native_op
 from frontend.eager.openings import BATCHED, FACTORS
+from frontend.tensors.bounded import Bounded
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import make
 from graphc.autodiff.sweep import Record, Unread
@@ -32,7 +33,7 @@ from graphc.ops.movement import broadcast, reshape, transpose
 from graphc.ops.nn.products import addmm
 
 _SIMPLE = {INPUT, CONSTANT, broadcast.name, reshape.name, "extent"}
-_STEPS: dict[tuple[Op, tuple[bool, ...]], int] = {}
+_STEPS: Bounded[tuple[Op, tuple[bool, ...]], int] = Bounded(4096)
 """By op and wanted gradients, how many ops its rule is. (A difference that attributes or types make
 decides what is faster, and no bit.)"""
 
@@ -52,11 +53,10 @@ def at_once(record: Record) -> Record:
         return replace(record, op=LINEAR)
     if not _can_be_one(record):
         return record
-    if (record.op, wanted) not in _STEPS:
-        _STEPS[record.op, wanted] = _steps(record, wanted)
-    return (
-        replace(record, op=_program(record.op, wanted)) if _STEPS[record.op, wanted] > 1 else record
-    )
+    steps = _STEPS.get((record.op, wanted))
+    if steps is None:
+        steps = _STEPS[record.op, wanted] = _steps(record, wanted)
+    return replace(record, op=_program(record.op, wanted)) if steps > 1 else record
 
 
 def _can_be_one(record: Record) -> bool:
@@ -87,12 +87,12 @@ def _steps(record: Record, wanted: tuple[bool, ...]) -> int:
     return sum(node.op not in _SIMPLE for node in graph.nodes)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _rule(op: Op, wanted: tuple[bool, ...], present: tuple[bool, ...]) -> GradientRule:
     return GradientRule(op, wanted, present)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _program(op: Op, wanted: tuple[bool, ...]) -> Any:
     return RuleProgram(op, wanted)
 

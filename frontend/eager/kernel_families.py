@@ -23,6 +23,7 @@ from frontend.eager.gradient_worker import compiled
 from frontend.eager.layouts import Layouts
 from frontend.eager.merged_axes import merged_call, sums_short_rows
 from frontend.eager.openings import CONVOLUTIONS, SHAPED, Slots, extents, openings
+from frontend.tensors.bounded import Bounded
 from graphc.errors import GraphError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.dims import Extent, dim
@@ -46,10 +47,10 @@ Range = tuple[int, int | None]
 Shown = tuple[Types, Callable[[Types], Types]]
 """The types of arguments with the same elements in the same order as the graph's, and what makes of
 the types of its results those that are given."""
-_FAMILIES: dict[Any, Family] = {}
-_OF_ANY_LAYOUT: dict[Any, Family] = {}
-"""The latest family of each op, for operands that lie in memory in whatever way."""
 _LIMIT = 4096
+_FAMILIES: Bounded[Any, Family] = Bounded(_LIMIT)
+_OF_ANY_LAYOUT: Bounded[Any, Family] = Bounded(_LIMIT)
+"""The latest family of each op, for operands that lie in memory in whatever way."""
 
 
 def family(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts) -> Family:
@@ -57,9 +58,6 @@ def family(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts) -
     key = _key(op, types, attributes)
     known = _FAMILIES.get((layouts, key))
     if known is None:
-        if len(_FAMILIES) >= _LIMIT:
-            _FAMILIES.clear()
-            _OF_ANY_LAYOUT.clear()
         known = _FAMILIES[layouts, key] = _OF_ANY_LAYOUT[key] = Family(op, layouts)
     return known
 

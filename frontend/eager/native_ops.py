@@ -21,6 +21,7 @@ from frontend.eager.kernel_families import family, known_results
 from frontend.eager.layouts import Base, Layouts, base_of, layout_of
 from frontend.eager.merged_axes import merged_call
 from frontend.eager.pointwise import is_pointwise, known_pointwise, pointwise
+from frontend.tensors.bounded import Bounded
 from graphc.errors import GraphError
 from graphc.ir.nodes import exact
 from graphc.ops.kinds.composite import Composite
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 
 Run = Callable[[list[Array]], tuple[Array, ...]]
 
-_MEMO: dict[Any, NativeOp] = {}
-_LIMIT = 4096
+_MEMO: Bounded[Any, NativeOp] = Bounded(4096)
 _LAYOUTS = 64
 """How many combinations of its operands' layouts an op remembers."""
 
@@ -43,8 +43,6 @@ def native_op(op: Op, types: Types, attributes: dict[str, Any]) -> NativeOp:
     key = (op, types, *map(exact, attributes.items()))
     native = _MEMO.get(key)
     if native is None:
-        if len(_MEMO) >= _LIMIT:
-            _MEMO.clear()
         native = _MEMO[key] = NativeOp(op, types, attributes)
     return native
 
@@ -68,8 +66,8 @@ class NativeOp:
         self.types = types
         self.attributes = attributes
         self._run: Run = self._first  # for contiguous operands
-        self._by_layout: dict[Layouts, Run] = {}
-        self._by_strides: dict[Any, tuple[Run, list[Base]]] = {}
+        self._by_layout: Bounded[Layouts, Run] = Bounded(_LAYOUTS)
+        self._by_strides: Bounded[Any, tuple[Run, list[Base]]] = Bounded(_LAYOUTS)
 
     def one(self, *arrays: Array) -> Array:
         """The one result; raises as `all` does."""
@@ -109,8 +107,6 @@ class NativeOp:
         known = self._by_strides.get(key)
         if known is None:
             layouts = tuple([layout_of(array) for array in arrays])
-            if len(self._by_strides) >= _LAYOUTS:
-                self._by_strides.clear()
             bases = [base_of(array, layout) for array, layout in zip(arrays, layouts)]
             known = self._by_strides[key] = (self._run_for(layouts), bases)
         run, bases = known
@@ -118,8 +114,6 @@ class NativeOp:
 
     def _run_for(self, layouts: Layouts) -> Run:
         if layouts not in self._by_layout:
-            if len(self._by_layout) >= _LAYOUTS:
-                self._by_layout.clear()
             self._by_layout[layouts] = self._executable(layouts).run
         return self._by_layout[layouts]
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from frontend.eager.gradient_rule import applied
 from frontend.eager.kernel_families import Variant
 from frontend.eager.layouts import Layout, Layouts
+from frontend.tensors.bounded import Bounded
 from graphc.errors import GraphError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.dims import dim
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 Form = tuple[int, ...]
 """Of an operand, the merged axes it has elements along, from the outermost in memory."""
 
-_VARIANTS: dict[Any, Variant] = {}
-_POINTWISE: dict[Any, tuple[DType, ...] | None] = {}
-_LIMIT = 4096
+_VARIANTS: Bounded[Any, Variant] = Bounded(4096)
+_UNKNOWN: Any = object()
+_POINTWISE: Bounded[Any, tuple[DType, ...] | None] = Bounded(4096)
 
 
 def is_pointwise(op: Op, types: Types, attributes: dict[str, Any]) -> bool:
@@ -60,14 +61,13 @@ def known_pointwise(op: Op, types: Types, attributes: dict[str, Any]) -> Types |
 def _results(op: Composite, types: Types, attributes: dict[str, Any]) -> tuple[DType, ...] | None:
     """The dtypes of the results of a pointwise composite; None for another one."""
     key = _key(op, types, attributes)
-    if key not in _POINTWISE:
-        if len(_POINTWISE) >= _LIMIT:
-            _POINTWISE.clear()
+    known = _POINTWISE.get(key, _UNKNOWN)
+    if known is _UNKNOWN:
         graph = op.definition(types, attributes)
-        dtypes = tuple([type.dtype for type in graph.output_types])
-        known = _is_pointwise(graph) and _works_on_vectors(op, types, attributes)
-        _POINTWISE[key] = dtypes if known else None
-    return _POINTWISE[key]
+        is_one = _is_pointwise(graph) and _works_on_vectors(op, types, attributes)
+        known = tuple([type.dtype for type in graph.output_types]) if is_one else None
+        _POINTWISE[key] = known
+    return known
 
 
 def _works_on_vectors(op: Composite, types: Types, attributes: dict[str, Any]) -> bool:
@@ -107,8 +107,6 @@ def pointwise(op: Op, types: Types, attributes: dict[str, Any], layouts: Layouts
     key = (op, forms, len(extents), *dtypes, *map(exact, attributes.items()))
     variant = _VARIANTS.get(key)
     if variant is None:
-        if len(_VARIANTS) >= _LIMIT:
-            _VARIANTS.clear()
         variant = _VARIANTS[key] = Variant(_graph(op, types, attributes, forms, len(extents)))
     arguments = [t if x is None else x.dense(t) for t, x in zip(types, layouts)]
     sizes = {f"n{number}": extent for number, extent in enumerate(extents)}

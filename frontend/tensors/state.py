@@ -75,13 +75,15 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from frontend.tensors.bounded import Bounded
 from graphc.ir.types import DType
 
 if TYPE_CHECKING:
     from frontend.tensors.mode import Mode
 
-PREPARED: dict[str, dict[Any, Any]] = {"numpy": {}, "native": {}}
-"""By eager backend, what is known of ops (filled by `dispatch`)."""
+PREPARED: dict[str, dict[Any, Any]] = {"numpy": Bounded(8192), "native": Bounded(8192)}
+"""By eager backend, what is known of ops, by op, operand types and attributes (filled by
+`dispatch`). Types are interned, so that the key hashes fast."""
 
 _NOTHING: Any = MappingProxyType({})
 
