@@ -71,7 +71,8 @@ def _hooked(step: Any) -> Any:
                 )
             (_, *changed_arguments), keywords = replaced
             arguments = tuple(changed_arguments)
-        with nullcontext() if STATE.mode is None else STATE.mode.update():
+        mode = STATE.mode
+        with nullcontext() if mode is None else mode.update():
             result = step(self, *arguments, **keywords)
         for hook in [*self._optimizer_step_post_hooks.values(), *_GLOBAL_POST.values()]:
             hook(self, (self, *arguments), keywords)
