@@ -139,12 +139,12 @@ def _typed_cond(
     true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any, leaves: list[Tensor]
 ) -> Any:
     """`cond` where types alone are computed: those of both sides, which have to be the same."""
-    found: list[tuple[Any, list[TensorType]]] = []
+    sides: list[tuple[Any, list[TensorType]]] = []
     for function in (true_fn, false_fn):
         results: list[Tensor] = []
         structure = tree.flatten(unchanging(function, leaves)(*operands), results)
-        found.append((structure, _types(results)))
-    (structure, types), (other, other_types) = found
+        sides.append((structure, _types(results)))
+    (structure, types), (other, other_types) = sides
     _same_results(structure, other, types, other_types)
     return tree.build(structure, map(without_data, types))
 
