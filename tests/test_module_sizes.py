@@ -23,7 +23,6 @@ LONG_FUNCTIONS = {
     "graphc/codegen/program/profiling_driver.py: _functions": "one text of LLVM functions",
     "frontend/nn/functional/multi_head.py: multi_head_attention_forward": "PyTorch's parameters",
     "frontend/utils/data/dataloader.py: __init__": "PyTorch's parameters, each checked",
-    "frontend/compiled/specialization.py: __init__": "to become a frozen Program and an Instance",
 }
 """By file and name, why a function is longer."""
 

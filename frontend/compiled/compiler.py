@@ -17,9 +17,10 @@ from frontend.compiled.differentiable import written_by
 from frontend.compiled.inline_cache import InlineCache
 from frontend.compiled.options import Options
 from frontend.compiled.overlap import check_overlap
+from frontend.compiled.program import TracedProgram, program_of
 from frontend.compiled.signature import Signature, changes, signature
 from frontend.compiled.sizing import OpenSizes, latest
-from frontend.compiled.specialization import Specialization
+from frontend.compiled.specialization import Specialization, nothing, specialization_at
 from frontend.compiled.trace_history import MOST_INSTANCES, MOST_SPECIALIZATIONS, TraceHistory
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
@@ -62,7 +63,7 @@ class CompiledFunction:
         aliases = () if distinct else tuple([identities.index(i) for i in identities])
         key = signature(structure, leaves, aliases)
         for specialization in self._by_signature.get(key, ()):
-            if not specialization.free.are_read and specialization.holds(leaves):
+            if not specialization.program.free.are_read and specialization.holds(leaves):
                 self._used(key)
                 call = specialization.call
                 break
@@ -73,7 +74,7 @@ class CompiledFunction:
             specialization = self._specialization(key, leaves, structure)
             call = functools.partial(self._first_call, specialization, key)
         plain = not keywords and len(leaves) == len(arguments) and distinct
-        plain = plain and not specialization.free.are_read
+        plain = plain and not specialization.program.free.are_read
         self._cache = InlineCache(specialization, leaves) if plain else None
         return call(leaves)
 
@@ -84,10 +85,10 @@ class CompiledFunction:
             return functools.partial(last[1].call, leaves, last[2])
         for known in self._open_sizes.without_free(key):
             for specialization in self._by_signature.get(known, ()):
-                numbers = specialization.free.arrays(key, specialization)
+                numbers = specialization.program.free.arrays(key, specialization)
                 if numbers is not None and specialization.holds(leaves):
                     self._used(known)
-                    if not specialization.free.are_read:
+                    if not specialization.program.free.are_read:
                         self._last_free = key, specialization, numbers
                     return functools.partial(specialization.call, leaves, numbers)
         return None
@@ -105,7 +106,7 @@ class CompiledFunction:
                     location=user_location(),
                 )
             # One line: an interrupt comes before both, or behind.
-            specialization.undo, result = _nothing, specialization.call(leaves)
+            specialization.undo, result = nothing, specialization.call(leaves)
             return result
         except BaseException as error:
             if not written_by(error) and specialization.undo():
@@ -118,7 +119,7 @@ class CompiledFunction:
             key = specialization.signature
             known = self._by_signature.get(key, [])
             self._by_signature[key] = [each for each in known if each is not specialization]
-            self._open_sizes.forget(key, specialization.number)
+            self._open_sizes.forget(key, specialization.program)
 
     def _positional(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -144,9 +145,9 @@ class CompiledFunction:
                 TRACE_LOCK.specializing.release()
 
     def _drop_unused(self, one: Specialization) -> None:
-        """Make room for a specialization: of those of its sort (traced for a signature alone, or an
-        instance of one for several) the one of the signature used longest ago goes."""
-        is_instance = one.origin is not None
+        """Make room for a specialization: of those of its sort (of a program for one signature
+        alone, or for several) the one of the signature used longest ago goes."""
+        is_instance = one.program.sizes is not None
         most = MOST_INSTANCES if is_instance else MOST_SPECIALIZATIONS
         if sum(map(len, self._by_signature.values())) < most:
             return
@@ -154,7 +155,7 @@ class CompiledFunction:
             (key, each)
             for key, known in self._by_signature.items()
             for each in reversed(known)
-            if (each.origin is not None) is is_instance
+            if (each.program.sizes is not None) is is_instance
         ]
         for key, dropped in same[: max(len(same) + 1 - most, 0)]:
             left = [each for each in self._by_signature[key] if each is not dropped]
@@ -169,10 +170,10 @@ class CompiledFunction:
         """A new specialization, or one that another thread made in the meantime."""
         with TRACE_LOCK.specializing:
             for specialization in self._by_signature.get(key, ()):
-                if not specialization.free.are_read and specialization.holds(leaves):
+                if not specialization.program.free.are_read and specialization.holds(leaves):
                     return specialization
             try:
-                instance = self._instance(key, leaves, structure)
+                sized = self._instance(key, leaves, structure)
             except (MemoryLimitError, SizeBoundError):
                 raise
             except Exception as error:
@@ -182,7 +183,7 @@ class CompiledFunction:
                 self._open_sizes.refuse(key)
                 self._history.not_open(error)
                 return specialization
-            return instance or self._specialize(key, leaves, structure)
+            return sized or self._specialize(key, leaves, structure)
 
     def _instance(
         self, key: Signature, leaves: list[Tensor], structure: Any
@@ -193,46 +194,52 @@ class CompiledFunction:
         rules: Rules = {}
         if dynamic is not False:
             rules = rules_of(dynamic, labels_of(self.function, structure), leaves)
-        instance = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
-        if instance is None:
+        specialization = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
+        if specialization is None:
             self._open_sizes.look_outside(key, self._by_signature)
             sized = self._open_sizes.sized(key, rules)
             if sized is None:
                 return None
             return self._specialize_sized(key, leaves, structure, sized)
-        instance.prepare(leaves)
-        return self._added(key, instance)
+        specialization.prepare(leaves)
+        return self._added(key, specialization)
 
     def _specialize_sized(
         self, key: Signature, leaves: list[Tensor], structure: Any, sized: SizedArguments
     ) -> Specialization:
-        specialization = self._specialize(key, leaves, structure, sized)
+        program, undo = self._program(key, leaves, structure, sized)
         try:
-            instance = specialization.at(key)
-            assert instance is not None, "the example answers as it did"
-            instance.prepare(leaves)
+            specialization = specialization_at(program, key, undo)
+            assert specialization is not None, "the example answers as it did"
+            specialization.prepare(leaves)
         except BaseException:
-            specialization.undo()
+            undo()
             raise
-        instance.undo = specialization.undo
-        self._history.has_numbers(specialization.answers)
-        self._open_sizes.add(key, specialization)
-        return self._added(key, instance)
+        self._history.has_numbers(program.answers)
+        self._open_sizes.add(key, program)
+        return self._added(key, specialization)
 
     def _added(self, key: Signature, specialization: Specialization) -> Specialization:
         """Found from now on by this signature, the first among those it has."""
         self._open_sizes.note(key)
-        key = self._open_sizes.found_without(key, specialization.free)
+        key = self._open_sizes.found_without(key, specialization.program.free)
         known = self._by_signature.pop(key, [])
         self._drop_unused(specialization)
         self._by_signature[key] = latest(specialization, known)[:MOST_SPECIALIZATIONS]
         specialization.signature = key
         return specialization
 
-    def _specialize(
+    def _specialize(self, key: Signature, leaves: list[Tensor], structure: Any) -> Specialization:
+        """That of a program for this signature alone: the newest first, so that alternating ones
+        keep theirs."""
+        program, undo = self._program(key, leaves, structure)
+        return self._added(key, Specialization(program, {}, (), undo))
+
+    def _program(
         self, key: Signature, leaves: list[Tensor], structure: Any,
         sized: SizedArguments | None = None,
-    ) -> Specialization:  # fmt: skip
+    ) -> tuple[TracedProgram, Callable[[], bool]]:  # fmt: skip
+        """Trace and compile; and what undoes what Python did at the trace."""
         known = self._by_signature.get(key, [])
         if known:
             reason = "again: " + (known[0].broken(leaves) or "a guard failed")
@@ -243,15 +250,13 @@ class CompiledFunction:
         traced = run_trace(self.function, leaves, structure, name_of(self.function), sized)
         try:
             check_overlap(traced, leaves)
-            specialization = Specialization(traced, self.options, bool(STATE.grad_enabled))
+            number = len(self._history.lines) + 1
+            program = program_of(traced, self.options, bool(STATE.grad_enabled), number)
         except BaseException:
             traced.session.put_back()
             raise
-        if sized is None:
-            self._added(key, specialization)  # the newest first: alternating ones keep theirs
         self._history.traced(reason, sized or key.types, len(known) + 1)
-        specialization.number, specialization.signature = len(self._history.lines), key
-        return specialization
+        return program, traced.session.put_back
 
     @property
     def specializations(self) -> list[Specialization]:
@@ -261,8 +266,8 @@ class CompiledFunction:
     @property
     def compile_seconds(self) -> float:
         """Time spent in the compiler so far (tracing not included)."""
-        traces = [each.origin or each for each in self.specializations]
-        return sum(each.seconds for each in {id(each): each for each in traces}.values())
+        programs = {id(each.program): each.program for each in self.specializations}
+        return sum(program.compiler.seconds for program in programs.values())
 
     def explain(self) -> str:
         """Why it was traced; and of the newest specialization what it takes and froze, the sizes of
@@ -351,11 +356,6 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
         return ()
     both = itertools.takewhile(lambda p: p.kind is p.POSITIONAL_OR_KEYWORD, parameters)
     return tuple([parameter.name for parameter in both])
-
-
-def _nothing() -> bool:
-    """There is nothing to be undone."""
-    return False
 
 
 def compile(

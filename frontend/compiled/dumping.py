@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from frontend.compiled.program import Inputs
 from frontend.tracing.sources import CapturedSource, HostSource
 from graphc.errors import ArgumentError
 from graphc.ir.types import TensorType
@@ -26,18 +27,18 @@ def dumped(function: Any, folder: Any) -> list[Path]:
     return [
         write_dump(
             folder, executable, options.level, threads=options.threads,
-            arrays=_arrays(specialization, executable),
+            arrays=_arrays(instance.program.inputs, executable),
         )
-        for specialization, executable in executables
+        for instance, executable in executables
     ]  # fmt: skip
 
 
-def _arrays(specialization: Any, executable: Any) -> list[Any]:
+def _arrays(inputs: Inputs, executable: Any) -> list[Any]:
     """The inputs of an executable: what it captured as that is now, all else drawn."""
     from graphc.debug.dump_files import drawn
 
     arrays = drawn(executable.graph)
-    sources = dict(zip(specialization.names, specialization.sources, strict=True))
+    sources = dict(zip(inputs.names, inputs.sources, strict=True))
     for position, name in enumerate(executable.graph.input_names):
         source = sources.get(name)  # none of what is packed ahead, and of what backward is given
         if isinstance(source, CapturedSource):

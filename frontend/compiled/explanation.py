@@ -26,14 +26,14 @@ DEAREST = 5
 
 
 def explained(head: str, history: TraceHistory, specializations: Sequence[Any]) -> str:
-    """The text. `history.lines[i]`: why trace i + 1 was made; a specialization has the `number` of
-    its trace, its instances at several sizes have the same."""
+    """The text. `history.lines[i]`: why trace i + 1 was made; a specialization is an
+    instance of a program, which has the `number` of its trace."""
     traced = [f"traced {number}: {text}" for number, text in enumerate(history.lines, 1)]
     lines = [head, *_shortened(traced), *_wrapped(dict.fromkeys(history.notes[-NOTES:]), 2)]
-    in_order = sorted(specializations, key=lambda each: each.number)
+    in_order = sorted(specializations, key=lambda each: each.program.number)
     by_trace: dict[int, list[Any]] = {}
     for each in in_order:
-        by_trace.setdefault(each.number, []).append(each)
+        by_trace.setdefault(each.program.number, []).append(each)
     lines += _shortened([f"specialization {n}: {_summary(group)}" for n, group in by_trace.items()])
     for each in in_order[-1:]:
         lines += _wrapped([f"  signature: ({', '.join(map(str, each.signature.types))})"], 3)
@@ -47,22 +47,24 @@ def _shortened(lines: list[str]) -> list[str]:
 
 
 def _summary(specializations: Sequence[Any]) -> str:
-    """Of a specialization, or of its instances."""
-    each = specializations[0].origin or specializations[0]
-    kind = "one graph, with backward" if each.trains else "one graph"
-    if each.function is not None:
+    """Of a program, by its instances."""
+    program = specializations[0].program
+    kind = "one graph, with backward" if program.trains else "one graph"
+    if program.function is not None:
         kind = "forward and backward graphs"
     calls = f"{sum(one.calls for one in specializations)} calls"
-    if each is not specializations[0]:
+    if program.sizes is not None:
         calls += f" at {len(specializations)} sizes"
-    return f"{kind}, {calls}, compiled in {each.seconds:.3f} s"
+    return f"{kind}, {calls}, compiled in {program.compiler.seconds:.3f} s"
 
 
 def _details(each: Any) -> Iterator[str]:
-    yield from _wrapped([f"inputs: {', '.join(grouped(each.names))}"], 3)
-    if each.sizes is not None:
-        yield from _wrapped([f"sizes: {_sizes(each)}"], 4)
-    updated = [each.names[position] for position in each.updated]
+    program = each.program
+    names = program.inputs.names
+    yield from _wrapped([f"inputs: {', '.join(grouped(names))}"], 3)
+    if program.sizes is not None:
+        yield from _wrapped([f"sizes: {_sizes(program)}"], 4)
+    updated = [names[position] for position in each.updated]
     if updated:
         yield from _wrapped([f"updated in place: {', '.join(grouped(updated))}"], 3)
     yield from _saved(each)
@@ -72,7 +74,7 @@ def _details(each: Any) -> Iterator[str]:
         yield from _program(executable)
     for executable in each.executables[-1:]:
         yield from _dearest(executable)
-        yield from _weightiest(executable, each.options.level)
+        yield from _weightiest(executable, program.options.level)
     frozen = Counter(text for guard in each.guards for text in str(guard).splitlines())
     told = [f"frozen: {text}" + (f" ({n} of these)" if n > 1 else "") for text, n in frozen.items()]
     yield from _wrapped(told[:FROZEN], 1)
@@ -87,12 +89,12 @@ def _saved(each: Any) -> list[str]:
     return [f"saved for backward: {size:,} bytes" for size in sizes]
 
 
-def _sizes(each: Any) -> str:
+def _sizes(program: Any) -> str:
     """Which sizes are left open, what of them was made a number and where, what has to hold."""
-    parts = [f"{', '.join(each.sizes.example)} left open"]
-    parts += list(made_numbers(each.answers))
-    if each.size_guards:
-        parts.append(f"where {', '.join(map(str, each.size_guards))}")
+    parts = [f"{', '.join(program.example)} left open"]
+    parts += list(made_numbers(program.answers))
+    if program.size_guards:
+        parts.append(f"where {', '.join(map(str, program.size_guards))}")
     return "; ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""The free numbers of a specialization: those among the arguments that its graph depends on only
+"""The free numbers of a program: those among the arguments that its graph depends on only
 by what Python computes of them for each call (tracing.call_numbers).
 
 in : what was left open in a trace, and what came of it
@@ -21,7 +21,7 @@ from graphc.ir.symbols import symbols_of
 
 
 class FreeNumbers:
-    """Of one specialization. `places`: of those among the ints and floats of a call. There are none
+    """Of one program. `places`: of those among the ints and floats of a call. There are none
     where a graph is differentiated, as its derivative may come to depend on what it does not."""
 
     def __init__(self, sizes: SizedArguments | None, graph: Graph | None, structure: Any):
@@ -48,16 +48,16 @@ class FreeNumbers:
         return [PlaceGuard(place, value_at(part, sizes)) for place, part in self._needed]
 
     def arrays(self, key: Signature, instance: Any) -> list[Any] | None:
-        """What Python computes for a call of this signature, of which an instance of the
-        specialization has the sizes; None where what was asked of free numbers has other answers
+        """What Python computes for a call of this signature, of which an instance of the program
+        has the sizes; None where what was asked of free numbers has other answers
         there, or Python raises an error."""
-        numbers, sizes = tree.numbers(key.structure), instance.instance_sizes
+        numbers, sizes = tree.numbers(key.structure), instance.sizes
         known = {name: size for name, size in sizes.items() if name not in self.names}
         if not all([fits(part, numbers[i], known) for i, part in self._open]):
             return None
         if not all([fits(part, place.get(), known) for place, part in self._read]):
             return None
-        if not all([guard.holds(known) for guard in instance.size_guards]):
+        if not all([guard.holds(known) for guard in instance.program.size_guards]):
             return None
-        computed: list[Any] | None = instance.call_numbers.arrays(known)
+        computed: list[Any] | None = instance.program.numbers.arrays(known)
         return computed

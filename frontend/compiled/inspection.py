@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frontend.compiled.options import Options
+from frontend.compiled.program import program_of
 from frontend.compiled.specialization import Specialization
 from frontend.tensors.memory_tracking import put_back_count
 from frontend.tensors.state import STATE, get_eager_backend, set_eager_backend
@@ -40,7 +41,9 @@ def traced_calls(
     optimizers = OptimizerStates()
     with optimizers:
         trace = run_trace(function, leaves, structure, name_of(function))
-        specialization = Specialization(trace, options, bool(STATE.grad_enabled))
+        specialization = Specialization(
+            program_of(trace, options, bool(STATE.grad_enabled), 1), {}, ()
+        )
         eager = _EagerRun(function, leaves, structure, trace, specialization, optimizers)
         executable, arrays = specialization.handed_over(leaves)
         if specialization.function is None:
@@ -121,12 +124,12 @@ class _EagerRun:
         self.function = function
         self.leaves = list(leaves)
         self.structure = structure
-        self.specialization = specialization
+        self.inputs, self.results = specialization.program.inputs, specialization.program.results
         self.captured = [each.tensor for each in trace.session.captured.values()]
         self.optimizers = optimizers
         differentiable = specialization.function
         if differentiable is None:
-            self.first_update = specialization.first_update
+            self.first_update = self.results.first_update
             self.count = len(specialization.types)
         else:
             self.first_update = len(differentiable.traced.outputs)
@@ -141,15 +144,14 @@ class _EagerRun:
             return self._found(returned)
 
     def _found(self, returned: Sequence[Tensor]) -> list[Any]:
-        specialization = self.specialization
         values: list[Any] = [None] * self.count
-        for tensor, (position, source) in zip(returned, specialization.returned):
+        for tensor, (position, source) in zip(returned, self.results.returned):
             if source is None:
                 values[position] = _value(tensor)
-        for i, position in enumerate(specialization.updated):
-            changed = specialization.sources[position].tensor(self.leaves)
+        for i, position in enumerate(self.results.updated):
+            changed = self.inputs.sources[position].tensor(self.leaves)
             values[self.first_update + i] = _value(changed)
-        for target, place, _ in specialization.grads:
+        for target, place, _ in self.results.grads:
             owner: Any = target if isinstance(target, Tensor) else target.tensor(self.leaves)
             if place is not None and 0 <= place < self.count and owner._grad is not None:
                 values[place] = _value(owner._grad)

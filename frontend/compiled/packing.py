@@ -12,7 +12,6 @@ of its calls gains nothing and goes back to one graph.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import operator
 import weakref
@@ -63,41 +62,44 @@ count_of = operator.itemgetter(0)
 _NEVER: tuple[Any, Any] = ([0], None)  # a counter and a count that it does not have
 
 
-class Packing:
-    """The packed values of one specialization."""
+class PackingPlan:
+    """Which values of a program are packed, and what computes them. `main` takes them."""
 
     def __init__(
-        self, owner: Any, split: Any, whole: Graph, sources: Sequence[int],
-        sizes: Mapping[str, int],
+        self, split: Any, whole: Graph, tensors: Sequence[Tensor], sources: Sequence[int],
+        compiler: Any, sizes: Mapping[str, int],
     ):  # fmt: skip
-        self._owner = weakref.ref(owner)
         self.whole = whole  # the graph in one piece
         self.constants: Graph = split.constants  # computes all values
-        self.tensors: list[Tensor] = owner.captured
-        self.parts = list(_parts(split.constants, sources, owner.options))
+        self.tensors = tensors  # all that are captured
+        self.parts = list(_parts(split.constants, sources, compiler.options))
         self.sources = sources
-        self._sized = [bool(symbols_of(part.graph)) for part in self.parts]
+        self.sized = [bool(symbols_of(part.graph)) for part in self.parts]
         self.read = sorted({i for part in self.parts for i in part.sources})
-        self.example = sizes  # that it is compiled for, where some are left open
-        self.main = owner.compiled(split.graph, sizes)
-        # Executables that are made when first needed, by what they compute: for any size.
+        self._compiler = compiler
+        self._example = sizes  # that it is compiled for, where some are left open
+        self.main = compiler(split.graph, sizes)
         self._executables: dict[str, Any] = {}
-        self._begin(sizes)
 
-    def at(self, owner: Any, sizes: Mapping[str, int]) -> Packing:
-        """This packing at certain sizes, of the specialization `owner`."""
-        packing = copy.copy(self)
-        packing._owner = weakref.ref(owner)
-        packing.main = owner.executable
-        packing._begin(sizes)
-        return packing
+    def executable(self, name: str, graph: Graph) -> Any:
+        """The executable of one of its graphs, made when first needed: for any size."""
+        if name not in self._executables:
+            self._executables[name] = self._compiler(graph, self._example)
+        return self._executables[name]
 
-    def _begin(self, sizes: Mapping[str, int]) -> None:
-        """Have nothing yet, at these sizes."""
+
+class Packing:
+    """The packed values of one instance: a plan at certain sizes, and what is kept."""
+
+    def __init__(self, plan: PackingPlan, owner: Any, sizes: Mapping[str, int]):
+        self._owner = weakref.ref(owner)
+        self.plan = plan
+        self.parts, self.tensors, self.read = plan.parts, plan.tensors, plan.read
+        self.main = owner.executable
         self.sizes = sizes
         self.bytes = [type_at(part.type, sizes).nbytes for part in self.parts]
         named = tuple(sizes.items())
-        parts = zip(self.parts, self._sized)
+        parts = zip(self.parts, plan.sized)
         self.names = [(part.digest, named if sized else ()) for part, sized in parts]
         self._copies: dict[int, PackedCopy] = {}
         self.computed = 0
@@ -177,8 +179,8 @@ class Packing:
         if not outdated:
             return
         if self._is_most(outdated):
-            ahead = self._executable("all", self.constants)
-            yield from enumerate(ahead.run([arrays[i] for i in self.sources]))
+            ahead = self._executable("all", self.plan.constants)
+            yield from enumerate(ahead.run([arrays[i] for i in self.plan.sources]))
             return
         for number in outdated:
             part = self.parts[number]
@@ -187,11 +189,9 @@ class Packing:
 
     def _executable(self, name: str, graph: Graph) -> Any:
         """The executable of one of its graphs at its sizes. Those of `explain()` are counted as
-        the specialization's."""
+        the instance's."""
         owner: Any = self._owner()
-        if name not in self._executables:
-            self._executables[name] = owner.compiled(graph, self.example)
-        executable = executable_at(self._executables[name], self.sizes)
+        executable = executable_at(self.plan.executable(name, graph), self.sizes)
         shown = {"all": 0, "one piece": len(owner.executables)}
         if name in shown and all(each is not executable for each in owner.executables):
             owner.executables.insert(shown[name], executable)
@@ -218,7 +218,7 @@ class Packing:
 
     def _in_one_piece(self, arrays: list[Any]) -> Bound:
         self._release()
-        return Bound(arrays, self._executable("one piece", self.whole))
+        return Bound(arrays, self._executable("one piece", self.plan.whole))
 
     # -- giving up ---------------------------------------------------------------------------
 
@@ -282,32 +282,34 @@ class Packing:
         )
 
 
-def packing_of(
-    owner: Any, graph: Graph, automatic: bool, sizes: Mapping[str, int]
-) -> tuple[Packing | None, tuple[SizeGuard, ...]]:
-    """The packing of a specialization, None where nothing depends on weights alone, and the guards
+def packing_plan(
+    inputs: Any, updated_inputs: Sequence[int], graph: Graph, compiler: Any, automatic: bool,
+    sizes: Mapping[str, int],
+) -> tuple[PackingPlan | None, tuple[SizeGuard, ...]]:  # fmt: skip
+    """The packing of a program's graph, None where nothing depends on weights alone, and the guards
     of the sizes it serves. Frozen tensors are weights; with `automatic` those are too that the
     graph does not update. `sizes` are an example of those that are left open."""
-    options: Options = owner.options
+    options: Options = compiler.options
+    captured: Sequence[Tensor] = inputs.captured
     automatic = automatic and options.level != "none" and options.max_bytes is None
-    frozen = [i for i, tensor in enumerate(owner.captured) if tensor._frozen is not None]
-    first = len(owner.positions)
-    updated = {position - first for position in owner.updated}
+    frozen = [i for i, tensor in enumerate(captured) if tensor._frozen is not None]
+    first = len(inputs.positions)
+    updated = {position - first for position in updated_inputs}
     private = [
-        i for i, tensor in enumerate(owner.captured)
+        i for i, tensor in enumerate(captured)
         if automatic and i not in updated and is_private(tensor._counter, tensor._value)
     ]  # fmt: skip
     guards: tuple[SizeGuard, ...] = ()
     for sources in (sorted({*frozen, *private}), frozen):
         if not sources:
             break
-        positions, last = tuple(first + i for i in sources), first + len(owner.captured)
+        positions, last = tuple(first + i for i in sources), first + len(captured)
         split, guards = _split(graph, options, positions, last, sizes)
         if split is None:
             break
         size = sum(type_at(type, sizes).nbytes for type in split.constants.output_types)
         if sources == frozen or size <= PACKED.limit:
-            return Packing(owner, split, graph, sources, sizes), guards
+            return PackingPlan(split, graph, captured, sources, compiler, sizes), guards
     return None, guards
 
 

@@ -1,13 +1,13 @@
-"""Specializations for any size: which sizes of a function's arguments, and which numbers among
-them, are left open, and the specialization of a call among those that were traced so.
+"""Programs for any size: which sizes of a function's arguments, and which numbers among
+them, are left open, and the instance of a call among those of programs that were traced so.
 
 A first signature has the sizes and numbers it came with. When a further one differs in these alone,
-those that differ are left open (graphc.ir.dims, size_floats), and the specialization traced then
-serves all others that give the same answers to what the trace asked of them.
+those that differ are left open (graphc.ir.dims, size_floats), and the program traced then serves
+all others that give the same answers to what the trace asked of them.
 
 A number that the graph does not depend on, since Python computes what is made of it
-(tracing.call_numbers), is *free*: it takes no part in the signature that a specialization is found
-by, so that a further one costs nothing but that.
+(tracing.call_numbers), is *free*: it takes no part in the signature that an instance is found by,
+so that a further one costs nothing but that.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from frontend.compiled.free_numbers import FreeNumbers
+from frontend.compiled.program import TracedProgram
 from frontend.compiled.signature import Signature
-from frontend.compiled.specialization import Specialization
+from frontend.compiled.specialization import Specialization, specialization_at
 from frontend.tracing import tree
 from frontend.tracing.places import NumberPlace, changed_numbers
 from frontend.tracing.size_rules import Rules
@@ -26,11 +27,11 @@ from frontend.tracing.sizes import SizedArguments, SizeHistory
 from graphc.ir.size_floats import names_in
 
 MOST = 8
-"""Specializations of open sizes kept for signatures of one form: the latest."""
+"""Programs of open sizes kept for signatures of one form: the latest."""
 MOST_PLACES = 64
 """Numbers outside of a function that are left open: each is read at every call."""
 AT_ONE_SIGNATURE = 4
-"""Instances of one specialization that a signature has, which differ in numbers outside alone: each
+"""Instances of one program that a signature has, which differ in numbers outside alone: each
 is asked whether it holds."""
 
 
@@ -41,7 +42,7 @@ class OpenSizes:
     def __init__(self, dynamic: Any):
         self.dynamic = dynamic
         self._histories: dict[Signature, SizeHistory] = {}
-        self._specializations: dict[Signature, list[Specialization]] = {}
+        self._programs: dict[Signature, list[TracedProgram]] = {}
         self._refused: set[Signature] = set()
         self._places: dict[Any, NumberPlace] = {}  # of numbers outside that are left open
         self._closed: dict[Any, NumberPlace] = {}  # of those that are not to be
@@ -64,8 +65,8 @@ class OpenSizes:
         if self.dynamic is False:
             return
         for each in (key, *self.without_free(key)):
-            for specialization in known.get(each, ()):
-                guards = [guard for guard in specialization.guards if hasattr(guard, "numbers")]
+            for instance in known.get(each, ()):
+                guards = [guard for guard in instance.guards if hasattr(guard, "numbers")]
                 reads = (read for guard in guards for read in guard.numbers())
                 changed = {place.identity: place for place in changed_numbers(reads)}
                 for identity, place in changed.items():
@@ -80,22 +81,21 @@ class OpenSizes:
     def _history(self, key: Signature) -> SizeHistory:
         return self._histories.setdefault(form_of(key), SizeHistory())
 
-    def add(self, key: Signature, specialization: Specialization) -> None:
-        """A specialization was traced with sizes left open."""
+    def add(self, key: Signature, program: TracedProgram) -> None:
+        """A program was traced with sizes left open."""
         form = form_of(key)
-        known = self._specializations.get(form, [])
-        self._specializations[form] = [specialization, *known][:MOST]
-        sizes = specialization.sizes
+        known = self._programs.get(form, [])
+        self._programs[form] = [program, *known][:MOST]
+        sizes = program.sizes
         assert sizes is not None
-        needed = self._history(key).traced(sizes, specialization.size_guards)
+        needed = self._history(key).traced(sizes, program.size_guards)
         for place, part in sizes.places:
             if not needed.isdisjoint(names_in(part)):
                 self._closed[place.identity] = place
                 self._places.pop(place.identity, None)
 
     def found_without(self, key: Signature, numbers: FreeNumbers) -> Signature:
-        """The signature without its free numbers, by which the specialization is found from now
-        on."""
+        """The signature without its free numbers, by which the instance is found from now on."""
         free = numbers.places
         if not free and not numbers.are_read:
             return key
@@ -105,7 +105,7 @@ class OpenSizes:
         return _without(key, free)
 
     def without_free(self, key: Signature) -> Iterator[Signature]:
-        """The signature without numbers that are free in specializations of its structure."""
+        """The signature without numbers that are free in programs of its structure."""
         if self._free:
             for free in self._free.get(tree.mapped(key.structure, _erased), ()):
                 yield _without(key, free)
@@ -118,42 +118,46 @@ class OpenSizes:
         self._closed |= self._places
         self._places = {}
 
-    def forget(self, key: Signature, number: int) -> None:
-        """The specialization of this trace is not to be used again."""
+    def forget(self, key: Signature, program: TracedProgram) -> None:
+        """The program is not to be used again."""
         form = form_of(key)
-        known = self._specializations.get(form, [])
-        self._specializations[form] = [each for each in known if each.number != number]
+        known = self._programs.get(form, [])
+        self._programs[form] = [each for each in known if each is not program]
 
-    def all(self) -> list[Specialization]:
-        """The specializations that serve several sizes."""
-        return [each for known in self._specializations.values() for each in known]
+    def all(self) -> list[TracedProgram]:
+        """The programs that serve several sizes."""
+        return [each for known in self._programs.values() for each in known]
 
     def broken(self, key: Signature) -> list[str]:
-        """What of the sizes of a signature keeps the specializations there are from serving it."""
-        known = self._specializations.get(form_of(key), ())
+        """What of the sizes of a signature keeps the programs there are from serving it."""
+        known = self._programs.get(form_of(key), ())
         return list(dict.fromkeys(text for each in known for text in _broken(each, key)))
 
     def fitting(self, key: Signature, holds: Callable[[Any], bool]) -> Specialization | None:
-        """The instance for a signature, of a specialization that serves it."""
-        for specialization in self._specializations.get(form_of(key), ()):
-            instance = specialization.at(key)
+        """The instance for a signature, of a program that serves it."""
+        for program in self._programs.get(form_of(key), ()):
+            instance = specialization_at(program, key)
             if instance is not None and holds(instance):
                 return instance
         return None
 
 
-def _broken(specialization: Specialization, key: Signature) -> list[str]:
+def _broken(program: TracedProgram, key: Signature) -> list[str]:
     """What has to hold of sizes there, and does not hold for a call of this signature."""
-    assert specialization.sizes is not None
-    sizes = specialization.sizes.sizes_of(key.types, tree.numbers(key.structure))
-    guards = [] if sizes is None else specialization.size_guards
+    assert program.sizes is not None
+    sizes = program.sizes.sizes_of(key.types, tree.numbers(key.structure))
+    guards = () if sizes is None else program.size_guards
     return [f"not {guard}" for guard in guards if not guard.holds(sizes or {})]
 
 
 def latest(instance: Specialization, known: Sequence[Specialization]) -> list[Specialization]:
-    """What a signature has once it has a further one: of the instances of its specialization the
+    """What a signature has once it has a further one: of the instances of its program the
     latest."""
-    alike = [each for each in known if each.origin is not None and each.origin is instance.origin]
+    alike = [
+        each
+        for each in known
+        if each.program.sizes is not None and each.program is instance.program
+    ]
     older = set(map(id, alike[AT_ONE_SIGNATURE - 1 :]))
     return [instance, *[each for each in known if id(each) not in older]]
 

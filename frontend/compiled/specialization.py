@@ -1,25 +1,25 @@
-"""One compiled signature of a function: what goes in and where it comes from, what it relies on,
-where results go."""
+"""A TracedProgram at certain sizes: what calls run.
+
+in : the arguments of a call that fits
+out: its results, and what it leaves in tensors from outside
+
+`holds` says whether a call fits, as far as its signature does not; compiler.py has the order in
+which all of that is asked.
+"""
 
 from __future__ import annotations
 
-import copy
 import operator
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from frontend.compiled.budget import keep_less
-from frontend.compiled.call_guards import broken, call_guards
+from frontend.compiled.call_guards import broken
 from frontend.compiled.differentiable import DifferentiableFunction, note_written, run, written_by
-from frontend.compiled.free_numbers import FreeNumbers
-from frontend.compiled.inputs import in_order
-from frontend.compiled.options import Options
-from frontend.compiled.packing import Bound, Packing, count_of, packing_of
-from frontend.compiled.results import closed, dressed, leaves, moved, put_on
+from frontend.compiled.packing import Bound, Packing, count_of
+from frontend.compiled.program import TracedProgram
+from frontend.compiled.results import closed, put_on
 from frontend.compiled.signature import Signature
-from frontend.compiled.sized_memo import executable_at, of_graph
-from frontend.compiled.traced_function import TracedFunction
+from frontend.compiled.sized_memo import executable_at
 from frontend.eager.backward import run_backward
 from frontend.tensors.autograd_members import Elided
 from frontend.tensors.epoch import EPOCH, TRACE_LOCK
@@ -27,223 +27,91 @@ from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.sizes import number_at
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
-from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
-from frontend.tracing.leaving import leaving
-from frontend.tracing.sources import ArgumentSource, CapturedSource, NumberSource, Source
-from frontend.tracing.tracer import Trace
-from graphc.ir.dims import Extent, evaluate
+from frontend.tracing.sources import Source
+from graphc.ir.dims import evaluate
 from graphc.ir.instances import type_at
-from graphc.ir.nodes import Graph
-from graphc.ir.size_guards import SizeGuard
 
 
-def compile_graph(graph: Graph, options: Options, example: Mapping[str, int] | None = None) -> Any:
-    """An executable of a graph (replaceable in tests)."""
-    import graphc
-
-    sized: dict[str, Any] = {"example": example} if example else {}
-    compile = options.compiler or graphc.compile
-    return compile(
-        graph, options.level, target=options.target, threads=options.threads,
-        max_bytes=options.max_bytes, **sized,
-    )  # fmt: skip
+def nothing() -> bool:
+    """There is nothing to be undone."""
+    return False
 
 
 class Specialization:
-    """One compiled signature: inputs and where they come from, guards, where results go."""
+    """See the module. What a call reads of the TracedProgram stands here too: a call takes 3 µs."""
 
-    def __init__(self, traced: Trace, options: Options, grad_enabled: bool):
-        self.options = options
-        self.sizes = traced.session.sizes
-        self.answers = traced.session.answers
-        self.instance_sizes: dict[str, int] = {}
-        self.origin: Specialization | None = None  # that this is an instance of
-        self.calls = 0
-        self.seconds = 0.0
-        self.executables: list[Any] = []
-        session = traced.session
-        self.undo = session.put_back  # what Python did at the trace, as long as no call succeeded
-        graph_inputs = in_order(session.inputs)
-        order = {id(x): position for position, x in enumerate(graph_inputs)}
-        self.names = [x.name for x in graph_inputs]
-        self.sources = [x.source for x in graph_inputs]
-        self.structure = traced.structure
-        self.returned = [(r.position, r.source) for r in traced.returned]
-        self.updated = [order[id(x)] for x in traced.updated]
-        self.grads = traced.grads
-        self.taps = [fn for _, fn in session.taps]
-        self.kept, self.passed = traced.kept, traced.passed
-        self.first_tap = traced.first_tap
-        self.first_update = traced.first_update
-        self.positions = [s.position for s in self.sources if isinstance(s, ArgumentSource)]
-        # How many arguments there are, if all are read, each where it stands.
-        all_read = self.positions == list(range(len(self.positions)))
-        self.in_order = len(self.positions) if all_read else -1
-        self.captured = [s.captured for s in self.sources if isinstance(s, CapturedSource)]
-        others = self.sources[len(self.positions) + len(self.captured) :]
-        self.others = [source for source in others if not isinstance(source, NumberSource)]
-        self.call_numbers = session.numbers
-        self.numbers: list[Any] = []  # computed by Python for the call, where its sizes tell them
-        loose = [target for target, _, _ in self.grads if isinstance(target, Tensor)]
-        asked = session.asked.values()
-        names = [n for n, s in zip(self.names, self.sources) if isinstance(s, CapturedSource)]
-        self.guards = [*session.guards, TensorsGuard([*self.captured, *loose, *asked], names)]
-        self.paths = session.scope.paths()
-        self.guards.append(TypesGuard([*session.captured_globals.tensors.values()]))
-        # The former are looked at once in an epoch, the latter at every call.
-        self.epoch_guards = [guard for guard in self.guards if guard.by_epoch]
-        self.further_guards = [guard for guard in self.guards if not guard.by_epoch]
-        self.epoch: object = None  # the epoch in which the former held
-        self.traces = -1  # how many traces had begun when `bound` was made
-        self.bound: Bound | None = None  # what captured tensors give, in that epoch
-        self.counters: list[Any] = []  # of captured tensors that are updated
-        self.trains = session.backward_called
-        self.call_guards = call_guards(session, graph_inputs, self.captured)
-        self.number = 0  # of the trace it was made by
+    __slots__ = (
+        "__weakref__", "bound", "call_guards", "calls", "closed", "counters", "epoch",
+        "epoch_guards", "executable", "executables", "function", "further_guards", "grads",
+        "guards", "in_order", "numbers", "other_updates", "others", "packing", "positions",
+        "program", "result_types", "saved", "signature", "single", "sizes", "structure", "traces",
+        "types", "undo", "updated",
+    )  # fmt: skip
+
+    def __init__(
+        self, program: TracedProgram, sizes: Mapping[str, Any], numbers: Sequence[Any],
+        undo: Callable[[], bool] = nothing,
+    ):  # fmt: skip
+        self.program = program
+        self.sizes = sizes
+        self.numbers = numbers  # computed by Python for calls at these sizes
+        self.undo = undo  # what Python did at the trace, as long as no call succeeded
         self.signature: Any = None  # of the calls it is for
-        self.saved: list[Extent] = []  # by backward() of a training step what is kept for it
-        self.packing: Packing | None = None  # what depends on weights alone
-        self.executable: Any = None
-        self.size_guards: tuple[SizeGuard, ...] = ()  # what sizes have to be like
-        self.function: DifferentiableFunction | None = None
-        example = {} if self.sizes is None else self.sizes.example
-        with leaving(session), session:
-            results = traced.new
-            derived = [tensor._edge is not None for tensor in results]
-            kept = [tensor._edge is not None for tensor, _ in session.taps]
-            self.leaves = leaves(results)
-            self.dressed = dressed(results)
-            differentiable = (any(derived) or any(kept)) and not self.trains
-            inputs = [(x.name, x.tensor, x.var) for x in graph_inputs]
-            first = traced.first_update
-            updates = [
-                (traced.outputs[first + i], position) for i, position in enumerate(self.updated)
-            ]
-            if not differentiable:
-                aliases = [(first + i, position) for i, position in enumerate(self.updated)]
-                outputs = traced.outputs
-                if not options.keep_grads:
-                    outputs = self._without_grads(traced)
-                named = [(name, var) for name, _, var in inputs]
-                self.graph = session.builder.snapshot(named, outputs, aliases)
-                if session.backwards and options.saved_bytes is not None:
-                    positions = [node for span in session.backwards for node in span]
-                    within = session.builder.ahead(named, outputs, positions)
-                    self.graph, self.saved, guards = keep_less(
-                        self.graph, within, options.saved_bytes, example
-                    )
-                    self.size_guards += guards
-                self.types = self.graph.output_types
-        if differentiable:
-            tapped = [tensor for tensor, _ in session.taps]
-            left = traced.left if options.keep_grads else []
-            self._renumber(traced, len(results))
-            traced_function = TracedFunction(
-                session, session.builder.name, inputs, [*results, *left, *tapped], updates,
-                self.compiled, options,
-            )  # fmt: skip
-            self.types = tuple(traced_function.types)
-            self.function = DifferentiableFunction(
-                traced_function, example, self.executables.append
-            )
-        else:
-            automatic = not grad_enabled and not self.trains
-            packing, guards = packing_of(self, self.graph, automatic, example)
-            self.packing, self.size_guards = packing, self.size_guards + guards
-            self.executable = packing.main if packing else self.compiled(self.graph, example)
-            self.executables = [self.executable]
-        if self.answers is not None:
-            self.size_guards += self.answers.guards
-        differentiated = self.function is not None
-        self.free = FreeNumbers(self.sizes, None if differentiated else self.graph, self.structure)
-        # A training step is over when it returns: backward cannot go into it again.
-        self.name = session.root.name
-        self.result_types = [tensor.tensor_type for tensor in results]
+        self.calls = 0
+        needed = program.free.guards(sizes)
+        self.guards = (*program.guards, *needed)
+        # The former are looked at once in an epoch, the latter at every call.
+        self.epoch_guards = [guard for guard in program.guards if guard.by_epoch]
+        self.further_guards = [guard for guard in program.guards if not guard.by_epoch] + needed
+        self.call_guards = program.call_guards
+        self.epoch: object = None  # the epoch in which the former held
+        self.bound: Bound | None = None  # what captured tensors give, in that epoch
+        self.traces = -1  # how many traces had begun when `bound` was made
+        self.counters: list[Any] = []  # of captured tensors that are updated
+        self.other_updates: list[Any] = []  # where the other updated tensors are
+        inputs, results = program.inputs, program.results
+        self.positions, self.in_order = inputs.positions, inputs.in_order
+        self.others, self.updated, self.single = inputs.others, results.updated, results.is_single
+        self.structure = results.structure
+        self.types, self.result_types = program.types, results.types
+        self.grads, self.saved = results.grads, program.saved
+        if sizes:
+            self._size(sizes)
         self.closed = [
-            (position, closed(self.name, type))
-            for position, type in enumerate(self.result_types)
-            if self.trains and derived[position]
+            (position, closed(program.name, self.result_types[position]))
+            for position in results.closed
         ]
-        # One fresh tensor is returned and nothing else is left behind.
-        new = [position for position, source in self.returned if source is None]
-        self.single = (
-            self.structure is tree.TENSOR
-            and new == [0]
-            and not (
-                self.grads or self.taps or self.kept or self.closed or self.leaves or self.dressed
-            )
-        )
-
-    def at(self, key: Signature) -> Specialization | None:
-        """This one at the sizes and numbers of a call with this signature; None where they are of
-        another form, or where what was asked of sizes has other answers there."""
-        if self.sizes is None:
-            return None
-        sizes = self.sizes.sizes_of(key.types, tree.numbers(key.structure))
-        if sizes is None or not all([guard.holds(sizes) for guard in self.size_guards]):
-            return None
-        numbers = self.call_numbers.arrays(sizes)
-        if numbers is None:
-            return None
-        instance = copy.copy(self)
-        instance.instance_sizes, instance.origin, instance.numbers = sizes, self, numbers
-        instance.calls, instance.seconds, instance.undo = 0, 0.0, _nothing_done
-        instance.guards = self.guards + (needed := self.free.guards(sizes))
-        instance.further_guards = self.further_guards + needed
-        instance.structure = tree.mapped(self.structure, lambda part: number_at(part, sizes))
-        instance.types = tuple([type_at(type, sizes) for type in self.types])
-        instance.saved = [evaluate(extent, sizes) for extent in self.saved]
-        if self.function is None:
-            instance.executable = executable_at(self.executable, sizes)
-            instance.executables = [instance.executable]
-            if self.packing is not None:
-                instance.packing = self.packing.at(instance, sizes)
+        self.executables: list[Any] = []  # those that came to run
+        self.executable: Any = None
+        self.function: DifferentiableFunction | None = None
+        self.packing: Packing | None = None
+        if program.function is not None:
+            note = self.executables.append
+            self.function = DifferentiableFunction(program.function, sizes, note)
         else:
-            executables = instance.executables = []
-            instance.function = self.function.at(sizes, executables.append)
-        instance.result_types = [type_at(type, sizes) for type in self.result_types]
-        instance.grads = [
-            (target, position, type_at(kind, sizes)) for target, position, kind in self.grads
-        ]
-        instance.closed = [
-            (place, closed(self.name, instance.result_types[place])) for place, _ in self.closed
-        ]
-        instance.epoch = instance.bound = None
-        return instance
+            self.executable = executable_at(program.executable, sizes)
+            self.executables.append(self.executable)
+            if program.packing is not None:
+                self.packing = Packing(program.packing, self, sizes)
+
+    def _size(self, sizes: Mapping[str, Any]) -> None:
+        """Sizes and numbers of the results, those that are left open in the program."""
+        self.structure = tree.mapped(self.structure, lambda part: number_at(part, sizes))
+        self.types = tuple([type_at(type, sizes) for type in self.types])
+        self.result_types = tuple([type_at(type, sizes) for type in self.result_types])
+        self.saved = tuple([evaluate(extent, sizes) for extent in self.saved])
+        self.grads = tuple([(to, at, type_at(kind, sizes)) for to, at, kind in self.grads])
 
     def prepare(self, arguments: Sequence[Tensor]) -> None:
         """Make what a call on these arguments takes: an error comes here, and nothing has run."""
         if self.function is not None:
-            self.function.prepare([source.tensor(arguments) for source in self.sources])
-
-    def _renumber(self, traced: Trace, results: int) -> None:
-        """Positions of gradients and taps, where updates are counted apart."""
-        if not self.options.keep_grads:
-            self._without_grads(traced)
-            self.first_tap = results
-            return
-        gone = self.first_tap - len(traced.left) - results
-        self.grads = moved(self.grads, results, gone)
-        self.first_tap -= gone
-
-    def _without_grads(self, traced: Trace) -> list[Any]:
-        """The outputs without gradients; taps move up."""
-        self.grads = [(target, None if p is None else -1, kind) for target, p, kind in self.grads]
-        self.first_tap = count = self.first_update + len(self.updated)
-        return traced.outputs[:count] + traced.outputs[traced.first_tap :]
-
-    def compiled(self, graph: Graph, sizes: Mapping[str, int]) -> Any:
-        """An executable, made best for these sizes where some are left open."""
-        started = time.perf_counter()
-        own = of_graph(sizes, graph)
-        sized = (own,) if own else ()
-        executable = compile_graph(graph, self.options, *sized)
-        self.seconds += time.perf_counter() - started
-        return executable
+            sources = self.program.inputs.sources
+            self.function.prepare([source.tensor(arguments) for source in sources])
 
     # -- guards ------------------------------------------------------------------------------
 
     def holds(self, arguments: Sequence[Tensor]) -> bool:
+        """Whether a call on arguments of the signature fits."""
         epoch = EPOCH.current
         if epoch is not self.epoch:
             for guard in self.epoch_guards:
@@ -260,18 +128,19 @@ class Specialization:
 
     def _bind(self) -> Bound:
         """Look up what belongs to captured tensors; a new epoch tells when it may be another."""
-        first, last = len(self.positions), len(self.positions) + len(self.captured)
+        inputs = self.program.inputs
+        first, last = len(inputs.positions), len(inputs.positions) + len(inputs.captured)
         packing = self.packing
         forgotten = 0 if packing is None else packing.forgotten
         with TRACE_LOCK.tracing:
             traces = TRACE_LOCK.traces
-            arrays = [tensor._value for tensor in self.captured]
-            counters = [tensor._counter for tensor in self.captured]
+            arrays = [tensor._value for tensor in inputs.captured]
+            counters = [tensor._counter for tensor in inputs.captured]
         bound = Bound(arrays, self.executable)
         if packing is not None:
             bound = packing.bound(arrays, counters, self.calls)
         self.counters = [counters[i - first] for i in self.updated if first <= i < last]
-        self.other_updates = [self.sources[i] for i in self.updated if not first <= i < last]
+        self.other_updates = [inputs.sources[i] for i in self.updated if not first <= i < last]
         self.bound = bound
         if packing is not None and packing.forgotten != forgotten:
             self.bound = None  # by a thread that came in between: the next call looks again
@@ -279,8 +148,8 @@ class Specialization:
         return bound
 
     def broken(self, arguments: Sequence[Tensor]) -> str:
-        """Why the specialization does not hold."""
-        return "; ".join(broken(self.guards, self.call_guards, self.paths, arguments))
+        """Why it does not hold."""
+        return "; ".join(broken(self.guards, self.call_guards, self.program.paths, arguments))
 
     # -- calling -----------------------------------------------------------------------------
 
@@ -325,21 +194,21 @@ class Specialization:
         bound = self._bind()
         arrays = [arguments[position]._value for position in self.positions] + bound.arrays
         arrays += [source.array(arguments) for source in self.others]
-        return bound.executable, arrays + self.numbers
+        return bound.executable, [*arrays, *self.numbers]
 
     def _new_tensors(self, values: Sequence[Any]) -> list[Tensor]:
         """The new tensors that are returned."""
         tensors = [*map(make, values, self.result_types)]
         for position, edge in self.closed:
             tensors[position]._edge, tensors[position]._requires_grad = edge, True
-        for position in self.leaves:
+        for position in self.program.results.leaves:
             tensors[position]._requires_grad = True
         return tensors
 
     def _call_differentiable(
         self, function: DifferentiableFunction, arguments: Sequence[Tensor], arrays: Sequence[Any]
     ) -> Any:
-        tensors = [source.tensor(arguments) for source in self.sources]
+        tensors = [source.tensor(arguments) for source in self.program.inputs.sources]
         results: Any = ()
         try:
             results = function(tensors, arrays)
@@ -374,17 +243,18 @@ class Specialization:
         self, arguments: Sequence[Tensor], new: Sequence[Tensor], values: Sequence[Any]
     ) -> Any:
         """Call taps, and put the results together, the new ones of which are `new`."""
-        put_on(self.dressed, new)
-        for fn, position in zip(self.taps, range(self.first_tap, len(values))):
+        left = self.program.results
+        put_on(left.dressed, new)
+        for fn, position in zip(left.taps, range(left.first_tap, len(values))):
             value = values[position]
             fn(value if isinstance(value, Tensor) else make(value, self.types[position]))
-        for ends, retain in self.passed:
+        for ends, retain in left.passed:
             self._pass_on(ends, retain, arguments, values)
-        for put, source in self.kept:
+        for put, source in left.kept:
             put(source.tensor(arguments))
         results = [
             new[position] if source is None else source.tensor(arguments)
-            for position, source in self.returned
+            for position, source in left.returned
         ]
         one = self.structure is tree.TENSOR
         return results[0] if one else tree.build(self.structure, iter(results))
@@ -394,10 +264,10 @@ class Specialization:
         values: Sequence[Any],
     ) -> None:  # fmt: skip
         """What a `backward()` inside gave to tensors that were computed outside goes on there."""
-        roots = []
+        first, roots = self.program.results.first_tap, []
         for source, number in ends:
             tensor: Any = source.tensor(arguments)
-            roots.append((tensor, make(values[self.first_tap + number], tensor.tensor_type)))
+            roots.append((tensor, make(values[first + number], tensor.tensor_type)))
         run_backward(roots, None, retain_graph=retain, create_graph=False)
 
     def _count_updates(self, arguments: Sequence[Tensor]) -> None:
@@ -410,10 +280,19 @@ class Specialization:
             count_write(tensor._counter)
 
 
+def specialization_at(
+    program: TracedProgram, key: Signature, undo: Callable[[], bool] = nothing
+) -> Specialization | None:
+    """A program with open sizes at those of a call with this signature; None where they are of
+    another form, or where what was asked of sizes has other answers there."""
+    if program.sizes is None:
+        return None
+    sizes = program.sizes.sizes_of(key.types, tree.numbers(key.structure))
+    if sizes is None or not all([guard.holds(sizes) for guard in program.size_guards]):
+        return None
+    numbers = program.numbers.arrays(sizes)
+    return None if numbers is None else Specialization(program, sizes, numbers, undo)
+
+
 _VALUE = operator.attrgetter("_value")
 ELIDED = Elided()
-
-
-def _nothing_done() -> bool:
-    """Nothing was traced for these sizes."""
-    return False

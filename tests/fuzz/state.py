@@ -24,7 +24,7 @@ import numpy as np
 
 import frontend as torch
 import graphc
-from frontend.compiled import specialization
+from frontend.compiled import program as compiled_program
 from graphc.errors import ArgumentError, TraceError
 from tests.fuzz.frame import Broken, Fuzzer
 
@@ -185,9 +185,9 @@ def outcome(case: Case, compile: Callable[[Any], Any]) -> Seen:
 def check(case: Case) -> str:
     eager = outcome(case, lambda function: function)
     with mock.patch.object(
-        specialization,
+        compiled_program,
         "compile_graph",
-        specialization.compile_graph if case.native else Interpreted,
+        compiled_program.compile_graph if case.native else Interpreted,
     ):
         compiled = outcome(case, torch.compile)
     for number, (want, have) in enumerate(zip(eager.calls, compiled.calls)):

@@ -61,8 +61,10 @@ def test_a_training_step_is_one_entry_with_the_same_numbers(make: object) -> Non
     (specialization,) = (
         run.specializations
     )  # a new learning rate is no new trace, nor is the first .grad
-    assert specialization.trains and specialization.calls == 5
-    assert "lr" in specialization.names and "0.weight" in " ".join(specialization.names)
+    assert specialization.program.trains and specialization.calls == 5
+    assert "lr" in specialization.program.inputs.names and "0.weight" in " ".join(
+        specialization.program.inputs.names
+    )
 
 
 def test_gradients_need_not_be_kept() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import frontend as torch
 from frontend import nn
-from frontend.compiled import specialization
+from frontend.compiled import program
 from graphc.errors import ArgumentError, TraceError
 from tests.fuzz.state import Interpreted
 
@@ -147,7 +147,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 def test_memory_is_shared_as_in_eager_mode(
     name: str, inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(specialization, "compile_graph", Interpreted)
+    monkeypatch.setattr(program, "compile_graph", Interpreted)
     view = VIEWS[name]
 
     def write(x: Any) -> Any:
