@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +37,9 @@ def test_both_modes_have_all_of_the_contract_and_it_stays_small() -> None:
         for name in methods:
             wanted = inspect.signature(getattr(Mode, name)).parameters
             assert [*inspect.signature(getattr(mode, name)).parameters] == [*wanted], name
+    page = (Path(__file__).parents[3] / "docs" / "engine.md").read_text("utf-8")
+    table = page.partition("| group | methods |")[2].partition("Type promotion")[0]
+    assert set(re.findall(r"`(\w+)`", table)) == methods
 
 
 def test_a_step_of_a_model_with_data_gives_types_and_changes_nothing() -> None:
